@@ -1,0 +1,2 @@
+//! Clinch in-memory reference adapter.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Clinch contract suite.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Clinch core.
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! Developer commands of Clinch.
+#![forbid(unsafe_code)]
+fn main() {}
