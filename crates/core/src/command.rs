@@ -1,0 +1,281 @@
+//! What callers hand in, and what executors and callers get back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    BizKey, Domain, EventType, Failure, IdemKey, Invalid, KeyHash, OpId, OutboundKey, Payload,
+    Status, Timestamp,
+};
+
+/// Most labels on one operation: they are stored and shown, not queried in bulk.
+pub const LABELS_MAX: usize = 16;
+/// Longest label name or value, in bytes.
+pub const LABEL_BYTES_MAX: usize = 128;
+
+/// The four keys. The same four keys always name the same operation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Keys {
+    /// Business area.
+    pub domain: Domain,
+    /// What is to be done.
+    pub event_type: EventType,
+    /// The business object.
+    pub biz_key: BizKey,
+    /// The caller's idempotency key.
+    pub idem_key: IdemKey,
+}
+
+impl Keys {
+    /// The name of the operation in the key table.
+    pub fn hash(&self) -> KeyHash {
+        KeyHash::of(
+            &self.domain,
+            &self.event_type,
+            &self.biz_key,
+            &self.idem_key,
+        )
+    }
+
+    /// The key that the provider sees: the same for every attempt, hedge and redrive.
+    pub fn outbound_key(&self) -> OutboundKey {
+        OutboundKey::derive(
+            &self.domain,
+            &self.event_type,
+            &self.biz_key,
+            &self.idem_key,
+        )
+    }
+}
+
+/// A request to have one external call made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Command {
+    /// The four keys.
+    pub keys: Keys,
+    /// What the executor needs.
+    pub payload: Payload,
+    /// How and when.
+    pub options: Options,
+}
+
+impl Command {
+    /// A command with default options.
+    pub fn new(keys: Keys, payload: Payload) -> Self {
+        Self {
+            keys,
+            payload,
+            options: Options::default(),
+        }
+    }
+}
+
+/// What does not count for "is it the same request".
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Options {
+    /// Not before this moment.
+    pub run_at: Option<Timestamp>,
+    /// Not begun after this moment; by default the route's deadline.
+    pub deadline: Option<Timestamp>,
+    /// Higher is claimed first among due rows.
+    pub priority: Priority,
+    /// Free labels for people.
+    pub labels: Labels,
+}
+
+/// Which due row is claimed first: −10 (last) to 10 (first).
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(try_from = "i8", into = "i8")]
+pub struct Priority(i8);
+
+impl Priority {
+    /// A priority within −10 … 10.
+    pub fn new(value: i8) -> Result<Self, Invalid> {
+        if (-10..=10).contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(Invalid::new("priority", "must be between -10 and 10"))
+        }
+    }
+
+    /// The number.
+    pub fn get(self) -> i8 {
+        self.0
+    }
+}
+
+impl TryFrom<i8> for Priority {
+    type Error = Invalid;
+    fn try_from(value: i8) -> Result<Self, Invalid> {
+        Self::new(value)
+    }
+}
+
+impl From<Priority> for i8 {
+    fn from(value: Priority) -> i8 {
+        value.0
+    }
+}
+
+/// Labels: at most [`LABELS_MAX`], each name and value at most [`LABEL_BYTES_MAX`] bytes
+/// without control characters.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(
+    try_from = "BTreeMap<String, String>",
+    into = "BTreeMap<String, String>"
+)]
+pub struct Labels(BTreeMap<String, String>);
+
+impl Labels {
+    /// Takes the labels if they are valid.
+    pub fn new(labels: BTreeMap<String, String>) -> Result<Self, Invalid> {
+        if labels.len() > LABELS_MAX {
+            return Err(Invalid::new(
+                "labels",
+                format!("has more than {LABELS_MAX} entries"),
+            ));
+        }
+        let text_is_bad =
+            |text: &String| text.len() > LABEL_BYTES_MAX || text.chars().any(char::is_control);
+        if labels
+            .iter()
+            .any(|(name, value)| name.is_empty() || text_is_bad(name) || text_is_bad(value))
+        {
+            let problem = format!(
+                "names must not be empty; names and values hold at most {LABEL_BYTES_MAX} bytes and no control characters"
+            );
+            return Err(Invalid::new("labels", problem));
+        }
+        Ok(Self(labels))
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(n, v)| (n.as_str(), v.as_str()))
+    }
+}
+
+impl TryFrom<BTreeMap<String, String>> for Labels {
+    type Error = Invalid;
+    fn try_from(labels: BTreeMap<String, String>) -> Result<Self, Invalid> {
+        Self::new(labels)
+    }
+}
+
+impl From<Labels> for BTreeMap<String, String> {
+    fn from(labels: Labels) -> Self {
+        labels.0
+    }
+}
+
+/// What an executor gets: the command and everything about this attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Envelope {
+    /// The operation.
+    pub op_id: OpId,
+    /// What was asked for.
+    pub command: Command,
+    /// Grows within (domain, biz_key).
+    pub seq: u64,
+    /// Which call this is, from 1.
+    pub attempt: u32,
+    /// Carried by every write of this attempt.
+    pub fence: u64,
+    /// What the provider sees: the same for every attempt.
+    pub outbound_key: OutboundKey,
+    /// No attempt begins after it.
+    pub deadline: Option<Timestamp>,
+    /// What an earlier attempt left with `checkpoint`.
+    pub checkpoint: Option<Vec<u8>>,
+    /// W3C `traceparent` of the operation.
+    pub trace: Option<String>,
+}
+
+/// What `start` returns: the result if it came within the time budget.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperationHandle {
+    /// The operation.
+    pub op_id: OpId,
+    /// The same keys had been accepted before.
+    pub replayed: bool,
+    /// Where it stood when the wait ended.
+    pub status: Status,
+    /// The result, if COMPLETED.
+    pub result: Option<(Option<String>, Payload)>,
+    /// The failure, if FAILED.
+    pub failure: Option<Failure>,
+}
+
+impl OperationHandle {
+    /// Settled within the time budget: answer 200, else 202 with a status URL.
+    pub fn completed_fast(&self) -> bool {
+        self.status.is_terminal()
+    }
+}
+
+/// How long a caller waits before it is told 202. The work goes on either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeBudget(Duration);
+
+impl TimeBudget {
+    /// Longest wait; longer ones are clamped, so that no connection is held for minutes.
+    pub const MAX: Duration = Duration::from_secs(60);
+    /// The wait when the caller names none.
+    pub const DEFAULT: Self = Self(Duration::from_secs(2));
+    /// Answer at once.
+    pub const NONE: Self = Self(Duration::ZERO);
+
+    /// A budget, clamped to [`TimeBudget::MAX`].
+    pub fn new(wait: Duration) -> Self {
+        Self(wait.min(Self::MAX))
+    }
+
+    /// The wait.
+    pub fn get(self) -> Duration {
+        self.0
+    }
+
+    /// What is left after `waited`; zero means: answer 202 now.
+    pub fn left_after(self, waited: Duration) -> Duration {
+        self.0.saturating_sub(waited)
+    }
+}
+
+impl Default for TimeBudget {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn core_1_options_validate_themselves() {
+        assert!(Priority::new(10).is_ok());
+        assert!(Priority::new(11).is_err());
+        assert!(serde_json::from_str::<Priority>("-11").is_err());
+        let many = (0..=LABELS_MAX).map(|i| (i.to_string(), String::new()));
+        assert!(Labels::new(many.collect()).is_err());
+        assert!(serde_json::from_str::<Labels>(r#"{"a":"b\u0000"}"#).is_err());
+        assert!(serde_json::from_str::<Labels>(r#"{"":"b"}"#).is_err());
+        assert!(serde_json::from_str::<Labels>(r#"{"team":"shop"}"#).is_ok());
+    }
+
+    #[test]
+    fn core_8_a_budget_is_clamped_and_runs_out() {
+        let budget = TimeBudget::new(Duration::from_secs(3_600));
+        assert_eq!(budget.get(), TimeBudget::MAX);
+        let budget = TimeBudget::new(Duration::from_secs(2));
+        assert_eq!(
+            budget.left_after(Duration::from_millis(1_999)),
+            Duration::from_millis(1)
+        );
+        assert_eq!(budget.left_after(Duration::from_secs(2)), Duration::ZERO);
+    }
+}

@@ -1,0 +1,128 @@
+//! One error type for every port.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// What went wrong at a port, whether trying again helps, and where. Drivers' own types do
+/// not cross a port: adapters translate at their edge.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    context: Vec<(&'static str, String)>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// The kinds of error that callers tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Not reachable or overloaded now. Nothing was changed.
+    Unavailable,
+    /// The commit may or may not have happened: read back before acting on it.
+    Ambiguous,
+    /// No room: disk, quota or a bounded queue. Nothing was changed.
+    Full,
+    /// Another writer won a race. Nothing was changed.
+    Conflict,
+    /// The caller's argument is wrong; the message says what would be right.
+    Invalid,
+    /// What was named does not exist.
+    NotFound,
+    /// This adapter cannot do it.
+    Unsupported,
+    /// Stored data is damaged or was written by something else.
+    Corrupt,
+    /// A bug or an unexpected answer.
+    Internal,
+}
+
+impl ErrorKind {
+    /// Trying the same again later can succeed. Not so for `Ambiguous`: read back first.
+    pub fn is_retryable(self) -> bool {
+        matches!(self, Self::Unavailable | Self::Full | Self::Conflict)
+    }
+}
+
+impl Error {
+    /// An error of `kind`; the message says what happened and what to do.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            context: Vec::new(),
+            source: None,
+        }
+    }
+
+    /// Adds where it happened. Never a payload or a secret.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
+        self.context.push((name, value.to_string()));
+        self
+    }
+
+    /// Adds the underlying error.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.source = Some(Box::new(source));
+        self
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// What happened.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Trying the same again later can succeed.
+    pub fn is_retryable(&self) -> bool {
+        self.kind.is_retryable()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        for (i, (name, value)) in self.context.iter().enumerate() {
+            let lead = if i == 0 { " (" } else { ", " };
+            write!(f, "{lead}{name}={value}")?;
+        }
+        if !self.context.is_empty() {
+            f.write_str(")")?;
+        }
+        Ok(())
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// What every port returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_where_and_whether_to_try_again() {
+        let error = Error::new(ErrorKind::Unavailable, "the store does not answer")
+            .with("op", "begin")
+            .with("rows", 3)
+            .caused_by(std::fmt::Error);
+        assert_eq!(
+            error.to_string(),
+            "the store does not answer (op=begin, rows=3)"
+        );
+        assert!(error.is_retryable());
+        assert!(error.source().is_some());
+        assert!(!ErrorKind::Ambiguous.is_retryable());
+    }
+}

@@ -1,0 +1,229 @@
+//! Names and ids. Each validates itself on construction, so that code past the edge
+//! never asks again.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Longest domain or event type, in bytes: fits an index column of every backend.
+pub const NAME_BYTES_MAX: usize = 128;
+/// Longest biz_key or idem_key, in bytes: four keys stay below MySQL's index row limit
+/// even before they are hashed.
+pub const KEY_BYTES_MAX: usize = 255;
+/// Longest worker id, in bytes.
+pub const WORKER_BYTES_MAX: usize = 128;
+
+/// Why a value was refused. `field` is the JSON name of the field.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {problem}")]
+pub struct Invalid {
+    /// JSON name of the field that was refused.
+    pub field: &'static str,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+impl Invalid {
+    /// A refusal of `field`.
+    pub fn new(field: &'static str, problem: impl Into<String>) -> Self {
+        Self {
+            field,
+            problem: problem.into(),
+        }
+    }
+}
+
+/// Checks free text: not empty, at most `max` bytes, no control characters, no white space
+/// at either end.
+fn check_text(field: &'static str, text: &str, max: usize) -> Result<(), Invalid> {
+    if text.is_empty() {
+        return Err(Invalid::new(field, "must not be empty"));
+    }
+    if text.len() > max {
+        let got = text.len();
+        return Err(Invalid::new(
+            field,
+            format!("is {got} bytes long; at most {max} are allowed"),
+        ));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Invalid::new(field, "must not contain control characters"));
+    }
+    if text.trim() != text {
+        return Err(Invalid::new(
+            field,
+            "must not begin or end with white space",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks a name that becomes part of topics, metric labels and file names.
+fn check_name(field: &'static str, text: &str) -> Result<(), Invalid> {
+    check_text(field, text, NAME_BYTES_MAX)?;
+    match text
+        .chars()
+        .find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '_' | '-' | ':'))
+    {
+        Some(bad) => Err(Invalid::new(
+            field,
+            format!("contains {bad:?}; letters, digits, '.', '_', '-' and ':' are allowed"),
+        )),
+        None => Ok(()),
+    }
+}
+
+macro_rules! text_type {
+    ($(#[$doc:meta])* $name:ident, $field:literal, $check:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// Takes the text if it is valid.
+            pub fn new(text: impl Into<String>) -> Result<Self, Invalid> {
+                let text = text.into();
+                let check: fn(&str) -> Result<(), Invalid> = $check;
+                check(&text)?;
+                Ok(Self(text.into_boxed_str()))
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Invalid;
+            fn try_from(text: String) -> Result<Self, Invalid> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> String {
+                value.0.into()
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Invalid;
+            fn from_str(text: &str) -> Result<Self, Invalid> {
+                Self::new(text)
+            }
+        }
+    };
+}
+
+text_type!(
+    /// The business area of an operation, such as `payments`. Queues, pauses and counters
+    /// are per domain.
+    Domain, "domain", |text| check_name("domain", text)
+);
+text_type!(
+    /// What is to be done within a domain, such as `charge`.
+    EventType, "event_type", |text| check_name("event_type", text)
+);
+text_type!(
+    /// The business object that an operation is about, such as `order-123`. Per-key order
+    /// is by (domain, biz_key).
+    BizKey, "biz_key", |text| check_text("biz_key", text, KEY_BYTES_MAX)
+);
+text_type!(
+    /// The caller's idempotency key. Together with domain, event type and biz_key it names
+    /// an operation for good.
+    IdemKey, "idem_key", |text| check_text("idem_key", text, KEY_BYTES_MAX)
+);
+text_type!(
+    /// Names one running process; stamped on claims and ledger lines.
+    WorkerId, "worker", |text| check_text("worker", text, WORKER_BYTES_MAX)
+);
+
+macro_rules! id_type {
+    ($(#[$doc:meta])* $name:ident, $field:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Invalid;
+            fn from_str(text: &str) -> Result<Self, Invalid> {
+                Uuid::parse_str(text)
+                    .map(Self)
+                    .map_err(|_| Invalid::new($field, "is not a UUID"))
+            }
+        }
+    };
+}
+
+id_type!(
+    /// Names one operation.
+    OpId, "op_id"
+);
+id_type!(
+    /// Names one begin of an attempt: fresh each time, so that a begin whose commit is
+    /// ambiguous can be recognised when it is read back.
+    AttemptId, "attempt_id"
+);
+id_type!(
+    /// Names one batch.
+    BatchId, "batch_id"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn core_1_names_validate_themselves() {
+        assert!(Domain::new("payments").is_ok());
+        assert!(EventType::new("PAYMENT.CANCEL.REQUEST").is_ok());
+        assert!(BizKey::new("주문 123/α").is_ok());
+        for bad in ["", " a", "a ", "a\nb", "a\u{0}"] {
+            assert!(BizKey::new(bad).is_err(), "{bad:?}");
+            assert!(IdemKey::new(bad).is_err(), "{bad:?}");
+            assert!(Domain::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(Domain::new("pay ments").is_err());
+        assert!(Domain::new("x".repeat(NAME_BYTES_MAX)).is_ok());
+        assert!(Domain::new("x".repeat(NAME_BYTES_MAX + 1)).is_err());
+        assert!(IdemKey::new("x".repeat(KEY_BYTES_MAX)).is_ok());
+        assert!(IdemKey::new("x".repeat(KEY_BYTES_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn core_1_deserializing_validates_too() {
+        let error = serde_json::from_str::<IdemKey>("\"\"").expect_err("empty is refused");
+        assert!(error.to_string().contains("idem_key must not be empty"));
+        assert!(serde_json::from_str::<BizKey>("\"a\\u0007\"").is_err());
+    }
+
+    #[test]
+    fn ids_parse_and_say_what_is_wrong() {
+        let id: OpId = "01917f5e-0000-7000-8000-000000000000"
+            .parse()
+            .expect("a UUID");
+        assert_eq!(id.to_string(), "01917f5e-0000-7000-8000-000000000000");
+        assert_eq!(
+            "x".parse::<OpId>().expect_err("no").to_string(),
+            "op_id is not a UUID"
+        );
+    }
+}

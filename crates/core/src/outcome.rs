@@ -1,0 +1,219 @@
+//! What an executor returns, and how an operation failed.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Command, Payload};
+
+/// Longest failure code, in bytes.
+pub const CODE_BYTES_MAX: usize = 64;
+/// Longest stored message, reason or cause, in bytes; longer ones are cut (OUT-5).
+pub const MESSAGE_BYTES_MAX: usize = 500;
+/// Longest provider transaction id, in bytes; longer ones are cut.
+pub const TXN_ID_BYTES_MAX: usize = 255;
+/// Most operations that one answer may spawn: they are accepted in its settle commit.
+pub const SPAWN_MAX: usize = 1_000;
+
+/// How one attempt ended. A panic or an error of the handler becomes one of these too.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The provider did it.
+    Ok(Success),
+    /// Not settled; try again if that is allowed.
+    Retry(Retry),
+    /// The provider refused for good.
+    Fail(Fail),
+}
+
+/// A provider's yes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Success {
+    /// The provider's own id of what it did.
+    pub provider_txn_id: Option<String>,
+    /// The result to hand to the caller.
+    pub payload: Payload,
+    /// Operations to accept in the commit that settles this one.
+    pub spawn: Vec<Command>,
+}
+
+impl Success {
+    /// A success with a result and nothing else.
+    pub fn new(payload: Payload) -> Self {
+        Self {
+            provider_txn_id: None,
+            payload,
+            spawn: Vec::new(),
+        }
+    }
+}
+
+/// An attempt that settled nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// Why, for people.
+    pub reason: String,
+    /// The delay that the provider asked for; capped by the route.
+    pub after: Option<Duration>,
+    /// What may have happened at the provider.
+    pub applied: Applied,
+}
+
+impl Retry {
+    /// The request reached the provider and certainly had no effect.
+    pub fn not_applied(reason: impl Into<String>) -> Self {
+        Self::with(reason, Applied::No)
+    }
+
+    /// The request may have had its effect: a timeout after sending, a reset, a 5xx.
+    pub fn unknown(reason: impl Into<String>) -> Self {
+        Self::with(reason, Applied::Unknown)
+    }
+
+    /// No byte left this machine. The attempt is refunded.
+    pub fn not_called(reason: impl Into<String>) -> Self {
+        Self::with(reason, Applied::NotCalled)
+    }
+
+    /// Sets the delay that the provider asked for.
+    #[must_use]
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.after = Some(delay);
+        self
+    }
+
+    fn with(reason: impl Into<String>, applied: Applied) -> Self {
+        Self {
+            reason: shorten(reason.into(), MESSAGE_BYTES_MAX),
+            after: None,
+            applied,
+        }
+    }
+}
+
+/// What an attempt that settled nothing may have done at the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Applied {
+    /// No byte was sent.
+    NotCalled,
+    /// Sent, and certainly without effect.
+    No,
+    /// Sent, and nobody knows.
+    Unknown,
+}
+
+/// A provider's final no.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fail {
+    /// Stable code for programs, such as `http_402`.
+    pub code: String,
+    /// What happened, for people.
+    pub message: String,
+    /// The underlying error, redacted.
+    pub cause: Option<String>,
+}
+
+impl Fail {
+    /// A refusal; over-long text is cut.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code: shorten(code.into(), CODE_BYTES_MAX),
+            message: shorten(message.into(), MESSAGE_BYTES_MAX),
+            cause: None,
+        }
+    }
+
+    /// Adds the underlying error; over-long text is cut.
+    #[must_use]
+    pub fn because(mut self, cause: impl Into<String>) -> Self {
+        self.cause = Some(shorten(cause.into(), MESSAGE_BYTES_MAX));
+        self
+    }
+}
+
+/// Whether a call of an operation may have had its effect.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// No call can have had an effect that we do not know of.
+    #[default]
+    None,
+    /// A call ended without an answer. Sticky until an answer settles the operation.
+    Unknown,
+}
+
+/// Why an operation is FAILED.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Failure {
+    /// Stable code for programs: one of [`code`] or the executor's own.
+    pub code: String,
+    /// What happened, for people.
+    pub message: String,
+    /// The underlying error, redacted.
+    pub cause: Option<String>,
+    /// Whether the effect may have happened all the same.
+    pub effect: Effect,
+}
+
+impl Failure {
+    /// A failure with one of our own codes.
+    pub fn own(code: &str, message: impl Into<String>, effect: Effect) -> Self {
+        Self::from_fail(Fail::new(code, message), effect)
+    }
+
+    /// A provider's refusal, with what is known of the effect.
+    pub fn from_fail(fail: Fail, effect: Effect) -> Self {
+        Self {
+            code: fail.code,
+            message: fail.message,
+            cause: fail.cause,
+            effect,
+        }
+    }
+}
+
+/// Failure codes of our own. Executors add theirs.
+pub mod code {
+    /// All attempts were used.
+    pub const RETRY_EXHAUSTED: &str = "retry_exhausted";
+    /// The deadline passed.
+    pub const DEADLINE: &str = "deadline";
+    /// A caller or operator canceled it.
+    pub const CANCELED: &str = "canceled";
+    /// The stored payload does not match its content hash; it was never sent.
+    pub const INTEGRITY: &str = "integrity";
+    /// Its attempts kept losing their worker.
+    pub const POISON: &str = "poison";
+    /// A worker was lost and the Reaper's strategy is `fail`.
+    pub const ATTEMPT_LOST: &str = "attempt_lost";
+    /// A call ended unknown where it may not be repeated.
+    pub const EFFECT_UNKNOWN: &str = "effect_unknown";
+}
+
+/// Cuts `text` to at most `max` bytes at a character boundary.
+pub fn shorten(mut text: String, max: usize) -> String {
+    if text.len() > max {
+        let mut end = max;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn out_5_messages_are_cut_at_a_character_boundary() {
+        let fail = Fail::new("x", "가".repeat(400));
+        assert!(fail.message.len() <= MESSAGE_BYTES_MAX);
+        assert!(fail.message.chars().all(|c| c == '가'));
+        assert_eq!(Retry::unknown("y".repeat(600)).reason.len(), 500);
+    }
+}

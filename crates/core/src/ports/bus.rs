@@ -1,0 +1,106 @@
+//! Hints on their way to workers. The row is the truth, the message is a hint.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::Operation;
+use crate::policy::Routes;
+use crate::{Domain, OpId, Result, WorkerId};
+
+/// Carries hints. Losing one costs latency, a duplicate costs a no-op.
+#[async_trait]
+pub trait Bus: Send + Sync {
+    /// Announces operations.
+    ///
+    /// - What `Ok` was returned for is delivered at least once, unless the bus loses data.
+    /// - Not before its delay has passed.
+    async fn publish(&self, publications: &[Publication]) -> Result<()>;
+
+    /// Takes deliveries, waiting up to `wait` for the first.
+    ///
+    /// - Returns as soon as there is one; a waiting call is woken, it does not poll.
+    /// - With `wait` zero it never blocks.
+    /// - At most `max`, only of the named domains.
+    /// - Hints of one lane come in the order of their publication.
+    /// - A delivery that is neither acked nor extended is delivered again after the
+    ///   visibility timeout, with its redelivery count raised.
+    /// - A bus that is the store begins the attempts it hands out; such a delivery needs no
+    ///   begin and is not redelivered: the Reaper owns it.
+    async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>>;
+
+    /// Done with these.
+    ///
+    /// - An acked delivery is never delivered again; acking twice is acking once.
+    async fn ack(&self, receipts: &[Receipt]) -> Result<()>;
+
+    /// Not done: deliver again after the delay.
+    ///
+    /// - A nack of a delivery that is no longer ours does nothing.
+    async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()>;
+
+    /// Still working: the visibility timeout starts anew.
+    ///
+    /// - An extension of a delivery that is no longer ours does nothing.
+    async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()>;
+}
+
+/// "Look at this operation." Payloads stay in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Hint {
+    /// The operation.
+    pub op_id: OpId,
+    /// The topic.
+    pub domain: Domain,
+    /// Partition for operations that are ordered by key.
+    pub lane: Option<String>,
+    /// Tells announcements of one operation apart, in traces.
+    pub dispatch_no: u64,
+    /// W3C `traceparent`.
+    pub trace: Option<String>,
+}
+
+/// A hint to announce.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publication {
+    /// The hint.
+    pub hint: Hint,
+    /// Not delivered before.
+    pub delay: Duration,
+}
+
+/// What a worker asks for.
+#[derive(Debug, Clone)]
+pub struct Dequeue {
+    /// Of these domains; empty means none.
+    pub domains: Vec<Domain>,
+    /// At most so many: no more than the worker has permits for.
+    pub max: usize,
+    /// How long to wait for the first.
+    pub wait: Duration,
+    /// Visibility timeout, and lease where the bus begins attempts.
+    pub visibility: Duration,
+    /// Who asks.
+    pub worker: WorkerId,
+    /// The rules, for a bus that begins attempts.
+    pub routes: Arc<Routes>,
+}
+
+/// A hint on loan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delivery {
+    /// The hint.
+    pub hint: Hint,
+    /// For ack, nack and extend.
+    pub receipt: Receipt,
+    /// How often it was delivered before.
+    pub redeliveries: u32,
+    /// The attempt has begun in the same commit: the row after the begin.
+    pub begun: Option<Box<Operation>>,
+}
+
+/// Names one delivery.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Receipt(pub String);

@@ -1,0 +1,37 @@
+//! Queues as operators see them.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Counts;
+use crate::{Domain, Result};
+
+/// Pausing, and maintained counters.
+#[async_trait]
+pub trait Domains: Send + Sync {
+    /// Pauses or resumes a domain.
+    ///
+    /// - Pause blocks begins only: running attempts settle, probes and deadlines go on.
+    /// - A domain can be paused before its first operation.
+    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()>;
+
+    /// Every domain that has or had operations or is paused, by name.
+    ///
+    /// - Counters are maintained in the commit that changes a row, not counted.
+    /// - Counters equal the rows.
+    async fn domains(&self) -> Result<Vec<DomainView>>;
+}
+
+/// One domain as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DomainView {
+    /// Its name.
+    pub domain: Domain,
+    /// No attempt begins.
+    pub paused: bool,
+    /// Operations by state and phase.
+    pub counts: Counts,
+    /// Age of the oldest row that is due for a begin.
+    pub oldest_due: Option<Duration>,
+}

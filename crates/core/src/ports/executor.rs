@@ -1,0 +1,53 @@
+//! The user's ports: make the call, and ask what became of one.
+
+use async_trait::async_trait;
+
+use crate::{Envelope, Fail, Outcome, Result, Success};
+
+/// Makes the external call.
+#[async_trait]
+pub trait Executor: Send + Sync {
+    /// Calls the provider and says how it went.
+    ///
+    /// - Sends `envelope.outbound_key`, so that the provider can tell a repeat.
+    /// - A timeout after the request left is `Retry::unknown`, never `Fail`.
+    /// - A panic is taken as `Retry::unknown`: the call may have left.
+    async fn execute(&self, envelope: &Envelope, attempt: &dyn Attempt) -> Outcome;
+}
+
+/// What a running attempt can do besides return.
+#[async_trait]
+pub trait Attempt: Send + Sync {
+    /// The lease is still believed in, on this machine's monotonic clock. Ask right before
+    /// the first byte: it narrows the race of a paused worker, it cannot close it.
+    fn holds_lease(&self) -> bool;
+
+    /// Cancel was requested. An Ok still wins.
+    fn is_canceled(&self) -> bool;
+
+    /// Keeps bytes for the next attempt.
+    async fn checkpoint(&self, bytes: &[u8]) -> Result<()>;
+}
+
+/// Asks the provider what became of our call.
+#[async_trait]
+pub trait Probe: Send + Sync {
+    /// Looks the call up by its outbound key or a field that names it.
+    ///
+    /// - `Succeeded` and `Failed` only for *our* call.
+    /// - An error or a doubt is `Unknown`.
+    async fn probe(&self, envelope: &Envelope) -> ProbeVerdict;
+}
+
+/// What the provider says of our call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ProbeVerdict {
+    /// It was applied.
+    Succeeded(Success),
+    /// It was refused.
+    Failed(Fail),
+    /// It is not known there.
+    NotFound,
+    /// No verdict.
+    Unknown,
+}

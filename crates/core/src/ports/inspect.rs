@@ -1,0 +1,186 @@
+//! Reading, for the API, the console and the engine's own checks.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::{Phase, State};
+use crate::{
+    BatchId, BizKey, ContentHash, Domain, EventType, IdemKey, Keys, OpId, Options, OutboundKey,
+    Result, Sealed, Status, Timestamp, WorkerId,
+};
+
+/// Read-only views. Never on the hot path.
+#[async_trait]
+pub trait Inspect: Send + Sync {
+    /// Rows by id, in order; `None` where there is none.
+    ///
+    /// - Sees every commit that returned before the call.
+    /// - Shows the attempt id, so that an ambiguous begin can be read back.
+    async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>>;
+
+    /// Ids by the four keys, also of pruned operations.
+    ///
+    /// - After an ambiguous accept this tells whether it happened.
+    async fn find(&self, keys: &[Keys]) -> Result<Vec<Option<super::Known>>>;
+
+    /// One page of operations, newest first.
+    ///
+    /// - Pages by keyset: nothing is shown twice or skipped while rows are added.
+    /// - At most `limit`, at most 1,000.
+    async fn list(
+        &self,
+        filter: &Filter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Operation>>;
+
+    /// Everything that was said of an operation, in order.
+    ///
+    /// - One line a change, plus refused answers and late ones.
+    async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>>;
+
+    /// The store's clock.
+    async fn now(&self) -> Result<Timestamp>;
+}
+
+/// The whole row of an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operation {
+    /// The operation.
+    pub op_id: OpId,
+    /// The four keys.
+    pub keys: Keys,
+    /// The payload as it is stored.
+    pub payload: Sealed,
+    /// Of the stored payload.
+    pub content_hash: ContentHash,
+    /// What the provider sees.
+    pub outbound_key: OutboundKey,
+    /// How and when.
+    pub options: Options,
+    /// Grows within (domain, biz_key).
+    pub seq: u64,
+    /// What guards look at.
+    pub state: State,
+    /// Publications so far.
+    pub dispatch_no: u64,
+    /// The recorded or final result.
+    pub result: Option<ResultRecord>,
+    /// Bytes that an attempt left for the next, as they are stored.
+    pub checkpoint: Option<Sealed>,
+    /// Its batch.
+    pub batch_id: Option<BatchId>,
+    /// The operation it redrives.
+    pub redrive_of: Option<OpId>,
+    /// The operation that redrives it.
+    pub redriven_by: Option<OpId>,
+    /// W3C `traceparent`.
+    pub trace: Option<String>,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// When its first attempt began.
+    pub started_at: Option<Timestamp>,
+    /// When it became terminal.
+    pub finished_at: Option<Timestamp>,
+}
+
+/// A provider's yes, without what it spawned.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ResultRecord {
+    /// The provider's own id of what it did.
+    pub provider_txn_id: Option<String>,
+    /// The result as it is stored.
+    pub payload: Option<Sealed>,
+}
+
+/// One line of an operation's history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LedgerLine {
+    /// When, on the store's clock.
+    pub at: Timestamp,
+    /// The event's name.
+    pub event: String,
+    /// The row's fence after it.
+    pub fence: u64,
+    /// The row's version after it.
+    pub version: u64,
+    /// The state after it.
+    pub status: Status,
+    /// The phase after it.
+    pub phase: Option<Phase>,
+    /// Who said so.
+    pub by: Option<WorkerId>,
+    /// It changed nothing: why.
+    pub refused: Option<String>,
+    /// Reason or error, cut and redacted.
+    pub note: String,
+    /// A late answer's result, kept for whoever resolves.
+    pub late: Option<ResultRecord>,
+}
+
+/// Which operations to list; every field narrows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this domain.
+    pub domain: Option<Domain>,
+    /// Of this event type.
+    pub event_type: Option<EventType>,
+    /// Of this business object.
+    pub biz_key: Option<BizKey>,
+    /// With this idempotency key.
+    pub idem_key: Option<IdemKey>,
+    /// With this id at the provider.
+    pub provider_txn_id: Option<String>,
+    /// In this state.
+    pub status: Option<Status>,
+    /// In this phase.
+    pub phase: Option<Phase>,
+    /// With this label.
+    pub label: Option<(String, String)>,
+    /// Of this batch.
+    pub batch_id: Option<BatchId>,
+    /// Accepted at or after.
+    pub from: Option<Timestamp>,
+    /// Accepted before.
+    pub to: Option<Timestamp>,
+}
+
+/// One page of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The rows.
+    pub items: Vec<T>,
+    /// Pass it to get the next page; `None`: this was the last.
+    pub next_cursor: Option<String>,
+}
+
+/// Maintained counters of one domain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// PENDING.
+    pub pending: u64,
+    /// IN_PROGRESS and live.
+    pub live: u64,
+    /// IN_PROGRESS and waiting.
+    pub waiting: u64,
+    /// IN_PROGRESS and held.
+    pub held: u64,
+    /// COMPLETED, pruned ones not included.
+    pub completed: u64,
+    /// FAILED, pruned ones not included.
+    pub failed: u64,
+}
+
+impl Counts {
+    /// The counter that `state` belongs to.
+    pub fn of(&mut self, state: &State) -> &mut u64 {
+        match (state.status, state.phase) {
+            (Status::Pending, _) => &mut self.pending,
+            (Status::Completed, _) => &mut self.completed,
+            (Status::Failed, _) => &mut self.failed,
+            (Status::InProgress, Some(Phase::Live)) => &mut self.live,
+            (Status::InProgress, Some(Phase::Held)) => &mut self.held,
+            (Status::InProgress, _) => &mut self.waiting,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Who is in charge. A lock is a convenience: every write made under it carries its fence.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{Result, WorkerId};
+
+/// Named locks with an owner and a time to live.
+#[async_trait]
+pub trait LockManager: Send + Sync {
+    /// Takes the lock, or moves its end if it is already ours. `None`: somebody else has it.
+    ///
+    /// - Of concurrent takers one gets it.
+    /// - A lock whose time ran out can be taken; its new fence is higher.
+    async fn take(&self, name: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>>;
+
+    /// Gives the lock back; false if it was no longer ours.
+    ///
+    /// - Only its owner releases it.
+    async fn release(&self, name: &str, owner: &WorkerId) -> Result<bool>;
+}
+
+/// One process among many that does a job.
+#[async_trait]
+pub trait Leader: Send + Sync {
+    /// Becomes or stays leader for `ttl`. `None`: somebody else leads.
+    ///
+    /// - At most one leader at a time, by the store's clock.
+    /// - A new leader's fence is higher than every earlier one's.
+    async fn lead(&self, job: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>>;
+}
+
+/// A lock that is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tenure {
+    /// Grows with every new owner; carried by every write made under the lock.
+    pub fence: u64,
+}

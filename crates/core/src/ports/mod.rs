@@ -1,0 +1,40 @@
+//! What the engine needs from the world. Adapters implement these traits; each bullet on a
+//! method is a behaviour, and each behaviour is a case of the contract suite.
+//!
+//! Every method that touches storage takes a slice: a single caller is a batch of one.
+//! Results come back in the order of the slice, one per item. `Err` means that the whole
+//! call did nothing, unless its kind is [`ErrorKind::Ambiguous`](crate::ErrorKind).
+
+mod batches;
+mod bus;
+mod domains;
+mod executor;
+mod guard;
+mod inspect;
+mod lock;
+mod outbox;
+mod recovery;
+mod sealer;
+mod sink;
+mod store;
+mod world;
+
+pub use batches::{Batch, Batches, NewBatch};
+pub use bus::{Bus, Delivery, Dequeue, Hint, Publication, Receipt};
+pub use domains::{DomainView, Domains};
+pub use executor::{Attempt, Executor, Probe, ProbeVerdict};
+pub use guard::{
+    Admission, Bulkhead, CircuitBreaker, CircuitState, Fallback, HedgePolicy, LoadShed, Permit,
+    RateLimiter, Rejection, RetryBudget, TimeoutPolicy, Unguarded,
+};
+pub use inspect::{Counts, Filter, Inspect, LedgerLine, Operation, Page, ResultRecord};
+pub use lock::{Leader, LockManager, Tenure};
+pub use outbox::{Claim, Claimed, Outbox, Silence};
+pub use recovery::{DeadLetter, Prune, Pruned, Recovery, Scan};
+pub use sealer::{PlainText, Sealer};
+pub use sink::{Alert, AlertNote, Document, DocumentSink, Severity};
+pub use store::{
+    Accepted, Amendment, Answer, AnswerBody, BeginRequest, Changed, Extension, Known, NewOperation,
+    Refused, Reschedule, Store, StoredOk,
+};
+pub use world::{Clock, Ids, Notice, Notices, Rng, Tracer};

@@ -1,0 +1,83 @@
+//! From the queue rows to the bus.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Hint, Operation};
+use crate::{OpId, Result, Timestamp, WorkerId};
+
+/// The transactional outbox: one queue row per open operation.
+#[async_trait]
+pub trait Outbox: Send + Sync {
+    /// Claims rows that are due for a begin and not announced since they became due.
+    ///
+    /// - By status, in order of priority, then due time, then seq: a row that commits late
+    ///   is found like any other.
+    /// - Never the same row to two claimers while a claim lasts; the claim names its owner.
+    /// - A claim that ran out (its owner died) is claimable again.
+    /// - No rows of paused domains, no lane followers, no live or held rows.
+    /// - A row whose content hash does not match is not handed out.
+    async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>>;
+
+    /// Claims rows that were announced and stayed silent: due for longer than the grace,
+    /// never begun since. The sweeper publishes them again.
+    ///
+    /// - Each round waits twice as long as the one before, up to a bound.
+    /// - Otherwise as [`Outbox::claim`].
+    async fn claim_silent(&self, claim: &Claim, silence: &Silence) -> Result<Vec<Claimed>>;
+
+    /// Notes that rows were announced on the bus.
+    ///
+    /// - Raises `dispatch_no`; the operation's version stays: the row did not change.
+    /// - Nothing happens to a row that changed since it was claimed.
+    async fn published(&self, claimed: &[Claimed]) -> Result<()>;
+
+    /// Gives claims back, for example because the bus is down.
+    ///
+    /// - The rows are claimable at once, and count as not announced.
+    async fn release(&self, claimed: &[Claimed]) -> Result<()>;
+
+    /// How long until a row becomes due for [`Outbox::claim`]; zero if one is due now.
+    ///
+    /// - `None`: nothing waits for a time, sleep until notified.
+    async fn next_due(&self) -> Result<Option<Duration>>;
+}
+
+/// Who claims, for how long, and how much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Stamped on the rows.
+    pub by: WorkerId,
+    /// After this the rows are claimable again.
+    pub lasting: Duration,
+    /// At most so many rows.
+    pub max: usize,
+}
+
+/// When a row counts as silent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Silence {
+    /// The first pause after an announcement.
+    pub grace: Duration,
+    /// No pause is longer.
+    pub pause_max: Duration,
+}
+
+/// A claimed row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claimed {
+    /// What to announce; `dispatch_no` is already that of this announcement.
+    pub hint: Hint,
+    /// The row as it was claimed.
+    pub operation: Operation,
+    /// The store's clock at the claim.
+    pub now: Timestamp,
+}
+
+impl Claimed {
+    /// The operation.
+    pub fn op_id(&self) -> OpId {
+        self.operation.op_id
+    }
+}

@@ -1,0 +1,96 @@
+//! A provider's answer: recorded first, final second. A yes is a fact, whoever brings it.
+
+use super::apply::{Step, Why};
+use super::event::{Action, Event, ProbeAnswer};
+use super::state::{State, Status, Verdict, WriteAhead};
+use crate::policy::{Rules, Safety};
+use crate::{Effect, Fail, Failure, Timestamp};
+
+impl Event {
+    /// It says that the provider applied our call.
+    pub(super) fn is_yes(&self) -> bool {
+        matches!(
+            self,
+            Event::Ok { .. }
+                | Event::Probed {
+                    answer: ProbeAnswer::Succeeded,
+                    ..
+                }
+        )
+    }
+}
+
+impl State {
+    /// A yes from the current attempt is written ahead. Any other yes (stale fence, spill
+    /// file, probe, a second one) settles in one commit: it claims no ownership.
+    pub(super) fn say_yes(&self, event: &Event) -> Step {
+        match self.status {
+            Status::Completed => return Err(Why::Terminal),
+            Status::Failed => return Ok((self.clone(), vec![Action::AlertLateOk])),
+            Status::Pending | Status::InProgress => {}
+        }
+        let current = match event {
+            Event::Ok { fence: Some(fence) } => self.is_current(*fence),
+            _ => false,
+        };
+        if current && self.write_ahead == WriteAhead::Empty {
+            let mut next = self.clone();
+            next.deliveries = 0;
+            next.maybe_calls += 1;
+            next.write_ahead = WriteAhead::Pending {
+                verdict: Verdict::Ok,
+                fence: self.fence,
+            };
+            return Ok((next, vec![Action::Record]));
+        }
+        Ok(self.clone().complete())
+    }
+
+    /// A refusal settles the operation only if no earlier call is in doubt, or if the
+    /// provider answers the key and not the call.
+    pub(super) fn refused(&self, fence: u64, fail: &Fail, now: Timestamp, rules: &Rules) -> Step {
+        let mut next = self.current(fence)?.ended();
+        next.deliveries = 0;
+        next.maybe_calls += 1;
+        if self.effect == Effect::Unknown && !self.is_verdict_on_key(now, rules) {
+            let failure = Failure::from_fail(fail.clone(), Effect::Unknown);
+            return Ok(next.hold(failure, now, rules));
+        }
+        next.failure = Some(Failure::from_fail(fail.clone(), Effect::None));
+        next.write_ahead = WriteAhead::Pending {
+            verdict: Verdict::Fail,
+            fence,
+        };
+        Ok((next, vec![Action::Record]))
+    }
+
+    fn is_verdict_on_key(&self, now: Timestamp, rules: &Rules) -> bool {
+        match rules.safety {
+            Safety::Keyed {
+                ttl,
+                remembers_refusals,
+            } => remembers_refusals && self.first_call_at.is_some_and(|first| now < first + ttl),
+            Safety::Natural | Safety::Unsafe => false,
+        }
+    }
+
+    pub(super) fn finalize(&self) -> Step {
+        let WriteAhead::Pending { verdict, fence } = self.write_ahead else {
+            return Err(Why::NothingRecorded);
+        };
+        if verdict == Verdict::Ok {
+            return Ok(self.clone().complete());
+        }
+        if fence != self.fence {
+            return Err(Why::RecordedFenceStale);
+        }
+        match self.failure.clone() {
+            Some(failure) => {
+                let (mut next, effects) = self.clone().fail(failure);
+                next.write_ahead = WriteAhead::Done;
+                Ok((next, effects))
+            }
+            None => Err(Why::NothingRecorded),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The door to the table: who may change what, then one file per column.
+
+use super::event::{Effects, Event};
+use super::state::{State, WriteAhead};
+use crate::Timestamp;
+use crate::policy::Rules;
+
+/// The event changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{event} refused: {why}")]
+pub struct IllegalTransition {
+    /// The event's name.
+    pub event: &'static str,
+    /// Why it was refused.
+    pub why: Why,
+    /// The refused event carries somebody's answer or wish: keep a ledger line.
+    pub ledger: bool,
+}
+
+/// Why an event changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Why {
+    /// COMPLETED and FAILED never change.
+    #[error("the operation is terminal")]
+    Terminal,
+    /// The row belongs to the Finalizer.
+    #[error("an outcome is recorded and waits to be finalized")]
+    WriteAheadPending,
+    /// There is nothing to finalize.
+    #[error("no outcome is recorded")]
+    NothingRecorded,
+    /// The recorded Fail was written with an older fence.
+    #[error("the recorded outcome carries a stale fence")]
+    RecordedFenceStale,
+    /// The attempt is no longer the current one.
+    #[error("the fence is stale")]
+    StaleFence,
+    /// An attempt is running.
+    #[error("an attempt is live")]
+    Live,
+    /// It waits for an answer or a person.
+    #[error("the operation is held")]
+    Held,
+    /// Only a held operation can be probed or resolved.
+    #[error("the operation is not held")]
+    NotHeld,
+    /// Its time has not come.
+    #[error("the operation is not due")]
+    NotDue,
+    /// The domain is paused.
+    #[error("the domain is paused")]
+    Paused,
+    /// The deadline passed: the sweeper ends it.
+    #[error("the deadline has passed")]
+    DeadlinePassed,
+    /// The deadline has not passed.
+    #[error("the deadline has not passed")]
+    BeforeDeadline,
+    /// No further call is wanted.
+    #[error("cancel was requested")]
+    CancelRequested,
+    /// An earlier operation of the lane is open.
+    #[error("an earlier operation of its key is open")]
+    LaneBusy,
+    /// The lease has not ended.
+    #[error("the lease has not ended")]
+    LeaseRunning,
+    /// No attempt is running.
+    #[error("no attempt is live")]
+    NotLive,
+}
+
+impl Event {
+    /// The event's name, as in the protocol table.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Begin(_) => "Begin",
+            Self::Extend { .. } => "Extend",
+            Self::Checkpoint { .. } => "Checkpoint",
+            Self::NotCalled { .. } => "NotCalled",
+            Self::Ok { .. } => "Ok",
+            Self::Fail { .. } => "Fail",
+            Self::Retry { .. } => "Retry",
+            Self::AttemptLost => "AttemptLost",
+            Self::DeadlinePassed => "DeadlinePassed",
+            Self::Finalize => "Finalize",
+            Self::Probed { .. } => "Probed",
+            Self::Resolve(_) => "Resolve",
+            Self::Cancel => "Cancel",
+            Self::Restored { .. } => "Restored",
+        }
+    }
+
+    fn leaves_ledger_line(&self) -> bool {
+        matches!(
+            self,
+            Self::NotCalled { .. }
+                | Self::Ok { .. }
+                | Self::Fail { .. }
+                | Self::Retry { .. }
+                | Self::Probed { .. }
+                | Self::Resolve(_)
+                | Self::Cancel
+        )
+    }
+}
+
+/// A transition that passed its guards: the next state, its version still the old one.
+pub(super) type Step = Result<(State, Effects), Why>;
+
+impl State {
+    /// Applies one event at `now` under the route's rules of that moment.
+    ///
+    /// - The same arguments give the same answer; no clock is read, nothing is sent.
+    /// - A change raises `version` by exactly one; a refusal changes nothing.
+    /// - A terminal state never changes. A late Ok on FAILED returns the same state with
+    ///   [`Action::AlertLateOk`](super::Action::AlertLateOk).
+    /// - While an outcome is recorded and not final, only Finalize, Ok and Cancel apply.
+    pub fn apply(
+        &self,
+        event: &Event,
+        now: Timestamp,
+        rules: &Rules,
+    ) -> Result<(State, Effects), IllegalTransition> {
+        let refused = |why| IllegalTransition {
+            event: event.name(),
+            why,
+            ledger: event.leaves_ledger_line(),
+        };
+        let (mut next, effects) = self.step(event, now, rules).map_err(refused)?;
+        if !self.is_terminal() {
+            next.version = self.version + 1;
+        }
+        debug_assert_eq!(next.check(), Ok(()), "{event:?} on {self:?}");
+        Ok((next, effects))
+    }
+
+    fn step(&self, event: &Event, now: Timestamp, rules: &Rules) -> Step {
+        if event.is_yes() {
+            return self.say_yes(event);
+        }
+        if self.is_terminal() {
+            return Err(Why::Terminal);
+        }
+        if matches!(self.write_ahead, WriteAhead::Pending { .. }) {
+            return match event {
+                Event::Finalize => self.finalize(),
+                Event::Cancel => self.note_cancel(),
+                _ => Err(Why::WriteAheadPending),
+            };
+        }
+        match event {
+            Event::Begin(begin) => self.begin(begin, now, rules),
+            Event::Extend { fence, lease } => self.extend(*fence, now + *lease),
+            Event::Checkpoint { fence } => self.checkpoint(*fence),
+            Event::NotCalled {
+                fence,
+                after,
+                reason,
+            } => self.not_called(*fence, *after, reason, now, rules),
+            Event::Fail { fence, fail } => self.refused(*fence, fail, now, rules),
+            Event::Retry {
+                fence,
+                after,
+                effect,
+                reason,
+            } => self.retry(*fence, *after, *effect, reason, now, rules),
+            Event::AttemptLost => self.attempt_lost(now, rules),
+            Event::DeadlinePassed => self.deadline_passed(now, rules),
+            Event::Probed {
+                fence,
+                asked_at,
+                answer,
+            } => self.probed(*fence, *asked_at, answer, now, rules),
+            Event::Resolve(resolution) => self.resolve(resolution, now, rules),
+            Event::Cancel => self.cancel(now, rules),
+            Event::Restored { earliest_call } => self.restored(*earliest_call, now, rules),
+            Event::Finalize | Event::Ok { .. } => Err(Why::NothingRecorded),
+        }
+    }
+}
