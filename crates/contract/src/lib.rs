@@ -1,2 +1,6 @@
 //! Clinch contract suite.
 #![forbid(unsafe_code)]
+
+mod subject;
+
+pub use subject::{Capabilities, Control, Fault, LockPorts, StorePorts, Subject};

@@ -1,0 +1,99 @@
+//! What an adapter hands to the suite.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::OpId;
+use clinch_core::ports::{
+    Batches, Bus, Domains, Inspect, Leader, LockManager, Notices, Outbox, Recovery, Store,
+};
+
+/// One fresh, empty instance of an adapter. A port that the adapter does not have is `None`;
+/// [`Capabilities`] must say the same.
+#[derive(Clone)]
+pub struct Subject {
+    /// Every port of a store.
+    pub store: Option<StorePorts>,
+    /// A bus that carries hints.
+    pub bus: Option<Arc<dyn Bus>>,
+    /// The store as its own bus: its deliveries have begun.
+    pub queue: Option<Arc<dyn Bus>>,
+    /// Locks and leadership.
+    pub locks: Option<LockPorts>,
+    /// The suite's hands on the instance.
+    pub control: Arc<dyn Control>,
+}
+
+/// The ports of a store.
+#[derive(Clone)]
+pub struct StorePorts {
+    /// The hot path.
+    pub store: Arc<dyn Store>,
+    /// Queue rows to bus.
+    pub outbox: Arc<dyn Outbox>,
+    /// Scans, dead letters, pruning.
+    pub recovery: Arc<dyn Recovery>,
+    /// Groups.
+    pub batches: Arc<dyn Batches>,
+    /// Pausing and counters.
+    pub domains: Arc<dyn Domains>,
+    /// Reading.
+    pub inspect: Arc<dyn Inspect>,
+    /// News.
+    pub notices: Arc<dyn Notices>,
+}
+
+/// Locks and leadership.
+#[derive(Clone)]
+pub struct LockPorts {
+    /// Named locks.
+    pub locks: Arc<dyn LockManager>,
+    /// Leadership.
+    pub leader: Arc<dyn Leader>,
+}
+
+/// What the suite does to an instance besides using its ports.
+#[async_trait]
+pub trait Control: Send + Sync {
+    /// Moves the instance's clock forward. An adapter on a real clock shifts its own notion
+    /// of now; none sleeps.
+    async fn advance(&self, by: Duration);
+
+    /// Changes one bit of the stored payload, behind the adapter's back.
+    async fn corrupt(&self, op: OpId);
+
+    /// Makes the next writing call of a store port fail in this way. Only where
+    /// [`Capabilities::faults`] is set.
+    async fn arm(&self, fault: Fault);
+
+    /// Kills the instance without warning and opens what it had committed.
+    async fn crash(&self) -> Subject;
+}
+
+/// How the next writing call fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// `Unavailable`, before anything was written.
+    BeforeCommit,
+    /// `Unavailable`, after some of its rows were written and before the commit.
+    MidCommit,
+    /// `Ambiguous`, after the commit.
+    AfterCommit,
+}
+
+/// Which cases an adapter must pass. What is `false` here is not listed at all, so that a
+/// case that is listed is one that ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The ports of a store.
+    pub store: bool,
+    /// A bus that carries hints.
+    pub bus: bool,
+    /// The store as its own bus.
+    pub queue: bool,
+    /// Locks and leadership.
+    pub locks: bool,
+    /// [`Control::arm`].
+    pub faults: bool,
+}
