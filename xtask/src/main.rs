@@ -1,3 +1,92 @@
-//! Developer commands of Clinch.
+//! Developer commands of Clinch: `cargo xtask <command>`.
+//!
+//! A command is one module with a `run` function and one row in [`COMMANDS`].
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod cargo;
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Why a command did not succeed.
+enum Failure {
+    /// The command line makes no sense: say so, show the usage, exit 2.
+    Usage(String),
+    /// The command ran and found something wrong: say so, exit 1.
+    Failed(String),
+    /// As `Failed`, where what is on the screen already says everything.
+    Reported,
+}
+
+/// One word after `cargo xtask`.
+struct Command {
+    name: &'static str,
+    arguments: &'static str,
+    summary: &'static str,
+    run: fn(root: &Path, arguments: &[String]) -> Result<(), Failure>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "test",
+        arguments: "[-- <runner arguments>]",
+        summary: "format, tidy, lints, doc tests, then all tests",
+        run: test::run,
+    },
+    Command {
+        name: "tidy",
+        arguments: "",
+        summary: "the rules of the tree that no compiler checks",
+        run: tidy::run,
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => {
+            eprintln!("xtask: {message}\n{}", usage());
+            ExitCode::from(2)
+        }
+        Err(Failure::Failed(message)) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+        Err(Failure::Reported) => ExitCode::FAILURE,
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Result<(), Failure> {
+    let Some((name, rest)) = arguments.split_first() else {
+        return Err(Failure::Usage("no command given".into()));
+    };
+    if ["help", "--help", "-h"].contains(&name.as_str()) {
+        println!("{}", usage());
+        return Ok(());
+    }
+    match COMMANDS.iter().find(|command| command.name == name) {
+        Some(command) => (command.run)(&workspace_root(), rest),
+        None => Err(Failure::Usage(format!("unknown command `{name}`"))),
+    }
+}
+
+fn usage() -> String {
+    let mut text = String::from("usage: cargo xtask <command>\n");
+    for command in COMMANDS {
+        let call = format!("{} {}", command.name, command.arguments);
+        text.push_str(&format!("\n  {call:<32}{}", command.summary));
+    }
+    text.push_str(&format!("\n  {:<32}this text", "help"));
+    text
+}
+
+/// The folder above this crate's. Cargo's variable at run time comes first: a target folder
+/// shared by two checkouts must not make one check the other.
+fn workspace_root() -> PathBuf {
+    let own = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    own.parent().map(Path::to_path_buf).unwrap_or(own)
+}

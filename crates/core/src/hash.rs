@@ -262,11 +262,48 @@ fn of_keys(
     sha256(tag, &fields)
 }
 
-/// The four keys of an operation as one index entry of fixed size. Equal exactly if all four
-/// are equal, byte for byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct KeyHash([u8; DIGEST_BYTES]);
+macro_rules! key_digest {
+    ($(#[$doc:meta])* $name:ident, $field:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name([u8; DIGEST_BYTES]);
+
+        impl $name {
+            /// The stored form: the 32 bytes of the digest.
+            pub fn as_bytes(&self) -> &[u8; DIGEST_BYTES] {
+                &self.0
+            }
+
+            /// Reads the stored form. Refuses another length.
+            pub fn from_bytes(bytes: &[u8]) -> Result<Self, Invalid> {
+                digest($field, bytes).map(Self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&to_hex(&self.0))
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Invalid;
+            fn from_str(text: &str) -> Result<Self, Invalid> {
+                let bytes = from_hex(text)
+                    .ok_or_else(|| Invalid::new($field, "must be lower-case hexadecimal"))?;
+                Self::from_bytes(&bytes)
+            }
+        }
+
+        text_serde!($name);
+    };
+}
+
+key_digest!(
+    /// The four keys of an operation as one index entry of fixed size. Equal exactly if all four
+    /// are equal, byte for byte.
+    KeyHash, "key_hash"
+);
 
 impl KeyHash {
     /// The hash of the four keys.
@@ -279,34 +316,21 @@ impl KeyHash {
         let tag = "clinch/keys/1";
         Self(of_keys(tag, domain, event_type, biz_key, idem_key))
     }
-
-    /// The stored form: the 32 bytes of the digest.
-    pub fn as_bytes(&self) -> &[u8; DIGEST_BYTES] {
-        &self.0
-    }
-
-    /// Reads the stored form. Refuses another length.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Invalid> {
-        digest("key_hash", bytes).map(Self)
-    }
 }
 
-impl fmt::Display for KeyHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&to_hex(&self.0))
+key_digest!(
+    /// Names the lane of a business object: the partition of its hints on a bus. A hash, so
+    /// that no business key leaves the store.
+    LaneKey, "lane"
+);
+
+impl LaneKey {
+    /// The lane of (domain, biz_key).
+    pub fn of(domain: &Domain, biz_key: &BizKey) -> Self {
+        let fields = [domain.as_str().as_bytes(), biz_key.as_str().as_bytes()];
+        Self(sha256("clinch/lane/1", &fields))
     }
 }
-
-impl FromStr for KeyHash {
-    type Err = Invalid;
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        let bytes = from_hex(text)
-            .ok_or_else(|| Invalid::new("key_hash", "must be lower-case hexadecimal"))?;
-        Self::from_bytes(&bytes)
-    }
-}
-
-text_serde!(KeyHash);
 
 /// The idempotency key that the provider sees. It depends on the four keys only, so every
 /// attempt and hedge of an operation sends the same one. A redrive has keys of its own and

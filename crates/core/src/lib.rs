@@ -23,7 +23,7 @@ pub use command::{
     Priority, TimeBudget,
 };
 pub use error::{Error, ErrorKind, Result};
-pub use hash::{ContentHash, Fingerprint, KeyHash, OutboundKey};
+pub use hash::{ContentHash, Fingerprint, KeyHash, LaneKey, OutboundKey};
 pub use names::{
     AttemptId, BatchId, BizKey, Domain, EventType, IdemKey, Invalid, KEY_BYTES_MAX, NAME_BYTES_MAX,
     OpId, WORKER_BYTES_MAX, WorkerId,

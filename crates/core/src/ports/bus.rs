@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Operation;
 use crate::policy::Routes;
-use crate::{Domain, OpId, Result, WorkerId};
+use crate::{Domain, LaneKey, OpId, Result, WorkerId};
 
 /// Carries hints. Losing one costs latency, a duplicate costs a no-op.
 #[async_trait]
@@ -55,7 +55,7 @@ pub struct Hint {
     /// The topic.
     pub domain: Domain,
     /// Partition for operations that are ordered by key.
-    pub lane: Option<String>,
+    pub lane: Option<LaneKey>,
     /// Tells announcements of one operation apart, in traces.
     pub dispatch_no: u64,
     /// W3C `traceparent`.

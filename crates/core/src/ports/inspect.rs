@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Phase, State};
 use crate::{
-    BatchId, BizKey, ContentHash, Domain, EventType, IdemKey, Keys, OpId, Options, OutboundKey,
-    Result, Sealed, Status, Timestamp, WorkerId,
+    BatchId, BizKey, ContentHash, Domain, EventType, IdemKey, Keys, LaneKey, OpId, Options,
+    OutboundKey, Result, Sealed, Status, Timestamp, WorkerId,
 };
 
 /// Read-only views. Never on the hot path.
@@ -60,6 +60,8 @@ pub struct Operation {
     pub options: Options,
     /// Grows within (domain, biz_key).
     pub seq: u64,
+    /// Its lane, if it was accepted under `order = "key"`.
+    pub lane: Option<LaneKey>,
     /// What guards look at.
     pub state: State,
     /// Publications so far.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Hint, Operation};
+use super::Hint;
 use crate::{OpId, Result, Timestamp, WorkerId};
 
 /// The transactional outbox: one queue row per open operation.
@@ -17,7 +17,7 @@ pub trait Outbox: Send + Sync {
     /// - Never the same row to two claimers while a claim lasts; the claim names its owner.
     /// - A claim that ran out (its owner died) is claimable again.
     /// - No rows of paused domains, no lane followers, no live or held rows.
-    /// - A row whose content hash does not match is not handed out.
+    /// - Integrity is not its business: a hint carries no payload, begin checks.
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>>;
 
     /// Claims rows that were announced and stayed silent: due for longer than the grace,
@@ -64,13 +64,17 @@ pub struct Silence {
     pub pause_max: Duration,
 }
 
-/// A claimed row.
-#[derive(Debug, Clone, PartialEq)]
+/// A claimed row. It names the operation and carries no payload: whoever needs more reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
     /// What to announce; `dispatch_no` is already that of this announcement.
     pub hint: Hint,
-    /// The row as it was claimed.
-    pub operation: Operation,
+    /// The row's version when it was claimed.
+    pub version: u64,
+    /// The row's fence when it was claimed: a probe is asked with it.
+    pub fence: u64,
+    /// Since when the row needs what it was claimed for.
+    pub since: Timestamp,
     /// The store's clock at the claim.
     pub now: Timestamp,
 }
@@ -78,6 +82,6 @@ pub struct Claimed {
 impl Claimed {
     /// The operation.
     pub fn op_id(&self) -> OpId {
-        self.operation.op_id
+        self.hint.op_id
     }
 }
