@@ -1,0 +1,34 @@
+//! Pausing and counters.
+
+use async_trait::async_trait;
+use clinch_core::ports::{DomainView, Domains};
+use clinch_core::{Domain, Result};
+
+use crate::Memory;
+
+#[async_trait]
+impl Domains for Memory {
+    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
+        self.write(|tx| {
+            let mut row = tx.tables.domain(domain);
+            row.paused = paused;
+            tx.tables.domains.insert(domain.clone(), row);
+            if !paused {
+                tx.news.due.insert(domain.clone());
+            }
+            Ok(())
+        })
+    }
+
+    async fn domains(&self) -> Result<Vec<DomainView>> {
+        Ok(self.read(|tables, now| {
+            let view = |(domain, row): (&Domain, &crate::DomainRow)| DomainView {
+                domain: domain.clone(),
+                paused: row.paused,
+                counts: row.counts,
+                oldest_due: tables.oldest_due(domain, now),
+            };
+            tables.domains.iter().map(view).collect()
+        }))
+    }
+}

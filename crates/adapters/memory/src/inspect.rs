@@ -1,0 +1,103 @@
+//! Reading.
+
+use async_trait::async_trait;
+use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
+use clinch_core::{Keys, OpId, Result, Timestamp};
+
+use crate::Memory;
+use crate::accept::known;
+
+/// Largest page, whatever the caller asks for.
+const PAGE_MAX: usize = 1_000;
+
+#[async_trait]
+impl Inspect for Memory {
+    async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>> {
+        Ok(self.read(|tables, _| {
+            let get = |op| tables.rows.get(op).map(|row| row.operation.clone());
+            ops.iter().map(get).collect()
+        }))
+    }
+
+    async fn find(&self, keys: &[Keys]) -> Result<Vec<Option<Known>>> {
+        Ok(self.read(|tables, _| {
+            let find = |keys: &Keys| tables.keys.get(&keys.hash()).map(|key| known(tables, key));
+            keys.iter().map(find).collect()
+        }))
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Operation>> {
+        Ok(self.read(|tables, _| {
+            let rows = tables.rows.iter().map(|(_, row)| &row.operation);
+            let mut found: Vec<_> = rows.filter(|op| matches(filter, op)).cloned().collect();
+            found.sort_by_key(|operation| operation.seq);
+            let rank = |operation: &Operation| format!("{:020}", operation.seq);
+            page(found.into_iter().rev(), rank, cursor, limit)
+        }))
+    }
+
+    async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
+        Ok(self.read(|tables, _| tables.ledger.get(&op).cloned().unwrap_or_default()))
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        Ok(self.clock().now())
+    }
+}
+
+/// One page of `items`, which come in falling order of their rank; the cursor is the rank of
+/// the last item shown.
+pub(crate) fn page<T>(
+    items: impl Iterator<Item = T>,
+    rank: impl Fn(&T) -> String,
+    cursor: Option<&str>,
+    limit: usize,
+) -> Page<T> {
+    let limit = limit.clamp(1, PAGE_MAX);
+    let mut rest =
+        items.skip_while(|item| cursor.is_some_and(|cursor| rank(item).as_str() >= cursor));
+    let items: Vec<T> = rest.by_ref().take(limit).collect();
+    let next_cursor = match rest.next() {
+        Some(_) => items.last().map(rank),
+        None => None,
+    };
+    Page { items, next_cursor }
+}
+
+fn matches(filter: &Filter, operation: &Operation) -> bool {
+    fn is<T: PartialEq>(wanted: &Option<T>, value: &T) -> bool {
+        wanted.as_ref().is_none_or(|wanted| wanted == value)
+    }
+    let keys = &operation.keys;
+    let txn_id = operation
+        .result
+        .as_ref()
+        .and_then(|r| r.provider_txn_id.as_ref());
+    let label = filter.label.as_ref();
+    is(&filter.domain, &keys.domain)
+        && is(&filter.event_type, &keys.event_type)
+        && is(&filter.biz_key, &keys.biz_key)
+        && is(&filter.idem_key, &keys.idem_key)
+        && is(&filter.status, &operation.state.status)
+        && filter
+            .provider_txn_id
+            .as_ref()
+            .is_none_or(|id| txn_id == Some(id))
+        && filter
+            .phase
+            .is_none_or(|phase| operation.state.phase == Some(phase))
+        && filter
+            .batch_id
+            .is_none_or(|id| operation.batch_id == Some(id))
+        && filter.from.is_none_or(|from| operation.accepted_at >= from)
+        && filter.to.is_none_or(|to| operation.accepted_at < to)
+        && label.is_none_or(|(name, value)| {
+            let mut labels = operation.options.labels.iter();
+            labels.any(|label| label == (name.as_str(), value.as_str()))
+        })
+}

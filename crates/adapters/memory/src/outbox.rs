@@ -1,0 +1,244 @@
+//! From the queue rows to the bus.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::ports::{Claim, Claimed, Hint, Operation, Outbox, Silence};
+use clinch_core::{Domain, OpId, Result, Timestamp};
+
+use crate::{Memory, Row, Slot, Tables, Tx};
+
+/// Doublings of the sweeper's pause; the pause itself is capped by the caller.
+const ROUNDS_MAX: u32 = 16;
+
+const PRIORITIES: std::ops::RangeInclusive<i8> = -10..=10;
+
+/// A row that is due for a begin: priority, due time, seq, and the operation.
+pub(crate) type InLine = (Reverse<i8>, Timestamp, u64, OpId);
+
+impl Tables {
+    /// Rows of one domain and priority that wait for a begin and were not announced.
+    fn line_at(
+        &self,
+        domain: &Domain,
+        priority: i8,
+        until: Timestamp,
+    ) -> impl Iterator<Item = InLine> {
+        let at = |due, seq| Slot::Fresh {
+            domain: domain.clone(),
+            priority: Reverse(priority),
+            due,
+            seq,
+        };
+        let from = at(Timestamp::from_millis(i64::MIN), 0);
+        let slots = self.slots.range(from..=at(until, u64::MAX));
+        slots.filter_map(|(slot, op_id)| match slot {
+            Slot::Fresh {
+                priority, due, seq, ..
+            } => Some((*priority, *due, *seq, *op_id)),
+            Slot::Announced { .. } | Slot::Need { .. } => None,
+        })
+    }
+
+    fn line_of(&self, domain: &Domain, until: Timestamp) -> impl Iterator<Item = InLine> {
+        let priorities = PRIORITIES.rev();
+        priorities.flat_map(move |priority| self.line_at(domain, priority, until))
+    }
+
+    /// Rows of these domains that are due and free, in order of service; paused domains are
+    /// passed over.
+    pub(crate) fn line<'a>(
+        &'a self,
+        domains: impl IntoIterator<Item = &'a Domain>,
+        now: Timestamp,
+    ) -> impl Iterator<Item = InLine> {
+        let open = domains.into_iter().filter(|d| !self.domain(d).paused);
+        let mut lines: Vec<_> = open.map(|d| self.line_of(d, now).peekable()).collect();
+        let merged = std::iter::from_fn(move || {
+            let heads = lines.iter_mut().enumerate();
+            let heads = heads.filter_map(|(at, line)| Some((*line.peek()?, at)));
+            let (_, first) = heads.min()?;
+            lines[first].next()
+        });
+        merged.filter(move |(_, _, _, op_id)| self.claim_ends(*op_id) <= now)
+    }
+
+    /// When the first row of these domains can be taken.
+    pub(crate) fn first_due<'a>(
+        &self,
+        domains: impl IntoIterator<Item = &'a Domain>,
+    ) -> Option<Timestamp> {
+        let open = domains.into_iter().filter(|d| !self.domain(d).paused);
+        let forever = Timestamp::from_millis(i64::MAX);
+        let firsts = open.flat_map(|domain| {
+            PRIORITIES.filter_map(move |priority| {
+                let line = self.line_at(domain, priority, forever);
+                self.first_free(line.map(|(_, due, _, op_id)| (op_id, due)))
+            })
+        });
+        firsts.min()
+    }
+
+    /// When the first of these rows can be taken; they come in order of their time.
+    pub(crate) fn first_free(
+        &self,
+        line: impl Iterator<Item = (OpId, Timestamp)>,
+    ) -> Option<Timestamp> {
+        let mut first = None;
+        for (op_id, from) in line {
+            let free_at = self.claim_ends(op_id).max(from);
+            first = Some(first.map_or(free_at, |first: Timestamp| first.min(free_at)));
+            if free_at == from {
+                break;
+            }
+        }
+        first
+    }
+
+    pub(crate) fn oldest_due(&self, domain: &Domain, now: Timestamp) -> Option<Duration> {
+        let line = self.line_of(domain, now);
+        line.map(|(_, due, _, _)| now.since(due)).max()
+    }
+
+    /// When the claim on a row ends; long ago if there is none.
+    pub(crate) fn claim_ends(&self, op_id: OpId) -> Timestamp {
+        let queue = self.rows.get(&op_id).and_then(|row| row.queue.as_ref());
+        let claim = queue.and_then(|queue| queue.claim.as_ref());
+        claim.map_or(Timestamp::from_millis(i64::MIN), |(_, until)| *until)
+    }
+}
+
+impl Tx<'_> {
+    /// Stamps free rows with the claim, in the order given, up to its maximum.
+    pub(crate) fn claim(
+        &mut self,
+        found: impl IntoIterator<Item = (OpId, Timestamp)>,
+        claim: &Claim,
+    ) -> Vec<Claimed> {
+        let mut claimed = Vec::new();
+        for (op_id, since) in found {
+            if claimed.len() == claim.max {
+                break;
+            }
+            let free = self.tables.claim_ends(op_id) <= self.now;
+            let Some(mut row) = self.tables.rows.get(&op_id).filter(|_| free).cloned() else {
+                continue;
+            };
+            if let Some(queue) = row.queue.as_mut() {
+                queue.claim = Some((claim.by.clone(), self.now + claim.lasting));
+            }
+            claimed.push(Claimed {
+                hint: hint_of(&row.operation),
+                version: row.operation.state.version,
+                fence: row.operation.state.fence,
+                since,
+                now: self.now,
+            });
+            self.tables.put(row);
+        }
+        claimed
+    }
+
+    /// Changes the queue row of a claim, unless the operation changed since.
+    fn of_claim(&mut self, claimed: &Claimed, edit: impl FnOnce(&mut Row)) {
+        let row = self.tables.rows.get(&claimed.op_id());
+        let same = |row: &&Row| row.operation.state.version == claimed.version;
+        if let Some(mut row) = row.filter(same).cloned() {
+            edit(&mut row);
+            self.put(row);
+        }
+    }
+}
+
+#[async_trait]
+impl Outbox for Memory {
+    async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>> {
+        self.write(|tx| {
+            let domains = tx.tables.domains.iter().map(|(domain, _)| domain);
+            let line = tx.tables.line(domains, tx.now).take(claim.max);
+            let found: Vec<_> = line.map(|(_, due, _, op_id)| (op_id, due)).collect();
+            Ok(tx.claim(found, claim))
+        })
+    }
+
+    async fn claim_silent(&self, claim: &Claim, silence: &Silence) -> Result<Vec<Claimed>> {
+        self.write(|tx| {
+            let last = Slot::Announced {
+                at: tx.now,
+                seq: u64::MAX,
+            };
+            let first = Slot::Announced {
+                at: Timestamp::from_millis(i64::MIN),
+                seq: 0,
+            };
+            let is_silent = |row: &Row| {
+                let paused = tx.tables.domain(&row.operation.keys.domain).paused;
+                let queue = row.queue.as_ref();
+                let over = queue.and_then(|queue| {
+                    let rounds = queue.rounds.saturating_sub(1).min(ROUNDS_MAX);
+                    let pause = silence.grace.saturating_mul(1 << rounds);
+                    Some(queue.announced_at? + pause.min(silence.pause_max))
+                });
+                !paused && over.is_some_and(|over| over <= tx.now)
+            };
+            let announced = tx.tables.slots.range(first..=last);
+            let silent = announced.filter_map(|(slot, op_id)| {
+                let row = tx.tables.rows.get(op_id).filter(|row| is_silent(row))?;
+                match slot {
+                    Slot::Announced { at, .. } => Some((row.operation.op_id, *at)),
+                    Slot::Fresh { .. } | Slot::Need { .. } => None,
+                }
+            });
+            let silent: Vec<_> = silent.collect();
+            Ok(tx.claim(silent, claim))
+        })
+    }
+
+    async fn published(&self, claimed: &[Claimed]) -> Result<()> {
+        self.write(|tx| {
+            for claimed in claimed {
+                let now = tx.now;
+                tx.of_claim(claimed, |row| {
+                    row.operation.dispatch_no = claimed.hint.dispatch_no;
+                    if let Some(queue) = row.queue.as_mut() {
+                        queue.announced_at = Some(now);
+                        queue.rounds += 1;
+                        queue.claim = None;
+                    }
+                });
+            }
+            Ok(())
+        })
+    }
+
+    async fn release(&self, claimed: &[Claimed]) -> Result<()> {
+        self.write(|tx| {
+            for claimed in claimed {
+                tx.of_claim(claimed, |row| {
+                    if let Some(queue) = row.queue.as_mut() {
+                        queue.claim = None;
+                    }
+                });
+            }
+            Ok(())
+        })
+    }
+
+    async fn next_due(&self) -> Result<Option<Duration>> {
+        Ok(self.read(|tables, now| {
+            let domains = tables.domains.iter().map(|(domain, _)| domain);
+            tables.first_due(domains).map(|due| due.since(now))
+        }))
+    }
+}
+
+pub(crate) fn hint_of(operation: &Operation) -> Hint {
+    Hint {
+        op_id: operation.op_id,
+        domain: operation.keys.domain.clone(),
+        lane: operation.lane,
+        dispatch_no: operation.dispatch_no + 1,
+        trace: operation.trace.clone(),
+    }
+}

@@ -1,0 +1,140 @@
+//! The store as its own bus: what it hands out has begun in the same commit.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::ports::{
+    BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt, Reschedule, Store,
+};
+use clinch_core::{AttemptId, Error, ErrorKind, OpId, Result, Retry};
+
+use crate::news::wait_for;
+use crate::outbox::hint_of;
+use crate::{Memory, Tables, Tx};
+
+impl Tx<'_> {
+    fn take_due(&mut self, dequeue: &Dequeue) -> Vec<Delivery> {
+        let mut deliveries = Vec::new();
+        loop {
+            let wanted = dequeue.max - deliveries.len();
+            let line = self.tables.line(&dequeue.domains, self.now);
+            let routed = line.filter(|(_, _, _, op_id)| self.has_route(*op_id, dequeue));
+            let ops: Vec<_> = routed.map(|(_, _, _, op_id)| op_id).take(wanted).collect();
+            if ops.is_empty() {
+                return deliveries;
+            }
+            // What may not be called is held or failed by its begin and needs no worker: it
+            // has left the line, and the next one takes its place.
+            deliveries.extend(
+                ops.into_iter()
+                    .filter_map(|op_id| self.deliver(op_id, dequeue)),
+            );
+        }
+    }
+
+    fn has_route(&self, op_id: OpId, dequeue: &Dequeue) -> bool {
+        let row = self.tables.rows.get(&op_id);
+        let keys = row.map(|row| &row.operation.keys);
+        keys.is_some_and(|keys| {
+            dequeue
+                .routes
+                .find(&keys.domain, &keys.event_type)
+                .is_some()
+        })
+    }
+
+    fn deliver(&mut self, op_id: OpId, dequeue: &Dequeue) -> Option<Delivery> {
+        let request = BeginRequest {
+            op_id,
+            attempt_id: fresh_attempt(self.tables),
+            worker: dequeue.worker.clone(),
+            lease: dequeue.visibility,
+        };
+        let operation = self.begin(&request, &dequeue.routes).ok()?;
+        Some(Delivery {
+            hint: hint_of(&operation),
+            receipt: receipt(op_id, operation.state.fence),
+            redeliveries: operation.state.deliveries,
+            begun: Some(Box::new(operation)),
+        })
+    }
+}
+
+/// Store and bus are one: the queue row is the announcement.
+#[async_trait]
+impl Bus for Memory {
+    async fn publish(&self, _publications: &[Publication]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
+        let mut news = self.shared.news.watch();
+        let until = self.clock().monotonic().saturating_add(dequeue.wait);
+        loop {
+            let seen = *news.borrow_and_update();
+            let deliveries = self.write(|tx| Ok(tx.take_due(dequeue)))?;
+            let left = until.saturating_sub(self.clock().monotonic());
+            if !deliveries.is_empty() || left.is_zero() {
+                return Ok(deliveries);
+            }
+            let due = self.read(|tables, now| {
+                let due = tables.first_due(&dequeue.domains)?;
+                // Due already and still not taken: no route here. Wait for news.
+                (due > now).then(|| due.since(now))
+            });
+            let nap = due.map_or(left, |due| due.min(left));
+            wait_for(&mut news, self.clock(), nap, |last| *last > seen).await;
+        }
+    }
+
+    /// Settling ends a delivery; there is nothing to ack.
+    async fn ack(&self, _receipts: &[Receipt]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
+        let routes = clinch_core::policy::Routes::new();
+        for (receipt, delay) in receipts {
+            let (op_id, fence) = parse(receipt)?;
+            let worker = clinch_core::WorkerId::new("nack");
+            let worker = worker.map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
+            let retry = Retry::not_called("nack").after(*delay);
+            let attempt = Reschedule {
+                op_id,
+                fence,
+                worker,
+                retry,
+            };
+            self.reschedule(&[attempt], &routes).await?;
+        }
+        Ok(())
+    }
+
+    async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
+        let extension = |receipt| {
+            let (op_id, fence) = parse(receipt)?;
+            Ok(clinch_core::ports::Extension {
+                op_id,
+                fence,
+                lease: visibility,
+            })
+        };
+        let extensions: Vec<_> = receipts.iter().map(extension).collect::<Result<_>>()?;
+        Store::extend(self, &extensions).await.map(|_| ())
+    }
+}
+
+fn receipt(op_id: OpId, fence: u64) -> Receipt {
+    Receipt(format!("{op_id}/{fence}"))
+}
+
+fn parse(receipt: &Receipt) -> Result<(OpId, u64)> {
+    let parts = receipt.0.split_once('/');
+    let parsed = parts.and_then(|(op, fence)| Some((op.parse().ok()?, fence.parse().ok()?)));
+    parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, "the receipt is not one of this store"))
+}
+
+/// Unique within these tables, and the same in every replay of a simulation.
+fn fresh_attempt(tables: &mut Tables) -> AttemptId {
+    AttemptId(uuid::Uuid::from_u64_pair(0x7175_6575, tables.next_seq()))
+}

@@ -1,0 +1,121 @@
+//! Scans, dead letters and pruning.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
+use clinch_core::{Error, ErrorKind, OpId, Result, Status, Timestamp};
+
+use crate::inspect::page;
+use crate::{Memory, Row, Slot, Tables, Tx};
+
+impl Tables {
+    /// Rows that need `scan`, the oldest need first.
+    fn needing(&self, scan: Scan) -> impl Iterator<Item = (OpId, Timestamp)> {
+        let at = |since, seq| Slot::Need { scan, since, seq };
+        let first = at(Timestamp::from_millis(i64::MIN), 0);
+        let last = at(Timestamp::from_millis(i64::MAX), u64::MAX);
+        self.slots
+            .range(first..=last)
+            .filter_map(|(slot, op_id)| match slot {
+                Slot::Need { since, .. } => Some((*op_id, *since)),
+                Slot::Fresh { .. } | Slot::Announced { .. } => None,
+            })
+    }
+}
+
+impl Tx<'_> {
+    fn old_rows(&self, prune: &Prune) -> Vec<OpId> {
+        let is_old = |row: &&Row| {
+            let operation = &row.operation;
+            let age = match operation.state.status {
+                Status::Completed => prune.completed,
+                Status::Failed => prune.failed,
+                Status::Pending | Status::InProgress => return false,
+            };
+            operation
+                .finished_at
+                .is_some_and(|end| end + age <= self.now)
+        };
+        let rows = self.tables.rows.iter().map(|(_, row)| row);
+        let old = rows.filter(is_old).map(|row| row.operation.op_id);
+        old.take(prune.max).collect()
+    }
+}
+
+#[async_trait]
+impl Recovery for Memory {
+    async fn scan(&self, scan: Scan, claim: &Claim) -> Result<Vec<Claimed>> {
+        self.write(|tx| {
+            let due = tx
+                .tables
+                .needing(scan)
+                .take_while(|(_, since)| *since <= tx.now);
+            let due: Vec<_> = due.collect();
+            Ok(tx.claim(due, claim))
+        })
+    }
+
+    async fn next_due(&self, scan: Scan) -> Result<Option<Duration>> {
+        Ok(self.read(|tables, now| {
+            let first = tables.first_free(tables.needing(scan));
+            first.map(|from| from.since(now))
+        }))
+    }
+
+    async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
+        self.read(|tables, _| {
+            let mut letters: Vec<_> = tables.dead_letters.iter().map(|(_, l)| l.clone()).collect();
+            letters.sort_by_key(|letter| (letter.failed_at, letter.op_id));
+            let rank = |letter: &DeadLetter| {
+                format!("{:020}-{}", letter.failed_at.as_millis(), letter.op_id)
+            };
+            Ok(page(letters.into_iter().rev(), rank, cursor, limit))
+        })
+    }
+
+    async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
+        self.write(|tx| {
+            let mut new = Vec::with_capacity(letters.len());
+            for letter in letters {
+                let stored = letter.payload.as_bytes();
+                let event_type = &letter.keys.event_type;
+                if !letter
+                    .content_hash
+                    .verifies(&letter.op_id, event_type, stored)
+                {
+                    let message = "the dead letter does not match its content hash";
+                    return Err(Error::new(ErrorKind::Corrupt, message).with("op_id", letter.op_id));
+                }
+                let is_new = !tx.tables.dead_letters.contains(&letter.op_id);
+                if is_new {
+                    tx.tables.dead_letters.insert(letter.op_id, letter.clone());
+                }
+                new.push(is_new);
+            }
+            Ok(new)
+        })
+    }
+
+    async fn prune(&self, prune: &Prune) -> Result<Pruned> {
+        self.write(|tx| {
+            let old = tx.old_rows(prune);
+            for op_id in &old {
+                tx.tables.forget(*op_id);
+            }
+            let is_old = |key: &crate::Key| {
+                let settled = key.settled.is_some_and(|(_, at)| at + prune.keys <= tx.now);
+                settled && !tx.tables.rows.contains(&key.op_id)
+            };
+            let keys = tx.tables.keys.iter().filter(|(_, key)| is_old(key));
+            let keys: Vec<_> = keys.map(|(hash, _)| *hash).take(prune.max).collect();
+            for hash in &keys {
+                tx.tables.keys.remove(hash);
+            }
+            Ok(Pruned {
+                operations: old.len(),
+                keys: keys.len(),
+            })
+        })
+    }
+}
