@@ -2,15 +2,17 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 /// What went wrong at a port, whether trying again helps, and where. Drivers' own types do
-/// not cross a port: adapters translate at their edge.
-#[derive(Debug)]
+/// not cross a port: adapters translate at their edge. Clones share the underlying error, so
+/// that callers who shared a commit can share its failure.
+#[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
     context: Vec<(&'static str, String)>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// The kinds of error that callers tell apart.
@@ -24,6 +26,8 @@ pub enum ErrorKind {
     Full,
     /// Another writer won a race. Nothing was changed.
     Conflict,
+    /// The same keys were accepted with another payload; the context names the operation.
+    Mismatch,
     /// The caller's argument is wrong; the message says what would be right.
     Invalid,
     /// What was named does not exist.
@@ -64,7 +68,7 @@ impl Error {
     /// Adds the underlying error.
     #[must_use]
     pub fn caused_by(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
-        self.source = Some(Box::new(source));
+        self.source = Some(Arc::new(source));
         self
     }
 
@@ -76,6 +80,12 @@ impl Error {
     /// What happened.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// What was added under `name`.
+    pub fn context(&self, name: &str) -> Option<&str> {
+        let found = self.context.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.as_str())
     }
 
     /// Trying the same again later can succeed.

@@ -46,8 +46,8 @@ impl Tables {
         priorities.flat_map(move |priority| self.line_at(domain, priority, until))
     }
 
-    /// Rows of these domains that are due and free, in order of service; paused domains are
-    /// passed over.
+    /// Rows of these domains that are due and free, in order of service. Paused domains are
+    /// passed over, and rows past their deadline: the sweeper ends those.
     pub(crate) fn line<'a>(
         &'a self,
         domains: impl IntoIterator<Item = &'a Domain>,
@@ -61,7 +61,11 @@ impl Tables {
             let (_, first) = heads.min()?;
             lines[first].next()
         });
-        merged.filter(move |(_, _, _, op_id)| self.claim_ends(*op_id) <= now)
+        merged.filter(move |(_, _, _, op_id)| {
+            let row = self.rows.get(op_id);
+            let overdue = row.is_some_and(|row| row.operation.state.is_overdue(now));
+            !overdue && self.claim_ends(*op_id) <= now
+        })
     }
 
     /// When the first row of these domains can be taken.

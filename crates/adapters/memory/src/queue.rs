@@ -1,5 +1,6 @@
 //! The store as its own bus: what it hands out has begun in the same commit.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,16 +16,20 @@ use crate::{Memory, Tables, Tx};
 impl Tx<'_> {
     fn take_due(&mut self, dequeue: &Dequeue) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
+        let mut tried = BTreeSet::new();
         loop {
             let wanted = dequeue.max - deliveries.len();
             let line = self.tables.line(&dequeue.domains, self.now);
-            let routed = line.filter(|(_, _, _, op_id)| self.has_route(*op_id, dequeue));
-            let ops: Vec<_> = routed.map(|(_, _, _, op_id)| op_id).take(wanted).collect();
+            let line = line.map(|(_, _, _, op_id)| op_id);
+            let line = line.filter(|op_id| !tried.contains(op_id));
+            let routed = line.filter(|op_id| self.has_route(*op_id, dequeue));
+            let ops: Vec<_> = routed.take(wanted).collect();
             if ops.is_empty() {
                 return deliveries;
             }
-            // What may not be called is held or failed by its begin and needs no worker: it
-            // has left the line, and the next one takes its place.
+            tried.extend(ops.iter().copied());
+            // What may not be called is held or failed by its begin and needs no worker: the
+            // next one takes its place.
             deliveries.extend(
                 ops.into_iter()
                     .filter_map(|op_id| self.deliver(op_id, dequeue)),

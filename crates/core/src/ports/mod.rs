@@ -32,9 +32,9 @@ pub use lock::{Leader, LockManager, Tenure};
 pub use outbox::{Claim, Claimed, Outbox, Silence};
 pub use recovery::{DeadLetter, Prune, Pruned, Recovery, Scan};
 pub use sealer::{PlainText, Sealer};
-pub use sink::{Alert, AlertNote, Document, DocumentSink, Severity};
+pub use sink::{Alert, AlertNote, Document, DocumentSink, Journal, JournalRecords, Severity};
 pub use store::{
     Accepted, Amendment, Answer, AnswerBody, BeginRequest, Changed, Extension, Known, NewOperation,
     Refused, Reschedule, Store, StoredOk,
 };
-pub use world::{Clock, Ids, Notice, Notices, Rng, Tracer};
+pub use world::{Clock, Ids, Meter, NoMeter, Notice, Notices, Rng, Spawner, Tracer};

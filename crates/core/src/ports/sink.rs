@@ -28,6 +28,35 @@ pub struct Document {
     pub body: Payload,
 }
 
+/// A small append-only file next to the process: answers that the store did not take, and
+/// dead letters.
+#[async_trait]
+pub trait Journal: Send + Sync {
+    /// Appends records.
+    ///
+    /// - Durable when it returns `Ok`; on `Err` a torn tail is never read as a record.
+    async fn append(&self, records: &[Vec<u8>]) -> Result<()>;
+
+    /// Every intact record, in order, also after a crash.
+    ///
+    /// - Damaged ones are passed over and counted.
+    async fn read(&self) -> Result<JournalRecords>;
+
+    /// Forgets records up to and including `through`.
+    ///
+    /// - Forgetting twice is forgetting once; later records stay.
+    async fn forget(&self, through: u64) -> Result<()>;
+}
+
+/// What a journal holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JournalRecords {
+    /// Position and bytes of each intact record.
+    pub records: Vec<(u64, Vec<u8>)>,
+    /// Records that do not match their checksum.
+    pub damaged: usize,
+}
+
 /// Pages someone. The last level of the safety net.
 #[async_trait]
 pub trait Alert: Send + Sync {

@@ -251,7 +251,7 @@ pub struct Extension {
 }
 
 /// A provider's answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The operation.
     pub op_id: OpId,
@@ -264,7 +264,7 @@ pub struct Answer {
 }
 
 /// What a provider said.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum AnswerBody {
     /// Yes.
     Ok(StoredOk),

@@ -1,5 +1,6 @@
 //! Time, chance and news, injected so that a seeded simulation runs the real engine.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,6 +18,27 @@ pub trait Clock: Send + Sync {
 
     /// Returns once this much monotonic time has passed.
     async fn sleep(&self, duration: Duration);
+}
+
+/// Runs tasks in the background.
+pub trait Spawner: Send + Sync {
+    /// Starts a task. It ends with its process, or when the process is told to stop and its
+    /// work is done.
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
+}
+
+/// Counts what happens. Names as in the metrics list; labels are bounded.
+pub trait Meter: Send + Sync {
+    /// Adds to a counter.
+    fn add(&self, counter: &'static str, domain: Option<&Domain>, count: u64);
+}
+
+/// Counts nothing. The default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoMeter;
+
+impl Meter for NoMeter {
+    fn add(&self, _counter: &'static str, _domain: Option<&Domain>, _count: u64) {}
 }
 
 /// Fresh ids.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::apply::{Step, Why};
-use super::state::{Phase, State};
+use super::state::{Phase, Refund, State};
 use crate::policy::{ReaperStrategy, Rules};
 use crate::{Effect, Failure, Timestamp, code};
 
@@ -93,7 +93,7 @@ impl State {
 
     /// The attempt's lease tells how late its call can still have been sent.
     pub(super) fn ended(mut self) -> State {
-        self.call_deadline = self.lease_until;
+        self.call_deadline = self.call_deadline.max(self.lease_until);
         self
     }
 
@@ -106,7 +106,13 @@ impl State {
         next.effect = Effect::Unknown;
         next.maybe_calls += 2;
         next.first_call_at = next.first_call_at.or(Some(earliest_call));
-        next.call_deadline = Some(now + rules.lease);
+        next.call_deadline = next.call_deadline.max(Some(now + rules.lease));
+        // A permit in the backup may have been used since.
+        next.repeat_permit = false;
+        next.refund = next.refund.map(|_| Refund {
+            repeat_permit: false,
+            first_call_at: next.first_call_at,
+        });
         next.fence += FENCES_SINCE_BACKUP_MAX;
         Ok((next, vec![]))
     }

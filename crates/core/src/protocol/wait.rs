@@ -94,7 +94,7 @@ impl State {
     }
 
     pub(super) fn fail(mut self, failure: Failure) -> (State, Effects) {
-        let canceled = failure.code == code::CANCELED;
+        let canceled = self.cancel_requested && failure.code == code::CANCELED;
         self.end(Status::Failed);
         self.effect = failure.effect;
         self.failure = Some(failure);

@@ -1,0 +1,15 @@
+//! stub
+mod clock;
+mod explore;
+mod guards;
+mod history;
+mod lane;
+mod liveness;
+mod mutations;
+mod operation;
+mod properties;
+mod provider;
+mod routes;
+mod safety;
+mod steps;
+mod world;

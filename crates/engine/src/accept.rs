@@ -1,0 +1,340 @@
+//! Taking commands in, and telling callers what became of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::ports::{
+    Accepted, Amendment, BeginRequest, Changed, Known, NewOperation, Operation, Refused, StoredOk,
+};
+use clinch_core::protocol::{Event, Inherited, Resolution};
+use clinch_core::{
+    BatchId, Command, ContentHash, Envelope, Error, ErrorKind, Fingerprint, OpId, OperationHandle,
+    Payload, Result, Status, Success, TimeBudget,
+};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::execute::Begun;
+use crate::node::Node;
+use crate::settle::store_ok;
+
+/// The caller's handle: starts, cancels, resolves and watches operations. Cheap to clone.
+#[derive(Clone)]
+pub struct Orchestrator {
+    pub(crate) node: Arc<Node>,
+}
+
+/// An operation as its caller sees it, payloads opened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// The row.
+    pub operation: Operation,
+    /// The result of a COMPLETED operation.
+    pub result: Option<Payload>,
+}
+
+/// What came of an accept.
+enum Entered {
+    New {
+        op_id: OpId,
+        begun: Option<Box<Begun>>,
+        permit: Option<OwnedSemaphorePermit>,
+    },
+    Known(Known),
+}
+
+impl Orchestrator {
+    /// Accepts the command and waits up to the budget for its end. The work goes on when the
+    /// budget ends first, and when the caller goes away.
+    ///
+    /// - The same four keys give the same operation, and the same waiting rules.
+    /// - Another payload under the same keys is refused: `Mismatch`, naming the operation.
+    pub async fn start(&self, command: Command, budget: TimeBudget) -> Result<OperationHandle> {
+        let node = &self.node;
+        let waited_from = node.ports.clock.monotonic();
+        let (op_id, replayed) = match self.enter(command).await? {
+            Entered::New {
+                op_id,
+                begun,
+                permit,
+            } => {
+                if let Some(begun) = begun {
+                    begun.spawn(node, permit);
+                }
+                (op_id, false)
+            }
+            Entered::Known(known) if known.pruned => return Ok(pruned(&known)),
+            Entered::Known(known) => (known.op_id, true),
+        };
+        let waited = node.ports.clock.monotonic().saturating_sub(waited_from);
+        let snapshot = self.await_settled(op_id, budget.left_after(waited)).await?;
+        Ok(handle(&snapshot, replayed))
+    }
+
+    /// Accepts commands without waiting for their ends; one commit for all of them. An
+    /// invalid command fails alone.
+    pub async fn submit(&self, commands: Vec<Command>) -> Result<Vec<Result<Known>>> {
+        self.submit_all(commands, None).await
+    }
+
+    pub(crate) async fn submit_all(
+        &self,
+        commands: Vec<Command>,
+        batch_id: Option<BatchId>,
+    ) -> Result<Vec<Result<Known>>> {
+        let prepared: Vec<_> = commands.into_iter().map(|c| self.prepare(c)).collect();
+        let mut valid: Vec<NewOperation> = prepared.iter().flatten().cloned().collect();
+        for new in &mut valid {
+            new.batch_id = batch_id;
+        }
+        let store = &self.node.ports.store;
+        let mut accepted = store.accept(&valid, &self.node.routes).await?.into_iter();
+        self.node
+            .count("orchestrator.accept.count", None, valid.len());
+        let missing = || Error::new(ErrorKind::Ambiguous, "the store gave no result");
+        let results = prepared.into_iter().map(|prepared| {
+            let new = prepared?;
+            match accepted.next().ok_or_else(missing)? {
+                Accepted::New { state, .. } => Ok(Known {
+                    op_id: new.op_id,
+                    status: state.status,
+                    pruned: false,
+                }),
+                other => known(other),
+            }
+        });
+        Ok(results.collect())
+    }
+
+    /// No further call is wanted. What follows is in the state: FAILED `canceled`, told to
+    /// the attempt, or held because a call may have been applied.
+    pub async fn cancel(&self, op_id: OpId, reason: &str) -> Result<Result<Changed, Refused>> {
+        self.amend(op_id, Event::Cancel, None, reason).await
+    }
+
+    /// A person settles a held operation; with `Completed` its result.
+    pub async fn resolve(
+        &self,
+        op_id: OpId,
+        resolution: Resolution,
+        result: Option<Success>,
+        reason: &str,
+    ) -> Result<Result<Changed, Refused>> {
+        let ok = match &result {
+            Some(success) => Some(store_ok(&self.node, op_id, success)?),
+            None => None,
+        };
+        self.amend(op_id, Event::Resolve(resolution), ok, reason)
+            .await
+    }
+
+    /// The operation as it stands.
+    pub async fn status(&self, op_id: OpId) -> Result<Snapshot> {
+        let rows = self.node.ports.inspect.get(&[op_id]).await?;
+        let missing = || Error::new(ErrorKind::NotFound, "there is no such operation");
+        let operation = rows.into_iter().next().flatten().ok_or_else(missing)?;
+        let stored = operation.result.as_ref().and_then(|r| r.payload.as_ref());
+        let sealer = &self.node.ports.sealer;
+        let opened = stored.map(|stored| sealer.open_payload(op_id, stored));
+        let result = opened.transpose()?;
+        Ok(Snapshot { operation, result })
+    }
+
+    /// Waits until the operation is terminal, at most `wait`, and shows it as it stands then.
+    pub async fn await_settled(&self, op_id: OpId, wait: Duration) -> Result<Snapshot> {
+        let node = &self.node;
+        let until = node.ports.clock.monotonic().saturating_add(wait);
+        let mut waiter = node.waiters.register(op_id);
+        loop {
+            let snapshot = self.status(op_id).await?;
+            let left = until.saturating_sub(node.ports.clock.monotonic());
+            if snapshot.operation.state.is_terminal() || left.is_zero() {
+                return Ok(snapshot);
+            }
+            waiter.again();
+            tokio::select! {
+                biased;
+                () = waiter.woken() => {}
+                // A lost notice costs at most this.
+                () = node.sleep(left.min(node.config.fallback_poll)) => {}
+            }
+        }
+    }
+
+    async fn amend(
+        &self,
+        op_id: OpId,
+        event: Event,
+        ok: Option<StoredOk>,
+        reason: &str,
+    ) -> Result<Result<Changed, Refused>> {
+        let amendment = Amendment {
+            op_id,
+            event,
+            ok,
+            checkpoint: None,
+            by: self.node.config.worker.clone(),
+            reason: reason.to_owned(),
+        };
+        let changed = self.node.groups.amend.call(amendment).await?;
+        if let Ok(changed) = &changed {
+            self.node.follow(op_id, changed).await;
+        }
+        Ok(changed)
+    }
+
+    /// Accepts, and begins in the same commit if this process can run it now.
+    async fn enter(&self, command: Command) -> Result<Entered> {
+        let node = &self.node;
+        let payload = command.payload.clone();
+        let mut new = self.prepare(command)?;
+        let permit = node.inline_permit(&new);
+        new.begin = permit.as_ref().map(|_| BeginRequest {
+            op_id: new.op_id,
+            attempt_id: node.ports.ids.attempt_id(),
+            worker: node.config.worker.clone(),
+            lease: node.config.lease,
+        });
+        let begun_from = node.ports.clock.monotonic();
+        let accepted = node.groups.accept.call(new.clone()).await;
+        node.count("orchestrator.accept.count", Some(&new.keys.domain), 1);
+        let (seq, state) = match accepted {
+            Ok(Accepted::New { seq, state }) => (seq, *state),
+            Ok(other) => return known(other).map(Entered::Known),
+            Err(error) if error.kind() == ErrorKind::Ambiguous => {
+                // Whether it happened is in the key table; whether we may call is in the row.
+                match self.read_back(&new).await? {
+                    Some(operation) => (operation.seq, operation.state),
+                    None => return Err(error),
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        let ours = new.begin.as_ref().map(|begin| begin.attempt_id);
+        let may_call = state.is_current(1) && state.attempt_id == ours && ours.is_some();
+        let begun = may_call.then(|| {
+            let envelope = Envelope {
+                op_id: new.op_id,
+                command: Command {
+                    keys: new.keys.clone(),
+                    payload,
+                    options: new.options.clone(),
+                },
+                seq,
+                attempt: state.attempts,
+                fence: state.fence,
+                outbound_key: new.outbound_key.clone(),
+                deadline: state.deadline,
+                checkpoint: None,
+                trace: new.trace.clone(),
+            };
+            Box::new(Begun::new(envelope, begun_from))
+        });
+        Ok(Entered::New {
+            op_id: new.op_id,
+            permit: permit.filter(|_| begun.is_some()),
+            begun,
+        })
+    }
+
+    /// A begin of ours may have been committed: giving up early would make it a lost attempt.
+    async fn read_back(&self, new: &NewOperation) -> Result<Option<Operation>> {
+        let ops = [new.op_id];
+        let rows = self.node.persist(|| self.node.ports.inspect.get(&ops));
+        Ok(rows.await?.into_iter().next().flatten())
+    }
+
+    pub(crate) fn prepare(&self, command: Command) -> Result<NewOperation> {
+        let node = &self.node;
+        let Command {
+            keys,
+            payload,
+            options,
+        } = command;
+        let unknown = || {
+            let message = "no route is declared for this domain and event type";
+            Error::new(ErrorKind::Invalid, message)
+                .with("domain", &keys.domain)
+                .with("event_type", &keys.event_type)
+        };
+        let handler = node.handlers.find(&keys.domain, &keys.event_type);
+        let handler = handler.ok_or_else(unknown)?;
+        let op_id = node.ports.ids.op_id();
+        let stored = node.ports.sealer.seal(op_id, payload.as_bytes())?;
+        let mut fingerprints = vec![Fingerprint::plain(&payload)];
+        if let Some(key) = node.ports.sealer.fingerprint_key() {
+            fingerprints.insert(0, Fingerprint::keyed(key, &payload));
+        }
+        Ok(NewOperation {
+            op_id,
+            fingerprints,
+            content_hash: ContentHash::of(&op_id, &keys.event_type, stored.as_bytes()),
+            outbound_key: handler.idempotency.outbound_key(&keys),
+            payload: stored,
+            keys,
+            options,
+            batch_id: None,
+            redrive_of: None,
+            inherited: Inherited::default(),
+            trace: None,
+            begin: None,
+        })
+    }
+}
+
+impl Node {
+    /// A permit, if this process runs the domain, has room, and the command is due.
+    fn inline_permit(&self, new: &NewOperation) -> Option<OwnedSemaphorePermit> {
+        let handler = self.handlers.find(&new.keys.domain, &new.keys.event_type)?;
+        handler.executor.as_ref()?;
+        if self.is_stopping() || new.options.run_at.is_some() {
+            return None;
+        }
+        self.inline_permits.clone().try_acquire_owned().ok()
+    }
+}
+
+fn known(accepted: Accepted) -> Result<Known> {
+    match accepted {
+        Accepted::Known(known) => Ok(known),
+        Accepted::Mismatch(known) => {
+            let message = "the same keys were accepted with another payload";
+            Err(Error::new(ErrorKind::Mismatch, message).with("op_id", known.op_id))
+        }
+        Accepted::BatchClosed => {
+            let message = "the batch is sealed or does not exist";
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+        Accepted::New { .. } => Err(Error::new(ErrorKind::Internal, "a new one is not known")),
+    }
+}
+
+fn handle(snapshot: &Snapshot, replayed: bool) -> OperationHandle {
+    let operation = &snapshot.operation;
+    let txn_id = operation
+        .result
+        .as_ref()
+        .and_then(|r| r.provider_txn_id.clone());
+    let completed = operation.state.status == Status::Completed;
+    let result = snapshot.result.clone().unwrap_or_else(Payload::null);
+    OperationHandle {
+        op_id: operation.op_id,
+        replayed,
+        status: operation.state.status,
+        result: completed.then_some((txn_id, result)),
+        failure: operation
+            .state
+            .failure
+            .clone()
+            .filter(|_| operation.state.is_terminal()),
+    }
+}
+
+fn pruned(known: &Known) -> OperationHandle {
+    OperationHandle {
+        op_id: known.op_id,
+        replayed: true,
+        status: known.status,
+        result: None,
+        failure: None,
+    }
+}

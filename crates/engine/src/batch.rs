@@ -1,0 +1,44 @@
+//! Groups of operations with one end.
+
+use clinch_core::ports::{Batch, Known, NewBatch};
+use clinch_core::{BatchId, Command, Error, ErrorKind, Result};
+
+use crate::Orchestrator;
+
+impl Orchestrator {
+    /// Opens a batch. `on_complete` is accepted in the commit that completes it, so that the
+    /// end is told exactly once.
+    pub async fn open_batch(&self, on_complete: Option<Command>) -> Result<BatchId> {
+        let batch_id = self.node.ports.ids.batch_id();
+        let on_complete = on_complete.map(|command| self.prepare(command));
+        let batch = NewBatch {
+            batch_id,
+            on_complete: on_complete.transpose()?,
+        };
+        self.node.ports.batches.open(&[batch]).await?;
+        Ok(batch_id)
+    }
+
+    /// Accepts commands as members; one commit for all. A known key is not a member.
+    pub async fn submit_to_batch(
+        &self,
+        batch_id: BatchId,
+        commands: Vec<Command>,
+    ) -> Result<Vec<Result<Known>>> {
+        self.submit_all(commands, Some(batch_id)).await
+    }
+
+    /// No more members from outside. True: that completed it.
+    pub async fn seal_batch(&self, batch_id: BatchId) -> Result<bool> {
+        let batches = &self.node.ports.batches;
+        let completed = batches.seal(&[batch_id], &self.node.routes).await?;
+        Ok(completed.contains(&batch_id))
+    }
+
+    /// The batch as it stands.
+    pub async fn batch(&self, batch_id: BatchId) -> Result<Batch> {
+        let found = self.node.ports.batches.read(&[batch_id]).await?;
+        let missing = || Error::new(ErrorKind::NotFound, "there is no such batch");
+        found.into_iter().next().flatten().ok_or_else(missing)
+    }
+}

@@ -1,0 +1,67 @@
+//! The engine's parameters. Defaults are those of the configuration page.
+
+use std::time::Duration;
+
+use clinch_core::WorkerId;
+
+/// Everything that can be set about one process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Names this process on claims and ledger lines.
+    pub worker: WorkerId,
+    /// Attempts at once from the queue, and as many again for callers that wait inline: the
+    /// two do not starve each other.
+    pub concurrency: usize,
+    /// Rows of one claim, hints of one dequeue, items of one shared commit.
+    pub batch: usize,
+    /// Callers that may wait for a shared commit; more are held back.
+    pub queue_max: usize,
+    /// Covers lost notifications: no wait is longer.
+    pub fallback_poll: Duration,
+    /// How long a claimed row is left alone.
+    pub claim: Duration,
+    /// Length of a lease, extended while an attempt runs; visibility timeout of hints.
+    pub lease: Duration,
+    /// A row that was announced and not begun for so long is announced again.
+    pub sweep_grace: Duration,
+    /// No pause between such announcements is longer.
+    pub sweep_pause_max: Duration,
+    /// Upper bound of the Finalizer's sleep.
+    pub finalizer_interval: Duration,
+    /// An answer that waits longer to be final is worth a warning.
+    pub pending_age_max: Duration,
+    /// Upper bound of the Reaper's sleep.
+    pub reaper_interval: Duration,
+    /// How long an answer is offered to a store that does not take it, before it is spilled.
+    pub settle_patience: Duration,
+    /// The first pause between such offers; doubles.
+    pub settle_pause: Duration,
+    /// Longest checkpoint, in bytes.
+    pub checkpoint_bytes_max: usize,
+    /// How long a stopping process waits for its attempts.
+    pub shutdown_grace: Duration,
+}
+
+impl Config {
+    /// The defaults for a process with this name.
+    pub fn new(worker: WorkerId) -> Self {
+        Self {
+            worker,
+            concurrency: 64,
+            batch: 100,
+            queue_max: 10_000,
+            fallback_poll: Duration::from_secs(5),
+            claim: Duration::from_secs(300),
+            lease: Duration::from_secs(30),
+            sweep_grace: Duration::from_secs(30),
+            sweep_pause_max: Duration::from_secs(600),
+            finalizer_interval: Duration::from_secs(5),
+            pending_age_max: Duration::from_secs(300),
+            reaper_interval: Duration::from_secs(5),
+            settle_patience: Duration::from_secs(10),
+            settle_pause: Duration::from_millis(50),
+            checkpoint_bytes_max: 64 * 1024,
+            shutdown_grace: Duration::from_secs(30),
+        }
+    }
+}

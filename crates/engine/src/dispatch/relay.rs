@@ -1,0 +1,67 @@
+//! Announces due rows, and silent ones again. Trouble with the bus delays and alerts; it
+//! never ends an operation.
+
+use std::time::Duration;
+
+use clinch_core::Result;
+use clinch_core::ports::{Bus, Claim, Claimed, Publication, Silence};
+
+use crate::node::{Dispatch, Node};
+use crate::recover::Scanned;
+
+impl Node {
+    pub(crate) fn claim(&self) -> Claim {
+        Claim {
+            by: self.config.worker.clone(),
+            lasting: self.config.claim,
+            max: self.config.batch,
+        }
+    }
+
+    /// Announces what is due.
+    pub(crate) async fn relay(&self) -> Result<Scanned> {
+        let Dispatch::Hints(bus) = &self.ports.dispatch else {
+            return Ok(Scanned::nothing_to_do());
+        };
+        let claimed = self.ports.outbox.claim(&self.claim()).await?;
+        let found = self.announce(bus.as_ref(), claimed).await?;
+        let next = self.ports.outbox.next_due().await?;
+        Ok(Scanned { found, next })
+    }
+
+    /// Announces again what was announced and stayed silent.
+    pub(crate) async fn sweep(&self) -> Result<Scanned> {
+        let Dispatch::Hints(bus) = &self.ports.dispatch else {
+            return Ok(Scanned::nothing_to_do());
+        };
+        let silence = Silence {
+            grace: self.config.sweep_grace,
+            pause_max: self.config.sweep_pause_max,
+        };
+        let outbox = &self.ports.outbox;
+        let claimed = outbox.claim_silent(&self.claim(), &silence).await?;
+        let found = self.announce(bus.as_ref(), claimed).await?;
+        let next = Some(self.config.sweep_grace);
+        Ok(Scanned { found, next })
+    }
+
+    async fn announce(&self, bus: &dyn Bus, claimed: Vec<Claimed>) -> Result<usize> {
+        if claimed.is_empty() {
+            return Ok(0);
+        }
+        let publication = |claimed: &Claimed| Publication {
+            hint: claimed.hint.clone(),
+            delay: Duration::ZERO,
+        };
+        let publications: Vec<_> = claimed.iter().map(publication).collect();
+        if let Err(error) = bus.publish(&publications).await {
+            self.ports.outbox.release(&claimed).await?;
+            self.alert("bus_down", "the bus takes no hints; operations wait", None)
+                .await;
+            return Err(error);
+        }
+        self.ports.outbox.published(&claimed).await?;
+        self.count("orchestrator.relay.published.count", None, claimed.len());
+        Ok(claimed.len())
+    }
+}

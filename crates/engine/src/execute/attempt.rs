@@ -1,0 +1,193 @@
+//! One attempt: call, keep the lease, settle.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::ports::{Amendment, Attempt, Extension, Operation};
+use clinch_core::protocol::Event;
+use clinch_core::{Command, Envelope, Error, ErrorKind, Fail, Outcome, Result, Retry, code};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::node::Node;
+use crate::panics::caught;
+
+/// An attempt that has begun and may call.
+pub(crate) struct Begun {
+    envelope: Envelope,
+    /// Monotonic time from which on the lease runs, at the latest.
+    from: Duration,
+}
+
+impl Begun {
+    pub(crate) fn new(envelope: Envelope, from: Duration) -> Self {
+        Self { envelope, from }
+    }
+
+    /// Runs in the background; the permit goes with it.
+    pub(crate) fn spawn(self, node: &Arc<Node>, permit: Option<OwnedSemaphorePermit>) {
+        let background = node.clone();
+        let task = async move {
+            self.run(&background).await;
+            drop(permit);
+        };
+        node.ports.spawner.spawn(Box::pin(task));
+    }
+
+    /// Calls, and settles what came of it. The lease is kept until both are done.
+    pub(crate) async fn run(self, node: &Arc<Node>) {
+        let lease = node.config.lease;
+        let running = Running {
+            node: node.clone(),
+            op_id: self.envelope.op_id,
+            fence: self.envelope.fence,
+            lease,
+            believed_until: AtomicU64::new(millis(self.from.saturating_add(lease))),
+            canceled: AtomicBool::new(false),
+        };
+        let work = async {
+            let outcome = call(node, &self.envelope, &running).await;
+            node.settle(&self.envelope, outcome).await;
+        };
+        tokio::select! {
+            biased;
+            () = work => {}
+            () = running.keep_lease() => {}
+        }
+    }
+}
+
+impl Node {
+    /// Opens the row's payload for the executor. One that does not open was not what was
+    /// accepted: it fails, and is never sent.
+    pub(crate) async fn open(&self, operation: Operation, from: Duration) -> Option<Begun> {
+        let opened = self.envelope(&operation);
+        let (op_id, fence) = (operation.op_id, operation.state.fence);
+        match opened {
+            Ok(envelope) => Some(Begun::new(envelope, from)),
+            Err(_) => {
+                let fail = Fail::new(code::INTEGRITY, "the stored payload cannot be opened");
+                self.settle_answer(op_id, fence, clinch_core::ports::AnswerBody::Fail(fail))
+                    .await;
+                None
+            }
+        }
+    }
+
+    /// What an executor or a probe sees of a row.
+    pub(crate) fn envelope(&self, operation: &Operation) -> Result<Envelope> {
+        let sealer = &self.ports.sealer;
+        let op_id = operation.op_id;
+        let checkpoint = operation.checkpoint.as_ref();
+        let checkpoint = checkpoint.map(|sealed| sealer.open(op_id, sealed));
+        Ok(Envelope {
+            op_id,
+            command: Command {
+                keys: operation.keys.clone(),
+                payload: sealer.open_payload(op_id, &operation.payload)?,
+                options: operation.options.clone(),
+            },
+            seq: operation.seq,
+            attempt: operation.state.attempts,
+            fence: operation.state.fence,
+            outbound_key: operation.outbound_key.clone(),
+            deadline: operation.state.deadline,
+            checkpoint: checkpoint.transpose()?,
+            trace: operation.trace.clone(),
+        })
+    }
+}
+
+async fn call(node: &Arc<Node>, envelope: &Envelope, running: &Running) -> Outcome {
+    let keys = &envelope.command.keys;
+    let handler = node.handlers.find(&keys.domain, &keys.event_type);
+    let Some(executor) = handler.and_then(|handler| handler.executor.as_ref()) else {
+        return Outcome::Retry(Retry::not_called("no executor is registered here"));
+    };
+    if node.is_stopping() {
+        let given_back = Retry::not_called("the worker is shutting down");
+        return Outcome::Retry(given_back.after(Duration::ZERO));
+    }
+    if !running.holds_lease() {
+        return Outcome::Retry(Retry::not_called("the lease ended before the call"));
+    }
+    let call = executor.execute(envelope, running);
+    let panicked = |_| Outcome::Retry(Retry::unknown("the handler panicked"));
+    caught(call).await.unwrap_or_else(panicked)
+}
+
+/// What the executor holds while it runs.
+struct Running {
+    node: Arc<Node>,
+    op_id: clinch_core::OpId,
+    fence: u64,
+    lease: Duration,
+    /// Milliseconds on the monotonic clock.
+    believed_until: AtomicU64,
+    canceled: AtomicBool,
+}
+
+impl Running {
+    /// Extends the lease three times within its length, for as long as it is polled. An
+    /// attempt that is no longer current stops believing in its lease and goes on: its
+    /// answer still counts.
+    async fn keep_lease(&self) {
+        loop {
+            self.node.sleep(self.lease / 3).await;
+            let from = self.node.ports.clock.monotonic();
+            let extension = Extension {
+                op_id: self.op_id,
+                fence: self.fence,
+                lease: self.lease,
+            };
+            match self.node.groups.extend.call(extension).await {
+                Ok(Ok(changed)) => {
+                    let until = millis(from.saturating_add(self.lease));
+                    self.believed_until.fetch_max(until, Ordering::SeqCst);
+                    self.canceled
+                        .fetch_or(changed.state.cancel_requested, Ordering::SeqCst);
+                    self.node
+                        .count("orchestrator.visibility.extended.count", None, 1);
+                }
+                Ok(Err(_)) => self.believed_until.store(0, Ordering::SeqCst),
+                // The store does not answer: the belief runs out by itself.
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Attempt for Running {
+    fn holds_lease(&self) -> bool {
+        millis(self.node.ports.clock.monotonic()) < self.believed_until.load(Ordering::SeqCst)
+    }
+
+    fn is_canceled(&self) -> bool {
+        self.canceled.load(Ordering::SeqCst)
+    }
+
+    async fn checkpoint(&self, bytes: &[u8]) -> Result<()> {
+        let max = self.node.config.checkpoint_bytes_max;
+        if bytes.len() > max {
+            let message = format!("a checkpoint holds at most {max} bytes");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let amendment = Amendment {
+            op_id: self.op_id,
+            event: Event::Checkpoint { fence: self.fence },
+            ok: None,
+            checkpoint: Some(self.node.ports.sealer.seal(self.op_id, bytes)?),
+            by: self.node.config.worker.clone(),
+            reason: String::new(),
+        };
+        let kept = self.node.groups.amend.call(amendment).await?;
+        kept.map_err(|refused| Error::new(ErrorKind::Conflict, refused.to_string()))?;
+        Ok(())
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,6 @@
+//! Running attempts.
+
+mod attempt;
+mod worker;
+
+pub(crate) use attempt::Begun;

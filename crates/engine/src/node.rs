@@ -1,0 +1,219 @@
+//! What the stages of one process share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clinch_core::policy::{EventTypes, Idempotency, Routes, Rules};
+use clinch_core::ports::{
+    Alert, AlertNote, Batches, Bus, Clock, Domains, Executor, Ids, Inspect, Journal, Meter,
+    Notices, Outbox, Probe, Recovery, Sealer, Severity, Spawner, Store,
+};
+use clinch_core::{Domain, Error, ErrorKind, EventType, OpId, Result};
+use tokio::sync::{Notify, Semaphore, watch};
+
+use crate::Config;
+use crate::group::Groups;
+use crate::runtime::Runner;
+use crate::waiters::Waiters;
+
+/// Everything the engine needs from the world.
+#[derive(Clone)]
+pub struct Ports {
+    /// The hot path.
+    pub store: Arc<dyn Store>,
+    /// Queue rows to bus.
+    pub outbox: Arc<dyn Outbox>,
+    /// Scans, dead letters, pruning.
+    pub recovery: Arc<dyn Recovery>,
+    /// Groups of operations.
+    pub batches: Arc<dyn Batches>,
+    /// Pausing and counters.
+    pub domains: Arc<dyn Domains>,
+    /// Reading.
+    pub inspect: Arc<dyn Inspect>,
+    /// News of the store.
+    pub notices: Arc<dyn Notices>,
+    /// How workers get their deliveries.
+    pub dispatch: Dispatch,
+    /// What adapters may not read.
+    pub sealer: Arc<dyn Sealer>,
+    /// Answers that the store did not take.
+    pub spill: Arc<dyn Journal>,
+    /// Dead letters that the store did not take.
+    pub dead_letter_file: Arc<dyn Journal>,
+    /// Pages someone.
+    pub alert: Arc<dyn Alert>,
+    /// This machine's clocks.
+    pub clock: Arc<dyn Clock>,
+    /// Fresh ids.
+    pub ids: Arc<dyn Ids>,
+    /// Runs tasks.
+    pub spawner: Arc<dyn Spawner>,
+    /// Counts.
+    pub meter: Arc<dyn Meter>,
+}
+
+/// How workers get their deliveries.
+#[derive(Clone)]
+pub enum Dispatch {
+    /// The store is its own bus: deliveries have begun, no relay is needed.
+    Queue(Arc<dyn Bus>),
+    /// A bus of hints, fed by the relay.
+    Hints(Arc<dyn Bus>),
+}
+
+impl Dispatch {
+    pub(crate) fn bus(&self) -> &Arc<dyn Bus> {
+        match self {
+            Self::Queue(bus) | Self::Hints(bus) => bus,
+        }
+    }
+}
+
+/// What is declared for a domain and its event types.
+#[derive(Clone)]
+pub struct Handler {
+    /// Makes the call; `None` if other processes do.
+    pub executor: Option<Arc<dyn Executor>>,
+    /// Asks what became of a call; `None` if nobody here can.
+    pub probe: Option<Arc<dyn Probe>>,
+    /// What the protocol looks at.
+    pub rules: Rules,
+    /// What the provider sees as the key.
+    pub idempotency: Idempotency,
+}
+
+/// Every declared route with its handler.
+#[derive(Clone, Default)]
+pub struct Handlers {
+    by_route: BTreeMap<(Domain, EventTypes), Handler>,
+}
+
+impl Handlers {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Declares a route; one declared before for the same types is replaced.
+    #[must_use]
+    pub fn with(mut self, domain: Domain, event_types: EventTypes, handler: Handler) -> Self {
+        self.by_route.insert((domain, event_types), handler);
+        self
+    }
+
+    /// The most specific handler.
+    pub(crate) fn find(&self, domain: &Domain, event_type: &EventType) -> Option<&Handler> {
+        let one = (domain.clone(), EventTypes::One(event_type.clone()));
+        let any = || (domain.clone(), EventTypes::Any);
+        self.by_route
+            .get(&one)
+            .or_else(|| self.by_route.get(&any()))
+    }
+
+    /// Domains with an executor here.
+    fn served(&self) -> Vec<Domain> {
+        let served = self.by_route.iter().filter(|(_, h)| h.executor.is_some());
+        let mut domains: Vec<_> = served.map(|((domain, _), _)| domain.clone()).collect();
+        domains.dedup();
+        domains
+    }
+
+    fn routes(&self) -> Result<Routes> {
+        let mut routes = Routes::new();
+        for ((domain, event_types), handler) in &self.by_route {
+            handler.rules.validate().map_err(|invalid| {
+                Error::new(ErrorKind::Invalid, invalid.to_string()).with("domain", domain)
+            })?;
+            routes = routes.with(domain.clone(), event_types.clone(), handler.rules.clone());
+        }
+        Ok(routes)
+    }
+}
+
+/// One process.
+pub(crate) struct Node {
+    pub ports: Ports,
+    pub handlers: Handlers,
+    pub config: Config,
+    pub routes: Arc<Routes>,
+    /// Domains with an executor here.
+    pub served: Vec<Domain>,
+    pub groups: Groups,
+    pub waiters: Waiters,
+    /// Permits for attempts from the queue.
+    pub queue_permits: Arc<Semaphore>,
+    /// Permits for attempts that begin with their accept.
+    pub inline_permits: Arc<Semaphore>,
+    /// One for each runner, so that none misses its call.
+    pub wake: [Notify; Runner::ALL.len()],
+    /// The spill file may hold answers. True at first: an earlier process may have left some.
+    spilled: AtomicBool,
+    stopping: watch::Sender<bool>,
+}
+
+impl Node {
+    pub(crate) fn new(ports: Ports, handlers: Handlers, config: Config) -> Result<Arc<Self>> {
+        let routes = Arc::new(handlers.routes()?);
+        Ok(Arc::new(Self {
+            groups: Groups::new(&ports, &routes, &config),
+            served: handlers.served(),
+            waiters: Waiters::default(),
+            queue_permits: Arc::new(Semaphore::new(config.concurrency)),
+            inline_permits: Arc::new(Semaphore::new(config.concurrency)),
+            wake: std::array::from_fn(|_| Notify::new()),
+            spilled: AtomicBool::new(true),
+            stopping: watch::Sender::new(false),
+            ports,
+            handlers,
+            config,
+            routes,
+        }))
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Returns when the process is told to stop.
+    pub(crate) async fn stop_told(&self) {
+        // The sender lives as long as the node: waiting cannot fail.
+        let _ = self.stopping.subscribe().wait_for(|told| *told).await;
+    }
+
+    pub(crate) fn has_spilled(&self) -> bool {
+        self.spilled.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_spilled(&self, spilled: bool) {
+        self.spilled.store(spilled, Ordering::SeqCst);
+    }
+
+    pub(crate) async fn sleep(&self, duration: Duration) {
+        self.ports.clock.sleep(duration).await;
+    }
+
+    /// Pages someone; a pager that fails is counted and nothing more: it is the last level.
+    pub(crate) async fn alert(&self, code: &'static str, message: &str, op_id: Option<OpId>) {
+        let note = AlertNote {
+            severity: Severity::Critical,
+            code,
+            message: message.to_owned(),
+            op_id,
+        };
+        self.count("orchestrator.alert.count", None, 1);
+        if self.ports.alert.raise(&note).await.is_err() {
+            self.count("orchestrator.alert.failed.count", None, 1);
+        }
+    }
+
+    pub(crate) fn count(&self, counter: &'static str, domain: Option<&Domain>, count: usize) {
+        self.ports.meter.add(counter, domain, count as u64);
+    }
+}

@@ -1,0 +1,51 @@
+//! The safety net of dead letters: the row, then a file, then a person.
+//!
+//! The row is written by the commit that fails the operation. When the store does not take
+//! that commit, the letter goes to a checksummed file; when that fails too, someone is paged.
+//! What is in the file can be read back into the store, once however often it is done.
+
+use clinch_core::ports::DeadLetter;
+use clinch_core::{Error, ErrorKind, Result};
+
+use crate::node::Node;
+
+impl Node {
+    /// Levels two and three.
+    pub(crate) async fn file_dead_letter(&self, letter: &DeadLetter) {
+        let record = serde_json::to_vec(letter);
+        let filed = match record {
+            Ok(record) => self.ports.dead_letter_file.append(&[record]).await,
+            Err(error) => Err(Error::new(ErrorKind::Internal, error.to_string())),
+        };
+        self.count("orchestrator.dlq.file.count", Some(&letter.keys.domain), 1);
+        if filed.is_err() {
+            let message = "a dead letter can be stored nowhere: store and file both fail";
+            self.alert("dead_letter_at_risk", message, Some(letter.op_id))
+                .await;
+        }
+    }
+
+    /// Reads the file back into the store; returns how many letters were new there.
+    pub(crate) async fn import_dead_letters(&self) -> Result<usize> {
+        let filed = self.ports.dead_letter_file.read().await?;
+        if filed.damaged > 0 {
+            let message = format!("{} filed dead letters are damaged", filed.damaged);
+            self.alert("dead_letter_damaged", &message, None).await;
+        }
+        let mut new = 0;
+        for (position, record) in filed.records {
+            match serde_json::from_slice::<DeadLetter>(&record) {
+                Ok(letter) => {
+                    let imported = self.ports.recovery.import(&[letter]).await?;
+                    new += imported.into_iter().filter(|is_new| *is_new).count();
+                }
+                Err(_) => {
+                    let message = "a filed dead letter cannot be read; it was passed over";
+                    self.alert("dead_letter_damaged", message, None).await;
+                }
+            }
+            self.ports.dead_letter_file.forget(position).await?;
+        }
+        Ok(new)
+    }
+}

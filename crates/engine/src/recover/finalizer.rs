@@ -1,0 +1,40 @@
+//! The Finalizer: makes recorded answers final that nobody did.
+
+use clinch_core::ports::Scan;
+use clinch_core::{OpId, Result};
+
+use super::Scanned;
+use crate::node::Node;
+
+impl Node {
+    /// One pass. An item that fails is left for the next; several nodes may do this at once.
+    pub(crate) async fn finalize_recorded(&self) -> Result<Scanned> {
+        let recovery = &self.ports.recovery;
+        let claimed = recovery.scan(Scan::Unfinalized, &self.claim()).await?;
+        self.count("orchestrator.finalizer.scan.count", None, 1);
+        let ops: Vec<OpId> = claimed.iter().map(|row| row.op_id()).collect();
+        for row in &claimed {
+            if row.now.since(row.since) > self.config.pending_age_max {
+                let message = "an answer waited too long to be final";
+                self.alert("finalizer_lag", message, Some(row.op_id()))
+                    .await;
+            }
+        }
+        let mut recovered = 0;
+        if !ops.is_empty() {
+            let results = self.ports.store.finalize(&ops, &self.routes).await?;
+            for (op_id, result) in ops.iter().zip(results) {
+                if let Ok(changed) = result {
+                    recovered += 1;
+                    self.follow(*op_id, &changed).await;
+                }
+            }
+        }
+        self.count("orchestrator.finalizer.recovered.count", None, recovered);
+        let next = recovery.next_due(Scan::Unfinalized).await?;
+        Ok(Scanned {
+            found: ops.len(),
+            next,
+        })
+    }
+}

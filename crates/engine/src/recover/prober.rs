@@ -1,0 +1,78 @@
+//! Asks providers what became of calls whose effect is unknown.
+
+use clinch_core::ports::{Amendment, Claimed, Operation, ProbeVerdict, Scan, StoredOk};
+use clinch_core::protocol::{Event, ProbeAnswer};
+use clinch_core::{OpId, Result};
+
+use super::Scanned;
+use crate::node::Node;
+use crate::panics::caught;
+use crate::settle::store_ok;
+
+impl Node {
+    /// One pass over held rows whose probe is due. A row whose provider only another process
+    /// can ask is left to it; one that nobody can ask comes to the end that its hold says.
+    pub(crate) async fn probe_held(&self) -> Result<Scanned> {
+        let recovery = &self.ports.recovery;
+        let claimed = recovery.scan(Scan::ProbeDue, &self.claim()).await?;
+        let ops: Vec<OpId> = claimed.iter().map(Claimed::op_id).collect();
+        let rows = self.ports.inspect.get(&ops).await?;
+        let mut found = 0;
+        for (claim, row) in claimed.iter().zip(rows) {
+            let Some((answer, ok)) = self.ask(claim, row).await? else {
+                continue;
+            };
+            found += 1;
+            let amendment = Amendment {
+                op_id: claim.op_id(),
+                event: Event::Probed {
+                    fence: claim.fence,
+                    asked_at: claim.now,
+                    answer,
+                },
+                ok,
+                checkpoint: None,
+                by: self.config.worker.clone(),
+                reason: String::new(),
+            };
+            let answered = self.persist(|| self.groups.amend.call(amendment.clone()));
+            if let Ok(changed) = answered.await? {
+                self.follow(claim.op_id(), &changed).await;
+            }
+        }
+        let next = recovery.next_due(Scan::ProbeDue).await?;
+        Ok(Scanned { found, next })
+    }
+
+    /// `None`: not ours to ask. The claim's clock was read before the question is asked, so
+    /// a "not found" is never taken for a later one than it is.
+    async fn ask(
+        &self,
+        claim: &Claimed,
+        row: Option<Operation>,
+    ) -> Result<Option<(ProbeAnswer, Option<StoredOk>)>> {
+        let Some(row) = row.filter(|row| row.state.version == claim.version) else {
+            return Ok(None);
+        };
+        let handler = self.handlers.find(&row.keys.domain, &row.keys.event_type);
+        let rules = self.routes.rules(&row.keys.domain, &row.keys.event_type);
+        let Some(probe) = handler.and_then(|handler| handler.probe.as_ref()) else {
+            // The route promises a probe that this process does not have.
+            let elsewhere = rules.probe.is_some();
+            return Ok((!elsewhere).then_some((ProbeAnswer::Unknown, None)));
+        };
+        let Ok(envelope) = self.envelope(&row) else {
+            return Ok(Some((ProbeAnswer::Unknown, None)));
+        };
+        let verdict = caught(probe.probe(&envelope)).await;
+        Ok(Some(match verdict.unwrap_or(ProbeVerdict::Unknown) {
+            ProbeVerdict::Succeeded(success) => {
+                let ok = store_ok(self, row.op_id, &success)?;
+                (ProbeAnswer::Succeeded, Some(ok))
+            }
+            ProbeVerdict::Failed(fail) => (ProbeAnswer::Failed(fail), None),
+            ProbeVerdict::NotFound => (ProbeAnswer::NotFound, None),
+            ProbeVerdict::Unknown => (ProbeAnswer::Unknown, None),
+        }))
+    }
+}

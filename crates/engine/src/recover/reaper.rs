@@ -1,0 +1,52 @@
+//! The Reaper: the one owner of lost attempts. And the end of what is overdue.
+
+use clinch_core::Result;
+use clinch_core::ports::{Amendment, Claimed, Scan};
+use clinch_core::protocol::Event;
+
+use super::Scanned;
+use crate::node::Node;
+
+impl Node {
+    /// One pass over ended leases: exactly what the protocol says of a lost attempt.
+    pub(crate) async fn reap(&self) -> Result<Scanned> {
+        self.count("orchestrator.reaper.scan.count", None, 1);
+        let (scanned, changed) = self.tell(Scan::LeaseEnded, &Event::AttemptLost).await?;
+        self.count("orchestrator.reaper.reconciled.count", None, changed);
+        Ok(scanned)
+    }
+
+    /// One pass over rows whose deadline passed while no attempt was running.
+    pub(crate) async fn end_overdue(&self) -> Result<Scanned> {
+        let (scanned, _) = self.tell(Scan::Overdue, &Event::DeadlinePassed).await?;
+        Ok(scanned)
+    }
+
+    /// Tells every row that `scan` finds that `event` happened.
+    async fn tell(&self, scan: Scan, event: &Event) -> Result<(Scanned, usize)> {
+        let recovery = &self.ports.recovery;
+        let claimed = recovery.scan(scan, &self.claim()).await?;
+        let amendment = |row: &Claimed| Amendment {
+            op_id: row.op_id(),
+            event: event.clone(),
+            ok: None,
+            checkpoint: None,
+            by: self.config.worker.clone(),
+            reason: String::new(),
+        };
+        let amendments: Vec<_> = claimed.iter().map(amendment).collect();
+        let mut changed = 0;
+        if !amendments.is_empty() {
+            let results = self.ports.store.amend(&amendments, &self.routes).await?;
+            for (amendment, result) in amendments.iter().zip(results) {
+                if let Ok(result) = result {
+                    changed += 1;
+                    self.follow(amendment.op_id, &result).await;
+                }
+            }
+        }
+        let next = recovery.next_due(scan).await?;
+        let found = amendments.len();
+        Ok((Scanned { found, next }, changed))
+    }
+}

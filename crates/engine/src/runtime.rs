@@ -1,0 +1,251 @@
+//! Puts the runners together: one step at a time, or all of them until told to stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::Result;
+use clinch_core::ports::{Notice, Prune, Pruned};
+
+use crate::node::{Handlers, Node, Ports};
+use crate::panics::caught;
+use crate::recover::Scanned;
+use crate::{Config, Orchestrator};
+
+/// The first pause of a runner that failed; doubles.
+const RESTART_PAUSE: Duration = Duration::from_millis(200);
+/// No such pause is longer.
+const RESTART_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// The runners of one process.
+#[derive(Clone)]
+pub struct Runtime {
+    node: Arc<Node>,
+}
+
+/// What one step of everything did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pumped {
+    /// Hints that the relay announced, silent ones included.
+    pub announced: usize,
+    /// Deliveries that were run to their settle.
+    pub executed: usize,
+    /// Rows that recovery handled.
+    pub recovered: usize,
+}
+
+impl Runtime {
+    /// An engine on these ports. Refuses rules that contradict themselves.
+    pub fn new(ports: Ports, handlers: Handlers, config: Config) -> Result<Self> {
+        let node = Node::new(ports, handlers, config)?;
+        Ok(Self { node })
+    }
+
+    /// The caller's handle.
+    pub fn orchestrator(&self) -> Orchestrator {
+        Orchestrator {
+            node: self.node.clone(),
+        }
+    }
+
+    /// One step: relay, recover, then take up to `max` deliveries and run them one after the
+    /// other. Never waits when there is nothing to do.
+    pub async fn pump(&self, max: usize) -> Result<Pumped> {
+        let node = &self.node;
+        let announced = node.relay().await?.found + node.sweep().await?.found;
+        let recovered = self.recover().await?;
+        let deliveries = node.take_deliveries(max, Duration::ZERO).await?;
+        let executed = deliveries.len();
+        for delivery in deliveries {
+            node.run_delivery(delivery, None).await;
+        }
+        Ok(Pumped {
+            announced,
+            executed,
+            recovered,
+        })
+    }
+
+    /// One pass of every recovery runner; returns the rows that they handled.
+    pub async fn recover(&self) -> Result<usize> {
+        let node = &self.node;
+        let spilled = node.read_spill().await?;
+        let finalized = node.finalize_recorded().await?.found;
+        let reaped = node.reap().await?.found;
+        let probed = node.probe_held().await?.found;
+        let ended = node.end_overdue().await?.found;
+        Ok(spilled + finalized + reaped + probed + ended)
+    }
+
+    /// Reads filed dead letters back into the store; returns how many were new there.
+    pub async fn import_dead_letters(&self) -> Result<usize> {
+        self.node.import_dead_letters().await
+    }
+
+    /// Deletes what is older than its retention, one bounded step.
+    pub async fn prune(&self, prune: &Prune) -> Result<Pruned> {
+        self.node.ports.recovery.prune(prune).await
+    }
+
+    /// Runs everything until [`Runtime::stop`]; returns when the attempts of this process
+    /// are done or the grace has passed. Each runner fails and restarts alone.
+    pub async fn run(&self) {
+        for runner in Runner::ALL {
+            let task = keep_running(self.node.clone(), runner);
+            self.node.ports.spawner.spawn(Box::pin(task));
+        }
+        self.node.stop_told().await;
+        tokio::select! {
+            biased;
+            () = self.node.attempts_done() => {}
+            () = self.node.sleep(self.node.config.shutdown_grace) => {}
+        }
+    }
+
+    /// Takes no more work, and lets [`Runtime::run`] return. An attempt that has begun and
+    /// not called is given back.
+    pub fn stop(&self) {
+        self.node.stop();
+    }
+}
+
+/// A loop of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runner {
+    Listener,
+    Relay,
+    Sweeper,
+    Worker,
+    Finalizer,
+    Reaper,
+    Prober,
+    Overdue,
+}
+
+impl Runner {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Listener,
+        Self::Relay,
+        Self::Sweeper,
+        Self::Worker,
+        Self::Finalizer,
+        Self::Reaper,
+        Self::Prober,
+        Self::Overdue,
+    ];
+    /// Woken by a row that is due for a begin.
+    const DUE: [Self; 2] = [Self::Relay, Self::Worker];
+    /// Woken by a row that needs recovery.
+    const RECOVERY: [Self; 4] = [Self::Finalizer, Self::Reaper, Self::Prober, Self::Overdue];
+}
+
+/// Steps until the process stops. A step that fails or panics is tried again after a pause;
+/// the other runners do not notice.
+async fn keep_running(node: Arc<Node>, runner: Runner) {
+    let mut pause = RESTART_PAUSE;
+    let mut seen = 0;
+    while !node.is_stopping() {
+        match caught(node.step(runner, &mut seen)).await {
+            Ok(Ok(scanned)) => {
+                pause = RESTART_PAUSE;
+                if scanned.found < node.config.batch {
+                    node.rest(runner, scanned).await;
+                }
+            }
+            Ok(Err(_)) | Err(_) => {
+                node.count("orchestrator.runner.failed.count", None, 1);
+                node.sleep_unless_stopped(pause).await;
+                pause = (pause * 2).min(RESTART_PAUSE_MAX);
+            }
+        }
+    }
+}
+
+impl Node {
+    async fn step(self: &Arc<Self>, runner: Runner, seen: &mut u64) -> Result<Scanned> {
+        match runner {
+            Runner::Listener => self.listen(seen).await,
+            Runner::Relay => self.relay().await,
+            Runner::Sweeper => self.sweep().await,
+            Runner::Worker => self.work().await,
+            Runner::Finalizer => {
+                if self.has_spilled() {
+                    self.read_spill().await?;
+                }
+                self.finalize_recorded().await
+            }
+            Runner::Reaper => self.reap().await,
+            Runner::Prober => self.probe_held().await,
+            Runner::Overdue => self.end_overdue().await,
+        }
+    }
+
+    /// Until something is due, until news, or until the fallback: whichever comes first.
+    async fn rest(&self, runner: Runner, scanned: Scanned) {
+        let config = &self.config;
+        let bound = match runner {
+            // It waits for news itself.
+            Runner::Listener => return,
+            Runner::Finalizer => config.finalizer_interval,
+            Runner::Reaper => config.reaper_interval,
+            Runner::Sweeper => config.sweep_grace,
+            Runner::Relay | Runner::Worker | Runner::Prober | Runner::Overdue => {
+                config.fallback_poll
+            }
+        };
+        // Due and yet not taken: it is another process's. Do not spin on it.
+        let next = scanned
+            .next
+            .filter(|next| scanned.found > 0 || !next.is_zero());
+        let nap = next.map_or(bound, |next| next.min(bound));
+        tokio::select! {
+            biased;
+            () = self.wake[runner as usize].notified() => {}
+            () = self.sleep_unless_stopped(nap) => {}
+        }
+    }
+
+    /// Waits for news of the store and passes it on.
+    async fn listen(&self, seen: &mut u64) -> Result<Scanned> {
+        let notices = &self.ports.notices;
+        let news = tokio::select! {
+            biased;
+            () = self.stop_told() => return Ok(Scanned::nothing_to_do()),
+            news = notices.news(*seen, self.config.fallback_poll) => news,
+        };
+        let (notices, last) = news?;
+        *seen = last;
+        for notice in notices {
+            match notice {
+                Notice::Due(_) => self.wake(&Runner::DUE),
+                Notice::Recovery => self.wake(&Runner::RECOVERY),
+                Notice::Settled(op_id) => self.waiters.wake(op_id),
+                Notice::Lagged => {
+                    self.wake(&Runner::ALL);
+                    self.waiters.wake_all();
+                }
+            }
+        }
+        Ok(Scanned::nothing_to_do())
+    }
+
+    fn wake(&self, runners: &[Runner]) {
+        for runner in runners {
+            self.wake[*runner as usize].notify_one();
+        }
+    }
+
+    async fn sleep_unless_stopped(&self, duration: Duration) {
+        tokio::select! {
+            biased;
+            () = self.stop_told() => {}
+            () = self.sleep(duration) => {}
+        }
+    }
+
+    /// Every permit is back: no attempt runs.
+    async fn attempts_done(&self) {
+        let all = u32::try_from(self.config.concurrency).unwrap_or(u32::MAX);
+        let _queue = self.queue_permits.acquire_many(all).await;
+        let _inline = self.inline_permits.acquire_many(all).await;
+    }
+}

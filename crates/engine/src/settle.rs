@@ -1,0 +1,200 @@
+//! From an outcome to its commit. A provider's answer is never dropped.
+//!
+//! An answer is offered to the store until it takes it. If it does not within the patience,
+//! the answer goes to the spill file, which the next start (and the Finalizer) reads. If that
+//! fails too, someone is paged and the offers go on. A refusal is told to the dead-letter
+//! file as well: it is what people look for when the store is gone.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::ports::{Answer, AnswerBody, Changed, DeadLetter, Reschedule, StoredOk};
+use clinch_core::protocol::Action;
+use clinch_core::{
+    ContentHash, Effect, Envelope, Error, ErrorKind, Failure, OpId, Outcome, Result, Retry,
+    SPAWN_MAX, Success, TXN_ID_BYTES_MAX, shorten,
+};
+
+use crate::Orchestrator;
+use crate::node::Node;
+
+/// No pause between offers is longer.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+impl Node {
+    pub(crate) async fn settle(self: &Arc<Self>, envelope: &Envelope, outcome: Outcome) {
+        let domain = Some(&envelope.command.keys.domain);
+        match outcome {
+            Outcome::Ok(success) => {
+                self.count("orchestrator.pump.outcome.ok.count", domain, 1);
+                let body = AnswerBody::Ok(self.record(envelope.op_id, &success).await);
+                self.settle_answer(envelope.op_id, envelope.fence, body)
+                    .await;
+            }
+            Outcome::Fail(fail) => {
+                self.count("orchestrator.pump.outcome.fail.count", domain, 1);
+                let body = AnswerBody::Fail(fail.clone());
+                let taken = self
+                    .settle_answer(envelope.op_id, envelope.fence, body)
+                    .await;
+                if !taken {
+                    let failure = Failure::from_fail(fail, Effect::None);
+                    self.keep_dead_letter(envelope, failure).await;
+                }
+            }
+            Outcome::Retry(retry) => {
+                self.count("orchestrator.pump.outcome.retry.count", domain, 1);
+                self.reschedule(envelope, retry).await;
+            }
+        }
+    }
+
+    /// True: the store took it (or knows better). False: it is in the spill file.
+    pub(crate) async fn settle_answer(&self, op_id: OpId, fence: u64, body: AnswerBody) -> bool {
+        let answer = Answer {
+            op_id,
+            fence: Some(fence),
+            worker: self.config.worker.clone(),
+            body,
+        };
+        let mut pause = self.config.settle_pause;
+        let give_up_at = self.ports.clock.monotonic() + self.config.settle_patience;
+        loop {
+            match self.groups.settle.call(answer.clone()).await {
+                Ok(Ok(changed)) => {
+                    self.follow(op_id, &changed).await;
+                    return true;
+                }
+                // Stale or settled already: the ledger has it, the row knows better.
+                Ok(Err(_)) => return true,
+                Err(_) => {}
+            }
+            if self.ports.clock.monotonic() >= give_up_at {
+                if self.spill(&answer).await.is_ok() {
+                    return false;
+                }
+                let message = "an answer can be stored nowhere: store and spill file both fail";
+                self.alert("answer_at_risk", message, Some(op_id)).await;
+            }
+            self.sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// A retry that cannot be written becomes a lost attempt, which says less and never
+    /// more than the truth.
+    async fn reschedule(&self, envelope: &Envelope, retry: Retry) {
+        let attempt = Reschedule {
+            op_id: envelope.op_id,
+            fence: envelope.fence,
+            worker: self.config.worker.clone(),
+            retry,
+        };
+        let written = self.persist(|| self.groups.reschedule.call(attempt.clone()));
+        if let Ok(Ok(changed)) = written.await {
+            self.follow(envelope.op_id, &changed).await;
+        }
+    }
+
+    /// What this process does after any change it made.
+    pub(crate) async fn follow(&self, op_id: OpId, changed: &Changed) {
+        for action in &changed.effects {
+            match action {
+                Action::Settle => self.waiters.wake(op_id),
+                Action::DeadLetter => self.count("orchestrator.dlq.count", None, 1),
+                Action::AlertLateOk => {
+                    let message = "a provider applied a call whose operation had FAILED";
+                    self.alert("late_ok", message, Some(op_id)).await;
+                }
+                Action::Call
+                | Action::Record
+                | Action::Wait
+                | Action::Hold
+                | Action::TellAttempt => {}
+            }
+        }
+    }
+
+    /// The answer as it is stored, with what it spawns. The yes is kept whatever else is
+    /// wrong with it: a spawned command that cannot be accepted, or a result that cannot be
+    /// sealed, is left out and someone is paged.
+    async fn record(self: &Arc<Self>, op_id: OpId, success: &Success) -> StoredOk {
+        let mut problems = Vec::new();
+        let orchestrator = Orchestrator { node: self.clone() };
+        let mut stored = store_ok(self, op_id, success).unwrap_or_else(|error| {
+            problems.push(error);
+            StoredOk::default()
+        });
+        let spawn = success.spawn.iter().take(SPAWN_MAX).cloned();
+        for command in spawn {
+            match orchestrator.prepare(command) {
+                Ok(new) => stored.spawn.push(new),
+                Err(error) => problems.push(error),
+            }
+        }
+        if success.spawn.len() > SPAWN_MAX {
+            let message = format!("an answer spawns at most {SPAWN_MAX} operations");
+            problems.push(Error::new(ErrorKind::Invalid, message));
+        }
+        for problem in problems {
+            let message = format!("a part of an answer was left out: {problem}");
+            self.alert("answer_incomplete", &message, Some(op_id)).await;
+        }
+        stored
+    }
+
+    async fn keep_dead_letter(&self, envelope: &Envelope, failure: Failure) {
+        let keys = &envelope.command.keys;
+        let op_id = envelope.op_id;
+        let plain = envelope.command.payload.as_bytes();
+        let Ok(payload) = self.ports.sealer.seal(op_id, plain) else {
+            return;
+        };
+        let letter = DeadLetter {
+            op_id,
+            keys: keys.clone(),
+            failure,
+            attempts: envelope.attempt,
+            content_hash: ContentHash::of(&op_id, &keys.event_type, payload.as_bytes()),
+            payload,
+            failed_at: self.ports.clock.now(),
+        };
+        self.file_dead_letter(&letter).await;
+    }
+
+    /// Tries again with growing pauses while trying again can help, within the patience.
+    pub(crate) async fn persist<T, F>(&self, mut call: impl FnMut() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let mut pause = self.config.settle_pause;
+        let give_up_at = self.ports.clock.monotonic() + self.config.settle_patience;
+        loop {
+            match call().await {
+                Ok(done) => return Ok(done),
+                Err(error) if !may_help(&error) => return Err(error),
+                Err(error) if self.ports.clock.monotonic() >= give_up_at => return Err(error),
+                Err(_) => self.sleep(pause).await,
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// Every write of an attempt carries its fence, so repeating one whose end is unclear is
+/// safe: the second is refused as stale or settled.
+fn may_help(error: &Error) -> bool {
+    error.is_retryable() || error.kind() == ErrorKind::Ambiguous
+}
+
+/// The answer as it is stored, without what it spawns.
+pub(crate) fn store_ok(node: &Node, op_id: OpId, success: &Success) -> Result<StoredOk> {
+    let sealed = node.ports.sealer.seal(op_id, success.payload.as_bytes())?;
+    let txn_id = success.provider_txn_id.clone();
+    Ok(StoredOk {
+        provider_txn_id: txn_id.map(|id| shorten(id, TXN_ID_BYTES_MAX)),
+        result: Some(sealed),
+        spawn: Vec::new(),
+    })
+}

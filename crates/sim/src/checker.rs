@@ -1,0 +1,295 @@
+//! Joins what clients were told, the store's ledger and the providers' books. Every line it
+//! returns is a broken promise.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+use clinch_core::policy::Order;
+use clinch_core::ports::{Counts, LedgerLine, Operation};
+use clinch_core::{Domain, Effect, OpId, Status, code};
+use clinch_memory::Tables;
+
+use crate::clients::Log;
+use crate::provider::{Nature, Record};
+use crate::scene::{KINDS, Kind, Scene};
+
+/// Checks one finished history.
+pub(crate) fn check(scene: &Scene, log: &Log) -> Vec<String> {
+    let mut broken = Vec::new();
+    let tables = scene.memory.edit(|tables| tables.clone());
+    check_clients(&tables, log, &mut broken);
+    for (_, row) in tables.rows.iter() {
+        let operation = &row.operation;
+        let empty = Vec::new();
+        let ledger = tables.ledger.get(&operation.op_id).unwrap_or(&empty);
+        let record = scene.providers.record(operation.outbound_key.as_str());
+        check_ledger(operation, ledger, &mut broken);
+        check_effects(operation, ledger, &record, &mut broken);
+        check_calls(operation, ledger, &record, &mut broken);
+        if !operation.state.is_terminal() {
+            let state = &operation.state;
+            let stands = format!("{:?} {:?}", state.status, state.phase);
+            broken.push(format!("{} never ended: {stands}", operation.op_id));
+        }
+    }
+    check_lanes(scene, &tables, &mut broken);
+    check_spawn(&tables, &mut broken);
+    check_counters(&tables, &mut broken);
+    check_files(scene, &mut broken);
+    broken
+}
+
+fn check_clients(tables: &Tables, log: &Log, broken: &mut Vec<String>) {
+    for (keys, told) in log.acknowledged() {
+        let ids: BTreeSet<OpId> = told.iter().map(|told| told.op_id).collect();
+        if ids.len() > 1 {
+            broken.push(format!("one request got {} operations", ids.len()));
+        }
+        let known = tables.keys.get(&keys.hash());
+        let Some(row) = known.and_then(|key| tables.rows.get(&key.op_id)) else {
+            broken.push(format!("{ids:?} was acknowledged and is lost"));
+            continue;
+        };
+        let status = row.operation.state.status;
+        for told in told {
+            if told.op_id != row.operation.op_id {
+                broken.push(format!("{} was acknowledged under other keys", told.op_id));
+            }
+            if told.status.is_terminal() && told.status != status {
+                let (was, is) = (told.status, status);
+                broken.push(format!("{} was told {was:?} and is {is:?}", told.op_id));
+            }
+        }
+    }
+    let wrong = log.wrong_replays.load(Ordering::SeqCst);
+    if wrong > 0 {
+        broken.push(format!("{wrong} other payloads were taken for replays"));
+    }
+    let late = log.late_answers.load(Ordering::SeqCst);
+    if late > 0 {
+        broken.push(format!("{late} answers came long after their budget"));
+    }
+}
+
+fn check_ledger(operation: &Operation, ledger: &[LedgerLine], broken: &mut Vec<String>) {
+    let op = operation.op_id;
+    let mut last: Option<&LedgerLine> = None;
+    let mut ends = 0;
+    for line in ledger {
+        let Some(before) = last.replace(line) else {
+            continue;
+        };
+        if line.refused.is_some() || line.event == "Spawn" {
+            continue;
+        }
+        let changed = line.version != before.version;
+        if changed && line.version != before.version + 1 {
+            broken.push(format!(
+                "{op}: version went {} → {}",
+                before.version, line.version
+            ));
+        }
+        if changed && before.status.is_terminal() {
+            broken.push(format!(
+                "{op}: changed after it was terminal, by {}",
+                line.event
+            ));
+        }
+        if line.fence < before.fence {
+            broken.push(format!("{op}: the fence went down"));
+        }
+        if before.status == Status::InProgress && line.status == Status::Pending {
+            broken.push(format!("{op}: went back to PENDING"));
+        }
+        ends += usize::from(changed && line.status.is_terminal());
+    }
+    if ends > 1 {
+        broken.push(format!("{op}: became terminal {ends} times"));
+    }
+}
+
+fn kind_of(domain: &Domain) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.domain == domain.as_str())
+}
+
+fn check_effects(
+    operation: &Operation,
+    ledger: &[LedgerLine],
+    record: &Record,
+    broken: &mut Vec<String>,
+) {
+    let (op, state) = (operation.op_id, &operation.state);
+    let applied = record.applied.len();
+    let nature = kind_of(&operation.keys.domain).map(|kind| kind.nature);
+    if applied > 1 && nature != Some(Nature::Natural) {
+        broken.push(format!("{op}: {applied} effects on a {nature:?} route"));
+    }
+    if state.status == Status::Completed && applied == 0 {
+        broken.push(format!(
+            "{op}: COMPLETED, and the provider never applied it"
+        ));
+    }
+    let failed = state
+        .failure
+        .as_ref()
+        .filter(|_| state.status == Status::Failed);
+    let sure = failed.filter(|failure| failure.effect == Effect::None);
+    if let Some(failure) = sure.filter(|_| applied > 0) {
+        let code = &failure.code;
+        broken.push(format!(
+            "{op}: FAILED {code} with effect none, and it was applied"
+        ));
+    }
+    if failed.is_some_and(|failure| failure.code == code::CANCELED) {
+        let canceled = ledger
+            .iter()
+            .any(|l| l.event == "Cancel" && l.refused.is_none());
+        if !canceled {
+            broken.push(format!("{op}: FAILED canceled, and nobody canceled it"));
+        }
+    }
+    let mut wanted = true;
+    for line in ledger.iter().filter(|line| line.refused.is_none()) {
+        match line.event.as_str() {
+            "Cancel" => wanted = false,
+            "Resolve" => wanted = true,
+            "Begin" if !wanted && line.phase == Some(clinch_core::protocol::Phase::Live) => {
+                broken.push(format!("{op}: begun after it was canceled"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Every call had a begin of its own, and at most one call goes with a begin.
+fn check_calls(
+    operation: &Operation,
+    ledger: &[LedgerLine],
+    record: &Record,
+    broken: &mut Vec<String>,
+) {
+    let op = operation.op_id;
+    let mut begins = BTreeMap::new();
+    for line in ledger.iter().filter(|line| line.refused.is_none()) {
+        if line.event == "Begin" {
+            begins.insert(line.fence, line.by.clone());
+        }
+    }
+    let mut called = BTreeSet::new();
+    for sent in record.sent.iter().filter(|sent| sent.op_id == op) {
+        let by = format!("node-{}", sent.from - 1);
+        match begins.get(&sent.fence) {
+            Some(owner) if owner.as_ref().is_some_and(|owner| owner.as_str() == by) => {}
+            Some(_) => broken.push(format!("{op}: {by} called under another's begin")),
+            None => broken.push(format!("{op}: {by} called without a begin")),
+        }
+        if !called.insert(sent.fence) {
+            broken.push(format!("{op}: two calls under one begin"));
+        }
+    }
+}
+
+/// Within a lane, no call is sent while an earlier operation is open.
+fn check_lanes(scene: &Scene, tables: &Tables, broken: &mut Vec<String>) {
+    let mut lanes: BTreeMap<_, Vec<&Operation>> = BTreeMap::new();
+    for (_, row) in tables.rows.iter() {
+        let ordered = kind_of(&row.operation.keys.domain).map(|kind| kind.order);
+        if ordered == Some(Order::Key) {
+            lanes
+                .entry(row.operation.lane)
+                .or_default()
+                .push(&row.operation);
+        }
+    }
+    for operations in lanes.values_mut() {
+        operations.sort_by_key(|operation| operation.seq);
+        for pair in operations.windows(2) {
+            let begun = tables.ledger.get(&pair[1].op_id);
+            let begun = begun.and_then(|lines| lines.iter().find(|l| is_call(l)));
+            let (Some(begun), Some(ended)) = (begun, pair[0].finished_at) else {
+                continue;
+            };
+            if begun.at < ended {
+                broken.push(format!("{} overtook its lane", pair[1].op_id));
+            }
+        }
+    }
+    let _ = scene;
+}
+
+fn is_call(line: &LedgerLine) -> bool {
+    line.event == "Begin" && line.phase == Some(clinch_core::protocol::Phase::Live)
+}
+
+/// A COMPLETED parent has its children, exactly; any other has none.
+fn check_spawn(tables: &Tables, broken: &mut Vec<String>) {
+    for (_, row) in tables.rows.iter() {
+        let operation = &row.operation;
+        if operation.keys.domain.as_str() != "parent" {
+            continue;
+        }
+        let child = |number: u32| {
+            let idem_key = format!("{}-child-{number}", operation.keys.idem_key);
+            let biz_key = operation.keys.biz_key.as_str();
+            let command = crate::scene::command("natural", biz_key, &idem_key, "{}").ok()?;
+            let key = tables.keys.get(&command.keys.hash())?;
+            tables.rows.get(&key.op_id)
+        };
+        let children = (1..=2).filter_map(child).count();
+        let ledger = tables.ledger.get(&operation.op_id);
+        let by_person = ledger.is_some_and(|lines| {
+            let settles = |line: &&LedgerLine| line.refused.is_none() && line.status.is_terminal();
+            lines
+                .iter()
+                .find(settles)
+                .is_some_and(|line| line.event == "Resolve")
+        });
+        let probed = ledger.is_some_and(|lines| lines.iter().any(|line| line.event == "Probed"));
+        let expected = match operation.state.status {
+            Status::Completed if !by_person && !probed => 2..=2,
+            Status::Completed => 0..=2,
+            _ => 0..=0,
+        };
+        if !expected.contains(&children) {
+            let (op, status) = (operation.op_id, operation.state.status);
+            broken.push(format!("{op}: {status:?} with {children} children"));
+        }
+    }
+}
+
+fn check_counters(tables: &Tables, broken: &mut Vec<String>) {
+    let mut counted: BTreeMap<Domain, Counts> = BTreeMap::new();
+    for (_, row) in tables.rows.iter() {
+        let counts = counted
+            .entry(row.operation.keys.domain.clone())
+            .or_default();
+        *counts.of(&row.operation.state) += 1;
+    }
+    for (domain, row) in tables.domains.iter() {
+        let rows = counted.get(domain).copied().unwrap_or_default();
+        if rows != row.counts {
+            broken.push(format!(
+                "{domain}: counters {:?} for rows {rows:?}",
+                row.counts
+            ));
+        }
+    }
+    if !tables.slots.is_empty() {
+        broken.push(format!("{} queue rows are left over", tables.slots.len()));
+    }
+    if !tables.lanes.is_empty() {
+        broken.push(format!("{} lanes are left over", tables.lanes.len()));
+    }
+}
+
+/// What was spilled was read.
+fn check_files(scene: &Scene, broken: &mut Vec<String>) {
+    for index in 0..scene.node_count() {
+        let left = scene.machine(index, |machine| machine.spill.len());
+        if left > 0 {
+            broken.push(format!(
+                "{left} answers are left in the spill file of node {index}"
+            ));
+        }
+    }
+}

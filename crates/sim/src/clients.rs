@@ -1,0 +1,176 @@
+//! Clients: they submit, repeat, cancel, and remember what they were told.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use clinch_core::ports::Clock;
+use clinch_core::{Command, ErrorKind, Keys, OpId, OperationHandle, Result, Status, TimeBudget};
+use tokio::sync::oneshot;
+
+use crate::scene::{KINDS, Scene, command};
+use crate::world::OUTSIDE;
+
+/// What clients saw, in the order in which they saw it.
+#[derive(Default)]
+pub(crate) struct Log {
+    entries: Mutex<Vec<Told>>,
+    /// Same keys, other payload, and it was taken for the same request.
+    pub(crate) wrong_replays: AtomicUsize,
+    /// Answered later than the budget allows, in simulated time.
+    pub(crate) late_answers: AtomicUsize,
+    pub(crate) unfinished: AtomicUsize,
+}
+
+/// What a client was told.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    pub(crate) keys: Keys,
+    pub(crate) op_id: OpId,
+    pub(crate) status: Status,
+}
+
+impl Log {
+    pub(crate) fn entries(&self) -> MutexGuard<'_, Vec<Told>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every acknowledged operation by its keys.
+    pub(crate) fn acknowledged(&self) -> BTreeMap<Keys, Vec<Told>> {
+        let mut by_keys: BTreeMap<Keys, Vec<Told>> = BTreeMap::new();
+        for told in self.entries().iter() {
+            by_keys
+                .entry(told.keys.clone())
+                .or_default()
+                .push(told.clone());
+        }
+        by_keys
+    }
+}
+
+/// How far a call may go over its budget: the way to the store and back, a few times over,
+/// and a store that is down for a while.
+const SLACK: Duration = Duration::from_secs(60);
+
+/// Starts one client that submits `count` commands and follows each to its end.
+pub(crate) fn start(scene: &Arc<Scene>, log: &Arc<Log>, client: usize, count: usize) {
+    log.unfinished.fetch_add(1, Ordering::SeqCst);
+    let (scene, log) = (scene.clone(), log.clone());
+    let world = scene.world.clone();
+    let task = async move {
+        for number in 0..count {
+            scene.world.sleep(scene.world.delay(20_000)).await;
+            if let Some(command) = draw_command(&scene, client, number) {
+                submit(&scene, &log, command).await;
+            }
+        }
+        log.unfinished.fetch_sub(1, Ordering::SeqCst);
+    };
+    world.spawn(OUTSIDE, Box::pin(task));
+}
+
+fn draw_command(scene: &Scene, client: usize, number: usize) -> Option<Command> {
+    let world = &scene.world;
+    let kind = &KINDS[world.below(KINDS.len() as u64) as usize];
+    let biz_key = format!("order-{}", world.below(3));
+    let idem_key = format!("c{client}-{number}");
+    let mut command = command(kind.domain, &biz_key, &idem_key, "{\"amount\":5}").ok()?;
+    let clock = scene.machine(0, |machine| machine.clock.clone());
+    let real_now = clock.now() - Duration::ZERO;
+    if world.chance(100) {
+        command.options.run_at = Some(real_now + world.delay(120_000));
+    }
+    if world.chance(100) {
+        command.options.deadline = Some(real_now + world.delay(180_000));
+    }
+    Some(command)
+}
+
+/// Submits until some node took it, then perhaps again, differently, or not wanting it.
+async fn submit(scene: &Arc<Scene>, log: &Arc<Log>, command: Command) {
+    let world = &scene.world;
+    let twice = world.chance(150);
+    if twice {
+        let (scene, log, same) = (scene.clone(), log.clone(), command.clone());
+        log.unfinished.fetch_add(1, Ordering::SeqCst);
+        let task = async move {
+            insist(&scene, &log, &same).await;
+            log.unfinished.fetch_sub(1, Ordering::SeqCst);
+        };
+        world.spawn(OUTSIDE, Box::pin(task));
+    }
+    let op_id = insist(scene, log, &command).await;
+    if world.chance(50) {
+        submit_other_payload(scene, log, &command).await;
+    }
+    if world.chance(120) {
+        world.sleep(world.delay(30_000)).await;
+        cancel(scene, op_id).await;
+    }
+}
+
+/// Tries node after node until one answers. The same keys make it the same operation.
+async fn insist(scene: &Arc<Scene>, log: &Arc<Log>, command: &Command) -> OpId {
+    let world = &scene.world;
+    loop {
+        let from = world.now();
+        let budget = Duration::from_millis(world.below(3_000));
+        if let Some(Ok(handle)) = call(scene, command.clone(), budget).await {
+            if world.now() > from + budget + SLACK && !handle.completed_fast() {
+                log.late_answers.fetch_add(1, Ordering::SeqCst);
+            }
+            log.entries().push(Told {
+                keys: command.keys.clone(),
+                op_id: handle.op_id,
+                status: handle.status,
+            });
+            return handle.op_id;
+        }
+        world.sleep(world.delay(3_000)).await;
+    }
+}
+
+async fn submit_other_payload(scene: &Arc<Scene>, log: &Arc<Log>, command: &Command) {
+    let keys = &command.keys;
+    let (domain, biz_key) = (keys.domain.as_str(), keys.biz_key.as_str());
+    let other = super::scene::command(domain, biz_key, keys.idem_key.as_str(), "{\"amount\":6}");
+    let Ok(other) = other else { return };
+    match call(scene, other, Duration::ZERO).await {
+        Some(Ok(_)) => {
+            log.wrong_replays.fetch_add(1, Ordering::SeqCst);
+        }
+        Some(Err(error)) => debug_assert_ne!(error.kind(), ErrorKind::Internal),
+        None => {}
+    }
+}
+
+/// One call to a random node that is up. `None`: it was down, or crashed before it answered.
+async fn call(
+    scene: &Arc<Scene>,
+    command: Command,
+    budget: Duration,
+) -> Option<Result<OperationHandle>> {
+    let index = scene.world.below(scene.node_count() as u64) as usize;
+    let orchestrator = scene.orchestrator(index)?;
+    let (reply, answer) = oneshot::channel();
+    let task = async move {
+        let handle = orchestrator.start(command, TimeBudget::new(budget)).await;
+        // The client may have given up.
+        let _ = reply.send(handle);
+    };
+    scene.world.spawn(Scene::place(index), Box::pin(task));
+    answer.await.ok()
+}
+
+async fn cancel(scene: &Arc<Scene>, op_id: OpId) {
+    let index = scene.world.below(scene.node_count() as u64) as usize;
+    let Some(orchestrator) = scene.orchestrator(index) else {
+        return;
+    };
+    let task = async move {
+        // It may be terminal, or the store may be away: then it was not canceled.
+        let _ = orchestrator.cancel(op_id, "not wanted (simulated)").await;
+    };
+    scene.world.spawn(Scene::place(index), Box::pin(task));
+}

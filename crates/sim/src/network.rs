@@ -1,0 +1,364 @@
+//! The way to the store and to the bus: slow, lossy, and at times not there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::policy::Routes;
+use clinch_core::ports::{
+    Accepted, Amendment, Answer, Batch, Batches, BeginRequest, Bus, Changed, Claim, Claimed,
+    DeadLetter, Delivery, Dequeue, DomainView, Domains, Extension, Filter, Inspect, Known,
+    LedgerLine, NewBatch, NewOperation, Notice, Notices, Operation, Outbox, Page, Prune, Pruned,
+    Publication, Receipt, Recovery, Refused, Reschedule, Scan, Silence, Store,
+};
+use clinch_core::{BatchId, Domain, Error, ErrorKind, Keys, OpId, Result, Timestamp};
+use clinch_memory::{Memory, MemoryBus};
+
+use crate::world::World;
+
+/// How bad the way is.
+pub(crate) struct Weather {
+    /// The store does not answer at all.
+    pub(crate) store_down: AtomicBool,
+    /// The bus does not answer at all.
+    pub(crate) bus_down: AtomicBool,
+    /// Of 1,000 store calls, so many fail before and as many after the commit.
+    pub(crate) store_faults: AtomicU64,
+    /// Of 1,000 hints, so many are lost and as many doubled.
+    pub(crate) hint_faults: AtomicU64,
+    /// Longest way of a call, there and back, in milliseconds.
+    pub(crate) latency_ms: u64,
+    /// Calls that reached the store or the bus.
+    pub(crate) calls: AtomicU64,
+}
+
+impl Weather {
+    pub(crate) fn fair() -> Self {
+        Self {
+            store_down: AtomicBool::new(false),
+            bus_down: AtomicBool::new(false),
+            store_faults: AtomicU64::new(0),
+            hint_faults: AtomicU64::new(0),
+            latency_ms: 0,
+            calls: AtomicU64::new(0),
+        }
+    }
+}
+
+/// The store, seen through the network. Write-ahead and finalize go separately unless the
+/// seed says that this store does both in one commit.
+#[derive(Clone)]
+pub(crate) struct FarStore {
+    pub(crate) world: World,
+    pub(crate) memory: Memory,
+    pub(crate) weather: Arc<Weather>,
+    pub(crate) settles_at_once: bool,
+}
+
+enum Fate {
+    Arrives,
+    FailsAfter,
+}
+
+impl FarStore {
+    async fn there(&self, what: &'static str) -> Result<Fate> {
+        self.way().await;
+        self.weather.calls.fetch_add(1, Ordering::SeqCst);
+        let down = || {
+            Error::new(
+                ErrorKind::Unavailable,
+                "the store is out of reach (simulated)",
+            )
+        };
+        if self.weather.store_down.load(Ordering::SeqCst) {
+            return Err(down());
+        }
+        let faults = self.weather.store_faults.load(Ordering::SeqCst);
+        let draw = if faults == 0 {
+            1_000
+        } else {
+            self.world.below(1_000)
+        };
+        if draw < faults {
+            self.world
+                .note(format_args!("{what}: fails before the commit"));
+            return Err(down());
+        }
+        if draw < 2 * faults {
+            self.world
+                .note(format_args!("{what}: fails after the commit"));
+            return Ok(Fate::FailsAfter);
+        }
+        Ok(Fate::Arrives)
+    }
+
+    async fn back<T>(&self, fate: Fate, result: Result<T>) -> Result<T> {
+        self.way().await;
+        match fate {
+            Fate::Arrives => result,
+            Fate::FailsAfter => Err(Error::new(
+                ErrorKind::Ambiguous,
+                "the answer of the store was lost (simulated)",
+            )),
+        }
+    }
+
+    async fn way(&self) {
+        if self.weather.latency_ms > 0 {
+            let delay = self.world.delay(self.weather.latency_ms);
+            self.world.sleep(delay).await;
+        }
+    }
+}
+
+/// Passes a call through the network.
+macro_rules! far {
+    ($self:ident, $name:literal, $call:expr) => {{
+        let fate = $self.there($name).await?;
+        let result = $call.await;
+        $self.back(fate, result).await
+    }};
+}
+
+type Outcomes = Result<Vec<Result<Changed, Refused>>>;
+
+#[async_trait]
+impl Store for FarStore {
+    async fn accept(&self, new: &[NewOperation], routes: &Routes) -> Result<Vec<Accepted>> {
+        far!(self, "accept", self.memory.accept(new, routes))
+    }
+    async fn begin(
+        &self,
+        begins: &[BeginRequest],
+        routes: &Routes,
+    ) -> Result<Vec<Result<Operation, Refused>>> {
+        far!(self, "begin", self.memory.begin(begins, routes))
+    }
+    async fn extend(&self, leases: &[Extension]) -> Outcomes {
+        far!(self, "extend", Store::extend(&self.memory, leases))
+    }
+    async fn write_ahead(&self, answers: &[Answer], routes: &Routes) -> Outcomes {
+        far!(
+            self,
+            "write_ahead",
+            self.memory.write_ahead(answers, routes)
+        )
+    }
+    async fn finalize(&self, ops: &[OpId], routes: &Routes) -> Outcomes {
+        far!(self, "finalize", self.memory.finalize(ops, routes))
+    }
+    async fn settle(&self, answers: &[Answer], routes: &Routes) -> Outcomes {
+        if self.settles_at_once {
+            return far!(self, "settle", self.memory.settle(answers, routes));
+        }
+        let mut results = self.write_ahead(answers, routes).await?;
+        for (answer, result) in answers.iter().zip(&mut results) {
+            if result.as_ref().is_ok_and(Changed::awaits_finalize) {
+                // What is not finalized now is the Finalizer's.
+                if let Ok(finalized) = self.finalize(&[answer.op_id], routes).await {
+                    *result = finalized
+                        .into_iter()
+                        .next()
+                        .unwrap_or(Err(Refused::NotFound));
+                }
+            }
+        }
+        Ok(results)
+    }
+    async fn reschedule(&self, ends: &[Reschedule], routes: &Routes) -> Outcomes {
+        far!(self, "reschedule", self.memory.reschedule(ends, routes))
+    }
+    async fn amend(&self, changes: &[Amendment], routes: &Routes) -> Outcomes {
+        far!(self, "amend", self.memory.amend(changes, routes))
+    }
+}
+
+#[async_trait]
+impl Outbox for FarStore {
+    async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>> {
+        far!(self, "claim", self.memory.claim(claim))
+    }
+    async fn claim_silent(&self, claim: &Claim, silence: &Silence) -> Result<Vec<Claimed>> {
+        far!(
+            self,
+            "claim_silent",
+            self.memory.claim_silent(claim, silence)
+        )
+    }
+    async fn published(&self, claimed: &[Claimed]) -> Result<()> {
+        far!(self, "published", self.memory.published(claimed))
+    }
+    async fn release(&self, claimed: &[Claimed]) -> Result<()> {
+        far!(self, "release", Outbox::release(&self.memory, claimed))
+    }
+    async fn next_due(&self) -> Result<Option<Duration>> {
+        far!(self, "next_due", Outbox::next_due(&self.memory))
+    }
+}
+
+#[async_trait]
+impl Recovery for FarStore {
+    async fn scan(&self, scan: Scan, claim: &Claim) -> Result<Vec<Claimed>> {
+        far!(self, "scan", self.memory.scan(scan, claim))
+    }
+    async fn next_due(&self, scan: Scan) -> Result<Option<Duration>> {
+        far!(self, "next_due", Recovery::next_due(&self.memory, scan))
+    }
+    async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
+        far!(
+            self,
+            "dead_letters",
+            self.memory.dead_letters(cursor, limit)
+        )
+    }
+    async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
+        far!(self, "import", self.memory.import(letters))
+    }
+    async fn prune(&self, prune: &Prune) -> Result<Pruned> {
+        far!(self, "prune", self.memory.prune(prune))
+    }
+}
+
+#[async_trait]
+impl Batches for FarStore {
+    async fn open(&self, batches: &[NewBatch]) -> Result<Vec<bool>> {
+        far!(self, "open", Batches::open(&self.memory, batches))
+    }
+    async fn seal(&self, batches: &[BatchId], routes: &Routes) -> Result<Vec<BatchId>> {
+        far!(self, "seal", self.memory.seal(batches, routes))
+    }
+    async fn read(&self, batches: &[BatchId]) -> Result<Vec<Option<Batch>>> {
+        far!(self, "read", Batches::read(&self.memory, batches))
+    }
+}
+
+#[async_trait]
+impl Domains for FarStore {
+    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
+        far!(self, "set_paused", self.memory.set_paused(domain, paused))
+    }
+    async fn domains(&self) -> Result<Vec<DomainView>> {
+        far!(self, "domains", self.memory.domains())
+    }
+}
+
+#[async_trait]
+impl Inspect for FarStore {
+    async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>> {
+        far!(self, "get", self.memory.get(ops))
+    }
+    async fn find(&self, keys: &[Keys]) -> Result<Vec<Option<Known>>> {
+        far!(self, "find", self.memory.find(keys))
+    }
+    async fn list(
+        &self,
+        filter: &Filter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Operation>> {
+        far!(self, "list", self.memory.list(filter, cursor, limit))
+    }
+    async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
+        far!(self, "ledger", self.memory.ledger(op))
+    }
+    async fn now(&self) -> Result<Timestamp> {
+        far!(self, "now", Inspect::now(&self.memory))
+    }
+}
+
+/// News are lost while the store is down, and now and then otherwise.
+#[async_trait]
+impl Notices for FarStore {
+    async fn news(&self, seen: u64, wait: Duration) -> Result<(Vec<Notice>, u64)> {
+        let (notices, last) = self.memory.news(seen, wait).await?;
+        let faults = self.weather.store_faults.load(Ordering::SeqCst);
+        let lost = self.weather.store_down.load(Ordering::SeqCst)
+            || (faults > 0 && self.world.chance(faults));
+        Ok((if lost { Vec::new() } else { notices }, last))
+    }
+}
+
+/// The store as its own bus, seen through the network.
+#[async_trait]
+impl Bus for FarStore {
+    async fn publish(&self, hints: &[Publication]) -> Result<()> {
+        self.memory.publish(hints).await
+    }
+    async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
+        far!(self, "dequeue", self.memory.dequeue(dequeue))
+    }
+    async fn ack(&self, receipts: &[Receipt]) -> Result<()> {
+        self.memory.ack(receipts).await
+    }
+    async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
+        far!(self, "nack", self.memory.nack(receipts))
+    }
+    async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
+        far!(
+            self,
+            "extend",
+            Bus::extend(&self.memory, receipts, visibility)
+        )
+    }
+}
+
+/// A bus of hints that loses, delays and doubles them.
+#[derive(Clone)]
+pub(crate) struct FarBus {
+    pub(crate) world: World,
+    pub(crate) bus: MemoryBus,
+    pub(crate) weather: Arc<Weather>,
+}
+
+impl FarBus {
+    fn reach(&self) -> Result<()> {
+        self.weather.calls.fetch_add(1, Ordering::SeqCst);
+        if self.weather.bus_down.load(Ordering::SeqCst) {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "the bus is out of reach (simulated)",
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Bus for FarBus {
+    async fn publish(&self, hints: &[Publication]) -> Result<()> {
+        self.reach()?;
+        let faults = self.weather.hint_faults.load(Ordering::SeqCst);
+        let mut arriving = Vec::new();
+        for hint in hints {
+            if faults > 0 && self.world.chance(faults) {
+                self.world.note(format_args!("a hint is lost"));
+                continue;
+            }
+            let mut hint = hint.clone();
+            if faults > 0 && self.world.chance(faults) {
+                hint.delay += self.world.delay(60_000);
+                arriving.push(hint.clone());
+                hint.delay = Duration::ZERO;
+            }
+            arriving.push(hint);
+        }
+        self.bus.publish(&arriving).await
+    }
+    async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
+        self.reach()?;
+        self.bus.dequeue(dequeue).await
+    }
+    async fn ack(&self, receipts: &[Receipt]) -> Result<()> {
+        self.reach()?;
+        self.bus.ack(receipts).await
+    }
+    async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
+        self.reach()?;
+        self.bus.nack(receipts).await
+    }
+    async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
+        self.reach()?;
+        self.bus.extend(receipts, visibility).await
+    }
+}

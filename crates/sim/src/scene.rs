@@ -1,0 +1,340 @@
+//! One world: a store, a bus, providers and a few nodes.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use clinch_core::policy::{
+    Backoff, EventTypes, Idempotency, Order, ProbeRules, ReaperStrategy, RetryRules, Rules, Safety,
+};
+use clinch_core::ports::{PlainText, Probe};
+use clinch_core::{
+    BizKey, Command, Domain, Envelope, EventType, IdemKey, Invalid, Keys, Payload, WorkerId,
+};
+use clinch_engine::{Config, Dispatch, Handler, Handlers, Orchestrator, Ports, Runtime};
+use clinch_memory::{Memory, MemoryBus};
+
+use crate::machine::{Blind, Machine, Pager, SimClock, SimIds, SimSpawner};
+use crate::network::{FarBus, FarStore, Weather};
+use crate::provider::{Caller, Nature, Providers};
+use crate::world::{Place, World};
+
+/// How long providers of keyed routes remember a key.
+pub(crate) const KEY_TTL: Duration = Duration::from_secs(600);
+/// A probe's "not found" is final so long after the last call can have been sent.
+pub(crate) const FINAL_AFTER: Duration = Duration::from_secs(60);
+/// Length of a lease.
+pub(crate) const LEASE: Duration = Duration::from_secs(20);
+/// From accept to the last begin.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(1_800);
+
+/// A kind of route, and how its provider treats calls.
+pub(crate) struct Kind {
+    pub(crate) domain: &'static str,
+    pub(crate) nature: Nature,
+    pub(crate) order: Order,
+    probed: bool,
+    final_not_found: bool,
+    reaper: ReaperStrategy,
+    spawns: bool,
+}
+
+const fn kind(domain: &'static str, nature: Nature) -> Kind {
+    Kind {
+        domain,
+        nature,
+        order: Order::None,
+        probed: true,
+        final_not_found: false,
+        reaper: ReaperStrategy::Auto,
+        spawns: false,
+    }
+}
+
+const fn keyed(refusals: bool) -> Nature {
+    Nature::Keyed {
+        ttl: KEY_TTL,
+        refusals,
+    }
+}
+
+/// Every kind of route that the protocol tells apart.
+pub(crate) const KINDS: [Kind; 11] = [
+    kind("keyed", keyed(false)),
+    kind("verdicts", keyed(true)),
+    kind("natural", Nature::Natural),
+    Kind {
+        final_not_found: true,
+        ..kind("unsafe", Nature::Unsafe)
+    },
+    Kind {
+        probed: false,
+        ..kind("blind", Nature::Unsafe)
+    },
+    kind("asked", Nature::Unsafe),
+    Kind {
+        order: Order::Key,
+        final_not_found: true,
+        ..kind("lane", keyed(false))
+    },
+    Kind {
+        probed: false,
+        ..kind("keyed.blind", keyed(false))
+    },
+    Kind {
+        reaper: ReaperStrategy::Fail,
+        ..kind("reaped", keyed(false))
+    },
+    Kind {
+        reaper: ReaperStrategy::Probe,
+        final_not_found: true,
+        ..kind("probed", keyed(true))
+    },
+    Kind {
+        spawns: true,
+        ..kind("parent", keyed(false))
+    },
+];
+
+impl Kind {
+    pub(crate) fn rules(&self) -> Rules {
+        let probe = ProbeRules {
+            not_found_final_after: self.final_not_found.then_some(FINAL_AFTER),
+            inconclusive_max: 4,
+            backoff: Backoff::new(Duration::from_secs(5), Duration::from_secs(60)),
+        };
+        Rules {
+            safety: match self.nature {
+                Nature::Keyed { ttl, refusals } => Safety::Keyed {
+                    ttl,
+                    remembers_refusals: refusals,
+                },
+                Nature::Natural => Safety::Natural,
+                Nature::Unsafe => Safety::Unsafe,
+            },
+            lease: LEASE,
+            margin: Duration::from_secs(30),
+            retry: RetryRules {
+                max_attempts: 4,
+                backoff: Backoff::new(Duration::from_secs(2), Duration::from_secs(60)),
+                retry_after_max: Duration::from_secs(60),
+            },
+            deliveries_max: 2,
+            deadline: Some(DEADLINE),
+            probe: self.probed.then_some(probe),
+            reaper: self.reaper,
+            order: self.order,
+        }
+    }
+}
+
+/// Everything outside the nodes, and the nodes.
+pub(crate) struct Scene {
+    pub(crate) world: World,
+    pub(crate) memory: Memory,
+    pub(crate) bus: Option<MemoryBus>,
+    pub(crate) weather: Arc<Weather>,
+    pub(crate) providers: Providers,
+    pub(crate) pager: Arc<Pager>,
+    settles_at_once: bool,
+    nodes: Mutex<Vec<Node>>,
+}
+
+struct Node {
+    machine: Machine,
+    up: Option<Runtime>,
+}
+
+impl Scene {
+    pub(crate) fn new(world: World, weather: Weather, hints: bool, nodes: usize) -> Arc<Self> {
+        let clock = Arc::new(SimClock::new(world.clone()));
+        let nodes = (0..nodes).map(|_| Node {
+            machine: Machine::new(&world),
+            up: None,
+        });
+        Arc::new(Self {
+            memory: Memory::new(clock.clone()),
+            bus: hints.then(|| MemoryBus::new(clock)),
+            weather: Arc::new(weather),
+            providers: Providers::new(world.clone()),
+            pager: Arc::default(),
+            settles_at_once: world.chance(300),
+            nodes: Mutex::new(nodes.collect()),
+            world,
+        })
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, Vec<Node>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn node_count(&self) -> usize {
+        self.nodes().len()
+    }
+
+    /// Runs something on the machine of a node, up or not.
+    pub(crate) fn machine<T>(&self, index: usize, look: impl FnOnce(&Machine) -> T) -> T {
+        look(&self.nodes()[index].machine)
+    }
+
+    /// The handle of a node, if it is up.
+    pub(crate) fn orchestrator(&self, index: usize) -> Option<Orchestrator> {
+        let nodes = self.nodes();
+        nodes[index].up.as_ref().map(Runtime::orchestrator)
+    }
+
+    pub(crate) fn runtime(&self, index: usize) -> Option<Runtime> {
+        self.nodes()[index].up.clone()
+    }
+
+    /// Place 0 is outside; node 0 is place 1.
+    pub(crate) fn place(index: usize) -> Place {
+        index + 1
+    }
+
+    pub(crate) fn crash(&self, index: usize) {
+        self.world.note(format_args!("node {index} crashes"));
+        let up = self.nodes()[index].up.take();
+        self.world.crash(Self::place(index));
+        drop(up);
+    }
+
+    /// Starts a node that is down.
+    pub(crate) fn start(self: &Arc<Self>, index: usize) -> Result<(), clinch_core::Error> {
+        if self.nodes()[index].up.is_some() {
+            return Ok(());
+        }
+        self.world.note(format_args!("node {index} starts"));
+        let place = Self::place(index);
+        let ports = self.ports(index);
+        let name = WorkerId::new(format!("node-{index}"));
+        let name = name.map_err(|invalid| wrong(&invalid))?;
+        let config = Config {
+            concurrency: 8,
+            batch: 10,
+            lease: LEASE,
+            claim: Duration::from_secs(60),
+            sweep_grace: Duration::from_secs(15),
+            sweep_pause_max: Duration::from_secs(120),
+            ..Config::new(name)
+        };
+        let handlers = self.handlers(place).map_err(|invalid| wrong(&invalid))?;
+        let runtime = Runtime::new(ports, handlers, config)?;
+        self.nodes()[index].up = Some(runtime.clone());
+        let task = async move { runtime.run().await };
+        self.world.spawn(place, Box::pin(task));
+        Ok(())
+    }
+
+    fn ports(&self, index: usize) -> Ports {
+        let far = Arc::new(FarStore {
+            world: self.world.clone(),
+            memory: self.memory.clone(),
+            weather: self.weather.clone(),
+            settles_at_once: self.settles_at_once,
+        });
+        let dispatch = match &self.bus {
+            Some(bus) => Dispatch::Hints(Arc::new(FarBus {
+                world: self.world.clone(),
+                bus: bus.clone(),
+                weather: self.weather.clone(),
+            })),
+            None => Dispatch::Queue(far.clone()),
+        };
+        let nodes = self.nodes();
+        let machine = &nodes[index].machine;
+        Ports {
+            store: far.clone(),
+            outbox: far.clone(),
+            recovery: far.clone(),
+            batches: far.clone(),
+            domains: far.clone(),
+            inspect: far.clone(),
+            notices: far,
+            dispatch,
+            sealer: Arc::new(PlainText),
+            spill: machine.spill.clone(),
+            dead_letter_file: machine.dead_letters.clone(),
+            alert: self.pager.clone(),
+            clock: machine.clock.clone(),
+            ids: Arc::new(SimIds(self.world.clone())),
+            spawner: Arc::new(SimSpawner {
+                world: self.world.clone(),
+                place: Self::place(index),
+            }),
+            meter: Arc::new(Blind),
+        }
+    }
+
+    fn handlers(&self, place: Place) -> Result<Handlers, Invalid> {
+        let mut handlers = Handlers::new();
+        for kind in &KINDS {
+            let caller = Arc::new(Caller {
+                providers: self.providers.clone(),
+                nature: kind.nature,
+                place,
+                spawn: kind
+                    .spawns
+                    .then_some(children as fn(&Envelope) -> Vec<Command>),
+            });
+            let handler = Handler {
+                executor: Some(caller.clone()),
+                probe: kind.probed.then_some(caller as Arc<dyn Probe>),
+                rules: kind.rules(),
+                idempotency: Idempotency::default(),
+            };
+            let domain = Domain::new(kind.domain)?;
+            handlers = handlers.with(domain, EventTypes::Any, handler);
+        }
+        Ok(handlers)
+    }
+
+    /// Heals everything: fair weather, providers that answer, every node up.
+    pub(crate) fn heal(self: &Arc<Self>) -> Result<(), clinch_core::Error> {
+        self.world.note(format_args!("everything heals"));
+        let weather = &self.weather;
+        weather.store_down.store(false, Ordering::SeqCst);
+        weather.bus_down.store(false, Ordering::SeqCst);
+        weather.store_faults.store(0, Ordering::SeqCst);
+        weather.hint_faults.store(0, Ordering::SeqCst);
+        for index in 0..self.node_count() {
+            self.machine(index, |machine| {
+                machine.spill.full.store(false, Ordering::SeqCst);
+                machine.dead_letters.full.store(false, Ordering::SeqCst);
+            });
+            self.world.set_paused(Self::place(index), false);
+            self.start(index)?;
+        }
+        Ok(())
+    }
+}
+
+fn wrong(invalid: &Invalid) -> clinch_core::Error {
+    clinch_core::Error::new(clinch_core::ErrorKind::Invalid, invalid.to_string())
+}
+
+/// A command of the simulation.
+pub(crate) fn command(
+    domain: &str,
+    biz_key: &str,
+    idem_key: &str,
+    payload: &str,
+) -> Result<Command, Invalid> {
+    let keys = Keys {
+        domain: Domain::new(domain)?,
+        event_type: EventType::new("call")?,
+        biz_key: BizKey::new(biz_key)?,
+        idem_key: IdemKey::new(idem_key)?,
+    };
+    Ok(Command::new(keys, Payload::parse(payload, 1_000)?))
+}
+
+/// What the answer of a parent spawns: two children with keys of its own.
+fn children(envelope: &Envelope) -> Vec<Command> {
+    let key = &envelope.command.keys;
+    let child = |number: u32| {
+        let idem_key = format!("{}-child-{number}", key.idem_key);
+        command("natural", key.biz_key.as_str(), &idem_key, "{}").ok()
+    };
+    (1..=2).filter_map(child).collect()
+}
