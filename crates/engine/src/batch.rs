@@ -10,13 +10,23 @@ impl Orchestrator {
     /// end is told exactly once.
     pub async fn open_batch(&self, on_complete: Option<Command>) -> Result<BatchId> {
         let batch_id = self.node.ports.ids.batch_id();
+        self.open_batch_as(batch_id, on_complete).await?;
+        Ok(batch_id)
+    }
+
+    /// Opens a batch under the caller's own id: opening it twice is opening it once.
+    pub async fn open_batch_as(
+        &self,
+        batch_id: BatchId,
+        on_complete: Option<Command>,
+    ) -> Result<()> {
         let on_complete = on_complete.map(|command| self.prepare(command));
         let batch = NewBatch {
             batch_id,
             on_complete: on_complete.transpose()?,
         };
         self.node.ports.batches.open(&[batch]).await?;
-        Ok(batch_id)
+        Ok(())
     }
 
     /// Accepts commands as members; one commit for all. A known key is not a member.

@@ -20,6 +20,9 @@
 //! runs this very code.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod mutants;
+
 mod accept;
 mod batch;
 mod config;
@@ -35,6 +38,8 @@ mod waiters;
 
 pub use accept::{Orchestrator, Snapshot};
 pub use config::Config;
+#[cfg(feature = "mutants")]
+pub use mutants::{Mutant, plant};
 pub use node::{Dispatch, Handler, Handlers, Ports};
 pub use recover::Scanned;
 pub use runtime::{Pumped, Runtime};

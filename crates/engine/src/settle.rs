@@ -12,8 +12,8 @@ use std::time::Duration;
 use clinch_core::ports::{Answer, AnswerBody, Changed, DeadLetter, Reschedule, StoredOk};
 use clinch_core::protocol::Action;
 use clinch_core::{
-    ContentHash, Effect, Envelope, Error, ErrorKind, Failure, OpId, Outcome, Result, Retry,
-    SPAWN_MAX, Success, TXN_ID_BYTES_MAX, shorten,
+    Applied, ContentHash, Effect, Envelope, Error, ErrorKind, Failure, OpId, Outcome, Result,
+    Retry, SPAWN_MAX, Success, TXN_ID_BYTES_MAX, shorten,
 };
 
 use crate::Orchestrator;
@@ -43,7 +43,17 @@ impl Node {
                     self.keep_dead_letter(envelope, failure).await;
                 }
             }
-            Outcome::Retry(retry) => {
+            Outcome::Retry(retry)
+                if planted!(UnknownMeansFailed) && retry.applied == Applied::Unknown =>
+            {
+                let body = AnswerBody::Fail(clinch_core::Fail::new("timeout", retry.reason));
+                self.settle_answer(envelope.op_id, envelope.fence, body)
+                    .await;
+            }
+            Outcome::Retry(mut retry) => {
+                if planted!(UnknownMeansNotApplied) {
+                    retry.applied = Applied::No;
+                }
                 self.count("orchestrator.pump.outcome.retry.count", domain, 1);
                 self.reschedule(envelope, retry).await;
             }
@@ -52,7 +62,7 @@ impl Node {
 
     /// True: the store took it (or knows better). False: it is in the spill file.
     pub(crate) async fn settle_answer(&self, op_id: OpId, fence: u64, body: AnswerBody) -> bool {
-        let answer = Answer {
+        let mut answer = Answer {
             op_id,
             fence: Some(fence),
             worker: self.config.worker.clone(),
@@ -66,8 +76,19 @@ impl Node {
                     self.follow(op_id, &changed).await;
                     return true;
                 }
+                Ok(Err(_)) if planted!(StaleFailInsists) => {
+                    let rows = self.ports.inspect.get(&[op_id]).await;
+                    let row = rows.ok().and_then(|rows| rows.into_iter().next().flatten());
+                    match row {
+                        Some(row) if row.state.is_current(row.state.fence) => {
+                            answer.fence = Some(row.state.fence);
+                        }
+                        _ => return true,
+                    }
+                }
                 // Stale or settled already: the ledger has it, the row knows better.
                 Ok(Err(_)) => return true,
+                Err(_) if planted!(AnswerDropped) => return true,
                 Err(_) => {}
             }
             if self.ports.clock.monotonic() >= give_up_at {
@@ -136,6 +157,9 @@ impl Node {
         if success.spawn.len() > SPAWN_MAX {
             let message = format!("an answer spawns at most {SPAWN_MAX} operations");
             problems.push(Error::new(ErrorKind::Invalid, message));
+        }
+        if planted!(SpawnForgotten) {
+            stored.spawn.clear();
         }
         for problem in problems {
             let message = format!("a part of an answer was left out: {problem}");

@@ -29,12 +29,16 @@ pub(crate) fn draw_trouble(scene: &Scene) -> Trouble {
     }
 }
 
+/// Nothing goes wrong before.
+pub(crate) const CALM: Duration = Duration::from_secs(5);
+
 /// Breaks something every few seconds until `until`, then heals everything.
 pub(crate) fn start(scene: &Arc<Scene>, until: Duration) {
     let scene = scene.clone();
     let world = scene.world.clone();
     let task = async move {
         let world = scene.world.clone();
+        world.sleep(CALM).await;
         while world.now() < until {
             world.sleep(world.delay(15_000)).await;
             strike(&scene);
@@ -56,8 +60,9 @@ pub(crate) fn start(scene: &Arc<Scene>, until: Duration) {
 fn strike(scene: &Arc<Scene>) {
     let world = &scene.world;
     let node = world.below(scene.node_count() as u64) as usize;
-    match world.below(10) {
-        0 | 1 => crash(scene, node),
+    match world.below(11) {
+        0 => crash(scene, node),
+        1 => stop(scene, node),
         2 | 3 => pause(scene, node),
         4 => step_clock(scene, node),
         5 => outage(scene, true),
@@ -69,7 +74,8 @@ fn strike(scene: &Arc<Scene>) {
             let hints = world.below(200);
             scene.weather.hint_faults.store(hints, Ordering::SeqCst);
         }
-        8 => scene.providers.set_trouble(draw_trouble(scene)),
+        8 => fill_disk(scene, node),
+        9 => scene.providers.set_trouble(draw_trouble(scene)),
         _ => pause_domain(scene),
     }
 }
@@ -88,6 +94,30 @@ fn crash(scene: &Arc<Scene>, node: usize) {
     scene.crash(node);
     later(scene, scene.world.delay(30_000), move |scene| {
         let _ = scene.start(node);
+    });
+}
+
+/// Told to stop, and started again once it is down.
+fn stop(scene: &Arc<Scene>, node: usize) {
+    scene.stop(node);
+    later(scene, Duration::from_secs(35), move |scene| {
+        scene.crash(node);
+        // A node that does not start is missed at the end.
+        let _ = scene.start(node);
+    });
+}
+
+/// No answer and no dead letter can be put on disk for a while.
+fn fill_disk(scene: &Arc<Scene>, node: usize) {
+    let set = move |scene: &Arc<Scene>, full| {
+        scene.machine(node, |machine| {
+            machine.spill.full.store(full, Ordering::SeqCst);
+            machine.dead_letters.full.store(full, Ordering::SeqCst);
+        });
+    };
+    set(scene, true);
+    later(scene, scene.world.delay(60_000), move |scene| {
+        set(scene, false)
     });
 }
 

@@ -36,6 +36,8 @@ pub(crate) fn check(scene: &Scene, log: &Log) -> Vec<String> {
     check_spawn(&tables, &mut broken);
     check_counters(&tables, &mut broken);
     check_files(scene, &mut broken);
+    check_batches(&tables, &mut broken);
+    check_pages(scene, &tables, &mut broken);
     broken
 }
 
@@ -67,7 +69,9 @@ fn check_clients(tables: &Tables, log: &Log, broken: &mut Vec<String>) {
     }
     let late = log.late_answers.load(Ordering::SeqCst);
     if late > 0 {
-        broken.push(format!("{late} answers came long after their budget"));
+        broken.push(format!(
+            "{late} callers were not told 202 when their budget ended"
+        ));
     }
 }
 
@@ -171,7 +175,7 @@ fn check_calls(
     let op = operation.op_id;
     let mut begins = BTreeMap::new();
     for line in ledger.iter().filter(|line| line.refused.is_none()) {
-        if line.event == "Begin" {
+        if is_call(line) {
             begins.insert(line.fence, line.by.clone());
         }
     }
@@ -279,6 +283,49 @@ fn check_counters(tables: &Tables, broken: &mut Vec<String>) {
     }
     if !tables.lanes.is_empty() {
         broken.push(format!("{} lanes are left over", tables.lanes.len()));
+    }
+}
+
+/// A sealed batch whose members have ended completed once, and told it by one operation.
+fn check_batches(tables: &Tables, broken: &mut Vec<String>) {
+    for (batch_id, row) in tables.batches.iter() {
+        let batch = &row.batch;
+        let rows = || tables.rows.iter().map(|(_, row)| &row.operation);
+        let members = rows().filter(|op| op.batch_id == Some(*batch_id));
+        if members.count() as u64 != batch.total {
+            broken.push(format!("batch {batch_id}: counts {} members", batch.total));
+        }
+        let told = format!("batch-{batch_id}");
+        let told = rows()
+            .filter(|op| op.keys.idem_key.as_str() == told)
+            .count();
+        let complete = batch.is_complete();
+        if complete != batch.completed_at.is_some() || usize::from(complete) != told {
+            broken.push(format!(
+                "batch {batch_id}: {batch:?} told its end {told} times"
+            ));
+        }
+    }
+}
+
+/// Whoever was given up and applied after all has been paged about.
+fn check_pages(scene: &Scene, tables: &Tables, broken: &mut Vec<String>) {
+    let paged: BTreeSet<OpId> = scene
+        .pager
+        .notes()
+        .iter()
+        .filter(|note| note.code == "late_ok")
+        .filter_map(|note| note.op_id)
+        .collect();
+    for (op, lines) in tables.ledger.iter() {
+        let late = lines
+            .iter()
+            .any(|line| line.late.is_some() && line.status == Status::Failed);
+        if late && !paged.contains(op) {
+            broken.push(format!(
+                "{op}: FAILED, applied after all, and nobody was paged"
+            ));
+        }
     }
 }
 

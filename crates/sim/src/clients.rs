@@ -1,14 +1,19 @@
 //! Clients: they submit, repeat, cancel, and remember what they were told.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clinch_core::ports::Clock;
-use clinch_core::{Command, ErrorKind, Keys, OpId, OperationHandle, Result, Status, TimeBudget};
+use clinch_core::{
+    BatchId, Command, ErrorKind, Keys, OpId, OperationHandle, Result, Status, TimeBudget,
+};
+use clinch_engine::Orchestrator;
 use tokio::sync::oneshot;
 
+use crate::chaos::CALM;
 use crate::scene::{KINDS, Scene, command};
 use crate::world::OUTSIDE;
 
@@ -49,9 +54,29 @@ impl Log {
     }
 }
 
-/// How far a call may go over its budget: the way to the store and back, a few times over,
-/// and a store that is down for a while.
-const SLACK: Duration = Duration::from_secs(60);
+/// Before anything goes wrong: an operation that is not due yet cannot settle within the
+/// budget, so its caller must be told 202 when the budget ends (CORE-8).
+pub(crate) fn start_calm(scene: &Arc<Scene>, log: &Arc<Log>) {
+    let Ok(mut command) = command("natural", "calm", "calm", "{}") else {
+        return;
+    };
+    let now = scene.machine(0, |machine| machine.clock.now());
+    command.options.run_at = Some(now + Duration::from_secs(60));
+    log.unfinished.fetch_add(1, Ordering::SeqCst);
+    let (scene, log) = (scene.clone(), log.clone());
+    let world = scene.world.clone();
+    let task = async move {
+        let budget = Duration::from_secs(1);
+        let told = call(&scene, command, budget).await;
+        let in_time = scene.world.now() < CALM;
+        let open = told.is_some_and(|told| told.is_ok_and(|told| !told.completed_fast()));
+        if !in_time || !open {
+            log.late_answers.fetch_add(1, Ordering::SeqCst);
+        }
+        log.unfinished.fetch_sub(1, Ordering::SeqCst);
+    };
+    world.spawn(OUTSIDE, Box::pin(task));
+}
 
 /// Starts one client that submits `count` commands and follows each to its end.
 pub(crate) fn start(scene: &Arc<Scene>, log: &Arc<Log>, client: usize, count: usize) {
@@ -114,12 +139,8 @@ async fn submit(scene: &Arc<Scene>, log: &Arc<Log>, command: Command) {
 async fn insist(scene: &Arc<Scene>, log: &Arc<Log>, command: &Command) -> OpId {
     let world = &scene.world;
     loop {
-        let from = world.now();
         let budget = Duration::from_millis(world.below(3_000));
         if let Some(Ok(handle)) = call(scene, command.clone(), budget).await {
-            if world.now() > from + budget + SLACK && !handle.completed_fast() {
-                log.late_answers.fetch_add(1, Ordering::SeqCst);
-            }
             log.entries().push(Told {
                 keys: command.keys.clone(),
                 op_id: handle.op_id,
@@ -161,6 +182,67 @@ async fn call(
     };
     scene.world.spawn(Scene::place(index), Box::pin(task));
     answer.await.ok()
+}
+
+/// Starts one client that submits a batch, in parts, and seals it.
+pub(crate) fn start_batch(scene: &Arc<Scene>, log: &Arc<Log>) {
+    log.unfinished.fetch_add(1, Ordering::SeqCst);
+    let (scene, log) = (scene.clone(), log.clone());
+    let world = scene.world.clone();
+    let task = async move {
+        let batch_id = BatchId(uuid::Uuid::from_u64_pair(scene.world.draw(), 1));
+        let told = command("natural", "batches", &format!("batch-{batch_id}"), "{}");
+        let domains = ["keyed", "parent", "unsafe", "lane"];
+        let member = |number: usize| {
+            let idem_key = format!("member-{number}");
+            command(domains[number % domains.len()], "batch", &idem_key, "{}")
+        };
+        let members: Vec<Command> = (0..8).filter_map(|n| member(n).ok()).collect();
+        let (first, second) = members.split_at(3);
+        if let Ok(told) = told {
+            retry(&scene, |to| {
+                let told = told.clone();
+                async move { to.open_batch_as(batch_id, Some(told)).await }
+            })
+            .await;
+            for part in [first, second] {
+                retry(&scene, |to| {
+                    let part = part.to_vec();
+                    async move { to.submit_to_batch(batch_id, part).await.map(|_| ()) }
+                })
+                .await;
+            }
+            retry(&scene, |to| async move {
+                to.seal_batch(batch_id).await.map(|_| ())
+            })
+            .await;
+        }
+        log.unfinished.fetch_sub(1, Ordering::SeqCst);
+    };
+    world.spawn(OUTSIDE, Box::pin(task));
+}
+
+/// Asks node after node until one did it.
+async fn retry<F>(scene: &Arc<Scene>, call: impl Fn(Orchestrator) -> F)
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    loop {
+        let index = scene.world.below(scene.node_count() as u64) as usize;
+        if let Some(orchestrator) = scene.orchestrator(index) {
+            let (reply, answer) = oneshot::channel();
+            let work = call(orchestrator);
+            let task = async move {
+                // The client may have given up.
+                let _ = reply.send(work.await);
+            };
+            scene.world.spawn(Scene::place(index), Box::pin(task));
+            if answer.await.is_ok_and(|done| done.is_ok()) {
+                return;
+            }
+        }
+        scene.world.sleep(scene.world.delay(3_000)).await;
+    }
 }
 
 async fn cancel(scene: &Arc<Scene>, op_id: OpId) {

@@ -82,6 +82,10 @@ pub fn run(seed: u64, keep_lines: bool) -> Report {
     for client in 0..3 {
         clients::start(&scene, &log, client, 8);
     }
+    clients::start_calm(&scene, &log);
+    if world.chance(300) {
+        clients::start_batch(&scene, &log);
+    }
     chaos::start(&scene, CHAOS);
     chaos::start_people(&scene);
     let ended = |scene: &Scene, log: &Log| {

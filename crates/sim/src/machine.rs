@@ -132,6 +132,7 @@ pub(crate) struct Pager {
 }
 
 impl Pager {
+    /// What people were paged with.
     pub(crate) fn notes(&self) -> Vec<AlertNote> {
         let notes = self.notes.lock();
         notes.unwrap_or_else(PoisonError::into_inner).clone()

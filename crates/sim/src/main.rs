@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use clinch_sim::{EDGES, Report, run};
 
-const USAGE: &str = "usage: sim --seeds N [--from S] | --seed S";
+const USAGE: &str = "usage: sim --seeds N [--from S] | --seed S | --mutants [--seeds N]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -17,6 +17,9 @@ fn main() -> ExitCode {
         let at = args.iter().position(|arg| arg == name)?;
         args.get(at + 1)?.parse::<u64>().ok()
     };
+    if args.iter().any(|arg| arg == "--mutants") {
+        return mutants(number("--seeds").unwrap_or(5_000));
+    }
     match (number("--seed"), number("--seeds")) {
         (Some(seed), _) => replay(seed),
         (None, Some(count)) => play(number("--from").unwrap_or(0), count),
@@ -80,6 +83,60 @@ fn play(from: u64, count: u64) -> ExitCode {
         .count();
     println!("{} of {} edges taken", EDGES.len() - missing, EDGES.len());
     verdict(&total.broken)
+}
+
+/// Plants every bug in turn and says by which seed it was found.
+#[cfg(feature = "mutants")]
+fn mutants(seeds: u64) -> ExitCode {
+    use clinch_engine::{Mutant, plant};
+    let next = AtomicU64::new(0);
+    let survivors = AtomicU64::new(0);
+    let slowest = Mutex::new((0, None));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(mutant) = {
+                    let at = next.fetch_add(1, Ordering::SeqCst) as usize;
+                    Mutant::ALL.get(at).copied()
+                } {
+                    plant(Some(mutant));
+                    let found = (0..seeds).map(|seed| run(seed, false));
+                    let found = found.into_iter().find(|report| !report.broken.is_empty());
+                    plant(None);
+                    let Some(report) = found else {
+                        survivors.fetch_add(1, Ordering::SeqCst);
+                        println!("SURVIVES  {mutant:?}");
+                        continue;
+                    };
+                    let tried = report.seed + 1;
+                    println!("{tried:>6} seeds  {mutant:?}: {}", report.broken[0]);
+                    let mut slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
+                    if tried > slowest.0 {
+                        *slowest = (tried, Some(mutant));
+                    }
+                }
+            });
+        }
+    });
+    let survivors = survivors.into_inner();
+    let found = Mutant::ALL.len() as u64 - survivors;
+    let (tried, mutant) = slowest.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!(
+        "{found} of {} planted bugs found; the slowest, {mutant:?}, after {tried} seeds",
+        Mutant::ALL.len()
+    );
+    if survivors == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+#[cfg(not(feature = "mutants"))]
+fn mutants(_seeds: u64) -> ExitCode {
+    eprintln!("built without planted bugs; run cargo xtask mutants");
+    ExitCode::from(2)
 }
 
 #[derive(Default)]

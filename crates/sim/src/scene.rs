@@ -51,6 +51,12 @@ const fn kind(domain: &'static str, nature: Nature) -> Kind {
     }
 }
 
+/// Forgets a key soon after a lease and the margin.
+const FORGETFUL: Nature = Nature::Keyed {
+    ttl: Duration::from_secs(75),
+    refusals: false,
+};
+
 const fn keyed(refusals: bool) -> Nature {
     Nature::Keyed {
         ttl: KEY_TTL,
@@ -59,9 +65,10 @@ const fn keyed(refusals: bool) -> Nature {
 }
 
 /// Every kind of route that the protocol tells apart.
-pub(crate) const KINDS: [Kind; 11] = [
+pub(crate) const KINDS: [Kind; 12] = [
     kind("keyed", keyed(false)),
     kind("verdicts", keyed(true)),
+    kind("forgetful", FORGETFUL),
     kind("natural", Nature::Natural),
     Kind {
         final_not_found: true,
@@ -183,10 +190,6 @@ impl Scene {
         nodes[index].up.as_ref().map(Runtime::orchestrator)
     }
 
-    pub(crate) fn runtime(&self, index: usize) -> Option<Runtime> {
-        self.nodes()[index].up.clone()
-    }
-
     /// Place 0 is outside; node 0 is place 1.
     pub(crate) fn place(index: usize) -> Place {
         index + 1
@@ -197,6 +200,16 @@ impl Scene {
         let up = self.nodes()[index].up.take();
         self.world.crash(Self::place(index));
         drop(up);
+    }
+
+    /// Tells a node to stop; it is down when its attempts are done, or its grace is over.
+    pub(crate) fn stop(self: &Arc<Self>, index: usize) {
+        let up = self.nodes()[index].up.clone();
+        if let Some(runtime) = up {
+            self.world
+                .note(format_args!("node {index} is told to stop"));
+            runtime.stop();
+        }
     }
 
     /// Starts a node that is down.

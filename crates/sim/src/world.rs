@@ -177,7 +177,6 @@ impl World {
             trace.hash = (trace.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
         if let Some(lines) = trace.lines.as_mut() {
-            eprintln!("{:>10.3}s  {text}", now.as_secs_f64());
             lines.push(format!("{:>10.3}s  {text}", now.as_secs_f64()));
         }
     }

@@ -34,6 +34,9 @@ impl Node {
         let Dispatch::Hints(bus) = &self.ports.dispatch else {
             return Ok(Scanned::nothing_to_do());
         };
+        if planted!(SweeperSleeps) {
+            return Ok(Scanned::nothing_to_do());
+        }
         let silence = Silence {
             grace: self.config.sweep_grace,
             pause_max: self.config.sweep_pause_max,

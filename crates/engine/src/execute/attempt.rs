@@ -7,7 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::ports::{Amendment, Attempt, Extension, Operation};
 use clinch_core::protocol::Event;
-use clinch_core::{Command, Envelope, Error, ErrorKind, Fail, Outcome, Result, Retry, code};
+use clinch_core::{
+    Command, Envelope, Error, ErrorKind, Fail, IdemKey, OutboundKey, Outcome, Result, Retry, code,
+};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::node::Node;
@@ -91,11 +93,24 @@ impl Node {
             seq: operation.seq,
             attempt: operation.state.attempts,
             fence: operation.state.fence,
-            outbound_key: operation.outbound_key.clone(),
+            outbound_key: self.sent_key(operation),
             deadline: operation.state.deadline,
             checkpoint: checkpoint.transpose()?,
             trace: operation.trace.clone(),
         })
+    }
+}
+
+impl Node {
+    /// The key of the row: the same for every attempt.
+    fn sent_key(&self, operation: &Operation) -> OutboundKey {
+        if planted!(FreshOutboundKey) {
+            let mut keys = operation.keys.clone();
+            keys.idem_key =
+                IdemKey::new(operation.state.fence.to_string()).unwrap_or(keys.idem_key);
+            return keys.outbound_key();
+        }
+        operation.outbound_key.clone()
     }
 }
 
@@ -113,7 +128,13 @@ async fn call(node: &Arc<Node>, envelope: &Envelope, running: &Running) -> Outco
         return Outcome::Retry(Retry::not_called("the lease ended before the call"));
     }
     let call = executor.execute(envelope, running);
-    let panicked = |_| Outcome::Retry(Retry::unknown("the handler panicked"));
+    let panicked = |_| {
+        Outcome::Retry(if planted!(PanicMeansNotCalled) {
+            Retry::not_called("the handler panicked")
+        } else {
+            Retry::unknown("the handler panicked")
+        })
+    };
     caught(call).await.unwrap_or_else(panicked)
 }
 
@@ -161,6 +182,9 @@ impl Running {
 #[async_trait]
 impl Attempt for Running {
     fn holds_lease(&self) -> bool {
+        if planted!(NoLeaseCheck) {
+            return true;
+        }
         millis(self.node.ports.clock.monotonic()) < self.believed_until.load(Ordering::SeqCst)
     }
 

@@ -112,6 +112,12 @@ impl Node {
                 let _ = self.ports.dispatch.bus().ack(&receipts).await;
                 self.open(operation, from).await
             }
+            Ok(Err(_)) if planted!(RunsWhatIsLive) => {
+                let rows = self.ports.inspect.get(&[op_id]).await.ok()?;
+                let row = rows.into_iter().next().flatten();
+                let live = row.filter(|row| row.state.is_current(row.state.fence))?;
+                self.open(live, from).await
+            }
             Ok(Err(_)) => {
                 // Live, not due, held, settled: the row knows better than the hint.
                 let _ = self.ports.dispatch.bus().ack(&receipts).await;
@@ -141,8 +147,9 @@ impl Node {
                 let rows = self.persist(|| self.ports.inspect.get(&ops)).await?;
                 let row = rows.into_iter().next().flatten();
                 let ours = row.filter(|row| {
-                    row.state.is_current(row.state.fence)
-                        && row.state.attempt_id == Some(attempt_id)
+                    let ours =
+                        planted!(AmbiguousBeginIsOurs) || row.state.attempt_id == Some(attempt_id);
+                    row.state.is_current(row.state.fence) && ours
                 });
                 ours.map(Ok).ok_or(error)
             }

@@ -13,6 +13,9 @@ impl Node {
     /// One pass over held rows whose probe is due. A row whose provider only another process
     /// can ask is left to it; one that nobody can ask comes to the end that its hold says.
     pub(crate) async fn probe_held(&self) -> Result<Scanned> {
+        if planted!(ProberSleeps) {
+            return Ok(Scanned::nothing_to_do());
+        }
         let recovery = &self.ports.recovery;
         let claimed = recovery.scan(Scan::ProbeDue, &self.claim()).await?;
         let ops: Vec<OpId> = claimed.iter().map(Claimed::op_id).collect();
@@ -27,7 +30,11 @@ impl Node {
                 op_id: claim.op_id(),
                 event: Event::Probed {
                     fence: claim.fence,
-                    asked_at: claim.now,
+                    asked_at: if planted!(ProbeAskedLater) {
+                        claim.now + std::time::Duration::from_secs(3_600)
+                    } else {
+                        claim.now
+                    },
                     answer,
                 },
                 ok,
@@ -71,7 +78,14 @@ impl Node {
                 (ProbeAnswer::Succeeded, Some(ok))
             }
             ProbeVerdict::Failed(fail) => (ProbeAnswer::Failed(fail), None),
+            ProbeVerdict::NotFound if planted!(NotFoundMeansFailed) => {
+                let fail = clinch_core::Fail::new("not_found", "");
+                (ProbeAnswer::Failed(fail), None)
+            }
             ProbeVerdict::NotFound => (ProbeAnswer::NotFound, None),
+            ProbeVerdict::Unknown if planted!(DoubtMeansSucceeded) => {
+                (ProbeAnswer::Succeeded, Some(StoredOk::default()))
+            }
             ProbeVerdict::Unknown => (ProbeAnswer::Unknown, None),
         }))
     }

@@ -10,6 +10,9 @@ use crate::node::Node;
 impl Node {
     /// One pass over ended leases: exactly what the protocol says of a lost attempt.
     pub(crate) async fn reap(&self) -> Result<Scanned> {
+        if planted!(ReaperSleeps) {
+            return Ok(Scanned::nothing_to_do());
+        }
         self.count("orchestrator.reaper.scan.count", None, 1);
         let (scanned, changed) = self.tell(Scan::LeaseEnded, &Event::AttemptLost).await?;
         self.count("orchestrator.reaper.reconciled.count", None, changed);
@@ -18,6 +21,9 @@ impl Node {
 
     /// One pass over rows whose deadline passed while no attempt was running.
     pub(crate) async fn end_overdue(&self) -> Result<Scanned> {
+        if planted!(DeadlinesForgotten) {
+            return Ok(Scanned::nothing_to_do());
+        }
         let (scanned, _) = self.tell(Scan::Overdue, &Event::DeadlinePassed).await?;
         Ok(scanned)
     }
@@ -28,7 +34,11 @@ impl Node {
         let claimed = recovery.scan(scan, &self.claim()).await?;
         let amendment = |row: &Claimed| Amendment {
             op_id: row.op_id(),
-            event: event.clone(),
+            event: if planted!(LostMeansNotApplied) && scan == Scan::LeaseEnded {
+                not_applied(row.fence)
+            } else {
+                event.clone()
+            },
             ok: None,
             checkpoint: None,
             by: self.config.worker.clone(),
@@ -48,5 +58,15 @@ impl Node {
         let next = recovery.next_due(scan).await?;
         let found = amendments.len();
         Ok((Scanned { found, next }, changed))
+    }
+}
+
+/// What a planted bug says instead.
+fn not_applied(fence: u64) -> Event {
+    Event::Retry {
+        fence,
+        after: None,
+        effect: clinch_core::Effect::None,
+        reason: String::new(),
     }
 }

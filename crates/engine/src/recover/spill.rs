@@ -21,6 +21,9 @@ impl Node {
     /// Offers every spilled answer to the store; returns how many it took. An Ok is a fact
     /// and needs no fence; a Fail is offered with its own and may be stale by now.
     pub(crate) async fn read_spill(&self) -> Result<usize> {
+        if planted!(SpillUnread) {
+            return Ok(0);
+        }
         // Cleared first: what is spilled while this reads is read next time.
         self.set_spilled(false);
         let taken = self.offer_spilled().await;
@@ -38,6 +41,9 @@ impl Node {
         }
         let mut taken = 0;
         for (position, record) in spilled.records {
+            if planted!(SpillForgottenFirst) {
+                self.ports.spill.forget(position).await?;
+            }
             match serde_json::from_slice::<Answer>(&record) {
                 Ok(mut answer) => {
                     if matches!(answer.body, AnswerBody::Ok(_)) {
