@@ -46,8 +46,6 @@ mutants! {
     UnknownMeansFailed,
     /// An answer that the store does not take is dropped.
     AnswerDropped,
-    /// A refusal of a stale attempt is written with the current fence.
-    StaleFailInsists,
     /// What an answer spawns is forgotten.
     SpawnForgotten,
     /// The Finalizer does nothing.

@@ -62,7 +62,7 @@ impl Node {
 
     /// True: the store took it (or knows better). False: it is in the spill file.
     pub(crate) async fn settle_answer(&self, op_id: OpId, fence: u64, body: AnswerBody) -> bool {
-        let mut answer = Answer {
+        let answer = Answer {
             op_id,
             fence: Some(fence),
             worker: self.config.worker.clone(),
@@ -75,16 +75,6 @@ impl Node {
                 Ok(Ok(changed)) => {
                     self.follow(op_id, &changed).await;
                     return true;
-                }
-                Ok(Err(_)) if planted!(StaleFailInsists) => {
-                    let rows = self.ports.inspect.get(&[op_id]).await;
-                    let row = rows.ok().and_then(|rows| rows.into_iter().next().flatten());
-                    match row {
-                        Some(row) if row.state.is_current(row.state.fence) => {
-                            answer.fence = Some(row.state.fence);
-                        }
-                        _ => return true,
-                    }
                 }
                 // Stale or settled already: the ledger has it, the row knows better.
                 Ok(Err(_)) => return true,

@@ -9,6 +9,7 @@ use clinch_core::ports::{Amendment, Domains, Operation, Store, StoredOk};
 use clinch_core::protocol::{Event, Phase, Resolution};
 use clinch_core::{Domain, Fail, WorkerId};
 
+use crate::machine::EPOCH_MS;
 use crate::provider::Trouble;
 use crate::scene::{FINAL_AFTER, KINDS, Scene};
 use crate::world::OUTSIDE;
@@ -31,6 +32,9 @@ pub(crate) fn draw_trouble(scene: &Scene) -> Trouble {
 
 /// Nothing goes wrong before.
 pub(crate) const CALM: Duration = Duration::from_secs(5);
+
+/// Everything is well again by then.
+const HEALED: Duration = Duration::from_secs(360);
 
 /// Breaks something every few seconds until `until`, then heals everything.
 pub(crate) fn start(scene: &Arc<Scene>, until: Duration) {
@@ -125,7 +129,9 @@ fn fill_disk(scene: &Arc<Scene>, node: usize) {
 fn pause(scene: &Arc<Scene>, node: usize) {
     scene.world.note(format_args!("node {node} is paused"));
     scene.world.set_paused(Scene::place(node), true);
-    later(scene, scene.world.delay(60_000), move |scene| {
+    let long = scene.world.chance(200);
+    let after = scene.world.delay(if long { 240_000 } else { 45_000 });
+    later(scene, after, move |scene| {
         scene.world.note(format_args!("node {node} goes on"));
         scene.world.set_paused(Scene::place(node), false);
     });
@@ -184,11 +190,12 @@ fn pause_domain(scene: &Arc<Scene>) {
 /// People look at held operations now and then. They tell the truth: they look at the
 /// provider's books, and only when no call can still be on its way.
 pub(crate) fn start_people(scene: &Arc<Scene>) {
+    const ROUND: Duration = Duration::from_secs(150);
     let scene = scene.clone();
     let world = scene.world.clone();
     let task = async move {
         loop {
-            scene.world.sleep(Duration::from_secs(300)).await;
+            scene.world.sleep(ROUND).await;
             let held = held(&scene);
             for operation in held {
                 resolve(&scene, &operation).await;
@@ -214,7 +221,8 @@ async fn resolve(scene: &Scene, operation: &Operation) {
         .hold
         .as_ref()
         .is_some_and(|h| h.probe_at.is_none());
-    if !stuck && !world.chance(50) {
+    let curious = world.now() < HEALED && world.chance(50);
+    if !stuck && !curious {
         return;
     }
     let record = scene.providers.record(operation.outbound_key.as_str());
@@ -257,10 +265,7 @@ async fn resolve(scene: &Scene, operation: &Operation) {
 
 /// A worker may still hold the attempt and send: the lease it believes in has not ended.
 fn running(scene: &Scene, operation: &Operation) -> bool {
-    use clinch_core::ports::Clock;
-    let now = scene.machine(0, |machine| machine.clock.now());
-    let skew = scene.machine(0, |m| m.clock.skew_ms.load(Ordering::SeqCst));
-    let real = now.as_millis() - skew;
+    let real = EPOCH_MS + scene.world.now().as_millis() as i64;
     let until = operation.state.call_deadline.map_or(0, |at| at.as_millis());
     real < until + FINAL_AFTER.as_millis() as i64
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use clinch_core::policy::Order;
 use clinch_core::ports::{Counts, LedgerLine, Operation};
@@ -10,7 +11,8 @@ use clinch_core::{Domain, Effect, OpId, Status, code};
 use clinch_memory::Tables;
 
 use crate::clients::Log;
-use crate::provider::{Nature, Record};
+use crate::machine::EPOCH_MS;
+use crate::provider::{Nature, Record, Sent};
 use crate::scene::{KINDS, Kind, Scene};
 
 /// Checks one finished history.
@@ -26,6 +28,8 @@ pub(crate) fn check(scene: &Scene, log: &Log) -> Vec<String> {
         check_ledger(operation, ledger, &mut broken);
         check_effects(operation, ledger, &record, &mut broken);
         check_calls(operation, ledger, &record, &mut broken);
+        check_answers(scene, operation, ledger, &record, &mut broken);
+        check_starved(operation, &mut broken);
         if !operation.state.is_terminal() {
             let state = &operation.state;
             let stands = format!("{:?} {:?}", state.status, state.phase);
@@ -162,6 +166,35 @@ fn check_effects(
             }
             _ => {}
         }
+    }
+}
+
+/// A yes that reached a node which lived on is in the ledger.
+fn check_answers(
+    scene: &Scene,
+    operation: &Operation,
+    ledger: &[LedgerLine],
+    record: &Record,
+    broken: &mut Vec<String>,
+) {
+    let op = operation.op_id;
+    let lived = |sent: &&Sent| sent.op_id == op && !scene.crashed_since(sent.from - 1, sent.at);
+    let answers = record.answered.iter().filter(lived).count();
+    let written = ledger.iter().filter(|line| line.event == "Ok").count();
+    if written < answers {
+        broken.push(format!(
+            "{op}: {answers} answers, {written} of them written down"
+        ));
+    }
+}
+
+/// Everything heals long before the routes' deadline: what had no deadline of its own does
+/// not end by one, unless it stood behind others in its lane.
+fn check_starved(operation: &Operation, broken: &mut Vec<String>) {
+    let failure = operation.state.failure.as_ref();
+    let by_deadline = failure.is_some_and(|failure| failure.code == code::DEADLINE);
+    if by_deadline && operation.options.deadline.is_none() && operation.lane.is_none() {
+        broken.push(format!("{}: starved until its deadline", operation.op_id));
     }
 }
 
@@ -318,10 +351,10 @@ fn check_pages(scene: &Scene, tables: &Tables, broken: &mut Vec<String>) {
         .filter_map(|note| note.op_id)
         .collect();
     for (op, lines) in tables.ledger.iter() {
-        let late = lines
-            .iter()
-            .any(|line| line.late.is_some() && line.status == Status::Failed);
-        if late && !paged.contains(op) {
+        let late = |line: &&LedgerLine| line.late.is_some() && line.status == Status::Failed;
+        // A pager that died with its node pages nobody.
+        let died = lines.iter().filter(late).any(|line| scene.died_after(line));
+        if lines.iter().any(|line| late(&line)) && !died && !paged.contains(op) {
             broken.push(format!(
                 "{op}: FAILED, applied after all, and nobody was paged"
             ));
@@ -338,5 +371,15 @@ fn check_files(scene: &Scene, broken: &mut Vec<String>) {
                 "{left} answers are left in the spill file of node {index}"
             ));
         }
+    }
+}
+
+impl Scene {
+    /// Whoever wrote the line crashed later: it may not have come to paging.
+    fn died_after(&self, line: &LedgerLine) -> bool {
+        let name = line.by.as_ref().map(|by| by.as_str());
+        let index = name.and_then(|name| name.strip_prefix("node-")?.parse::<usize>().ok());
+        let at = Duration::from_millis((line.at.as_millis() - EPOCH_MS).unsigned_abs());
+        index.is_some_and(|index| self.crashed_since(index, at))
     }
 }

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use clinch_core::ports::Clock;
 use clinch_core::{
-    BatchId, Command, ErrorKind, Keys, OpId, OperationHandle, Result, Status, TimeBudget,
+    BatchId, Command, ErrorKind, Keys, OpId, OperationHandle, Result, Status, TimeBudget, Timestamp,
 };
 use clinch_engine::Orchestrator;
 use tokio::sync::oneshot;
 
 use crate::chaos::CALM;
+use crate::machine::EPOCH_MS;
 use crate::scene::{KINDS, Scene, command};
 use crate::world::OUTSIDE;
 
@@ -60,7 +60,7 @@ pub(crate) fn start_calm(scene: &Arc<Scene>, log: &Arc<Log>) {
     let Ok(mut command) = command("natural", "calm", "calm", "{}") else {
         return;
     };
-    let now = scene.machine(0, |machine| machine.clock.now());
+    let now = Timestamp::from_millis(EPOCH_MS) + scene.world.now();
     command.options.run_at = Some(now + Duration::from_secs(60));
     log.unfinished.fetch_add(1, Ordering::SeqCst);
     let (scene, log) = (scene.clone(), log.clone());
@@ -101,8 +101,7 @@ fn draw_command(scene: &Scene, client: usize, number: usize) -> Option<Command> 
     let biz_key = format!("order-{}", world.below(3));
     let idem_key = format!("c{client}-{number}");
     let mut command = command(kind.domain, &biz_key, &idem_key, "{\"amount\":5}").ok()?;
-    let clock = scene.machine(0, |machine| machine.clock.clone());
-    let real_now = clock.now() - Duration::ZERO;
+    let real_now = Timestamp::from_millis(EPOCH_MS) + world.now();
     if world.chance(100) {
         command.options.run_at = Some(real_now + world.delay(120_000));
     }

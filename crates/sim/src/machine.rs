@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::world::{Place, World};
 
 /// Simulated time starts here; nothing may depend on it.
-const EPOCH_MS: i64 = 1_790_000_000_000;
+pub(crate) const EPOCH_MS: i64 = 1_790_000_000_000;
 
 /// A clock whose wall time can step; its monotonic time cannot.
 pub(crate) struct SimClock {

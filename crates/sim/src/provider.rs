@@ -15,6 +15,10 @@ use crate::world::{OUTSIDE, Place, World};
 /// A request is at the provider this long after it was sent, or never.
 pub(crate) const NETWORK_MS_MAX: u64 = 5_000;
 
+/// A provider's books show a call at the latest so long after it was made: less than what
+/// its routes declare.
+const BOOKS_LAG_MS_MAX: u64 = 40_000;
+
 /// How a provider treats the keys of its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nature {
@@ -39,6 +43,10 @@ pub(crate) struct Record {
     /// It was refused at some time.
     pub(crate) refused: Option<Fail>,
     first_seen: Option<Duration>,
+    /// When the books show what was made of the last call.
+    shown_at: Duration,
+    /// An Ok reached the node that called.
+    pub(crate) answered: Vec<Sent>,
     /// Calls that left a machine.
     pub(crate) sent: Vec<Sent>,
 }
@@ -112,6 +120,7 @@ impl Providers {
         let busy = world.chance(trouble.clean_retries);
         let wait = world.chance(500).then(|| world.delay(20_000));
         let refuse = world.chance(trouble.refusals);
+        let shown_at = now + world.delay(BOOKS_LAG_MS_MAX);
         let mut records = self.records();
         let record = records.entry(key.to_owned()).or_default();
         if let Nature::Keyed { ttl, refusals } = nature {
@@ -130,6 +139,7 @@ impl Providers {
         if busy {
             return Reply::Busy(wait);
         }
+        record.shown_at = shown_at;
         if refuse {
             let fail = Fail::new("insufficient_funds", "refused (simulated)");
             record.refused = Some(fail.clone());
@@ -197,7 +207,7 @@ impl Executor for Caller {
         if !attempt.holds_lease() {
             return Outcome::Retry(Retry::not_called("the lease ended"));
         }
-        self.log_sent(envelope);
+        let sent = self.log_sent(envelope);
         let reply = self
             .providers
             .send(envelope.outbound_key.to_string(), self.nature);
@@ -208,7 +218,10 @@ impl Executor for Caller {
             std::panic::resume_unwind(Box::new("a handler panics (simulated)"));
         }
         match answer {
-            Some(Reply::Applied) => Outcome::Ok(self.success(envelope)),
+            Some(Reply::Applied) => {
+                self.log_answered(envelope, sent);
+                Outcome::Ok(self.success(envelope))
+            }
             Some(Reply::Refused(fail)) => Outcome::Fail(fail),
             Some(Reply::Busy(after)) => {
                 let retry = Retry::not_applied("busy (simulated)");
@@ -223,7 +236,18 @@ impl Executor for Caller {
 }
 
 impl Caller {
-    fn log_sent(&self, envelope: &Envelope) {
+    fn log_answered(&self, envelope: &Envelope, sent: Sent) {
+        let at = self.providers.world.now();
+        let key = envelope.outbound_key.to_string();
+        let mut records = self.providers.records();
+        records
+            .entry(key)
+            .or_default()
+            .answered
+            .push(Sent { at, ..sent });
+    }
+
+    fn log_sent(&self, envelope: &Envelope) -> Sent {
         let sent = Sent {
             op_id: envelope.op_id,
             fence: envelope.fence,
@@ -242,6 +266,7 @@ impl Caller {
         world.note(format_args!(
             "node {place} calls for {op} with fence {fence}"
         ));
+        sent
     }
 
     fn success(&self, envelope: &Envelope) -> Success {
@@ -259,7 +284,11 @@ impl Probe for Caller {
         let world = self.providers.world.clone();
         world.sleep(world.delay(1_000)).await;
         let record = self.providers.record(envelope.outbound_key.as_str());
+        let shown = world.now() >= record.shown_at;
         world.sleep(world.delay(3_000)).await;
+        if !shown {
+            return ProbeVerdict::NotFound;
+        }
         if world.chance(self.providers.trouble().doubts) {
             return ProbeVerdict::Unknown;
         }

@@ -149,6 +149,7 @@ pub(crate) struct Scene {
 
 struct Node {
     machine: Machine,
+    crashed_at: Vec<Duration>,
     up: Option<Runtime>,
 }
 
@@ -157,6 +158,7 @@ impl Scene {
         let clock = Arc::new(SimClock::new(world.clone()));
         let nodes = (0..nodes).map(|_| Node {
             machine: Machine::new(&world),
+            crashed_at: Vec::new(),
             up: None,
         });
         Arc::new(Self {
@@ -197,9 +199,19 @@ impl Scene {
 
     pub(crate) fn crash(&self, index: usize) {
         self.world.note(format_args!("node {index} crashes"));
+        let now = self.world.now();
+        self.nodes()[index].crashed_at.push(now);
         let up = self.nodes()[index].up.take();
         self.world.crash(Self::place(index));
         drop(up);
+    }
+
+    /// The node crashed at or after this moment.
+    pub(crate) fn crashed_since(&self, index: usize, at: Duration) -> bool {
+        self.nodes()[index]
+            .crashed_at
+            .iter()
+            .any(|crash| *crash >= at)
     }
 
     /// Tells a node to stop; it is down when its attempts are done, or its grace is over.
