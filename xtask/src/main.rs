@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod cargo;
+mod sim;
 mod test;
 mod tidy;
 
@@ -34,6 +35,18 @@ const COMMANDS: &[Command] = &[
         arguments: "[-- <runner arguments>]",
         summary: "format, tidy, lints, doc tests, then all tests",
         run: test::run,
+    },
+    Command {
+        name: "sim",
+        arguments: "--seeds N [--from S] | --seed S",
+        summary: "the real engine under seeds; --seed replays one with its trace",
+        run: sim::run,
+    },
+    Command {
+        name: "mutants",
+        arguments: "[--seeds N]",
+        summary: "plants bugs in the engine and says by which seed each is found",
+        run: sim::mutants,
     },
     Command {
         name: "tidy",

@@ -151,12 +151,12 @@ impl Orchestrator {
             if snapshot.operation.state.is_terminal() || over {
                 return Ok(snapshot);
             }
+            // A notice that was lost is made up for by the listener, for all waiters at once.
             waiter.again();
             tokio::select! {
                 biased;
                 () = waiter.woken() => {}
-                // A lost notice costs at most this.
-                () = node.sleep(left.min(node.config.fallback_poll)) => {}
+                () = node.sleep(left) => {}
             }
         }
     }

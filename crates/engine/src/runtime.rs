@@ -168,12 +168,14 @@ impl Node {
             Runner::Sweeper => self.sweep().await,
             Runner::Worker => self.work().await,
             Runner::Finalizer => {
-                if self.has_spilled() {
-                    self.read_spill().await?;
-                }
+                self.read_spill_if_any().await?;
                 self.finalize_recorded().await
             }
-            Runner::Reaper => self.reap().await,
+            Runner::Reaper => {
+                // Before it takes an attempt for lost whose answer lies in the file.
+                self.read_spill_if_any().await?;
+                self.reap().await
+            }
             Runner::Prober => self.probe_held().await,
             Runner::Overdue => self.end_overdue().await,
         }
@@ -214,6 +216,7 @@ impl Node {
         };
         let (notices, last) = news?;
         *seen = last;
+        self.look_for_waiters().await?;
         for notice in notices {
             match notice {
                 Notice::Due(_) => self.wake(&Runner::DUE),
@@ -226,6 +229,26 @@ impl Node {
             }
         }
         Ok(Scanned::nothing_to_do())
+    }
+
+    /// Makes up for lost notices: once within the fallback, one read for many waiters.
+    async fn look_for_waiters(&self) -> Result<()> {
+        /// Rows of one read: more would hold up the news.
+        const READ_MAX: usize = 1_000;
+        let now = self.ports.clock.monotonic();
+        if !self.waiters.is_time_to_look(now, self.config.fallback_poll) {
+            return Ok(());
+        }
+        let ops = self.waiters.waited_for();
+        for ops in ops.chunks(READ_MAX) {
+            let rows = self.ports.inspect.get(ops).await?;
+            let settled = rows
+                .into_iter()
+                .flatten()
+                .filter(|row| row.state.is_terminal());
+            settled.for_each(|row| self.waiters.wake(row.op_id));
+        }
+        Ok(())
     }
 
     fn wake(&self, runners: &[Runner]) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use clinch_core::OpId;
 use tokio::sync::watch;
@@ -10,6 +11,7 @@ use tokio::sync::watch;
 /// for settles elsewhere. A wake is a hint: who is woken reads the row.
 #[derive(Default)]
 pub(crate) struct Waiters {
+    looked_at: Mutex<Duration>,
     by_op: Mutex<BTreeMap<OpId, watch::Sender<bool>>>,
 }
 
@@ -40,6 +42,24 @@ impl Waiters {
         if let Some(sender) = self.lock().get(&op_id) {
             sender.send_replace(true);
         }
+    }
+
+    /// True once within `every`: the caller looks at the rows.
+    pub(crate) fn is_time_to_look(&self, now: Duration, every: Duration) -> bool {
+        let mut looked_at = self
+            .looked_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let due = now.saturating_sub(*looked_at) >= every;
+        if due {
+            *looked_at = now;
+        }
+        due
+    }
+
+    /// Every operation that somebody waits for.
+    pub(crate) fn waited_for(&self) -> Vec<OpId> {
+        self.lock().keys().copied().collect()
     }
 
     /// News were lost: everyone looks.

@@ -49,7 +49,7 @@ impl State {
     /// A refusal settles the operation only if no earlier call is in doubt, or if the
     /// provider answers the key and not the call.
     pub(super) fn refused(&self, fence: u64, fail: &Fail, now: Timestamp, rules: &Rules) -> Step {
-        let mut next = self.current(fence)?.ended();
+        let mut next = self.current(fence)?.ended(now);
         next.deliveries = 0;
         next.maybe_calls += 1;
         if self.effect == Effect::Unknown && !self.is_verdict_on_key(now, rules) {

@@ -55,7 +55,7 @@ impl State {
         now: Timestamp,
         rules: &Rules,
     ) -> Step {
-        let mut next = self.current(fence)?.ended();
+        let mut next = self.current(fence)?.ended(now);
         next.deliveries = 0;
         if effect == Effect::Unknown {
             next.effect = Effect::Unknown;
@@ -73,7 +73,7 @@ impl State {
         if self.lease_until.is_some_and(|until| now < until) {
             return Err(Why::LeaseRunning);
         }
-        let mut next = self.clone().ended();
+        let mut next = self.clone().ended(now);
         next.deliveries += 1;
         next.maybe_calls += 1;
         next.effect = Effect::Unknown;
@@ -91,9 +91,10 @@ impl State {
         }
     }
 
-    /// The attempt's lease tells how late its call can still have been sent.
-    pub(super) fn ended(mut self) -> State {
-        self.call_deadline = self.call_deadline.max(self.lease_until);
+    /// How late its call can have been sent: its lease, or now if it came back later than
+    /// that. An expired lease that the Reaper has not reached is still current.
+    pub(super) fn ended(mut self, now: Timestamp) -> State {
+        self.call_deadline = self.call_deadline.max(self.lease_until).max(Some(now));
         self
     }
 

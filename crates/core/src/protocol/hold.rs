@@ -113,7 +113,10 @@ impl State {
         let mut next = self.clone();
         match resolution {
             Resolution::Completed => Ok(next.complete()),
-            Resolution::Failed { fail, effect } => Ok(next.found_failed(fail, *effect)),
+            Resolution::Failed { fail, effect } => {
+                // Who gives up without a word on the effect has not said that there is none.
+                Ok(next.found_failed(fail, Some(effect.unwrap_or(Effect::Unknown))))
+            }
             Resolution::Retry => {
                 next.rest(Phase::Waiting);
                 next.next_attempt_at = Some(now);

@@ -145,7 +145,7 @@ pub struct State {
     pub effect: Effect,
     /// Start of the provider's memory of our key.
     pub first_call_at: Option<Timestamp>,
-    /// The lease's end when the last attempt ended or was lost.
+    /// No call was sent later: the latest of the attempts' lease ends and actual ends.
     pub call_deadline: Option<Timestamp>,
     /// Of live: when the Reaper may take over.
     pub lease_until: Option<Timestamp>,

@@ -120,7 +120,7 @@ impl Graph {
         let (mut at, mut index) = self.parents[number as usize];
         while index != usize::MAX {
             indices.push(index);
-            number_back(&self.parents, &mut at, &mut index);
+            (at, index) = self.parents[at as usize];
         }
         let mut trace = Vec::new();
         let mut state = model.init_states().into_iter().next();
@@ -136,10 +136,6 @@ impl Graph {
         trace.push(format!("{state:?}"));
         trace
     }
-}
-
-fn number_back(parents: &[(u32, usize)], at: &mut u32, index: &mut usize) {
-    (*at, *index) = parents[*at as usize];
 }
 
 impl Backwards {
@@ -163,4 +159,54 @@ impl Backwards {
         let stranded = can_end.iter().position(|can_end| !can_end)?;
         u32::try_from(stranded).ok()
     }
+}
+
+/// Counts up to three; from two it can also fall into a trap at nine.
+struct Trap;
+
+impl Model for Trap {
+    type State = u8;
+    type Action = u8;
+
+    fn init_states(&self) -> Vec<u8> {
+        vec![0]
+    }
+
+    fn actions(&self, state: &u8, acts: &mut Vec<u8>) {
+        match state {
+            0 | 1 => acts.push(state + 1),
+            2 => acts.extend([0, 3, 9]),
+            _ => {}
+        }
+    }
+
+    fn next_state(&self, _: &u8, act: u8) -> Option<u8> {
+        Some(act)
+    }
+}
+
+fn trap_claim(goal: fn(&u8) -> bool, usable: fn(&u8, &u8) -> bool) -> [Claim<Trap>; 1] {
+    let name = "the trap";
+    [Claim { name, goal, usable }]
+}
+
+#[test]
+fn explorer_accepts_what_can_end() {
+    let claims = trap_claim(|state| *state == 3 || *state == 9, |_, _| true);
+    assert_eq!(every_state_can_end(&Trap, &claims), 5);
+}
+
+#[test]
+#[should_panic(
+    expected = "stranded after Some(\n    [\n        \"1\",\n        \"2\",\n        \"9\","
+)]
+fn explorer_finds_the_trap() {
+    every_state_can_end(&Trap, &trap_claim(|state| *state == 3, |_, _| true));
+}
+
+#[test]
+#[should_panic(expected = "stranded")]
+fn explorer_heeds_what_is_usable() {
+    let claims = trap_claim(|state| *state == 3 || *state == 9, |_, act| *act < 3);
+    every_state_can_end(&Trap, &claims);
 }

@@ -1,16 +1,13 @@
 //! Every open operation can still end, and without luck or a person wherever its route
 //! does not ask for one.
 
-use clinch_core::Effect;
 use clinch_core::policy::Rules;
 
 use super::clock::NOW;
 use super::explore::{Claim, every_state_can_end};
 use super::lane::{LaneAct, LaneModel, Street, What};
 use super::operation::{Act, Bounds, Operation};
-use super::routes::{
-    BASE, blind_route, endless, keyed_route, natural_route, twice, unsafe_route,
-};
+use super::routes::{BASE, blind_route, keyed_route, natural_route, twice, unsafe_route, urgent};
 use super::world::{Known, World, needs_person};
 
 /// What goes on when every worker dies and every provider is mute: clocks, hints, the
@@ -20,7 +17,8 @@ fn is_machinery(world: &World, act: &Act) -> bool {
         Act::Tick | Act::Begin | Act::Lost | Act::Deadline | Act::Finalize | Act::Die(_) => true,
         Act::Ask(Known::Unknown) => {
             let hold = world.row.hold.as_ref();
-            hold.and_then(|hold| hold.probe_at).is_some_and(|at| at <= NOW)
+            hold.and_then(|hold| hold.probe_at)
+                .is_some_and(|at| at <= NOW)
         }
         Act::ProbeBack(_) => true,
         _ => false,
@@ -47,23 +45,23 @@ fn operation_can_end(name: &str, rules: Rules, bounds: Bounds, states_min: usize
 
 #[test]
 fn unsafe_operations_can_end() {
-    operation_can_end("unsafe", unsafe_route(), BASE.refund(), 1);
+    operation_can_end("unsafe", twice(unsafe_route()), BASE.refund(), 200_000);
 }
 
 #[test]
 fn blind_operations_can_end() {
-    operation_can_end("blind", blind_route(), BASE.person(), 1);
+    operation_can_end("blind", blind_route(), BASE.person(), 50_000);
 }
 
 #[test]
 fn natural_operations_can_end() {
-    operation_can_end("natural", natural_route(), BASE.refund(), 1);
+    operation_can_end("natural", urgent(natural_route()), BASE.refund(), 100_000);
 }
 
 #[test]
 fn keyed_operations_can_end() {
-    let rules = twice(endless(keyed_route(false)));
-    operation_can_end("keyed", rules, BASE.refund(), 1);
+    let rules = twice(keyed_route(false));
+    operation_can_end("keyed", rules, BASE.refund(), 150_000);
 }
 
 /// As for one operation.
@@ -94,6 +92,5 @@ fn lanes_can_clear() {
     ];
     let states = every_state_can_end(&LaneModel::new(twice(blind_route())), &claims);
     println!("lane: {states} states can clear");
-    assert!(states >= 1, "only {states} states");
-    let _ = Effect::None;
+    assert!(states >= 40_000, "only {states} states");
 }

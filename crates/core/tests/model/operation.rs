@@ -20,6 +20,8 @@ pub(crate) struct Operation {
     pub(crate) bounds: Bounds,
     /// The guard that is taken away, if any.
     pub(crate) removed: Option<Guard>,
+    /// The races that the guarantees name are no breach.
+    pub(crate) excuses_named_races: bool,
     floors: Floors,
 }
 
@@ -108,6 +110,7 @@ impl Operation {
         Self {
             floors: Floors::of(&rules),
             removed: None,
+            excuses_named_races: true,
             rules,
             bounds,
         }
@@ -116,6 +119,12 @@ impl Operation {
     /// The same without one guard.
     pub(crate) fn without(mut self, guard: Guard) -> Self {
         self.removed = Some(guard);
+        self
+    }
+
+    /// The same with no excuse for the races that the guarantees name.
+    pub(crate) fn without_excuse(mut self) -> Self {
+        self.excuses_named_races = false;
         self
     }
 

@@ -70,6 +70,11 @@ fn steps() -> Vec<Property<Operation>> {
     ]
 }
 
+/// One of the races that the guarantees name has happened.
+fn is_excused(model: &Operation, world: &World) -> bool {
+    model.excuses_named_races && world.history.residual
+}
+
 /// What the row says is so.
 fn truths() -> Vec<Property<Operation>> {
     vec![
@@ -80,9 +85,9 @@ fn truths() -> Vec<Property<Operation>> {
             let now = (w.row.status, w.row.effect);
             w.history.end.is_none_or(|end| end == now)
         }),
-        Property::always(NONE_IS_NONE, |_, w: &World| {
+        Property::always(NONE_IS_NONE, |model: &Operation, w: &World| {
             let none = w.row.status == Status::Failed && w.row.effect == Effect::None;
-            !none || w.provider.effects == 0 || w.history.residual
+            !none || w.provider.effects == 0 || is_excused(model, w)
         }),
         Property::always(YES_IS_YES, |_, w: &World| {
             w.row.status != Status::Completed || w.provider.effects > 0
@@ -91,7 +96,7 @@ fn truths() -> Vec<Property<Operation>> {
             w.provider.effects <= 1
                 || model.rules.safety == Safety::Natural
                 || w.history.person_allowed_repeat
-                || w.history.residual
+                || is_excused(model, w)
         }),
         Property::always(RECORD_KEPT, |_, w: &World| {
             w.row.status != Status::Failed || w.history.recorded != Some(Verdict::Ok)

@@ -23,7 +23,7 @@ fn route(safety: Safety) -> Rules {
             retry_after_max: ticks(1),
         },
         deliveries_max: 2,
-        deadline: Some(ticks(3)),
+        deadline: None,
         probe: Some(ProbeRules {
             not_found_final_after: None,
             inconclusive_max: 2,
@@ -47,11 +47,10 @@ pub(crate) fn unsafe_route() -> Rules {
     final_not_found(route(Safety::Unsafe))
 }
 
-/// No repeating, nobody to ask and no deadline.
+/// No repeating and nobody to ask.
 pub(crate) fn blind_route() -> Rules {
     Rules {
         probe: None,
-        deadline: None,
         ..route(Safety::Unsafe)
     }
 }
@@ -90,9 +89,9 @@ pub(crate) fn twice(mut rules: Rules) -> Rules {
     rules
 }
 
-/// The same without a deadline.
-pub(crate) fn endless(mut rules: Rules) -> Rules {
-    rules.deadline = None;
+/// The same with a deadline, early enough to come before a "not found" is final.
+pub(crate) fn urgent(mut rules: Rules) -> Rules {
+    rules.deadline = Some(ticks(3));
     rules
 }
 

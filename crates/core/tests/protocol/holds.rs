@@ -202,14 +202,30 @@ fn a_probe_asked_before_a_new_attempt_says_nothing_about_it() {
 }
 
 #[test]
-fn failure_effect_is_none_after_one_call_or_if_a_person_says_so() {
+fn a_refused_probe_after_one_call_says_effect_none() {
+    for (maybe_calls, told) in [
+        (0, Effect::None),
+        (1, Effect::None),
+        (2, Effect::Unknown),
+        (9, Effect::Unknown),
+    ] {
+        let mut op = History::held(rules(Safety::Natural));
+        op.state.maybe_calls = maybe_calls;
+        op.does(&probed(1, op.now, ProbeAnswer::Failed(refusal())));
+        assert_eq!(op.failed().effect, told, "{maybe_calls}");
+    }
+}
+
+/// A person who gives up without a word on the effect has not said that there is none.
+#[test]
+fn a_person_who_fails_it_says_effect_none_or_it_is_unknown() {
     let none = Some(Effect::None);
     let unknown = Some(Effect::Unknown);
     for (maybe_calls, says, told) in [
-        (0, None, Effect::None),
-        (1, None, Effect::None),
+        (0, None, Effect::Unknown),
+        (1, None, Effect::Unknown),
         (2, None, Effect::Unknown),
-        (9, None, Effect::Unknown),
+        (1, none, Effect::None),
         (2, none, Effect::None),
         (1, unknown, Effect::Unknown),
         (2, unknown, Effect::Unknown),

@@ -18,6 +18,13 @@ impl Node {
         Ok(())
     }
 
+    pub(crate) async fn read_spill_if_any(&self) -> Result<()> {
+        if self.has_spilled() {
+            self.read_spill().await?;
+        }
+        Ok(())
+    }
+
     /// Offers every spilled answer to the store; returns how many it took. An Ok is a fact
     /// and needs no fence; a Fail is offered with its own and may be stale by now.
     pub(crate) async fn read_spill(&self) -> Result<usize> {
