@@ -18,6 +18,8 @@ mod edges;
 mod machine;
 mod network;
 mod provider;
+#[cfg(test)]
+mod scenarios;
 mod scene;
 mod world;
 

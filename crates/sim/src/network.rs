@@ -27,6 +27,8 @@ pub(crate) struct Weather {
     pub(crate) store_faults: AtomicU64,
     /// Of 1,000 hints, so many are lost and as many doubled.
     pub(crate) hint_faults: AtomicU64,
+    /// Scans panic, as a bug of an adapter would.
+    pub(crate) scans_panic: AtomicBool,
     /// Longest way of a call, there and back, in milliseconds.
     pub(crate) latency_ms: u64,
     /// Calls that reached the store or the bus.
@@ -40,6 +42,7 @@ impl Weather {
             bus_down: AtomicBool::new(false),
             store_faults: AtomicU64::new(0),
             hint_faults: AtomicU64::new(0),
+            scans_panic: AtomicBool::new(false),
             latency_ms: 0,
             calls: AtomicU64::new(0),
         }
@@ -200,6 +203,9 @@ impl Outbox for FarStore {
 #[async_trait]
 impl Recovery for FarStore {
     async fn scan(&self, scan: Scan, claim: &Claim) -> Result<Vec<Claimed>> {
+        if self.weather.scans_panic.load(Ordering::SeqCst) {
+            std::panic::resume_unwind(Box::new("a scan panics (simulated)"));
+        }
         far!(self, "scan", self.memory.scan(scan, claim))
     }
     async fn next_due(&self, scan: Scan) -> Result<Option<Duration>> {

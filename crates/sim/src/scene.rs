@@ -192,6 +192,12 @@ impl Scene {
         nodes[index].up.as_ref().map(Runtime::orchestrator)
     }
 
+    /// The runners of a node, if it is up.
+    #[cfg(test)]
+    pub(crate) fn runtime(&self, index: usize) -> Option<Runtime> {
+        self.nodes()[index].up.clone()
+    }
+
     /// Place 0 is outside; node 0 is place 1.
     pub(crate) fn place(index: usize) -> Place {
         index + 1

@@ -249,26 +249,23 @@ impl World {
         true
     }
 
+    /// One of the ready tasks whose place is not paused, by the seed.
     fn take_ready(&self) -> Option<(u64, Task)> {
         let mut state = self.state();
         let mut ready = lock(&self.shared.ready);
+        // A waker can outlive its task.
         ready.retain(|id| state.tasks.contains_key(id));
-        let paused = &state.paused;
-        let runnable: Vec<u64> = ready
-            .iter()
-            .filter(|id| {
-                state
-                    .tasks
-                    .get(id)
-                    .is_some_and(|(at, _)| !paused.contains(at))
-            })
-            .copied()
-            .collect();
-        if runnable.is_empty() {
+        let runs = |id: &&u64| {
+            let place = state.tasks.get(id).map(|(place, _)| place);
+            place.is_some_and(|place| !state.paused.contains(place))
+        };
+        let count = ready.iter().filter(runs).count();
+        if count == 0 {
             return None;
         }
-        let pick = (state.rng.next_u64() % runnable.len() as u64) as usize;
-        let id = runnable[pick];
+        let pick = (state.rng.clone().next_u64() % count as u64) as usize;
+        let id = ready.iter().filter(runs).nth(pick).copied()?;
+        state.rng.next_u64();
         ready.remove(&id);
         let task = state.tasks.get_mut(&id)?.1.take()?;
         Some((id, task))

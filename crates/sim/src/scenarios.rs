@@ -1,0 +1,373 @@
+//! Scripted histories: one promise each, on the same simulated world.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use clinch_core::ports::{Operation, Recovery};
+use clinch_core::protocol::Phase;
+use clinch_core::{Command, OperationHandle, Status, TimeBudget, Timestamp};
+
+use crate::machine::EPOCH_MS;
+use crate::network::Weather;
+use crate::provider::Trouble;
+use crate::scene::{Scene, command};
+use crate::world::World;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn scene(seed: u64, hints: bool, nodes: usize) -> Arc<Scene> {
+    let world = World::new(seed, false);
+    let scene = Scene::new(world, Weather::fair(), hints, nodes);
+    for index in 0..nodes {
+        scene.start(index).expect("the node starts");
+    }
+    scene
+}
+
+fn charge(domain: &str) -> Command {
+    command(domain, "order-1", "key-1", "{\"amount\":5}").expect("a valid command")
+}
+
+type Answer = Arc<Mutex<Option<OperationHandle>>>;
+
+/// Submits on a node, which may die before it answers.
+fn submit(scene: &Arc<Scene>, node: usize, command: Command, budget: Duration) -> Answer {
+    let answer = Answer::default();
+    let orchestrator = scene.orchestrator(node).expect("the node is up");
+    let slot = answer.clone();
+    let task = async move {
+        let handle = orchestrator.start(command, TimeBudget::new(budget)).await;
+        *slot.lock().expect("not poisoned") = handle.ok();
+    };
+    scene.world.spawn(Scene::place(node), Box::pin(task));
+    answer
+}
+
+/// The only operation there is.
+fn only(scene: &Scene) -> Option<Operation> {
+    scene.memory.edit(|tables| {
+        let row = tables.rows.iter().next();
+        row.map(|(_, row)| row.operation.clone())
+    })
+}
+
+fn status(scene: &Scene) -> Option<Status> {
+    only(scene).map(|operation| operation.state.status)
+}
+
+fn calls(scene: &Scene) -> usize {
+    scene
+        .providers
+        .records()
+        .values()
+        .map(|record| record.sent.len())
+        .sum()
+}
+
+fn run_for(scene: &Scene, time: Duration) {
+    let until = scene.world.now() + time;
+    scene.world.run(until, || false);
+}
+
+fn run_until(scene: &Scene, within: Duration, done: impl Fn() -> bool) {
+    let until = scene.world.now() + within;
+    assert!(
+        scene.world.run(until, done),
+        "not reached within {within:?}"
+    );
+}
+
+/// CORE-8: settled within the budget is told at once, and the fast path needs one attempt.
+#[test]
+fn core_8_a_settled_start_is_answered_with_its_result() {
+    let scene = scene(1, false, 1);
+    let answer = submit(&scene, 0, charge("keyed"), Duration::from_secs(30));
+    run_until(&scene, MINUTE, || {
+        answer.lock().expect("not poisoned").is_some()
+    });
+    let handle = answer
+        .lock()
+        .expect("not poisoned")
+        .clone()
+        .expect("answered");
+    assert!(handle.completed_fast());
+    assert_eq!(handle.status, Status::Completed);
+    assert_eq!((calls(&scene), handle.replayed), (1, false));
+}
+
+/// CORE-8: the budget ends first; the caller is told so, and the work goes on.
+#[test]
+fn core_8_the_budget_ends_first_and_the_work_goes_on() {
+    let scene = scene(2, false, 1);
+    let slow = Trouble {
+        slow: 1_000,
+        ..Trouble::default()
+    };
+    scene.providers.set_trouble(slow);
+    let answer = submit(&scene, 0, charge("natural"), Duration::from_millis(200));
+    run_until(&scene, MINUTE, || {
+        answer.lock().expect("not poisoned").is_some()
+    });
+    let handle = answer
+        .lock()
+        .expect("not poisoned")
+        .clone()
+        .expect("answered");
+    assert!(!handle.completed_fast());
+    assert!(scene.world.now() < Duration::from_secs(1));
+    run_until(&scene, HOUR, || status(&scene) == Some(Status::Completed));
+}
+
+fn lose_the_worker_after_it_called(scene: &Arc<Scene>, domain: &str) {
+    let _ = submit(scene, 0, charge(domain), Duration::ZERO);
+    run_until(scene, MINUTE, || calls(scene) == 1);
+    scene.crash(0);
+}
+
+/// RUN-6: an unsafe call whose worker was killed is never made again; a probe that finds the
+/// charge completes it.
+#[test]
+fn run_6_a_probe_that_finds_the_charge_completes_it() {
+    for hints in [false, true] {
+        let scene = scene(3, hints, 2);
+        lose_the_worker_after_it_called(&scene, "asked");
+        run_until(&scene, MINUTE, || {
+            let held = only(&scene).and_then(|operation| operation.state.phase);
+            held == Some(Phase::Held)
+        });
+        run_until(&scene, HOUR, || status(&scene) == Some(Status::Completed));
+        run_for(&scene, HOUR);
+        assert_eq!(calls(&scene), 1, "it was not called again");
+    }
+}
+
+/// RUN-6: a NotFound that nobody vouches for proves nothing: it stays held, for a person.
+#[test]
+fn run_6_a_not_found_that_is_not_final_stays_held() {
+    let scene = scene(4, false, 2);
+    let lost = Trouble {
+        lost_requests: 1_000,
+        ..Trouble::default()
+    };
+    scene.providers.set_trouble(lost);
+    lose_the_worker_after_it_called(&scene, "asked");
+    run_for(&scene, 24 * HOUR);
+    let operation = only(&scene).expect("it is there");
+    assert_eq!(operation.state.phase, Some(Phase::Held));
+    assert_eq!(calls(&scene), 1, "it was not called again");
+}
+
+/// A provider's answer is never asked for twice: the store is down for an hour after the
+/// provider said yes.
+#[test]
+fn an_answer_outlives_an_hour_without_the_store() {
+    for domain in ["keyed", "natural", "unsafe", "blind"] {
+        let scene = scene(5, false, 1);
+        let _ = submit(&scene, 0, charge(domain), Duration::ZERO);
+        run_until(&scene, MINUTE, || calls(&scene) == 1);
+        scene.weather.store_down.store(true, Ordering::SeqCst);
+        run_for(&scene, HOUR);
+        assert_eq!(
+            scene.machine(0, |machine| machine.spill.len()),
+            1,
+            "{domain}"
+        );
+        assert_ne!(status(&scene), Some(Status::Completed), "{domain}");
+        scene.weather.store_down.store(false, Ordering::SeqCst);
+        run_until(&scene, HOUR, || status(&scene) == Some(Status::Completed));
+        run_for(&scene, HOUR);
+        assert_eq!(calls(&scene), 1, "{domain}: one call");
+        assert_eq!(
+            scene.machine(0, |machine| machine.spill.len()),
+            0,
+            "{domain}"
+        );
+    }
+}
+
+/// The spill file outlives its process, too.
+#[test]
+fn an_answer_outlives_its_process() {
+    let scene = scene(6, false, 1);
+    let _ = submit(&scene, 0, charge("blind"), Duration::ZERO);
+    run_until(&scene, MINUTE, || calls(&scene) == 1);
+    scene.weather.store_down.store(true, Ordering::SeqCst);
+    run_for(&scene, HOUR);
+    scene.crash(0);
+    scene.weather.store_down.store(false, Ordering::SeqCst);
+    scene.start(0).expect("it starts again");
+    run_until(&scene, HOUR, || status(&scene) == Some(Status::Completed));
+    assert_eq!(calls(&scene), 1);
+}
+
+fn refuse_without_a_store(scene: &Arc<Scene>) {
+    let refuses = Trouble {
+        refusals: 1_000,
+        ..Trouble::default()
+    };
+    scene.providers.set_trouble(refuses);
+    let _ = submit(scene, 0, charge("unsafe"), Duration::ZERO);
+    run_until(scene, MINUTE, || calls(scene) == 1);
+    scene.weather.store_down.store(true, Ordering::SeqCst);
+}
+
+fn pages(scene: &Scene, code: &str) -> usize {
+    let notes = scene.pager.notes();
+    notes.iter().filter(|note| note.code == code).count()
+}
+
+fn import(scene: &Arc<Scene>) -> usize {
+    let runtime = scene.runtime(0).expect("the node is up");
+    let imported = Arc::new(Mutex::new(None));
+    let slot = imported.clone();
+    let task = async move {
+        let count = runtime
+            .import_dead_letters()
+            .await
+            .expect("the store is up");
+        *slot.lock().expect("not poisoned") = Some(count);
+    };
+    scene.world.spawn(Scene::place(0), Box::pin(task));
+    run_until(scene, MINUTE, || {
+        imported.lock().expect("not poisoned").is_some()
+    });
+    imported
+        .lock()
+        .expect("not poisoned")
+        .take()
+        .unwrap_or_default()
+}
+
+fn dead_letters(scene: &Scene) -> usize {
+    scene.memory.edit(|tables| tables.dead_letters.len())
+}
+
+/// OUT-6: store down ⇒ file; and reading the file back makes one dead letter, however often.
+#[test]
+fn out_6_a_dead_letter_goes_to_the_file_and_comes_back_once() {
+    let scene = scene(7, false, 1);
+    refuse_without_a_store(&scene);
+    run_for(&scene, 5 * MINUTE);
+    assert_eq!(scene.machine(0, |machine| machine.dead_letters.len()), 1);
+    assert_eq!(
+        (dead_letters(&scene), pages(&scene, "dead_letter_at_risk")),
+        (0, 0)
+    );
+    // Before the row itself can end: the store is up for the import only.
+    scene.crash(0);
+    scene.weather.store_down.store(false, Ordering::SeqCst);
+    scene.start(0).expect("it starts again");
+    let first = import(&scene);
+    let again = import(&scene);
+    run_until(&scene, HOUR, || dead_letters(&scene) == 1);
+    assert!(first <= 1 && again == 0);
+    run_until(&scene, HOUR, || status(&scene) == Some(Status::Failed));
+    assert_eq!((dead_letters(&scene), import(&scene)), (1, 0));
+    assert_eq!(calls(&scene), 1);
+}
+
+/// OUT-6: the file system is full as well ⇒ someone is paged, and the answer is not dropped.
+#[test]
+fn out_6_a_full_disk_pages_someone() {
+    let scene = scene(8, false, 1);
+    scene.machine(0, |machine| {
+        machine.spill.full.store(true, Ordering::SeqCst);
+        machine.dead_letters.full.store(true, Ordering::SeqCst);
+    });
+    refuse_without_a_store(&scene);
+    run_for(&scene, 5 * MINUTE);
+    assert!(pages(&scene, "answer_at_risk") > 0);
+    scene.machine(0, |machine| {
+        machine.spill.full.store(false, Ordering::SeqCst)
+    });
+    run_until(&scene, HOUR, || pages(&scene, "dead_letter_at_risk") == 1);
+    scene.weather.store_down.store(false, Ordering::SeqCst);
+    run_until(&scene, HOUR, || status(&scene) == Some(Status::Failed));
+    assert_eq!(dead_letters(&scene), 1);
+}
+
+/// RUN-9: scans that panic do not stop accept and execute; recovery comes back alone.
+#[test]
+fn run_9_runners_fail_and_restart_alone() {
+    let scene = scene(9, false, 1);
+    scene.weather.scans_panic.store(true, Ordering::SeqCst);
+    run_for(&scene, MINUTE);
+    let _ = submit(&scene, 0, charge("natural"), Duration::ZERO);
+    run_until(&scene, MINUTE, || status(&scene) == Some(Status::Completed));
+    let mut due_later = command("natural", "order-2", "key-2", "{}").expect("valid");
+    let now = Timestamp::from_millis(EPOCH_MS) + scene.world.now();
+    due_later.options.run_at = Some(now + HOUR);
+    due_later.options.deadline = Some(now + MINUTE);
+    let _ = submit(&scene, 0, due_later, Duration::ZERO);
+    let open = || scene.memory.edit(|tables| tables.slots.len());
+    run_for(&scene, 10 * MINUTE);
+    assert!(open() > 0, "nobody ends what is overdue while scans panic");
+    scene.weather.scans_panic.store(false, Ordering::SeqCst);
+    run_until(&scene, 10 * MINUTE, || open() == 0);
+}
+
+/// COL-13: 10,000 delayed operations, 10,000 callers that wait for them, twenty idle nodes:
+/// in an hour nothing reaches the store or the bus but the configured fallback.
+#[test]
+fn col_13_an_idle_hour_costs_nothing_but_the_fallback() {
+    for hints in [false, true] {
+        let nodes = 20;
+        let scene = scene(10, hints, nodes);
+        let now = Timestamp::from_millis(EPOCH_MS) + scene.world.now();
+        for number in 0..10_000 {
+            let key = format!("key-{number}");
+            let mut later = command("natural", "order", &key, "{}").expect("valid");
+            later.options.run_at = Some(now + 5 * HOUR);
+            later.options.deadline = Some(now + 9 * HOUR);
+            // Longer than the hour: clamped by the engine, so they come back and wait again.
+            let _ = wait_for_hours(&scene, number % nodes, later);
+        }
+        run_for(&scene, 2 * MINUTE);
+        let before = scene.weather.calls.load(Ordering::SeqCst);
+        run_for(&scene, HOUR);
+        let calls = scene.weather.calls.load(Ordering::SeqCst) - before;
+        // Per node: Relay, Worker, Prober and Overdue look every 5 s (two calls each at
+        // most), Finalizer and Reaper likewise, the sweeper every 15 s, the listener reads
+        // its waiters once.
+        let per_fallback = 2 * 6 + 1 + 1;
+        let bound = nodes as u64 * (HOUR.as_secs() / 5) * per_fallback;
+        assert!(calls <= bound, "{calls} calls, {bound} allowed");
+    }
+}
+
+fn wait_for_hours(scene: &Arc<Scene>, node: usize, command: Command) -> Option<()> {
+    let orchestrator = scene.orchestrator(node)?;
+    let task = async move {
+        let accepted = orchestrator.submit(vec![command]).await;
+        let op_id = accepted.ok().and_then(|all| all.into_iter().next()?.ok());
+        if let Some(known) = op_id {
+            let _ = orchestrator.await_settled(known.op_id, 4 * HOUR).await;
+        }
+    };
+    scene.world.spawn(Scene::place(node), Box::pin(task));
+    Some(())
+}
+
+/// A restart reads dead letters of the store like any other.
+#[test]
+fn dead_letters_are_pages_of_the_store() {
+    let scene = scene(11, false, 1);
+    let refuses = Trouble {
+        refusals: 1_000,
+        ..Trouble::default()
+    };
+    scene.providers.set_trouble(refuses);
+    let _ = submit(&scene, 0, charge("keyed"), Duration::ZERO);
+    run_until(&scene, HOUR, || status(&scene) == Some(Status::Failed));
+    let memory = scene.memory.clone();
+    let seen = Arc::new(Mutex::new(0));
+    let slot = seen.clone();
+    let task = async move {
+        let page = memory.dead_letters(None, 10).await.expect("a page");
+        *slot.lock().expect("not poisoned") = page.items.len();
+    };
+    scene.world.spawn(0, Box::pin(task));
+    run_until(&scene, MINUTE, || *seen.lock().expect("not poisoned") == 1);
+}
