@@ -131,6 +131,7 @@ impl Tx<'_> {
             };
             if let Some(queue) = row.queue.as_mut() {
                 queue.claim = Some((claim.by.clone(), self.now + claim.lasting));
+                queue.claimed_at = self.now;
             }
             claimed.push(Claimed {
                 hint: hint_of(&row.operation),
@@ -144,10 +145,15 @@ impl Tx<'_> {
         claimed
     }
 
-    /// Changes the queue row of a claim, unless the operation changed since.
+    /// Changes the queue row of a claim, unless the operation changed since, or the claim ran
+    /// out and the row is another claimer's.
     fn of_claim(&mut self, claimed: &Claimed, edit: impl FnOnce(&mut Row)) {
         let row = self.tables.rows.get(&claimed.op_id());
-        let same = |row: &&Row| row.operation.state.version == claimed.version;
+        let same = |row: &&Row| {
+            let queue = row.queue.as_ref();
+            row.operation.state.version == claimed.version
+                && queue.is_some_and(|queue| queue.claimed_at == claimed.now)
+        };
         if let Some(mut row) = row.filter(same).cloned() {
             edit(&mut row);
             self.put(row);

@@ -59,6 +59,8 @@ pub struct QueueRow {
     pub rounds: u32,
     /// Who works on it, and until when.
     pub claim: Option<(WorkerId, Timestamp)>,
+    /// Since when: tells this claim from an earlier one.
+    pub claimed_at: Timestamp,
     /// Where it stands in [`Tables::slots`].
     pub slots: Vec<Slot>,
 }
