@@ -1,6 +1,48 @@
-//! Clinch contract suite.
+//! The suite that any storage or bus adapter must pass.
+//!
+//! The ports of `clinch-core` state their behaviour as bullets on each method; here each
+//! bullet is a case. An adapter has one test file with `harness = false` and one call:
+//!
+//! ```ignore
+//! fn main() -> std::process::ExitCode {
+//!     let capabilities = Capabilities { store: true, bus: true, queue: true, locks: true, faults: true };
+//!     clinch_contract::run("memory", capabilities, factory(|| async { Ok(Memory::subject()) }))
+//! }
+//! ```
+//!
+//! The suite finds its own cases, so an adapter cannot forget one: what [`Capabilities`]
+//! claims is tested in full, what it does not claim is not listed at all.
+//!
+//! How a case works:
+//!
+//! - It gets a fresh, empty [`Subject`] and a runtime of its own, and knows nothing of the
+//!   adapter but the ports. Order, ids of receipts and the like are looked at only where a
+//!   port promises them.
+//! - Time moves by [`Control::advance`] alone. No case sleeps, and none compares a moment
+//!   exactly: the clock of a real server also runs on its own.
+//! - Faults and crashes are asked of the adapter ([`Control::arm`], [`Control::crash`]). A
+//!   crash is followed by work on the reopened instance, never just by a look at it.
+//! - A failed expectation is an error that says what was promised. A panic is a failure of
+//!   that case, and so is a hang: [`HANG_AFTER`] is a guard, nothing is measured by it.
+//!
+//! That the suite bites is tested too: `tests/broken.rs` runs it against adapters that are
+//! wrong in one way each, and names the case that must notice.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod case;
+mod cases;
+mod chance;
+mod compare;
+mod concurrent;
+mod engine;
+mod fixtures;
+mod runner;
 mod subject;
+mod wire;
+mod world;
 
+pub use case::{BoxFuture, Case, Failure, Need};
+pub use cases::cases;
+pub use runner::{Factory, HANG_AFTER, check, check_within, factory, run};
 pub use subject::{Capabilities, Control, Fault, LockPorts, StorePorts, Subject};

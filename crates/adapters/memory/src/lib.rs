@@ -31,6 +31,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use clinch_core::policy::Routes;
 use clinch_core::ports::{Clock, Notice};
 use clinch_core::{Domain, Error, ErrorKind, OpId, Result, Timestamp};
 
@@ -52,6 +53,8 @@ struct Shared {
     tables: Mutex<Tables>,
     news: News,
     fault: Mutex<Option<Fault>>,
+    /// Of the last dequeue: what a nack is judged by.
+    routes: Mutex<Arc<Routes>>,
 }
 
 /// How a writing call fails, for tests.
@@ -101,6 +104,7 @@ impl Memory {
             tables: Mutex::new(tables),
             news: News::default(),
             fault: Mutex::default(),
+            routes: Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -139,6 +143,11 @@ impl Memory {
     fn fault(&self) -> MutexGuard<'_, Option<Fault>> {
         let fault = self.shared.fault.lock();
         fault.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn last_routes(&self) -> MutexGuard<'_, Arc<Routes>> {
+        let routes = self.shared.routes.lock();
+        routes.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read<T>(&self, work: impl FnOnce(&Tables, Timestamp) -> T) -> T {

@@ -73,6 +73,7 @@ impl Bus for Memory {
     }
 
     async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
+        *self.last_routes() = dequeue.routes.clone();
         let mut news = self.shared.news.watch();
         let until = self.clock().monotonic().saturating_add(dequeue.wait);
         loop {
@@ -98,7 +99,7 @@ impl Bus for Memory {
     }
 
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
-        let routes = clinch_core::policy::Routes::new();
+        let routes = self.last_routes().clone();
         for (receipt, delay) in receipts {
             let (op_id, fence) = parse(receipt)?;
             let worker = clinch_core::WorkerId::new("nack");

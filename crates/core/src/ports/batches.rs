@@ -15,10 +15,11 @@ pub trait Batches: Send + Sync {
     /// Closes batches to new members, but for those that members spawn. Returns those that
     /// were complete by this.
     ///
-    /// - Sealing twice is sealing once.
+    /// - Sealing twice is sealing once; sealing an unknown batch does nothing.
     /// - A batch completes once: when it is sealed and its last member is terminal,
     ///   whichever comes last, however many settle at the same time.
-    /// - The completing commit accepts the batch's `on_complete` operation.
+    /// - The completing commit accepts the batch's `on_complete` operation, unless its keys
+    ///   are known already.
     async fn seal(&self, batches: &[BatchId], routes: &Routes) -> Result<Vec<BatchId>>;
 
     /// Reads batches; `None` where there is none.

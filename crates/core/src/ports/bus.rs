@@ -33,12 +33,15 @@ pub trait Bus: Send + Sync {
 
     /// Done with these.
     ///
-    /// - An acked delivery is never delivered again; acking twice is acking once.
+    /// - An acked delivery is never delivered again; acking twice is acking once. A late ack
+    ///   is an ack: the work is done, whoever has the delivery now.
     async fn ack(&self, receipts: &[Receipt]) -> Result<()>;
 
     /// Not done: deliver again after the delay.
     ///
     /// - A nack of a delivery that is no longer ours does nothing.
+    /// - A bus that is the store gives the attempt back, under the routes of its last
+    ///   dequeue.
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()>;
 
     /// Still working: the visibility timeout starts anew.

@@ -14,7 +14,8 @@ pub trait Outbox: Send + Sync {
     ///
     /// - By status, in order of priority, then due time, then seq: a row that commits late
     ///   is found like any other.
-    /// - Never the same row to two claimers while a claim lasts; the claim names its owner.
+    /// - Never the same row to two claimers while a claim lasts. The row is stamped with its
+    ///   claimer, for people to see.
     /// - A claim that ran out (its owner died) is claimable again.
     /// - No rows of paused domains, no lane followers, no live or held rows.
     /// - Integrity is not its business: a hint carries no payload, begin checks.

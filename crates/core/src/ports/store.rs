@@ -63,6 +63,7 @@ pub trait Store: Send + Sync {
     /// - The answer is readable after this commit even if nothing else ever succeeds.
     /// - A stale Fail changes nothing but the ledger.
     /// - A late Ok completes the operation in this commit.
+    /// - The first recorded yes is kept: a second one says the same of the same call.
     async fn write_ahead(
         &self,
         answers: &[Answer],
@@ -75,6 +76,7 @@ pub trait Store: Send + Sync {
     /// - Terminal states never change.
     /// - The terminal commit deletes the queue row, frees the lane, counts the batch,
     ///   accepts what the answer spawned, and keeps a dead letter of a failure.
+    /// - A spawned operation joins its parent's batch, whatever it names itself.
     /// - A spawned operation whose keys exist is not a member of the batch; one with another
     ///   payload is a ledger line. Neither aborts the commit.
     async fn finalize(

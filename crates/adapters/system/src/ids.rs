@@ -1,0 +1,86 @@
+//! Fresh ids, and chance.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clinch_core::policy::SplitMix;
+use clinch_core::ports::{Ids, Rng};
+use clinch_core::{AttemptId, BatchId, OpId};
+use uuid::Uuid;
+
+/// Ids from the operating system's randomness. Those of operations and batches grow with
+/// time (UUIDv7), so that a store's index grows at one end; those of attempts tell nothing
+/// (UUIDv4).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemIds;
+
+impl Ids for SystemIds {
+    fn op_id(&self) -> OpId {
+        OpId(Uuid::now_v7())
+    }
+
+    fn attempt_id(&self) -> AttemptId {
+        AttemptId(Uuid::new_v4())
+    }
+
+    fn batch_id(&self) -> BatchId {
+        BatchId(Uuid::now_v7())
+    }
+}
+
+/// A seed from the operating system, then arithmetic: a draw is no system call. Not for
+/// secrets.
+#[derive(Debug)]
+pub struct SystemRng {
+    drawn: AtomicU64,
+}
+
+impl SystemRng {
+    /// A generator with a seed of its own.
+    pub fn new() -> Self {
+        let (high, low) = Uuid::new_v4().as_u64_pair();
+        // Each half has some bits that say "version 4"; not the same ones after a turn.
+        let seed = high ^ low.rotate_left(32);
+        Self {
+            drawn: AtomicU64::new(seed),
+        }
+    }
+}
+
+impl Default for SystemRng {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Rng for SystemRng {
+    fn next_u64(&self) -> u64 {
+        /// SplitMix's own step: the counter below walks through its states.
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let state = self.drawn.fetch_add(STEP, Ordering::Relaxed);
+        SplitMix::new(state).next_u64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_fresh_and_those_of_operations_grow() {
+        let ops: Vec<OpId> = (0..1_000).map(|_| SystemIds.op_id()).collect();
+        assert!(ops.is_sorted_by(|a, b| a < b));
+        let batches: Vec<BatchId> = (0..1_000).map(|_| SystemIds.batch_id()).collect();
+        assert!(batches.is_sorted_by(|a, b| a < b));
+        let attempts: BTreeSet<AttemptId> = (0..1_000).map(|_| SystemIds.attempt_id()).collect();
+        assert_eq!(attempts.len(), 1_000);
+    }
+
+    #[test]
+    fn draws_differ_within_and_between_generators() {
+        let (one, other) = (SystemRng::new(), SystemRng::new());
+        let draws = (0..1_000).flat_map(|_| [one.next_u64(), other.next_u64()]);
+        assert_eq!(draws.collect::<BTreeSet<_>>().len(), 2_000);
+    }
+}

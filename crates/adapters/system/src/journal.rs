@@ -1,0 +1,89 @@
+//! A journal in one file.
+//!
+//! It is the last place for what the store does not take, so it trusts nothing:
+//!
+//! - A call that returned `Ok` is on the disk, also if the power fails the moment after.
+//! - What is read was written: every record has a checksum over its head and its bytes.
+//! - A torn tail is cut off on open. Damage elsewhere costs the records that it hit and no
+//!   others; they are counted until they are forgotten.
+//! - Forgetting writes one number and moves no records: reading a long journal back record by
+//!   record stays cheap. Space is given back when all is forgotten, or most of a long file.
+//! - Positions grow for as long as the file exists, also while it is empty.
+//!
+//! One process at a time: the file `<path>.lock` next to it says which, and is left there.
+//! `<path>.new` exists for moments only.
+
+mod disk;
+mod format;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clinch_core::ports::{Journal, JournalRecords};
+use clinch_core::{Error, ErrorKind, Result};
+use tokio::sync::Mutex;
+
+use disk::Disk;
+
+pub use format::RECORD_BYTES_MAX;
+
+/// A journal in one file, readable by its owner only. Cheap to clone.
+///
+/// Calls work on tokio's threads for blocking tasks, one at a time and in order; a call whose
+/// caller goes away is done all the same.
+#[derive(Debug, Clone)]
+pub struct FileJournal {
+    disk: Arc<Mutex<Disk>>,
+}
+
+impl FileJournal {
+    /// Opens the file, or makes it; its folder must exist.
+    ///
+    /// - A file that another process has open is refused: `Conflict`.
+    /// - A file that is no journal is refused and left alone: `Corrupt`.
+    pub async fn open(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        let disk = blocking(move || Disk::open(path)).await?;
+        Ok(Self {
+            disk: Arc::new(Mutex::new(disk)),
+        })
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Disk) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let mut disk = self.disk.clone().lock_owned().await;
+        blocking(move || work(&mut disk)).await
+    }
+}
+
+#[async_trait]
+impl Journal for FileJournal {
+    async fn append(&self, records: &[Vec<u8>]) -> Result<()> {
+        let records = records.to_vec();
+        self.run(move |disk| disk.append(&records)).await
+    }
+
+    async fn read(&self) -> Result<JournalRecords> {
+        self.run(|disk| disk.read()).await
+    }
+
+    async fn forget(&self, through: u64) -> Result<()> {
+        self.run(move |disk| disk.forget(through)).await
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|lost| {
+        Err(if lost.is_cancelled() {
+            Error::new(ErrorKind::Unavailable, "the process is shutting down")
+        } else {
+            Error::new(ErrorKind::Internal, "the journal panicked")
+        })
+    })
+}

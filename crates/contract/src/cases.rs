@@ -1,0 +1,70 @@
+//! Every case, one file per area.
+
+mod accept;
+mod ambiguous;
+mod amend;
+mod atomic;
+mod attempt;
+mod batch;
+mod begin;
+mod bus;
+mod domains;
+mod engine;
+mod finalize;
+mod inspect;
+mod keys;
+mod lane;
+mod late;
+mod locks;
+mod notices;
+mod outbox;
+mod queue;
+mod recovery;
+mod retention;
+mod scenario;
+mod settle;
+mod size;
+mod spawn;
+mod sweep;
+mod wake;
+
+use crate::{Capabilities, Case};
+
+const AREAS: &[&[Case]] = &[
+    accept::CASES,
+    keys::CASES,
+    begin::CASES,
+    attempt::CASES,
+    settle::CASES,
+    late::CASES,
+    finalize::CASES,
+    atomic::CASES,
+    ambiguous::CASES,
+    lane::CASES,
+    batch::CASES,
+    spawn::CASES,
+    outbox::CASES,
+    sweep::CASES,
+    sweep::WITH_BUS,
+    recovery::CASES,
+    retention::CASES,
+    domains::CASES,
+    amend::CASES,
+    inspect::CASES,
+    notices::CASES,
+    scenario::CASES,
+    engine::BY_QUEUE,
+    engine::BY_HINTS,
+    size::CASES,
+    bus::CASES,
+    queue::CASES,
+    wake::CASES,
+    locks::CASES,
+];
+
+/// The cases that an adapter with these capabilities must pass.
+pub fn cases(capabilities: Capabilities) -> Vec<Case> {
+    let all = AREAS.iter().copied().flatten().copied();
+    all.filter(|case| case.needs.is_met_by(capabilities))
+        .collect()
+}

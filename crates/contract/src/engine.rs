@@ -1,0 +1,250 @@
+//! A process with the real engine, on the adapter under test.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::policy::Idempotency;
+use clinch_core::ports::{
+    Alert, AlertNote, Attempt, Clock, Executor, Ids, Journal, JournalRecords, NoMeter, PlainText,
+    Spawner,
+};
+use clinch_core::{
+    AttemptId, BatchId, Command, Envelope, OpId, Outcome, Payload, Result, Success, Timestamp,
+};
+use clinch_engine::{Config, Dispatch, Handler, Handlers, Ports, Runtime};
+use tokio::sync::{Semaphore, watch};
+
+use crate::Subject;
+use crate::case::{Failure, Stage, Verdict};
+use crate::fixtures::{self, LEASE, Sequence};
+use crate::world::World;
+
+/// The adapter with an engine on it.
+pub(crate) struct Engine {
+    pub(crate) w: World,
+    pub(crate) runtime: Runtime,
+    pub(crate) provider: Arc<Script>,
+    clock: Arc<SuiteClock>,
+}
+
+/// The same, fed by a bus of hints.
+pub(crate) struct OverHints(pub(crate) Engine);
+
+impl Stage for Engine {
+    fn open(subject: Subject) -> Verdict<Self> {
+        let Some(queue) = subject.queue.clone() else {
+            return Err(Failure::new(
+                "the capabilities promise a queue; there is none",
+            ));
+        };
+        Self::on(subject, Dispatch::Queue(queue))
+    }
+}
+
+impl Stage for OverHints {
+    fn open(subject: Subject) -> Verdict<Self> {
+        let Some(bus) = subject.bus.clone() else {
+            return Err(Failure::new(
+                "the capabilities promise a bus; there is none",
+            ));
+        };
+        Engine::on(subject, Dispatch::Hints(bus)).map(Self)
+    }
+}
+
+impl Engine {
+    fn on(subject: Subject, dispatch: Dispatch) -> Verdict<Self> {
+        let w = World::open(subject)?;
+        let clock = Arc::new(SuiteClock::default());
+        let provider = Arc::new(Script::default());
+        let file = Arc::new(NoFile);
+        let ports = Ports {
+            store: w.store.clone(),
+            outbox: w.outbox.clone(),
+            recovery: w.recovery.clone(),
+            batches: w.batches.clone(),
+            domains: w.domains.clone(),
+            inspect: w.inspect.clone(),
+            notices: w.notices.clone(),
+            dispatch,
+            sealer: Arc::new(PlainText),
+            spill: file.clone(),
+            dead_letter_file: file,
+            alert: Arc::new(NoPager),
+            clock: clock.clone(),
+            ids: Arc::new(SuiteIds(w.ids.clone())),
+            spawner: Arc::new(OnTokio),
+            meter: Arc::new(NoMeter),
+        };
+        let mut handlers = Handlers::new();
+        for (domain, event_types, rules) in w.routes.iter() {
+            let handler = Handler {
+                executor: Some(provider.clone()),
+                probe: None,
+                rules: rules.clone(),
+                idempotency: Idempotency::default(),
+            };
+            handlers = handlers.with(domain.clone(), event_types.clone(), handler);
+        }
+        let config = Config {
+            lease: LEASE,
+            ..Config::new(fixtures::worker(1)?)
+        };
+        let runtime = Runtime::new(ports, handlers, config)?;
+        Ok(Self {
+            w,
+            runtime,
+            provider,
+            clock,
+        })
+    }
+
+    /// Moves the store's clock and the process's.
+    pub(crate) async fn advance(&self, by: Duration) {
+        self.w.advance(by).await;
+        self.clock.passed.send_modify(|passed| *passed += by);
+    }
+
+    /// Steps until nothing is left to do now.
+    pub(crate) async fn pump_all(&self) -> Verdict {
+        /// More steps than any case needs.
+        const STEPS_MAX: usize = 100;
+        for _ in 0..STEPS_MAX {
+            let pumped = self.runtime.pump(10).await?;
+            if pumped.announced + pumped.executed + pumped.recovered == 0 {
+                return Ok(());
+            }
+        }
+        Err(Failure::new("the engine always finds something to do"))
+    }
+}
+
+/// A command of this domain with keys of its own.
+pub(crate) fn command(domain: &str, idem_key: &str) -> Verdict<Command> {
+    let keys = fixtures::keys(domain, "order", idem_key)?;
+    Ok(Command::new(keys, fixtures::payload(1)?))
+}
+
+/// A provider that says what it is told to say, then yes.
+pub(crate) struct Script {
+    outcomes: Mutex<VecDeque<Outcome>>,
+    pub(crate) calls: AtomicUsize,
+    /// A call goes on while it can take one.
+    pub(crate) gate: Semaphore,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            outcomes: Mutex::default(),
+            calls: AtomicUsize::new(0),
+            gate: Semaphore::new(Semaphore::MAX_PERMITS / 2),
+        }
+    }
+}
+
+impl Script {
+    /// The next calls end like this.
+    pub(crate) fn says(&self, outcomes: impl IntoIterator<Item = Outcome>) {
+        let mut waiting = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.extend(outcomes);
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Executor for Script {
+    async fn execute(&self, _envelope: &Envelope, _attempt: &dyn Attempt) -> Outcome {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        // Never closed.
+        let _go = self.gate.acquire().await;
+        let mut waiting = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        let yes = || Outcome::Ok(Success::new(Payload::null()));
+        waiting.pop_front().unwrap_or_else(yes)
+    }
+}
+
+/// Stands still until it is advanced.
+struct SuiteClock {
+    passed: watch::Sender<Duration>,
+}
+
+impl Default for SuiteClock {
+    fn default() -> Self {
+        Self {
+            passed: watch::Sender::new(Duration::ZERO),
+        }
+    }
+}
+
+#[async_trait]
+impl Clock for SuiteClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(0) + self.monotonic()
+    }
+
+    fn monotonic(&self) -> Duration {
+        *self.passed.borrow()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        let until = self.monotonic().saturating_add(duration);
+        let mut passed = self.passed.subscribe();
+        // The sender lives as long as `self`.
+        let _ = passed.wait_for(|passed| *passed >= until).await;
+    }
+}
+
+struct SuiteIds(Arc<Sequence>);
+
+impl Ids for SuiteIds {
+    fn op_id(&self) -> OpId {
+        self.0.op_id()
+    }
+    fn attempt_id(&self) -> AttemptId {
+        AttemptId(self.0.op_id().0)
+    }
+    fn batch_id(&self) -> BatchId {
+        self.0.batch_id()
+    }
+}
+
+struct OnTokio;
+
+impl Spawner for OnTokio {
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        tokio::spawn(task);
+    }
+}
+
+struct NoPager;
+
+#[async_trait]
+impl Alert for NoPager {
+    async fn raise(&self, _note: &AlertNote) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct NoFile;
+
+#[async_trait]
+impl Journal for NoFile {
+    async fn append(&self, _records: &[Vec<u8>]) -> Result<()> {
+        Ok(())
+    }
+    async fn read(&self) -> Result<JournalRecords> {
+        Ok(JournalRecords::default())
+    }
+    async fn forget(&self, _through: u64) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Runs cases: each on a fresh subject, in a runtime of its own.
+
+use std::any::Any;
+use std::future::Future;
+use std::process::ExitCode;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::{BoxFuture, Capabilities, Case, Subject, cases};
+
+/// A case that takes this much real time hangs. A guard: far above what any case needs, and
+/// nothing is measured by it.
+pub const HANG_AFTER: Duration = Duration::from_secs(60);
+
+/// Threads of a case's runtime: enough for concurrent callers to overlap in earnest.
+const WORKERS: usize = 4;
+
+/// Makes fresh, empty subjects. `Err` says why there is none, such as a server that is down.
+pub type Factory = Arc<dyn Fn() -> BoxFuture<Result<Subject, String>> + Send + Sync>;
+
+/// A factory of what `open` returns.
+pub fn factory<F, O>(open: F) -> Factory
+where
+    F: Fn() -> O + Send + Sync + 'static,
+    O: Future<Output = Result<Subject, String>> + Send + 'static,
+{
+    Arc::new(move || Box::pin(open()))
+}
+
+/// The `main` of an adapter's contract test: lists and runs every case that the adapter's
+/// capabilities call for. Understands the arguments of `cargo test`.
+pub fn run(adapter: &str, capabilities: Capabilities, factory: Factory) -> ExitCode {
+    let trials = cases(capabilities)
+        .into_iter()
+        .map(|case| trial(adapter, case, factory.clone()))
+        .collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trial(adapter: &str, case: Case, factory: Factory) -> Trial {
+    let name = format!("{adapter}::{}", case.name);
+    Trial::test(name, move || check(&case, &factory).map_err(Failed::from))
+        .with_kind(case.proves.join(" "))
+}
+
+/// Runs one case on a fresh subject. A panic and a hang are failures too.
+pub fn check(case: &Case, factory: &Factory) -> Result<(), String> {
+    check_within(case, factory, HANG_AFTER)
+}
+
+/// The same with a guard of one's own, for adapters that are known to hang.
+pub fn check_within(case: &Case, factory: &Factory, hang_after: Duration) -> Result<(), String> {
+    let (case, factory) = (*case, factory.clone());
+    let (verdict, verdicts) = mpsc::channel();
+    // On a thread of its own, watched from outside: a runtime whose threads an adapter keeps
+    // busy could not tell its own hang.
+    let body = move || {
+        // Nobody listens any more if the case was given up.
+        let _ = verdict.send(on_a_runtime(&case, &factory));
+    };
+    let spawned = thread::Builder::new().name(case.name.into()).spawn(body);
+    spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
+    match verdicts.recv_timeout(hang_after) {
+        Ok(verdict) => verdict,
+        Err(_) => Err(format!("hung: no verdict after {hang_after:?}")),
+    }
+}
+
+fn on_a_runtime(case: &Case, factory: &Factory) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start a runtime: {error}"))?;
+    let (opened, run) = (factory(), case.run);
+    let body = async move {
+        let verdict = run(opened.await?).await;
+        verdict.map_err(|failure| failure.to_string())
+    };
+    let joined = runtime.block_on(async { tokio::spawn(body).await });
+    // What a failed case left running must not keep the next one waiting.
+    runtime.shutdown_background();
+    joined.unwrap_or_else(|lost| Err(format!("panicked: {}", panic_text(lost))))
+}
+
+fn panic_text(lost: tokio::task::JoinError) -> String {
+    let Ok(payload) = lost.try_into_panic() else {
+        return "the task was canceled".into();
+    };
+    let text = |payload: &(dyn Any + Send)| {
+        let text = payload.downcast_ref::<String>().cloned();
+        text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).into()))
+    };
+    text(payload.as_ref()).unwrap_or_else(|| "no message".into())
+}
