@@ -3,6 +3,7 @@
 //! A command is one module with a `run` function and one row in [`COMMANDS`].
 #![forbid(unsafe_code)]
 
+mod bench;
 mod cargo;
 mod sim;
 mod test;
@@ -47,6 +48,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--seeds N]",
         summary: "plants bugs in the engine and says by which seed each is found",
         run: sim::mutants,
+    },
+    Command {
+        name: "bench",
+        arguments: "retries [--json]",
+        summary: "outcomes per second with and without retries",
+        run: bench::run,
     },
     Command {
         name: "tidy",

@@ -3,10 +3,15 @@
 //! The ports of `clinch-core` state their behaviour as bullets on each method; here each
 //! bullet is a case. An adapter has one test file with `harness = false` and one call:
 //!
-//! ```ignore
-//! fn main() -> std::process::ExitCode {
-//!     let capabilities = Capabilities { store: true, bus: true, queue: true, locks: true, faults: true };
-//!     clinch_contract::run("memory", capabilities, factory(|| async { Ok(Memory::subject()) }))
+//! ```no_run
+//! use std::process::ExitCode;
+//! use clinch_contract::{Capabilities, Subject, factory, run};
+//!
+//! # fn open() -> Result<Subject, String> { Err("the adapter's own".into()) }
+//! fn main() -> ExitCode {
+//!     let capabilities =
+//!         Capabilities { store: true, bus: true, queue: true, locks: true, faults: true };
+//!     run("my-adapter", capabilities, factory(|| async { open() }))
 //! }
 //! ```
 //!

@@ -6,7 +6,7 @@ use super::tokens::{self, Form, Mention};
 use super::tree::{File, Tree};
 
 /// Who may print: the command line, and the suite that prints what it found.
-const PRINTERS: &[&str] = &["crates/cli/", "crates/contract/"];
+const PRINTERS: &[&str] = &["crates/cli/", "crates/contract/", "crates/sim/src/main.rs"];
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let tests = TestCode::of(tree);

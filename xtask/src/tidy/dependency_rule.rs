@@ -67,6 +67,7 @@ fn allowed(dir: &str) -> Result<Option<&'static [&'static str]>, ()> {
         ["crates", "core"] => Ok(Some(&[])),
         ["crates", "engine" | "protect"] | ["crates", "adapters", _] => Ok(Some(&[CORE])),
         ["crates", "contract"] => Ok(Some(&[CORE, "clinch-engine"])),
+        ["crates", "sim"] => Ok(Some(&[CORE, "clinch-engine", "clinch-memory"])),
         ["apps", _] => Ok(Some(&["clinch"])),
         ["crates", "server" | "cli" | "clinch"] => Ok(None),
         ["crates" | "apps", ..] => Err(()),

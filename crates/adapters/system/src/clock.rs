@@ -44,7 +44,12 @@ impl Clock for SystemClock {
     }
 
     async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
+        if duration.is_zero() {
+            // The timer would take a millisecond for it. Others get their turn all the same.
+            tokio::task::yield_now().await;
+        } else {
+            tokio::time::sleep(duration).await;
+        }
     }
 }
 

@@ -115,8 +115,11 @@ impl Flaw for PublishesWhatChanged {
     async fn published(&self, real: &Real, claimed: &[Claimed]) -> Result<()> {
         let mut claimed = claimed.to_vec();
         for one in &mut claimed {
-            let row = real.row(one.op_id());
-            one.version = row.map_or(one.version, |row| row.operation.state.version);
+            let Some(row) = real.row(one.op_id()) else {
+                continue;
+            };
+            one.version = row.operation.state.version;
+            one.now = row.queue.map_or(one.now, |queue| queue.claimed_at);
         }
         real.memory.published(&claimed).await
     }

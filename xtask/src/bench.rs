@@ -1,0 +1,29 @@
+//! `cargo xtask bench`: measurements of the real engine, with release speed.
+
+use std::path::Path;
+
+use crate::{Failure, cargo};
+
+const BENCHES: [&str; 1] = ["retries"];
+
+/// Runs one by name: the arguments after it go to the measurement as they are.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
+    let known = BENCHES.join(", ");
+    let Some((name, rest)) = arguments.split_first() else {
+        return Err(Failure::Usage(format!("bench needs a name: {known}")));
+    };
+    if !BENCHES.contains(&name.as_str()) {
+        let message = format!("there is no bench `{name}`, only: {known}");
+        return Err(Failure::Usage(message));
+    }
+    let mut command = cargo::command(root);
+    command
+        .args(["run", "--quiet", "--release", "--package", "clinch-bench"])
+        .args(["--bin", name, "--"])
+        .args(rest);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err(Failure::Reported),
+        Err(error) => Err(Failure::Failed(format!("cannot run cargo: {error}"))),
+    }
+}
