@@ -42,6 +42,8 @@ pub enum Need {
     StoreAndBus,
     /// A store that is its own bus.
     Queue,
+    /// The same, and faults on demand.
+    QueueFaults,
     /// Locks and leadership.
     Locks,
 }
@@ -62,6 +64,7 @@ impl Need {
             Self::Bus => bus,
             Self::StoreAndBus => store && bus,
             Self::Queue => store && queue,
+            Self::QueueFaults => store && queue && faults,
             Self::Locks => locks,
         }
     }

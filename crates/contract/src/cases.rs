@@ -58,6 +58,7 @@ const AREAS: &[&[Case]] = &[
     size::CASES,
     bus::CASES,
     queue::CASES,
+    queue::WITH_FAULTS,
     wake::CASES,
     locks::CASES,
 ];

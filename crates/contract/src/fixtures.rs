@@ -250,6 +250,14 @@ pub(crate) const SILENCE: Silence = Silence {
 #[derive(Debug, Default)]
 pub(crate) struct Sequence(AtomicU64);
 
+/// Ids for so many attempts; no two calls give the same.
+pub(crate) fn fresh_attempts(count: usize) -> Vec<AttemptId> {
+    static GIVEN: AtomicU64 = AtomicU64::new(0);
+    let fresh = |_| Uuid::from_u64_pair(3, GIVEN.fetch_add(1, Ordering::Relaxed));
+    // More than any adapter hands out at once are not needed.
+    (0..count.min(20_000)).map(fresh).map(AttemptId).collect()
+}
+
 impl Sequence {
     /// The next number, from 1.
     pub(crate) fn number(&self) -> u64 {

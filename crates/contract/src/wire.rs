@@ -45,6 +45,7 @@ pub(crate) fn ask(domains: &[&str], max: usize, wait: Duration) -> Verdict<Deque
         wait,
         visibility: VISIBILITY,
         worker: fixtures::worker(0)?,
+        attempts: fixtures::fresh_attempts(max),
         routes: Arc::new(fixtures::routes()?),
     })
 }

@@ -53,10 +53,11 @@ impl Runtime {
         let node = &self.node;
         let announced = node.relay().await?.found + node.sweep().await?.found;
         let recovered = self.recover().await?;
+        let asked_at = node.ports.clock.monotonic();
         let deliveries = node.take_deliveries(max, Duration::ZERO).await?;
         let executed = deliveries.len();
         for delivery in deliveries {
-            node.run_delivery(delivery, None).await;
+            node.run_delivery(delivery, asked_at, None).await;
         }
         Ok(Pumped {
             announced,

@@ -12,7 +12,7 @@ use clinch_core::ports::{
     LedgerLine, NewBatch, NewOperation, Notice, Notices, Operation, Outbox, Page, Prune, Pruned,
     Publication, Receipt, Recovery, Refused, Reschedule, Scan, Silence, Store,
 };
-use clinch_core::{BatchId, Domain, Error, ErrorKind, Keys, OpId, Result, Timestamp};
+use clinch_core::{AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, Result, Timestamp};
 use clinch_memory::{Memory, MemoryBus};
 
 use crate::world::World;
@@ -253,6 +253,9 @@ impl Domains for FarStore {
 impl Inspect for FarStore {
     async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>> {
         far!(self, "get", self.memory.get(ops))
+    }
+    async fn begun(&self, attempts: &[AttemptId]) -> Result<Vec<Option<Operation>>> {
+        far!(self, "begun", self.memory.begun(attempts))
     }
     async fn find(&self, keys: &[Keys]) -> Result<Vec<Option<Known>>> {
         far!(self, "find", self.memory.find(keys))

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
-use clinch_core::{Keys, OpId, Result, Timestamp};
+use clinch_core::protocol::Phase;
+use clinch_core::{AttemptId, Keys, OpId, Result, Timestamp};
 
 use crate::Memory;
 use crate::accept::known;
@@ -16,6 +17,18 @@ impl Inspect for Memory {
         Ok(self.read(|tables, _| {
             let get = |op| tables.rows.get(op).map(|row| row.operation.clone());
             ops.iter().map(get).collect()
+        }))
+    }
+
+    async fn begun(&self, attempts: &[AttemptId]) -> Result<Vec<Option<Operation>>> {
+        Ok(self.read(|tables, _| {
+            let live = |attempt: &AttemptId| {
+                let operations = tables.rows.iter().map(|(_, row)| &row.operation);
+                let mut live = operations.filter(|op| op.state.phase == Some(Phase::Live));
+                live.find(|op| op.state.attempt_id == Some(*attempt))
+                    .cloned()
+            };
+            attempts.iter().map(live).collect()
         }))
     }
 

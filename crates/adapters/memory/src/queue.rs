@@ -11,14 +11,15 @@ use clinch_core::{AttemptId, Error, ErrorKind, OpId, Result, Retry};
 
 use crate::news::wait_for;
 use crate::outbox::hint_of;
-use crate::{Memory, Tables, Tx};
+use crate::{Memory, Tx};
 
 impl Tx<'_> {
     fn take_due(&mut self, dequeue: &Dequeue) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
         let mut tried = BTreeSet::new();
         loop {
-            let wanted = dequeue.max - deliveries.len();
+            let left = &dequeue.attempts[tried.len().min(dequeue.attempts.len())..];
+            let wanted = left.len().min(dequeue.max - deliveries.len());
             let line = self.tables.line(&dequeue.domains, self.now);
             let line = line.map(|(_, _, _, op_id)| op_id);
             let line = line.filter(|op_id| !tried.contains(op_id));
@@ -30,10 +31,9 @@ impl Tx<'_> {
             tried.extend(ops.iter().copied());
             // What may not be called is held or failed by its begin and needs no worker: the
             // next one takes its place.
-            deliveries.extend(
-                ops.into_iter()
-                    .filter_map(|op_id| self.deliver(op_id, dequeue)),
-            );
+            let begins = ops.into_iter().zip(left);
+            deliveries
+                .extend(begins.filter_map(|(op, attempt)| self.deliver(op, *attempt, dequeue)));
         }
     }
 
@@ -48,10 +48,15 @@ impl Tx<'_> {
         })
     }
 
-    fn deliver(&mut self, op_id: OpId, dequeue: &Dequeue) -> Option<Delivery> {
+    fn deliver(
+        &mut self,
+        op_id: OpId,
+        attempt_id: AttemptId,
+        dequeue: &Dequeue,
+    ) -> Option<Delivery> {
         let request = BeginRequest {
             op_id,
-            attempt_id: fresh_attempt(self.tables),
+            attempt_id,
             worker: dequeue.worker.clone(),
             lease: dequeue.visibility,
         };
@@ -138,9 +143,4 @@ fn parse(receipt: &Receipt) -> Result<(OpId, u64)> {
     let parts = receipt.0.split_once('/');
     let parsed = parts.and_then(|(op, fence)| Some((op.parse().ok()?, fence.parse().ok()?)));
     parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, "the receipt is not one of this store"))
-}
-
-/// Unique within these tables, and the same in every replay of a simulation.
-fn fresh_attempt(tables: &mut Tables) -> AttemptId {
-    AttemptId(uuid::Uuid::from_u64_pair(0x7175_6575, tables.next_seq()))
 }

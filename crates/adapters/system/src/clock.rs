@@ -70,6 +70,13 @@ mod tests {
     }
 
     #[test]
+    fn a_sleep_of_nothing_asks_no_timer() {
+        let without_timer = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = without_timer.expect("a runtime");
+        runtime.block_on(SystemClock::new().sleep(Duration::ZERO));
+    }
+
+    #[test]
     fn the_wall_clock_shows_this_century() {
         // 2020-01-01.
         assert!(SystemClock::new().now().as_millis() > 1_577_836_800_000);

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use clinch_core::ports::{Bus, Delivery, NewOperation};
 use clinch_core::protocol::{Event, Phase};
-use clinch_core::{OpId, Retry, Status, code};
+use clinch_core::{ErrorKind, OpId, Retry, Status, code};
 
-use crate::Subject;
 use crate::case::{Case, Failure, Stage, Verdict};
 use crate::compare::unchanged;
 use crate::concurrent::together;
 use crate::fixtures::{DEADLINE, LANE, LONG, NATURAL, UNROUTED, UNSAFE, priority, run_at, secs};
 use crate::wire::{VISIBILITY, ask};
-use crate::world::{World, only};
+use crate::world::{World, failed_as, only};
+use crate::{Fault, Subject};
 
 pub(super) const CASES: &[Case] = area!(
     "queue",
@@ -40,6 +40,13 @@ pub(super) const CASES: &[Case] = area!(
         a_nack_refunds_the_attempt: ["RUN-12"],
         an_extension_moves_the_lease: ["RUN-7"],
         concurrent_workers_settle_every_row_once: ["CORE-13", "RUN-7", "RUN-11"],
+    }
+);
+
+pub(super) const WITH_FAULTS: &[Case] = area!(
+    "queue",
+    QueueFaults {
+        an_ambiguous_dequeue_is_read_back_by_its_attempts: ["RUN-7", "RUN-12"],
     }
 );
 
@@ -471,5 +478,22 @@ async fn concurrent_workers_settle_every_row_once(q: Line) -> Verdict {
     .await?;
     ensure_eq!(settled.iter().sum::<u64>(), ROWS, "settled");
     ensure_eq!(q.w.counts(LANE).await?.completed, ROWS, "COMPLETED");
+    Ok(())
+}
+
+/// What a dequeue began whose answer was lost is ours to run, and is found by its ids.
+async fn an_ambiguous_dequeue_is_read_back_by_its_attempts(l: Line) -> Verdict {
+    let ops = l.w.pending_many(NATURAL, 3).await?;
+    let asked = ask(&[NATURAL], 9, Duration::ZERO)?;
+    l.w.arm(Fault::AfterCommit).await;
+    failed_as(l.queue.dequeue(&asked).await, ErrorKind::Ambiguous)?;
+    let begun = l.w.inspect.begun(&asked.attempts).await?;
+    let found: BTreeSet<OpId> = begun.iter().flatten().map(|row| row.op_id).collect();
+    ensure_eq!(found, ops.iter().copied().collect(), "what was begun");
+    for row in begun.into_iter().flatten() {
+        l.w.settle_ok(&row).await??;
+    }
+    let begun = l.w.inspect.begun(&asked.attempts).await?;
+    ensure_eq!(begun.iter().flatten().count(), 0, "settled, no longer live");
     Ok(())
 }

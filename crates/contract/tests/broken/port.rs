@@ -12,7 +12,7 @@ use clinch_core::ports::{
     LockManager, NewBatch, NewOperation, Notice, Notices, Operation, Outbox, Page, Prune, Pruned,
     Publication, Receipt, Recovery, Refused, Reschedule, Scan, Silence, Store, Tenure,
 };
-use clinch_core::{BatchId, Domain, Keys, OpId, Result, Sealed, Timestamp, WorkerId};
+use clinch_core::{AttemptId, BatchId, Domain, Keys, OpId, Result, Sealed, Timestamp, WorkerId};
 
 use crate::flaw::{Changes, Flaw, Real};
 
@@ -173,6 +173,9 @@ impl Domains for Port {
 impl Inspect for Port {
     async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>> {
         self.real.memory.get(ops).await
+    }
+    async fn begun(&self, attempts: &[AttemptId]) -> Result<Vec<Option<Operation>>> {
+        self.real.memory.begun(attempts).await
     }
     async fn find(&self, keys: &[Keys]) -> Result<Vec<Option<Known>>> {
         self.real.memory.find(keys).await

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Operation;
 use crate::policy::Routes;
-use crate::{Domain, LaneKey, OpId, Result, WorkerId};
+use crate::{AttemptId, Domain, LaneKey, OpId, Result, WorkerId};
 
 /// Carries hints. Losing one costs latency, a duplicate costs a no-op.
 #[async_trait]
@@ -27,7 +27,7 @@ pub trait Bus: Send + Sync {
     /// - Hints of one lane come in the order of their publication.
     /// - A delivery that is neither acked nor extended is delivered again after the
     ///   visibility timeout, with its redelivery count raised.
-    /// - A bus that is the store begins the attempts it hands out; such a delivery needs no
+    /// - A bus that is the store begins the attempts it hands out, under the ids it was given; such a delivery needs no
     ///   begin and is not redelivered: the Reaper owns it.
     async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>>;
 
@@ -87,6 +87,9 @@ pub struct Dequeue {
     pub visibility: Duration,
     /// Who asks.
     pub worker: WorkerId,
+    /// Fresh ids for the attempts that a bus which is the store begins, one each; it begins
+    /// no more than there are. After an ambiguous dequeue they tell what was begun.
+    pub attempts: Vec<AttemptId>,
     /// The rules, for a bus that begins attempts.
     pub routes: Arc<Routes>,
 }

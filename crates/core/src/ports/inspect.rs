@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Phase, State};
 use crate::{
-    BatchId, BizKey, ContentHash, Domain, EventType, IdemKey, Keys, LaneKey, OpId, Options,
-    OutboundKey, Result, Sealed, Status, Timestamp, WorkerId,
+    AttemptId, BatchId, BizKey, ContentHash, Domain, EventType, IdemKey, Keys, LaneKey, OpId,
+    Options, OutboundKey, Result, Sealed, Status, Timestamp, WorkerId,
 };
 
 /// Read-only views. Never on the hot path.
@@ -17,6 +17,11 @@ pub trait Inspect: Send + Sync {
     /// - Sees every commit that returned before the call.
     /// - Shows the attempt id, so that an ambiguous begin can be read back.
     async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>>;
+
+    /// The rows that are live under these attempt ids, in order; `None` where there is none.
+    ///
+    /// - After an ambiguous begin or dequeue this tells what is ours to run.
+    async fn begun(&self, attempts: &[AttemptId]) -> Result<Vec<Option<Operation>>>;
 
     /// Ids by the four keys, also of pruned operations.
     ///

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_core::ports::{BeginRequest, Delivery, Dequeue, Operation, Refused};
-use clinch_core::{ErrorKind, OpId, Result};
+use clinch_core::ports::{BeginRequest, Delivery, Dequeue, Hint, Operation, Receipt, Refused};
+use clinch_core::{AttemptId, ErrorKind, OpId, Result};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Begun;
@@ -29,6 +29,7 @@ impl Node {
             return Ok(Scanned::nothing_to_do());
         }
         let max = permits.len();
+        let asked_at = self.ports.clock.monotonic();
         let deliveries = match &self.ports.dispatch {
             Dispatch::Queue(_) => self.take_deliveries(max, Duration::ZERO).await?,
             // Hints can be dropped: a waiting read may be cut short.
@@ -42,7 +43,7 @@ impl Node {
         for delivery in deliveries {
             let node = self.clone();
             let permit = permits.pop();
-            let task = async move { node.run_delivery(delivery, permit).await };
+            let task = async move { node.run_delivery(delivery, asked_at, permit).await };
             self.ports.spawner.spawn(Box::pin(task));
         }
         drop(permits);
@@ -54,14 +55,16 @@ impl Node {
         Ok(Scanned { found, next })
     }
 
-    /// Runs one delivery from begin to settle.
+    /// Runs one delivery from begin to settle. The lease of one that has begun runs from
+    /// when it was asked for, at the latest.
     pub(crate) async fn run_delivery(
         self: &Arc<Self>,
         delivery: Delivery,
+        asked_at: Duration,
         permit: Option<OwnedSemaphorePermit>,
     ) {
         let begun = match delivery.begun {
-            Some(operation) => self.open(*operation, self.ports.clock.monotonic()).await,
+            Some(operation) => self.open(*operation, asked_at).await,
             None => self.begin_hint(&delivery).await,
         };
         if let Some(begun) = begun {
@@ -95,11 +98,38 @@ impl Node {
             wait,
             visibility: self.config.lease,
             worker: self.config.worker.clone(),
+            attempts: (0..max).map(|_| self.ports.ids.attempt_id()).collect(),
             routes: self.routes.clone(),
         };
-        let deliveries = self.ports.dispatch.bus().dequeue(&dequeue).await?;
+        let deliveries = match self.ports.dispatch.bus().dequeue(&dequeue).await {
+            Err(error) if error.kind() == ErrorKind::Ambiguous => {
+                self.read_back(&dequeue.attempts).await?
+            }
+            other => other?,
+        };
         self.count("orchestrator.pump.dequeue.count", None, deliveries.len());
         Ok(deliveries)
+    }
+
+    /// What an ambiguous dequeue began is ours to run: left alone it would be a lost attempt.
+    async fn read_back(&self, attempts: &[AttemptId]) -> Result<Vec<Delivery>> {
+        if matches!(self.ports.dispatch, Dispatch::Hints(_)) {
+            return Ok(Vec::new());
+        }
+        let rows = self.persist(|| self.ports.inspect.begun(attempts)).await?;
+        let delivery = |row: Operation| Delivery {
+            hint: Hint {
+                op_id: row.op_id,
+                domain: row.keys.domain.clone(),
+                lane: row.lane,
+                dispatch_no: row.dispatch_no,
+                trace: row.trace.clone(),
+            },
+            receipt: Receipt(String::new()),
+            redeliveries: row.state.deliveries,
+            begun: Some(Box::new(row)),
+        };
+        Ok(rows.into_iter().flatten().map(delivery).collect())
     }
 
     async fn begin_hint(&self, delivery: &Delivery) -> Option<Begun> {
@@ -143,15 +173,16 @@ impl Node {
         let attempt_id = request.attempt_id;
         match self.groups.begin.call(request).await {
             Err(error) if error.kind() == ErrorKind::Ambiguous => {
-                let ops = [op_id];
-                let rows = self.persist(|| self.ports.inspect.get(&ops)).await?;
-                let row = rows.into_iter().next().flatten();
-                let ours = row.filter(|row| {
-                    let ours =
-                        planted!(AmbiguousBeginIsOurs) || row.state.attempt_id == Some(attempt_id);
-                    row.state.is_current(row.state.fence) && ours
-                });
-                ours.map(Ok).ok_or(error)
+                let (ops, attempts) = ([op_id], [attempt_id]);
+                let row = if planted!(AmbiguousBeginIsOurs) {
+                    let row = self.persist(|| self.ports.inspect.get(&ops)).await?.pop();
+                    row.flatten()
+                        .filter(|row| row.state.is_current(row.state.fence))
+                } else {
+                    let rows = self.persist(|| self.ports.inspect.begun(&attempts)).await?;
+                    rows.into_iter().next().flatten()
+                };
+                row.map(Ok).ok_or(error)
             }
             other => other,
         }

@@ -10,7 +10,6 @@ use crate::common::{Folder, Opened};
 const ROLE: &str = "CLINCH_JOURNAL_UNDER_LIMIT";
 
 #[test]
-#[cfg(unix)]
 fn a_full_disk_takes_nothing_and_leaves_nothing_half() {
     if let Some(path) = std::env::var_os(ROLE) {
         fill(path.as_ref());

@@ -5,6 +5,7 @@
 mod common;
 #[cfg(test)]
 mod damage;
+#[cfg(unix)]
 #[cfg(test)]
 mod full_disk;
 #[cfg(test)]
