@@ -25,7 +25,7 @@ pub(crate) fn draw_trouble(scene: &Scene) -> Trouble {
         clean_retries: up_to(250),
         slow: up_to(60),
         panics: up_to(40),
-        not_called: up_to(80),
+        not_called: up_to(200),
         doubts: up_to(400),
     }
 }

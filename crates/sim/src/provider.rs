@@ -193,9 +193,9 @@ impl Executor for Caller {
     async fn execute(&self, envelope: &Envelope, attempt: &dyn Attempt) -> Outcome {
         let world = self.providers.world.clone();
         let trouble = self.providers.trouble();
-        let dawdles = world.chance(50);
+        let dawdles = world.chance(120);
         world
-            .sleep(world.delay(if dawdles { 15_000 } else { 50 }))
+            .sleep(world.delay(if dawdles { 25_000 } else { 50 }))
             .await;
         if world.chance(trouble.not_called) || attempt.is_canceled() {
             return Outcome::Retry(Retry::not_called("the pool is empty (simulated)"));
