@@ -29,8 +29,8 @@ pub use names::{
     OpId, WORKER_BYTES_MAX, WorkerId,
 };
 pub use outcome::{
-    Applied, CODE_BYTES_MAX, Effect, Fail, Failure, MESSAGE_BYTES_MAX, Outcome, Retry, SPAWN_MAX,
-    Success, TXN_ID_BYTES_MAX, code, shorten,
+    Applied, CODE_BYTES_MAX, Effect, Fail, Failure, MESSAGE_BYTES_MAX, Outcome, Retry,
+    SPAWN_BYTES_MAX, SPAWN_MAX, Success, TXN_ID_BYTES_MAX, code, shorten,
 };
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, Sealed};
 pub use protocol::Status;

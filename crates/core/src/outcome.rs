@@ -15,6 +15,10 @@ pub const TXN_ID_BYTES_MAX: usize = 255;
 /// Most operations that one answer may spawn: they are accepted in its settle commit.
 pub const SPAWN_MAX: usize = 1_000;
 
+/// Most payload bytes that one answer may spawn: with it the answer must still fit a record of
+/// the spill file.
+pub const SPAWN_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// How one attempt ended. A panic or an error of the handler becomes one of these too.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {

@@ -149,6 +149,8 @@ pub(crate) struct Node {
     pub inline_permits: Arc<Semaphore>,
     /// One for each runner, so that none misses its call.
     pub wake: [Notify; Runner::ALL.len()],
+    /// A permit for each runner: all are back when none runs.
+    pub runners: Arc<Semaphore>,
     /// The spill file may hold answers. True at first: an earlier process may have left some.
     spilled: AtomicBool,
     stopping: watch::Sender<bool>,
@@ -164,6 +166,7 @@ impl Node {
             queue_permits: Arc::new(Semaphore::new(config.concurrency)),
             inline_permits: Arc::new(Semaphore::new(config.concurrency)),
             wake: std::array::from_fn(|_| Notify::new()),
+            runners: Arc::new(Semaphore::new(Runner::COUNT as usize)),
             spilled: AtomicBool::new(true),
             stopping: watch::Sender::new(false),
             ports,

@@ -91,13 +91,21 @@ impl Runtime {
     /// are done or the grace has passed. Each runner fails and restarts alone.
     pub async fn run(&self) {
         for runner in Runner::ALL {
-            let task = keep_running(self.node.clone(), runner);
+            let (node, busy) = (self.node.clone(), self.node.runners.clone());
+            let task = async move {
+                let _busy = busy.acquire_owned().await;
+                keep_running(node, runner).await;
+            };
             self.node.ports.spawner.spawn(Box::pin(task));
         }
         self.node.stop_told().await;
+        let all_done = async {
+            self.node.attempts_done().await;
+            let _idle = self.node.runners.acquire_many(Runner::COUNT).await;
+        };
         tokio::select! {
             biased;
-            () = self.node.attempts_done() => {}
+            () = all_done => {}
             () = self.node.sleep(self.node.config.shutdown_grace) => {}
         }
     }
@@ -133,6 +141,7 @@ impl Runner {
         Self::Prober,
         Self::Overdue,
     ];
+    pub(crate) const COUNT: u32 = Self::ALL.len() as u32;
     /// Woken by a row that is due for a begin.
     const DUE: [Self; 2] = [Self::Relay, Self::Worker];
     /// Woken by a row that needs recovery.

@@ -13,7 +13,7 @@ use clinch_core::ports::{Answer, AnswerBody, Changed, DeadLetter, Reschedule, St
 use clinch_core::protocol::Action;
 use clinch_core::{
     Applied, ContentHash, Effect, Envelope, Error, ErrorKind, Failure, OpId, Outcome, Result,
-    Retry, SPAWN_MAX, Success, TXN_ID_BYTES_MAX, shorten,
+    Retry, SPAWN_BYTES_MAX, SPAWN_MAX, Success, TXN_ID_BYTES_MAX, shorten,
 };
 
 use crate::Orchestrator;
@@ -137,16 +137,20 @@ impl Node {
             problems.push(error);
             StoredOk::default()
         });
-        let spawn = success.spawn.iter().take(SPAWN_MAX).cloned();
-        for command in spawn {
-            match orchestrator.prepare(command) {
+        let mut bytes = 0;
+        for (number, command) in success.spawn.iter().enumerate() {
+            bytes += command.payload.as_bytes().len();
+            if number >= SPAWN_MAX || bytes > SPAWN_BYTES_MAX {
+                let message = format!(
+                    "an answer spawns at most {SPAWN_MAX} operations of {SPAWN_BYTES_MAX} bytes in all"
+                );
+                problems.push(Error::new(ErrorKind::Invalid, message));
+                break;
+            }
+            match orchestrator.prepare(command.clone()) {
                 Ok(new) => stored.spawn.push(new),
                 Err(error) => problems.push(error),
             }
-        }
-        if success.spawn.len() > SPAWN_MAX {
-            let message = format!("an answer spawns at most {SPAWN_MAX} operations");
-            problems.push(Error::new(ErrorKind::Invalid, message));
         }
         if planted!(SpawnForgotten) {
             stored.spawn.clear();

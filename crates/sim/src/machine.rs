@@ -115,6 +115,7 @@ impl Journal for SimFile {
         Ok(JournalRecords {
             records: records.clone(),
             damaged: 0,
+            last: self.last.load(Ordering::SeqCst),
         })
     }
 

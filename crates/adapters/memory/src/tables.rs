@@ -164,11 +164,11 @@ impl Tables {
     pub fn put(&mut self, mut row: Row) {
         let op_id = row.operation.op_id;
         let domain = row.operation.keys.domain.clone();
-        let before = self.rows.get(&op_id).cloned();
-        if let Some(queue) = before.as_ref().and_then(|row| row.queue.as_ref()) {
-            for slot in &queue.slots {
-                self.slots.remove(slot);
-            }
+        let before = self.rows.get(&op_id);
+        let left = before.map(|row| row.operation.state.clone());
+        let places = before.and_then(|row| row.queue.as_ref());
+        for slot in places.map(|queue| queue.slots.clone()).unwrap_or_default() {
+            self.slots.remove(&slot);
         }
         let slots = self.slots_of(&row);
         for slot in &slots {
@@ -177,7 +177,6 @@ impl Tables {
         if let Some(queue) = row.queue.as_mut() {
             queue.slots = slots;
         }
-        let left = before.map(|row| row.operation.state);
         self.count(&domain, left.as_ref(), Some(&row.operation.state));
         self.rows.insert(op_id, row);
     }

@@ -17,6 +17,8 @@ pub trait Clock: Send + Sync {
     fn monotonic(&self) -> Duration;
 
     /// Returns once this much monotonic time has passed.
+    ///
+    /// - Zero lets others run and returns at once.
     async fn sleep(&self, duration: Duration);
 }
 

@@ -32,6 +32,7 @@ impl Node {
             let message = format!("{} filed dead letters are damaged", filed.damaged);
             self.alert("dead_letter_damaged", &message, None).await;
         }
+        let (damaged, last) = (filed.damaged > 0, filed.last);
         let mut new = 0;
         for (position, record) in filed.records {
             match serde_json::from_slice::<DeadLetter>(&record) {
@@ -45,6 +46,10 @@ impl Node {
                 }
             }
             self.ports.dead_letter_file.forget(position).await?;
+        }
+        if damaged {
+            // Someone was paged; once is enough.
+            self.ports.dead_letter_file.forget(last).await?;
         }
         Ok(new)
     }

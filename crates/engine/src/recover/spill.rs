@@ -46,6 +46,7 @@ impl Node {
             let message = format!("{} records of the spill file are damaged", spilled.damaged);
             self.alert("spill_damaged", &message, None).await;
         }
+        let (damaged, last) = (spilled.damaged > 0, spilled.last);
         let mut taken = 0;
         for (position, record) in spilled.records {
             if planted!(SpillForgottenFirst) {
@@ -69,6 +70,10 @@ impl Node {
                 }
             }
             self.ports.spill.forget(position).await?;
+        }
+        if damaged {
+            // Someone was paged; once is enough.
+            self.ports.spill.forget(last).await?;
         }
         Ok(taken)
     }

@@ -126,6 +126,7 @@ impl Disk {
         Ok(JournalRecords {
             records: records.collect(),
             damaged: contents.damaged,
+            last: self.next - 1,
         })
     }
 
