@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use clinch_core::WorkerId;
+use clinch_core::ports::Prune;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Everything that can be set about one process.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,8 +21,17 @@ pub struct Config {
     pub queue_max: usize,
     /// Covers lost notifications: no wait is longer.
     pub fallback_poll: Duration,
-    /// How long a claimed row is left alone.
+    /// How long a row that is being announced is left to its claimer.
     pub claim: Duration,
+    /// The same for a row that is being recovered: short, so that a recovery that failed is
+    /// tried again soon. Doing it twice at once is harmless.
+    pub recovery_claim: Duration,
+    /// Probes at once.
+    pub probes: usize,
+    /// What is old enough to be deleted.
+    pub retention: Prune,
+    /// How often to look for it.
+    pub prune_interval: Duration,
     /// Length of a lease, extended while an attempt runs; visibility timeout of hints.
     pub lease: Duration,
     /// A row that was announced and not begun for so long is announced again.
@@ -52,6 +64,15 @@ impl Config {
             queue_max: 10_000,
             fallback_poll: Duration::from_secs(5),
             claim: Duration::from_secs(300),
+            recovery_claim: Duration::from_secs(30),
+            probes: 16,
+            retention: Prune {
+                completed: DAY * 7,
+                failed: DAY * 30,
+                keys: DAY * 400,
+                max: 1_000,
+            },
+            prune_interval: Duration::from_secs(600),
             lease: Duration::from_secs(30),
             sweep_grace: Duration::from_secs(30),
             sweep_pause_max: Duration::from_secs(600),

@@ -153,6 +153,9 @@ pub(crate) struct Node {
     pub runners: Arc<Semaphore>,
     /// The spill file may hold answers. True at first: an earlier process may have left some.
     spilled: AtomicBool,
+    /// Someone was paged about the bus since it last took a hint.
+    bus_down: AtomicBool,
+    pub probe_permits: Arc<Semaphore>,
     stopping: watch::Sender<bool>,
 }
 
@@ -168,6 +171,8 @@ impl Node {
             wake: std::array::from_fn(|_| Notify::new()),
             runners: Arc::new(Semaphore::new(Runner::COUNT as usize)),
             spilled: AtomicBool::new(true),
+            bus_down: AtomicBool::new(false),
+            probe_permits: Arc::new(Semaphore::new(config.probes.max(1))),
             stopping: watch::Sender::new(false),
             ports,
             handlers,
@@ -188,6 +193,11 @@ impl Node {
     pub(crate) async fn stop_told(&self) {
         // The sender lives as long as the node: waiting cannot fail.
         let _ = self.stopping.subscribe().wait_for(|told| *told).await;
+    }
+
+    /// True: it is news.
+    pub(crate) fn set_bus_down(&self, down: bool) -> bool {
+        self.bus_down.swap(down, Ordering::SeqCst) != down
     }
 
     pub(crate) fn has_spilled(&self) -> bool {

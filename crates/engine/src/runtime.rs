@@ -72,7 +72,11 @@ impl Runtime {
         let spilled = node.read_spill().await?;
         let finalized = node.finalize_recorded().await?.found;
         let reaped = node.reap().await?.found;
-        let probed = node.probe_held().await?.found;
+        let due = node.due_probes().await?;
+        let probed = due.len();
+        for (claim, row) in due {
+            node.probe_one(&claim, row).await;
+        }
         let ended = node.end_overdue().await?.found;
         Ok(spilled + finalized + reaped + probed + ended)
     }
@@ -128,10 +132,11 @@ pub(crate) enum Runner {
     Reaper,
     Prober,
     Overdue,
+    Pruner,
 }
 
 impl Runner {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Listener,
         Self::Relay,
         Self::Sweeper,
@@ -140,6 +145,7 @@ impl Runner {
         Self::Reaper,
         Self::Prober,
         Self::Overdue,
+        Self::Pruner,
     ];
     pub(crate) const COUNT: u32 = Self::ALL.len() as u32;
     /// Woken by a row that is due for a begin.
@@ -188,6 +194,7 @@ impl Node {
             }
             Runner::Prober => self.probe_held().await,
             Runner::Overdue => self.end_overdue().await,
+            Runner::Pruner => self.prune_old().await,
         }
     }
 
@@ -200,6 +207,7 @@ impl Node {
             Runner::Finalizer => config.finalizer_interval,
             Runner::Reaper => config.reaper_interval,
             Runner::Sweeper => config.sweep_grace,
+            Runner::Pruner => config.prune_interval,
             Runner::Relay | Runner::Worker | Runner::Prober | Runner::Overdue => {
                 config.fallback_poll
             }

@@ -18,6 +18,14 @@ impl Node {
         }
     }
 
+    /// For recovery scans.
+    pub(crate) fn brief_claim(&self) -> Claim {
+        Claim {
+            lasting: self.config.recovery_claim,
+            ..self.claim()
+        }
+    }
+
     /// Announces what is due.
     pub(crate) async fn relay(&self) -> Result<Scanned> {
         let Dispatch::Hints(bus) = &self.ports.dispatch else {
@@ -59,10 +67,13 @@ impl Node {
         let publications: Vec<_> = claimed.iter().map(publication).collect();
         if let Err(error) = bus.publish(&publications).await {
             self.ports.outbox.release(&claimed).await?;
-            self.alert("bus_down", "the bus takes no hints; operations wait", None)
-                .await;
+            if self.set_bus_down(true) {
+                self.alert("bus_down", "the bus takes no hints; operations wait", None)
+                    .await;
+            }
             return Err(error);
         }
+        self.set_bus_down(false);
         self.ports.outbox.published(&claimed).await?;
         self.count("orchestrator.relay.published.count", None, claimed.len());
         Ok(claimed.len())

@@ -13,7 +13,9 @@ impl Node {
             return Ok(Scanned::nothing_to_do());
         }
         let recovery = &self.ports.recovery;
-        let claimed = recovery.scan(Scan::Unfinalized, &self.claim()).await?;
+        let claimed = recovery
+            .scan(Scan::Unfinalized, &self.brief_claim())
+            .await?;
         self.count("orchestrator.finalizer.scan.count", None, 1);
         let ops: Vec<OpId> = claimed.iter().map(|row| row.op_id()).collect();
         for row in &claimed {

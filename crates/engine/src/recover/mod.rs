@@ -4,6 +4,7 @@
 mod dead_letters;
 mod finalizer;
 mod prober;
+mod pruner;
 mod reaper;
 mod spill;
 

@@ -1,5 +1,7 @@
 //! Asks providers what became of calls whose effect is unknown.
 
+use std::sync::Arc;
+
 use clinch_core::ports::{Amendment, Claimed, Operation, ProbeVerdict, Scan, StoredOk};
 use clinch_core::protocol::{Event, ProbeAnswer};
 use clinch_core::{OpId, Result};
@@ -10,45 +12,62 @@ use crate::panics::caught;
 use crate::settle::store_ok;
 
 impl Node {
-    /// One pass over held rows whose probe is due. A row whose provider only another process
-    /// can ask is left to it; one that nobody can ask comes to the end that its hold says.
-    pub(crate) async fn probe_held(&self) -> Result<Scanned> {
+    /// Claims held rows whose probe is due.
+    pub(crate) async fn due_probes(&self) -> Result<Vec<(Claimed, Option<Operation>)>> {
         if planted!(ProberSleeps) {
-            return Ok(Scanned::nothing_to_do());
+            return Ok(Vec::new());
         }
         let recovery = &self.ports.recovery;
-        let claimed = recovery.scan(Scan::ProbeDue, &self.claim()).await?;
+        let claimed = recovery.scan(Scan::ProbeDue, &self.brief_claim()).await?;
         let ops: Vec<OpId> = claimed.iter().map(Claimed::op_id).collect();
         let rows = self.ports.inspect.get(&ops).await?;
-        let mut found = 0;
-        for (claim, row) in claimed.iter().zip(rows) {
-            let Some((answer, ok)) = self.ask(claim, row).await? else {
-                continue;
+        Ok(claimed.into_iter().zip(rows).collect())
+    }
+
+    /// One pass over them. Providers are asked side by side, each by a task of its own: a slow
+    /// one holds up nobody.
+    pub(crate) async fn probe_held(self: &Arc<Self>) -> Result<Scanned> {
+        let due = self.due_probes().await?;
+        let found = due.len();
+        for (claim, row) in due {
+            let permit = self.probe_permits.clone().acquire_owned().await;
+            let node = self.clone();
+            let task = async move {
+                node.probe_one(&claim, row).await;
+                drop(permit);
             };
-            found += 1;
-            let amendment = Amendment {
-                op_id: claim.op_id(),
-                event: Event::Probed {
-                    fence: claim.fence,
-                    asked_at: if planted!(ProbeAskedLater) {
-                        claim.now + std::time::Duration::from_secs(3_600)
-                    } else {
-                        claim.now
-                    },
-                    answer,
-                },
-                ok,
-                checkpoint: None,
-                by: self.config.worker.clone(),
-                reason: String::new(),
-            };
-            let answered = self.persist(|| self.groups.amend.call(amendment.clone()));
-            if let Ok(changed) = answered.await? {
-                self.follow(claim.op_id(), &changed).await;
-            }
+            self.ports.spawner.spawn(Box::pin(task));
         }
-        let next = recovery.next_due(Scan::ProbeDue).await?;
+        let next = self.ports.recovery.next_due(Scan::ProbeDue).await?;
         Ok(Scanned { found, next })
+    }
+
+    /// Asks about one row and tells it the answer. What fails is probed again when the claim
+    /// has run out.
+    pub(crate) async fn probe_one(&self, claim: &Claimed, row: Option<Operation>) {
+        let Ok(Some((answer, ok))) = self.ask(claim, row).await else {
+            return;
+        };
+        let amendment = Amendment {
+            op_id: claim.op_id(),
+            event: Event::Probed {
+                fence: claim.fence,
+                asked_at: if planted!(ProbeAskedLater) {
+                    claim.now + std::time::Duration::from_secs(3_600)
+                } else {
+                    claim.now
+                },
+                answer,
+            },
+            ok,
+            checkpoint: None,
+            by: self.config.worker.clone(),
+            reason: String::new(),
+        };
+        let answered = self.persist(|| self.groups.amend.call(amendment.clone()));
+        if let Ok(Ok(changed)) = answered.await {
+            self.follow(claim.op_id(), &changed).await;
+        }
     }
 
     /// `None`: not ours to ask. The claim's clock was read before the question is asked, so

@@ -31,7 +31,7 @@ impl Node {
     /// Tells every row that `scan` finds that `event` happened.
     async fn tell(&self, scan: Scan, event: &Event) -> Result<(Scanned, usize)> {
         let recovery = &self.ports.recovery;
-        let claimed = recovery.scan(scan, &self.claim()).await?;
+        let claimed = recovery.scan(scan, &self.brief_claim()).await?;
         let amendment = |row: &Claimed| Amendment {
             op_id: row.op_id(),
             event: if planted!(LostMeansNotApplied) && scan == Scan::LeaseEnded {
