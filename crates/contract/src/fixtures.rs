@@ -237,6 +237,7 @@ pub(crate) fn claim(number: usize, max: usize) -> Verdict<Claim> {
         by: worker(number)?,
         lasting: CLAIM,
         max,
+        domains: None,
     })
 }
 

@@ -11,7 +11,7 @@ use clinch_core::{
     BatchId, Command, ContentHash, Envelope, Error, ErrorKind, Fingerprint, OpId, OperationHandle,
     Payload, Result, Status, Success, TimeBudget,
 };
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::execute::Begun;
 use crate::node::Node;
@@ -35,7 +35,7 @@ pub struct Snapshot {
 /// What came of an accept.
 enum Entered {
     New {
-        op_id: OpId,
+        known: Known,
         begun: Option<Box<Begun>>,
         permit: Option<OwnedSemaphorePermit>,
     },
@@ -51,23 +51,44 @@ impl Orchestrator {
     pub async fn start(&self, command: Command, budget: TimeBudget) -> Result<OperationHandle> {
         let node = &self.node;
         let waited_from = node.ports.clock.monotonic();
-        let (op_id, replayed) = match self.enter(command).await? {
-            Entered::New {
-                op_id,
-                begun,
-                permit,
-            } => {
-                if let Some(begun) = begun {
-                    begun.spawn(node, permit);
-                }
-                (op_id, false)
-            }
-            Entered::Known(known) if known.pruned => return Ok(pruned(&known)),
-            Entered::Known(known) => (known.op_id, true),
-        };
+        let (known, replayed) = self.enter_in_background(command).await?;
+        if known.pruned {
+            return Ok(unread(&known, replayed));
+        }
         let waited = node.ports.clock.monotonic().saturating_sub(waited_from);
-        let snapshot = self.await_settled(op_id, budget.left_after(waited)).await?;
-        Ok(handle(&snapshot, replayed))
+        let left = budget.left_after(waited);
+        Ok(match self.await_settled(known.op_id, left).await {
+            Ok(snapshot) => handle(&snapshot, replayed),
+            // It is accepted: whatever cannot be read now can be asked for later.
+            Err(_) => unread(&known, replayed),
+        })
+    }
+
+    /// Accepts in a task of its own: the commit may carry a begin, and a begin that nobody
+    /// runs because its caller went away would be a lost attempt.
+    async fn enter_in_background(&self, command: Command) -> Result<(Known, bool)> {
+        let (reply, entered) = oneshot::channel();
+        let this = self.clone();
+        let task = async move {
+            let entered = this.enter(command).await.map(|entered| match entered {
+                Entered::New {
+                    known,
+                    begun,
+                    permit,
+                } => {
+                    if let Some(begun) = begun {
+                        begun.spawn(&this.node, permit);
+                    }
+                    (known, false)
+                }
+                Entered::Known(known) => (known, true),
+            });
+            // The caller may be gone; the work goes on.
+            let _ = reply.send(entered);
+        };
+        self.node.ports.spawner.spawn(Box::pin(task));
+        let lost = |_| Error::new(ErrorKind::Ambiguous, "the accept was not confirmed");
+        entered.await.map_err(lost)?
     }
 
     /// Accepts commands without waiting for their ends; one commit for all of them. An
@@ -144,19 +165,30 @@ impl Orchestrator {
         let node = &self.node;
         let until = node.ports.clock.monotonic().saturating_add(wait);
         let mut waiter = node.waiters.register(op_id);
+        let mut pause = node.config.settle_pause;
         loop {
-            let snapshot = self.status(op_id).await?;
+            waiter.look();
+            let snapshot = self.status(op_id).await;
             let left = until.saturating_sub(node.ports.clock.monotonic());
-            let over = left.is_zero() && !planted!(WaitsPastTheBudget);
-            if snapshot.operation.state.is_terminal() || over {
-                return Ok(snapshot);
-            }
+            let nap = match snapshot {
+                Ok(snapshot) => {
+                    let over = left.is_zero() && !planted!(WaitsPastTheBudget);
+                    if snapshot.operation.state.is_terminal() || over {
+                        return Ok(snapshot);
+                    }
+                    left
+                }
+                Err(error) if !error.is_retryable() || left.is_zero() => return Err(error),
+                Err(_) => {
+                    pause = pause.saturating_mul(2);
+                    pause.min(left)
+                }
+            };
             // A notice that was lost is made up for by the listener, for all waiters at once.
-            waiter.again();
             tokio::select! {
                 biased;
                 () = waiter.woken() => {}
-                () = node.sleep(left) => {}
+                () = node.sleep(nap) => {}
             }
         }
     }
@@ -231,8 +263,13 @@ impl Orchestrator {
             };
             Box::new(Begun::new(envelope, begun_from))
         });
-        Ok(Entered::New {
+        let known = Known {
             op_id: new.op_id,
+            status: state.status,
+            pruned: false,
+        };
+        Ok(Entered::New {
+            known,
             permit: permit.filter(|_| begun.is_some()),
             begun,
         })
@@ -241,7 +278,9 @@ impl Orchestrator {
     /// A begin of ours may have been committed: giving up early would make it a lost attempt.
     async fn read_back(&self, new: &NewOperation) -> Result<Option<Operation>> {
         let ops = [new.op_id];
-        let rows = self.node.persist(|| self.node.ports.inspect.get(&ops));
+        let rows = self
+            .node
+            .persist(self.node.config.lease, || self.node.ports.inspect.get(&ops));
         Ok(rows.await?.into_iter().next().flatten())
     }
 
@@ -336,10 +375,11 @@ fn handle(snapshot: &Snapshot, replayed: bool) -> OperationHandle {
     }
 }
 
-fn pruned(known: &Known) -> OperationHandle {
+/// What can be said without the row.
+fn unread(known: &Known, replayed: bool) -> OperationHandle {
     OperationHandle {
         op_id: known.op_id,
-        replayed: true,
+        replayed,
         status: known.status,
         result: None,
         failure: None,

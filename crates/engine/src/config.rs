@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use clinch_core::WorkerId;
 use clinch_core::ports::Prune;
+use clinch_core::{Error, ErrorKind, Result, WorkerId};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -55,6 +55,25 @@ pub struct Config {
 }
 
 impl Config {
+    /// Refuses values under which nothing could run.
+    pub fn validate(&self) -> Result<()> {
+        let zero = [
+            ("concurrency", self.concurrency == 0),
+            ("batch", self.batch == 0),
+            ("lease", self.lease.is_zero()),
+            ("fallback_poll", self.fallback_poll.is_zero()),
+            ("settle_pause", self.settle_pause.is_zero()),
+            ("recovery_claim", self.recovery_claim.is_zero()),
+        ];
+        match zero.iter().find(|(_, is_zero)| *is_zero) {
+            Some((name, _)) => {
+                let message = format!("{name} must be more than 0");
+                Err(Error::new(ErrorKind::Invalid, message))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The defaults for a process with this name.
     pub fn new(worker: WorkerId) -> Self {
         Self {

@@ -14,10 +14,11 @@ use clinch_core::ports::{
     Accepted, Amendment, Answer, BeginRequest, Changed, Extension, NewOperation, Operation,
     Refused, Reschedule, Spawner,
 };
-use clinch_core::{Error, ErrorKind, Result};
-use tokio::sync::{Semaphore, oneshot};
+use clinch_core::{Error, ErrorKind, OpId, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::panics::caught;
+use crate::settle::may_help;
 use crate::{Config, Ports};
 
 type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -31,6 +32,7 @@ pub(crate) struct Groups {
     pub settle: Group<Answer, Result<Changed, Refused>>,
     pub reschedule: Group<Reschedule, Result<Changed, Refused>>,
     pub amend: Group<Amendment, Result<Changed, Refused>>,
+    pub finalize: Group<OpId, Result<Changed, Refused>>,
 }
 
 /// A call as a boxed task on its own copy of the store and the routes.
@@ -46,10 +48,16 @@ macro_rules! shared {
 }
 
 impl Groups {
-    pub(crate) fn new(ports: &Ports, routes: &Arc<Routes>, config: &Config) -> Self {
+    pub(crate) fn new(
+        ports: &Ports,
+        routes: &Arc<Routes>,
+        runnable: &Arc<Routes>,
+        config: &Config,
+    ) -> Self {
         Self {
             accept: shared!(ports, routes, config, |s, new, by| s.accept(&new, &by)),
-            begin: shared!(ports, routes, config, |s, begins, by| s.begin(&begins, &by)),
+            begin: shared!(ports, runnable, config, |s, begins, by| s
+                .begin(&begins, &by)),
             extend: shared!(ports, routes, config, |s, leases, _by| s.extend(&leases)),
             settle: shared!(ports, routes, config, |s, answers, by| s
                 .settle(&answers, &by)),
@@ -57,6 +65,7 @@ impl Groups {
                 .reschedule(&ends, &by)),
             amend: shared!(ports, routes, config, |s, changes, by| s
                 .amend(&changes, &by)),
+            finalize: shared!(ports, routes, config, |s, ops, by| s.finalize(&ops, &by)),
         }
     }
 }
@@ -69,13 +78,17 @@ pub(crate) struct Group<I, O> {
 
 struct Shared<I, O> {
     queue: Mutex<Queue<I, O>>,
-    room: Semaphore,
+    room: Arc<Semaphore>,
     batch: usize,
     commit: Box<Commit<I, O>>,
 }
 
+/// An item, its caller, and its room in the queue: the room is taken until the commit, also
+/// when the caller goes away.
+type Waiting<I, O> = (I, oneshot::Sender<Result<O>>, OwnedSemaphorePermit);
+
 struct Queue<I, O> {
-    waiting: VecDeque<(I, oneshot::Sender<Result<O>>)>,
+    waiting: VecDeque<Waiting<I, O>>,
     driving: bool,
 }
 
@@ -87,7 +100,7 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Group<I, O> {
         };
         let shared = Shared {
             queue: Mutex::new(queue),
-            room: Semaphore::new(config.queue_max),
+            room: Arc::new(Semaphore::new(config.queue_max.max(1))),
             batch: config.batch.max(1),
             commit,
         };
@@ -97,14 +110,23 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Group<I, O> {
         }
     }
 
+    /// Commits all of these, together with whoever else waits; an item that fails fails alone.
+    pub(crate) async fn call_all(&self, items: Vec<I>) -> Vec<Result<O>> {
+        let mut results = Vec::with_capacity(items.len());
+        for batch in items.chunks(self.shared.batch) {
+            results.extend(commit(&self.shared, batch.to_vec()).await);
+        }
+        results
+    }
+
     /// Commits `item` together with whoever else waits. If the caller goes away the commit
     /// happens all the same.
     pub(crate) async fn call(&self, item: I) -> Result<O> {
         let lost = |_| Error::new(ErrorKind::Ambiguous, "the commit was not confirmed");
-        let room = self.shared.room.acquire().await;
-        let _room = room.map_err(|_| Error::new(ErrorKind::Unavailable, "the engine stopped"))?;
+        let room = self.shared.room.clone().acquire_owned().await;
+        let room = room.map_err(|_| Error::new(ErrorKind::Unavailable, "the engine stopped"))?;
         let (reply, answer) = oneshot::channel();
-        if self.shared.push(item, reply) {
+        if self.shared.push(item, reply, room) {
             self.spawner.spawn(Box::pin(drive(self.shared.clone())));
         }
         answer.await.map_err(lost)?
@@ -117,14 +139,14 @@ impl<I, O> Shared<I, O> {
     }
 
     /// True: nobody drives, so the caller starts it.
-    fn push(&self, item: I, reply: oneshot::Sender<Result<O>>) -> bool {
+    fn push(&self, item: I, reply: oneshot::Sender<Result<O>>, room: OwnedSemaphorePermit) -> bool {
         let mut queue = self.lock();
-        queue.waiting.push_back((item, reply));
+        queue.waiting.push_back((item, reply, room));
         !std::mem::replace(&mut queue.driving, true)
     }
 
     /// The next batch, or the end of the drive.
-    fn next(&self) -> Vec<(I, oneshot::Sender<Result<O>>)> {
+    fn next(&self) -> Vec<Waiting<I, O>> {
         let mut queue = self.lock();
         let count = queue.waiting.len().min(self.batch);
         queue.driving = count > 0;
@@ -138,17 +160,19 @@ async fn drive<I: Clone + Send + 'static, O: Send + 'static>(shared: Arc<Shared<
         if batch.is_empty() {
             return;
         }
-        let (items, replies): (Vec<I>, Vec<_>) = batch.into_iter().unzip();
+        let pair = |(item, reply, room)| (item, (reply, room));
+        let (items, replies): (Vec<I>, Vec<_>) = batch.into_iter().map(pair).unzip();
         let results = commit(&shared, items).await;
-        for (reply, result) in replies.into_iter().zip(results) {
+        for ((reply, room), result) in replies.into_iter().zip(results) {
+            drop(room);
             // A caller that went away does not need its answer.
             let _ = reply.send(result);
         }
     }
 }
 
-/// One commit for all. If it is refused as invalid, each goes alone: one caller's mistake is
-/// not the others'.
+/// One commit for all. If it fails in a way that trying again does not help, each goes alone:
+/// one caller's mistake, or one damaged row, is not the others'.
 async fn commit<I: Clone + Send + 'static, O: Send + 'static>(
     shared: &Shared<I, O>,
     items: Vec<I>,
@@ -157,7 +181,7 @@ async fn commit<I: Clone + Send + 'static, O: Send + 'static>(
     let retry = (count > 1).then(|| items.clone());
     match (attempt(shared, items).await, retry) {
         (Ok(results), _) => results.into_iter().map(Ok).collect(),
-        (Err(error), Some(items)) if error.kind() == ErrorKind::Invalid => {
+        (Err(error), Some(items)) if !may_help(&error) => {
             let mut results = Vec::with_capacity(count);
             for item in items {
                 let result = attempt(shared, vec![item]).await;

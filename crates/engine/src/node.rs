@@ -1,8 +1,8 @@
 //! What the stages of one process share.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clinch_core::policy::{EventTypes, Idempotency, Routes, Rules};
@@ -121,9 +121,20 @@ impl Handlers {
         domains
     }
 
-    fn routes(&self) -> Result<Routes> {
+    /// Every domain with a route.
+    fn declared(&self) -> Vec<Domain> {
+        let mut domains: Vec<_> = self.by_route.keys().map(|(d, _)| d.clone()).collect();
+        domains.dedup();
+        domains
+    }
+
+    /// The rules of all routes, or of those with an executor here.
+    fn routes(&self, runnable: bool) -> Result<Routes> {
         let mut routes = Routes::new();
         for ((domain, event_types), handler) in &self.by_route {
+            if runnable && handler.executor.is_none() {
+                continue;
+            }
             handler.rules.validate().map_err(|invalid| {
                 Error::new(ErrorKind::Invalid, invalid.to_string()).with("domain", domain)
             })?;
@@ -139,8 +150,17 @@ pub(crate) struct Node {
     pub handlers: Handlers,
     pub config: Config,
     pub routes: Arc<Routes>,
+    /// Those with an executor here: no other is begun by this process.
+    pub runnable: Arc<Routes>,
     /// Domains with an executor here.
     pub served: Vec<Domain>,
+    /// Domains with a route: no other is recovered by this process, which would not know its
+    /// rules.
+    pub declared: Vec<Domain>,
+    /// Cancel flags of the attempts that run here.
+    running: Mutex<BTreeMap<OpId, Arc<AtomicBool>>>,
+    /// One reader of the spill file at a time.
+    pub spill_lock: tokio::sync::Mutex<()>,
     pub groups: Groups,
     pub waiters: Waiters,
     /// Permits for attempts from the queue.
@@ -161,9 +181,15 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(ports: Ports, handlers: Handlers, config: Config) -> Result<Arc<Self>> {
-        let routes = Arc::new(handlers.routes()?);
+        config.validate()?;
+        let routes = Arc::new(handlers.routes(false)?);
+        let runnable = Arc::new(handlers.routes(true)?);
         Ok(Arc::new(Self {
-            groups: Groups::new(&ports, &routes, &config),
+            groups: Groups::new(&ports, &routes, &runnable, &config),
+            declared: handlers.declared(),
+            runnable,
+            running: Mutex::default(),
+            spill_lock: tokio::sync::Mutex::new(()),
             served: handlers.served(),
             waiters: Waiters::default(),
             queue_permits: Arc::new(Semaphore::new(config.concurrency)),
@@ -193,6 +219,34 @@ impl Node {
     pub(crate) async fn stop_told(&self) {
         // The sender lives as long as the node: waiting cannot fail.
         let _ = self.stopping.subscribe().wait_for(|told| *told).await;
+    }
+
+    /// Notes that an attempt runs here; the flag is raised when it is canceled.
+    pub(crate) fn attempt_runs(&self, op_id: OpId) -> Arc<AtomicBool> {
+        let canceled = Arc::<AtomicBool>::default();
+        self.running().insert(op_id, canceled.clone());
+        canceled
+    }
+
+    /// Forgets an attempt, unless a later one has taken its place.
+    pub(crate) fn attempt_ended(&self, op_id: OpId, canceled: &Arc<AtomicBool>) {
+        let mut running = self.running();
+        if running
+            .get(&op_id)
+            .is_some_and(|flag| Arc::ptr_eq(flag, canceled))
+        {
+            running.remove(&op_id);
+        }
+    }
+
+    pub(crate) fn tell_attempt(&self, op_id: OpId) {
+        if let Some(canceled) = self.running().get(&op_id) {
+            canceled.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeMap<OpId, Arc<AtomicBool>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True: it is news.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clinch_core::Result;
 use clinch_core::ports::{Notice, Prune, Pruned};
 
-use crate::node::{Handlers, Node, Ports};
+use crate::node::{Dispatch, Handlers, Node, Ports};
 use crate::panics::caught;
 use crate::recover::Scanned;
 use crate::{Config, Orchestrator};
@@ -47,38 +47,44 @@ impl Runtime {
         }
     }
 
-    /// One step: relay, recover, then take up to `max` deliveries and run them one after the
-    /// other. Never waits when there is nothing to do.
+    /// One step: relay, recover, then take and run up to `max` deliveries one after the other,
+    /// each begun when its turn comes. Never waits when there is nothing to do. A part that
+    /// fails does not keep the others from their step; the first error is returned.
     pub async fn pump(&self, max: usize) -> Result<Pumped> {
         let node = &self.node;
-        let announced = node.relay().await?.found + node.sweep().await?.found;
-        let recovered = self.recover().await?;
-        let asked_at = node.ports.clock.monotonic();
-        let deliveries = node.take_deliveries(max, Duration::ZERO).await?;
-        let executed = deliveries.len();
-        for delivery in deliveries {
+        let relayed = node.relay().await;
+        let swept = node.sweep().await;
+        let recovered = self.recover().await;
+        let mut executed = 0;
+        while executed < max {
+            let asked_at = node.ports.clock.monotonic();
+            let mut taken = node.take_deliveries(1, Duration::ZERO).await?;
+            let Some(delivery) = taken.pop() else {
+                break;
+            };
             node.run_delivery(delivery, asked_at, None).await;
+            executed += 1;
         }
         Ok(Pumped {
-            announced,
+            announced: relayed?.found + swept?.found,
             executed,
-            recovered,
+            recovered: recovered?,
         })
     }
 
     /// One pass of every recovery runner; returns the rows that they handled.
     pub async fn recover(&self) -> Result<usize> {
         let node = &self.node;
-        let spilled = node.read_spill().await?;
+        node.read_spill_if_any().await?;
         let finalized = node.finalize_recorded().await?.found;
         let reaped = node.reap().await?.found;
-        let due = node.due_probes().await?;
+        let due = node.due_probes(node.config.probes).await?;
         let probed = due.len();
         for (claim, row) in due {
             node.probe_one(&claim, row).await;
         }
         let ended = node.end_overdue().await?.found;
-        Ok(spilled + finalized + reaped + probed + ended)
+        Ok(finalized + reaped + probed + ended)
     }
 
     /// Reads filed dead letters back into the store; returns how many were new there.
@@ -184,13 +190,16 @@ impl Node {
             Runner::Sweeper => self.sweep().await,
             Runner::Worker => self.work().await,
             Runner::Finalizer => {
-                self.read_spill_if_any().await?;
-                self.finalize_recorded().await
+                let spilled = self.read_spill_if_any().await;
+                let scanned = self.finalize_recorded().await;
+                spilled.and(scanned)
             }
             Runner::Reaper => {
-                // Before it takes an attempt for lost whose answer lies in the file.
-                self.read_spill_if_any().await?;
-                self.reap().await
+                // Before it takes an attempt for lost whose answer lies in the file. A file that
+                // cannot be read does not keep it from its work.
+                let spilled = self.read_spill_if_any().await;
+                let scanned = self.reap().await;
+                spilled.and(scanned)
             }
             Runner::Prober => self.probe_held().await,
             Runner::Overdue => self.end_overdue().await,
@@ -202,8 +211,9 @@ impl Node {
     async fn rest(&self, runner: Runner, scanned: Scanned) {
         let config = &self.config;
         let bound = match runner {
-            // It waits for news itself.
+            // They wait by themselves: for news, and for hints.
             Runner::Listener => return,
+            Runner::Worker if self.waits_on_the_bus() => return,
             Runner::Finalizer => config.finalizer_interval,
             Runner::Reaper => config.reaper_interval,
             Runner::Sweeper => config.sweep_grace,
@@ -234,7 +244,6 @@ impl Node {
         };
         let (notices, last) = news?;
         *seen = last;
-        self.look_for_waiters().await?;
         for notice in notices {
             match notice {
                 Notice::Due(_) => self.wake(&Runner::DUE),
@@ -246,6 +255,7 @@ impl Node {
                 }
             }
         }
+        self.look_for_waiters().await?;
         Ok(Scanned::nothing_to_do())
     }
 
@@ -267,6 +277,10 @@ impl Node {
             settled.for_each(|row| self.waiters.wake(row.op_id));
         }
         Ok(())
+    }
+
+    fn waits_on_the_bus(&self) -> bool {
+        matches!(self.ports.dispatch, Dispatch::Hints(_)) && !self.served.is_empty()
     }
 
     fn wake(&self, runners: &[Runner]) {

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_core::ports::{Answer, AnswerBody, Changed, DeadLetter, Reschedule, StoredOk};
+use clinch_core::ports::{Answer, AnswerBody, Changed, DeadLetter, Refused, Reschedule, StoredOk};
 use clinch_core::protocol::Action;
 use clinch_core::{
     Applied, ContentHash, Effect, Envelope, Error, ErrorKind, Failure, OpId, Outcome, Result,
@@ -39,7 +39,10 @@ impl Node {
                     .settle_answer(envelope.op_id, envelope.fence, body)
                     .await;
                 if !taken {
-                    let failure = Failure::from_fail(fail, Effect::None);
+                    // An earlier attempt may have been applied.
+                    let first = envelope.attempt <= 1;
+                    let effect = if first { Effect::None } else { Effect::Unknown };
+                    let failure = Failure::from_fail(fail, effect);
                     self.keep_dead_letter(envelope, failure).await;
                 }
             }
@@ -69,15 +72,20 @@ impl Node {
             body,
         };
         let mut pause = self.config.settle_pause;
-        let give_up_at = self.ports.clock.monotonic() + self.config.settle_patience;
+        let patience = self.config.settle_patience;
+        let give_up_at = self.ports.clock.monotonic().saturating_add(patience);
+        let mut paged = false;
         loop {
             match self.groups.settle.call(answer.clone()).await {
                 Ok(Ok(changed)) => {
                     self.follow(op_id, &changed).await;
                     return true;
                 }
-                // Stale or settled already: the ledger has it, the row knows better.
-                Ok(Err(_)) => return true,
+                Ok(Err(refused)) => {
+                    // Stale or settled already: the ledger has it, the row knows better.
+                    self.page_if_unknown(op_id, &refused).await;
+                    return true;
+                }
                 Err(_) if planted!(AnswerDropped) => return true,
                 Err(_) => {}
             }
@@ -85,11 +93,23 @@ impl Node {
                 if self.spill(&answer).await.is_ok() {
                     return false;
                 }
-                let message = "an answer can be stored nowhere: store and spill file both fail";
-                self.alert("answer_at_risk", message, Some(op_id)).await;
+                if !std::mem::replace(&mut paged, true) {
+                    let message = "an answer can be stored nowhere: store and spill file both fail";
+                    self.alert("answer_at_risk", message, Some(op_id)).await;
+                }
             }
             self.sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// An answer for an operation that the store does not have, such as after a restore of an
+    /// old backup: a person must look.
+    pub(crate) async fn page_if_unknown(&self, op_id: OpId, refused: &Refused) {
+        if *refused == Refused::NotFound {
+            let message = "a provider answered for an operation that the store does not have";
+            self.alert("answer_without_operation", message, Some(op_id))
+                .await;
         }
     }
 
@@ -102,7 +122,9 @@ impl Node {
             worker: self.config.worker.clone(),
             retry,
         };
-        let written = self.persist(|| self.groups.reschedule.call(attempt.clone()));
+        let patience = self.config.settle_patience;
+        let call = || self.groups.reschedule.call(attempt.clone());
+        let written = self.persist(patience, call);
         if let Ok(Ok(changed)) = written.await {
             self.follow(envelope.op_id, &changed).await;
         }
@@ -118,11 +140,8 @@ impl Node {
                     let message = "a provider applied a call whose operation had FAILED";
                     self.alert("late_ok", message, Some(op_id)).await;
                 }
-                Action::Call
-                | Action::Record
-                | Action::Wait
-                | Action::Hold
-                | Action::TellAttempt => {}
+                Action::TellAttempt => self.tell_attempt(op_id),
+                Action::Call | Action::Record | Action::Wait | Action::Hold => {}
             }
         }
     }
@@ -130,7 +149,7 @@ impl Node {
     /// The answer as it is stored, with what it spawns. The yes is kept whatever else is
     /// wrong with it: a spawned command that cannot be accepted, or a result that cannot be
     /// sealed, is left out and someone is paged.
-    async fn record(self: &Arc<Self>, op_id: OpId, success: &Success) -> StoredOk {
+    pub(crate) async fn record(self: &Arc<Self>, op_id: OpId, success: &Success) -> StoredOk {
         let mut problems = Vec::new();
         let orchestrator = Orchestrator { node: self.clone() };
         let mut stored = store_ok(self, op_id, success).unwrap_or_else(|error| {
@@ -182,12 +201,16 @@ impl Node {
     }
 
     /// Tries again with growing pauses while trying again can help, within the patience.
-    pub(crate) async fn persist<T, F>(&self, mut call: impl FnMut() -> F) -> Result<T>
+    pub(crate) async fn persist<T, F>(
+        &self,
+        patience: Duration,
+        mut call: impl FnMut() -> F,
+    ) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
         let mut pause = self.config.settle_pause;
-        let give_up_at = self.ports.clock.monotonic() + self.config.settle_patience;
+        let give_up_at = self.ports.clock.monotonic().saturating_add(patience);
         loop {
             match call().await {
                 Ok(done) => return Ok(done),
@@ -202,7 +225,7 @@ impl Node {
 
 /// Every write of an attempt carries its fence, so repeating one whose end is unclear is
 /// safe: the second is refused as stale or settled.
-fn may_help(error: &Error) -> bool {
+pub(crate) fn may_help(error: &Error) -> bool {
     error.is_retryable() || error.kind() == ErrorKind::Ambiguous
 }
 

@@ -12,35 +12,34 @@ use tokio::sync::watch;
 #[derive(Default)]
 pub(crate) struct Waiters {
     looked_at: Mutex<Duration>,
-    by_op: Mutex<BTreeMap<OpId, watch::Sender<bool>>>,
+    by_op: Mutex<BTreeMap<OpId, watch::Sender<()>>>,
 }
 
 /// A place to wait. Dropping it leaves no trace.
 pub(crate) struct Waiter<'a> {
     waiters: &'a Waiters,
     op_id: OpId,
-    settled: watch::Receiver<bool>,
+    /// `None` only while it is dropped.
+    news: Option<watch::Receiver<()>>,
 }
 
 impl Waiters {
     /// Registers before looking at the row: what happens in between is not missed.
     pub(crate) fn register(&self, op_id: OpId) -> Waiter<'_> {
         let mut by_op = self.lock();
-        let sender = by_op
-            .entry(op_id)
-            .or_insert_with(|| watch::Sender::new(false));
-        let settled = sender.subscribe();
+        let sender = by_op.entry(op_id).or_insert_with(|| watch::Sender::new(()));
+        let news = Some(sender.subscribe());
         drop(by_op);
         Waiter {
             waiters: self,
             op_id,
-            settled,
+            news,
         }
     }
 
     pub(crate) fn wake(&self, op_id: OpId) {
         if let Some(sender) = self.lock().get(&op_id) {
-            sender.send_replace(true);
+            sender.send_replace(());
         }
     }
 
@@ -65,26 +64,29 @@ impl Waiters {
     /// News were lost: everyone looks.
     pub(crate) fn wake_all(&self) {
         for sender in self.lock().values() {
-            sender.send_replace(true);
+            sender.send_replace(());
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<OpId, watch::Sender<bool>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<OpId, watch::Sender<()>>> {
         self.by_op.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Waiter<'_> {
-    pub(crate) async fn woken(&mut self) {
-        // The sender lives as long as this receiver does: waiting cannot fail.
-        let _ = self.settled.wait_for(|settled| *settled).await;
-        let _ = self.settled.borrow_and_update();
+    /// Everything up to now has been seen. Said before the row is read: a wake that comes
+    /// after this one counts, whatever the read shows.
+    pub(crate) fn look(&mut self) {
+        if let Some(news) = &mut self.news {
+            news.borrow_and_update();
+        }
     }
 
-    /// After a wake that was no settle: wait for the next one.
-    pub(crate) fn again(&self) {
-        if let Some(sender) = self.waiters.lock().get(&self.op_id) {
-            sender.send_replace(false);
+    /// Returns when there was a wake since the last look.
+    pub(crate) async fn woken(&mut self) {
+        if let Some(news) = &mut self.news {
+            // The sender lives as long as this receiver does: waiting cannot fail.
+            let _ = news.changed().await;
         }
     }
 }
@@ -92,9 +94,10 @@ impl Waiter<'_> {
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut by_op = self.waiters.lock();
+        self.news = None;
         let last = by_op
             .get(&self.op_id)
-            .is_some_and(|s| s.receiver_count() <= 1);
+            .is_some_and(|sender| sender.receiver_count() == 0);
         if last {
             by_op.remove(&self.op_id);
         }

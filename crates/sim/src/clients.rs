@@ -128,7 +128,7 @@ async fn submit(scene: &Arc<Scene>, log: &Arc<Log>, command: Command) {
     if world.chance(50) {
         submit_other_payload(scene, log, &command).await;
     }
-    if world.chance(120) {
+    if world.chance(200) {
         world.sleep(world.delay(30_000)).await;
         cancel(scene, op_id).await;
     }
@@ -174,8 +174,20 @@ async fn call(
     let index = scene.world.below(scene.node_count() as u64) as usize;
     let orchestrator = scene.orchestrator(index)?;
     let (reply, answer) = oneshot::channel();
+    // Some callers hang up in the middle: what was accepted must go on without them.
+    let world = scene.world.clone();
+    let hangs_up = world.now() > CALM && world.chance(100);
+    let hangs_up = hangs_up.then(|| world.delay(300));
     let task = async move {
-        let handle = orchestrator.start(command, TimeBudget::new(budget)).await;
+        let start = orchestrator.start(command, TimeBudget::new(budget));
+        let handle = match hangs_up {
+            Some(after) => tokio::select! {
+                biased;
+                handle = start => handle,
+                () = world.sleep(after) => return,
+            },
+            None => start.await,
+        };
         // The client may have given up.
         let _ = reply.send(handle);
     };

@@ -126,7 +126,9 @@ impl Tx<'_> {
                 break;
             }
             let free = self.tables.claim_ends(op_id) <= self.now;
-            let Some(mut row) = self.tables.rows.get(&op_id).filter(|_| free).cloned() else {
+            let row = self.tables.rows.get(&op_id).filter(|_| free);
+            let row = row.filter(|row| claim.covers(&row.operation.keys.domain));
+            let Some(mut row) = row.cloned() else {
                 continue;
             };
             if let Some(queue) = row.queue.as_mut() {
@@ -165,7 +167,8 @@ impl Tx<'_> {
 impl Outbox for Memory {
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>> {
         self.write(|tx| {
-            let domains = tx.tables.domains.iter().map(|(domain, _)| domain);
+            let all = tx.tables.domains.iter().map(|(domain, _)| domain);
+            let domains = all.filter(|domain| claim.covers(domain));
             let line = tx.tables.line(domains, tx.now).take(claim.max);
             let found: Vec<_> = line.map(|(_, due, _, op_id)| (op_id, due)).collect();
             Ok(tx.claim(found, claim))
@@ -235,10 +238,11 @@ impl Outbox for Memory {
         })
     }
 
-    async fn next_due(&self) -> Result<Option<Duration>> {
+    async fn next_due(&self, domains: Option<&[Domain]>) -> Result<Option<Duration>> {
         Ok(self.read(|tables, now| {
-            let domains = tables.domains.iter().map(|(domain, _)| domain);
-            tables.first_due(domains).map(|due| due.since(now))
+            let all = tables.domains.iter().map(|(domain, _)| domain);
+            let asked = all.filter(|d| domains.is_none_or(|asked| asked.contains(d)));
+            tables.first_due(asked).map(|due| due.since(now))
         }))
     }
 }

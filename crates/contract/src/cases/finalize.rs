@@ -167,7 +167,7 @@ async fn the_terminal_commit_deletes_the_queue_row(w: World) -> Verdict {
         );
     }
     ensure_eq!(
-        w.outbox.next_due().await?,
+        w.outbox.next_due(None).await?,
         None,
         "the outbox waits for nothing"
     );

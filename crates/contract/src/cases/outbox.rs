@@ -349,7 +349,7 @@ async fn a_late_release_takes_nothing_from_another_claimer(w: World) -> Verdict 
 }
 
 async fn next_due(w: &World) -> Verdict<Option<Duration>> {
-    Ok(w.outbox.next_due().await?)
+    Ok(w.outbox.next_due(None).await?)
 }
 
 async fn next_due_is_zero_when_a_row_is_due(w: World) -> Verdict {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Hint;
-use crate::{OpId, Result, Timestamp, WorkerId};
+use crate::{Domain, OpId, Result, Timestamp, WorkerId};
 
 /// The transactional outbox: one queue row per open operation.
 #[async_trait]
@@ -41,8 +41,9 @@ pub trait Outbox: Send + Sync {
 
     /// How long until a row becomes due for [`Outbox::claim`]; zero if one is due now.
     ///
+    /// - Only rows of `domains`; `None` means all.
     /// - `None`: nothing waits for a time, sleep until notified.
-    async fn next_due(&self) -> Result<Option<Duration>>;
+    async fn next_due(&self, domains: Option<&[Domain]>) -> Result<Option<Duration>>;
 }
 
 /// Who claims, for how long, and how much.
@@ -54,6 +55,16 @@ pub struct Claim {
     pub lasting: Duration,
     /// At most so many rows.
     pub max: usize,
+    /// Of these domains; `None` means all. A process recovers only what it has routes for.
+    pub domains: Option<Vec<Domain>>,
+}
+
+impl Claim {
+    /// Rows of this domain are asked for.
+    pub fn covers(&self, domain: &Domain) -> bool {
+        let asked = self.domains.as_ref();
+        asked.is_none_or(|asked| asked.contains(domain))
+    }
 }
 
 /// When a row counts as silent.

@@ -13,7 +13,7 @@ use crate::{ContentHash, Failure, Keys, OpId, Result, Sealed, Timestamp};
 pub trait Recovery: Send + Sync {
     /// Claims rows that need recovery, oldest first.
     ///
-    /// - In order of the time since when they need it.
+    /// - In order of the time since when they need it, and only of the claim's domains.
     /// - Never the same row to two claimers while a claim lasts; a claim that ran out is
     ///   claimable again.
     /// - Any change of the row ends the claim: the row's next need is found at once.

@@ -15,6 +15,7 @@ impl Node {
             by: self.config.worker.clone(),
             lasting: self.config.claim,
             max: self.config.batch,
+            domains: None,
         }
     }
 
@@ -22,6 +23,7 @@ impl Node {
     pub(crate) fn brief_claim(&self) -> Claim {
         Claim {
             lasting: self.config.recovery_claim,
+            domains: Some(self.declared.clone()),
             ..self.claim()
         }
     }
@@ -33,7 +35,7 @@ impl Node {
         };
         let claimed = self.ports.outbox.claim(&self.claim()).await?;
         let found = self.announce(bus.as_ref(), claimed).await?;
-        let next = self.ports.outbox.next_due().await?;
+        let next = self.ports.outbox.next_due(None).await?;
         Ok(Scanned { found, next })
     }
 
@@ -66,11 +68,12 @@ impl Node {
         };
         let publications: Vec<_> = claimed.iter().map(publication).collect();
         if let Err(error) = bus.publish(&publications).await {
-            self.ports.outbox.release(&claimed).await?;
             if self.set_bus_down(true) {
                 self.alert("bus_down", "the bus takes no hints; operations wait", None)
                     .await;
             }
+            // If this fails too, the claims run out.
+            let _ = self.ports.outbox.release(&claimed).await;
             return Err(error);
         }
         self.set_bus_down(false);

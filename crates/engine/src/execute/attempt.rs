@@ -46,7 +46,7 @@ impl Begun {
             fence: self.envelope.fence,
             lease,
             believed_until: AtomicU64::new(millis(self.from.saturating_add(lease))),
-            canceled: AtomicBool::new(false),
+            canceled: node.attempt_runs(self.envelope.op_id),
         };
         let work = async {
             let outcome = call(node, &self.envelope, &running).await;
@@ -146,7 +146,13 @@ struct Running {
     lease: Duration,
     /// Milliseconds on the monotonic clock.
     believed_until: AtomicU64,
-    canceled: AtomicBool,
+    canceled: Arc<AtomicBool>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.node.attempt_ended(self.op_id, &self.canceled);
+    }
 }
 
 impl Running {

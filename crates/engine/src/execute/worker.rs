@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::ports::{BeginRequest, Delivery, Dequeue, Hint, Operation, Receipt, Refused};
-use clinch_core::{AttemptId, ErrorKind, OpId, Result};
+use clinch_core::{AttemptId, Error, ErrorKind, OpId, Result};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Begun;
@@ -48,7 +48,9 @@ impl Node {
         }
         drop(permits);
         let next = match &self.ports.dispatch {
-            Dispatch::Queue(_) if found < max => self.ports.outbox.next_due().await?,
+            Dispatch::Queue(_) if found < max => {
+                self.ports.outbox.next_due(Some(&self.served)).await?
+            }
             // More may be waiting, or the next call waits by itself.
             Dispatch::Queue(_) | Dispatch::Hints(_) => Some(Duration::ZERO),
         };
@@ -99,11 +101,11 @@ impl Node {
             visibility: self.config.lease,
             worker: self.config.worker.clone(),
             attempts: (0..max).map(|_| self.ports.ids.attempt_id()).collect(),
-            routes: self.routes.clone(),
+            routes: self.runnable.clone(),
         };
         let deliveries = match self.ports.dispatch.bus().dequeue(&dequeue).await {
             Err(error) if error.kind() == ErrorKind::Ambiguous => {
-                self.read_back(&dequeue.attempts).await?
+                self.read_back(&dequeue.attempts, error).await?
             }
             other => other?,
         };
@@ -112,11 +114,13 @@ impl Node {
     }
 
     /// What an ambiguous dequeue began is ours to run: left alone it would be a lost attempt.
-    async fn read_back(&self, attempts: &[AttemptId]) -> Result<Vec<Delivery>> {
+    async fn read_back(&self, attempts: &[AttemptId], error: Error) -> Result<Vec<Delivery>> {
         if matches!(self.ports.dispatch, Dispatch::Hints(_)) {
-            return Ok(Vec::new());
+            return Err(error);
         }
-        let rows = self.persist(|| self.ports.inspect.begun(attempts)).await?;
+        let rows = self
+            .persist(self.config.lease, || self.ports.inspect.begun(attempts))
+            .await?;
         let delivery = |row: Operation| Delivery {
             hint: Hint {
                 op_id: row.op_id,
@@ -148,6 +152,13 @@ impl Node {
                 let live = row.filter(|row| row.state.is_current(row.state.fence))?;
                 self.open(live, from).await
             }
+            Ok(Err(Refused::NoRoute)) => {
+                // Another process runs this event type.
+                let [receipt] = receipts;
+                let again = [(receipt, self.config.sweep_grace)];
+                let _ = self.ports.dispatch.bus().nack(&again).await;
+                None
+            }
             Ok(Err(_)) => {
                 // Live, not due, held, settled: the row knows better than the hint.
                 let _ = self.ports.dispatch.bus().ack(&receipts).await;
@@ -155,7 +166,10 @@ impl Node {
             }
             Err(_) => {
                 let [receipt] = receipts;
-                let again = [(receipt, self.config.settle_pause)];
+                // The store is in trouble: come back later each time.
+                let doublings = delivery.redeliveries.min(9);
+                let pause = self.config.settle_pause.saturating_mul(1 << doublings);
+                let again = [(receipt, pause)];
                 let _ = self.ports.dispatch.bus().nack(&again).await;
                 None
             }
@@ -174,12 +188,18 @@ impl Node {
         match self.groups.begin.call(request).await {
             Err(error) if error.kind() == ErrorKind::Ambiguous => {
                 let (ops, attempts) = ([op_id], [attempt_id]);
+                let lease = self.config.lease;
                 let row = if planted!(AmbiguousBeginIsOurs) {
-                    let row = self.persist(|| self.ports.inspect.get(&ops)).await?.pop();
+                    let row = self
+                        .persist(lease, || self.ports.inspect.get(&ops))
+                        .await?
+                        .pop();
                     row.flatten()
                         .filter(|row| row.state.is_current(row.state.fence))
                 } else {
-                    let rows = self.persist(|| self.ports.inspect.begun(&attempts)).await?;
+                    let rows = self
+                        .persist(lease, || self.ports.inspect.begun(&attempts))
+                        .await?;
                     rows.into_iter().next().flatten()
                 };
                 row.map(Ok).ok_or(error)

@@ -5,7 +5,7 @@
 //! What is in the file can be read back into the store, once however often it is done.
 
 use clinch_core::ports::DeadLetter;
-use clinch_core::{Error, ErrorKind, Result};
+use clinch_core::{Error, ErrorKind, Result, Status};
 
 use crate::node::Node;
 
@@ -37,8 +37,9 @@ impl Node {
         for (position, record) in filed.records {
             match serde_json::from_slice::<DeadLetter>(&record) {
                 Ok(letter) => {
-                    let imported = self.ports.recovery.import(&[letter]).await?;
-                    new += imported.into_iter().filter(|is_new| *is_new).count();
+                    if self.is_still_dead(&letter).await? {
+                        new += self.import_one(letter).await?;
+                    }
                 }
                 Err(_) => {
                     let message = "a filed dead letter cannot be read; it was passed over";
@@ -52,5 +53,27 @@ impl Node {
             self.ports.dead_letter_file.forget(last).await?;
         }
         Ok(new)
+    }
+
+    /// False: the operation is there and did not fail after all, or not yet.
+    async fn is_still_dead(&self, letter: &DeadLetter) -> Result<bool> {
+        let rows = self.ports.inspect.get(&[letter.op_id]).await?;
+        let row = rows.into_iter().next().flatten();
+        Ok(row.is_none_or(|row| row.state.status == Status::Failed))
+    }
+
+    /// A letter that is damaged pages someone and is passed over; the others are not held up.
+    async fn import_one(&self, letter: DeadLetter) -> Result<usize> {
+        let op_id = letter.op_id;
+        match self.ports.recovery.import(&[letter]).await {
+            Ok(imported) => Ok(imported.into_iter().filter(|is_new| *is_new).count()),
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let message = "a filed dead letter does not match its content hash";
+                self.alert("dead_letter_damaged", message, Some(op_id))
+                    .await;
+                Ok(0)
+            }
+            Err(error) => Err(error),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The Finalizer: makes recorded answers final that nobody did.
 
-use clinch_core::ports::Scan;
+use clinch_core::ports::{Claimed, Scan};
 use clinch_core::{OpId, Result};
 
 use super::Scanned;
@@ -18,22 +18,19 @@ impl Node {
             .await?;
         self.count("orchestrator.finalizer.scan.count", None, 1);
         let ops: Vec<OpId> = claimed.iter().map(|row| row.op_id()).collect();
-        for row in &claimed {
-            if row.now.since(row.since) > self.config.pending_age_max {
-                let message = "an answer waited too long to be final";
-                self.alert("finalizer_lag", message, Some(row.op_id()))
-                    .await;
+        let mut recovered = 0;
+        let results = self.groups.finalize.call_all(ops.clone()).await;
+        for (op_id, result) in ops.iter().zip(results) {
+            if let Ok(Ok(changed)) = result {
+                recovered += 1;
+                self.follow(*op_id, &changed).await;
             }
         }
-        let mut recovered = 0;
-        if !ops.is_empty() {
-            let results = self.ports.store.finalize(&ops, &self.routes).await?;
-            for (op_id, result) in ops.iter().zip(results) {
-                if let Ok(changed) = result {
-                    recovered += 1;
-                    self.follow(*op_id, &changed).await;
-                }
-            }
+        let late = |row: &&Claimed| row.now.since(row.since) > self.config.pending_age_max;
+        let late = claimed.iter().filter(late).count();
+        if late > 0 {
+            let message = format!("{late} answers waited too long to be final");
+            self.alert("finalizer_lag", &message, None).await;
         }
         self.count("orchestrator.finalizer.recovered.count", None, recovered);
         let next = recovery.next_due(Scan::Unfinalized).await?;

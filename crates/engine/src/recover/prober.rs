@@ -2,23 +2,26 @@
 
 use std::sync::Arc;
 
-use clinch_core::ports::{Amendment, Claimed, Operation, ProbeVerdict, Scan, StoredOk};
+use clinch_core::ports::{Amendment, Claim, Claimed, Operation, ProbeVerdict, Scan, StoredOk};
 use clinch_core::protocol::{Event, ProbeAnswer};
 use clinch_core::{OpId, Result};
 
 use super::Scanned;
 use crate::node::Node;
 use crate::panics::caught;
-use crate::settle::store_ok;
 
 impl Node {
     /// Claims held rows whose probe is due.
-    pub(crate) async fn due_probes(&self) -> Result<Vec<(Claimed, Option<Operation>)>> {
+    pub(crate) async fn due_probes(&self, max: usize) -> Result<Vec<(Claimed, Option<Operation>)>> {
         if planted!(ProberSleeps) {
             return Ok(Vec::new());
         }
         let recovery = &self.ports.recovery;
-        let claimed = recovery.scan(Scan::ProbeDue, &self.brief_claim()).await?;
+        let claim = Claim {
+            max,
+            ..self.brief_claim()
+        };
+        let claimed = recovery.scan(Scan::ProbeDue, &claim).await?;
         let ops: Vec<OpId> = claimed.iter().map(Claimed::op_id).collect();
         let rows = self.ports.inspect.get(&ops).await?;
         Ok(claimed.into_iter().zip(rows).collect())
@@ -27,10 +30,15 @@ impl Node {
     /// One pass over them. Providers are asked side by side, each by a task of its own: a slow
     /// one holds up nobody.
     pub(crate) async fn probe_held(self: &Arc<Self>) -> Result<Scanned> {
-        let due = self.due_probes().await?;
+        // Permits first: what is claimed is asked about at once, well within the claim.
+        let mut permits = Vec::new();
+        while let Ok(permit) = self.probe_permits.clone().try_acquire_owned() {
+            permits.push(permit);
+        }
+        let due = self.due_probes(permits.len()).await?;
         let found = due.len();
         for (claim, row) in due {
-            let permit = self.probe_permits.clone().acquire_owned().await;
+            let permit = permits.pop();
             let node = self.clone();
             let task = async move {
                 node.probe_one(&claim, row).await;
@@ -44,8 +52,8 @@ impl Node {
 
     /// Asks about one row and tells it the answer. What fails is probed again when the claim
     /// has run out.
-    pub(crate) async fn probe_one(&self, claim: &Claimed, row: Option<Operation>) {
-        let Ok(Some((answer, ok))) = self.ask(claim, row).await else {
+    pub(crate) async fn probe_one(self: &Arc<Self>, claim: &Claimed, row: Option<Operation>) {
+        let Some((answer, ok)) = self.ask(claim, row).await else {
             return;
         };
         let amendment = Amendment {
@@ -64,8 +72,21 @@ impl Node {
             by: self.config.worker.clone(),
             reason: String::new(),
         };
-        let answered = self.persist(|| self.groups.amend.call(amendment.clone()));
-        if let Ok(Ok(changed)) = answered.await {
+        // A doubt is told once: repeating one whose commit is unclear could count it twice.
+        let doubt = matches!(
+            &amendment.event,
+            Event::Probed {
+                answer: ProbeAnswer::NotFound | ProbeAnswer::Unknown,
+                ..
+            }
+        );
+        let call = || self.groups.amend.call(amendment.clone());
+        let answered = if doubt {
+            call().await
+        } else {
+            self.persist(self.config.settle_patience, call).await
+        };
+        if let Ok(Ok(changed)) = answered {
             self.follow(claim.op_id(), &changed).await;
         }
     }
@@ -73,27 +94,31 @@ impl Node {
     /// `None`: not ours to ask. The claim's clock was read before the question is asked, so
     /// a "not found" is never taken for a later one than it is.
     async fn ask(
-        &self,
+        self: &Arc<Self>,
         claim: &Claimed,
         row: Option<Operation>,
-    ) -> Result<Option<(ProbeAnswer, Option<StoredOk>)>> {
-        let Some(row) = row.filter(|row| row.state.version == claim.version) else {
-            return Ok(None);
-        };
-        let handler = self.handlers.find(&row.keys.domain, &row.keys.event_type);
-        let rules = self.routes.rules(&row.keys.domain, &row.keys.event_type);
+    ) -> Option<(ProbeAnswer, Option<StoredOk>)> {
+        let row = row.filter(|row| row.state.version == claim.version)?;
+        let keys = &row.keys;
+        let rules = self.routes.find(&keys.domain, &keys.event_type)?;
+        let handler = self.handlers.find(&keys.domain, &keys.event_type);
         let Some(probe) = handler.and_then(|handler| handler.probe.as_ref()) else {
-            // The route promises a probe that this process does not have.
-            let elsewhere = rules.probe.is_some();
-            return Ok((!elsewhere).then_some((ProbeAnswer::Unknown, None)));
+            // A route that promises a probe is another process's to ask about.
+            let nobody = rules.probe.is_none();
+            return nobody.then_some((ProbeAnswer::Unknown, None));
         };
         let Ok(envelope) = self.envelope(&row) else {
-            return Ok(Some((ProbeAnswer::Unknown, None)));
+            return Some((ProbeAnswer::Unknown, None));
         };
-        let verdict = caught(probe.probe(&envelope)).await;
-        Ok(Some(match verdict.unwrap_or(ProbeVerdict::Unknown) {
+        let verdict = tokio::select! {
+            biased;
+            verdict = caught(probe.probe(&envelope)) => verdict.unwrap_or(ProbeVerdict::Unknown),
+            // Before the claim runs out and somebody else asks.
+            () = self.sleep(self.config.recovery_claim / 2) => ProbeVerdict::Unknown,
+        };
+        Some(match verdict {
             ProbeVerdict::Succeeded(success) => {
-                let ok = store_ok(self, row.op_id, &success)?;
+                let ok = self.record(row.op_id, &success).await;
                 (ProbeAnswer::Succeeded, Some(ok))
             }
             ProbeVerdict::Failed(fail) => (ProbeAnswer::Failed(fail), None),
@@ -106,6 +131,6 @@ impl Node {
                 (ProbeAnswer::Succeeded, Some(StoredOk::default()))
             }
             ProbeVerdict::Unknown => (ProbeAnswer::Unknown, None),
-        }))
+        })
     }
 }

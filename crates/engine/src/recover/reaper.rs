@@ -46,13 +46,11 @@ impl Node {
         };
         let amendments: Vec<_> = claimed.iter().map(amendment).collect();
         let mut changed = 0;
-        if !amendments.is_empty() {
-            let results = self.ports.store.amend(&amendments, &self.routes).await?;
-            for (amendment, result) in amendments.iter().zip(results) {
-                if let Ok(result) = result {
-                    changed += 1;
-                    self.follow(amendment.op_id, &result).await;
-                }
+        let results = self.groups.amend.call_all(amendments.clone()).await;
+        for (amendment, result) in amendments.iter().zip(results) {
+            if let Ok(Ok(result)) = result {
+                changed += 1;
+                self.follow(amendment.op_id, &result).await;
             }
         }
         let next = recovery.next_due(scan).await?;

@@ -4,6 +4,7 @@ use clinch_core::ports::{Answer, AnswerBody};
 use clinch_core::{Error, ErrorKind, Result};
 
 use crate::node::Node;
+use crate::settle::may_help;
 
 impl Node {
     /// Durable when it returns `Ok`.
@@ -19,6 +20,8 @@ impl Node {
     }
 
     pub(crate) async fn read_spill_if_any(&self) -> Result<()> {
+        // The second reader finds what the first has left: neither goes on before.
+        let _one_at_a_time = self.spill_lock.lock().await;
         if self.has_spilled() {
             self.read_spill().await?;
         }
@@ -48,6 +51,7 @@ impl Node {
         }
         let (damaged, last) = (spilled.damaged > 0, spilled.last);
         let mut taken = 0;
+        let mut stuck = None;
         for (position, record) in spilled.records {
             if planted!(SpillForgottenFirst) {
                 self.ports.spill.forget(position).await?;
@@ -58,9 +62,16 @@ impl Node {
                         answer.fence = None;
                     }
                     let op_id = answer.op_id;
-                    let settled = self.groups.settle.call(answer).await?;
-                    if let Ok(changed) = settled {
-                        self.follow(op_id, &changed).await;
+                    match self.groups.settle.call(answer).await {
+                        Ok(Ok(changed)) => self.follow(op_id, &changed).await,
+                        Ok(Err(refused)) => self.page_if_unknown(op_id, &refused).await,
+                        Err(error) if may_help(&error) => return Err(error),
+                        Err(error) => {
+                            // It stays in the file, and so does what comes after it; that is
+                            // offered all the same.
+                            stuck = Some(error);
+                            continue;
+                        }
                     }
                     taken += 1;
                 }
@@ -69,7 +80,14 @@ impl Node {
                     self.alert("spill_damaged", message, None).await;
                 }
             }
-            self.ports.spill.forget(position).await?;
+            if stuck.is_none() {
+                self.ports.spill.forget(position).await?;
+            }
+        }
+        if let Some(error) = stuck {
+            let message = format!("the store refuses a spilled answer: {error}");
+            self.alert("spill_stuck", &message, None).await;
+            return Err(error);
         }
         if damaged {
             // Someone was paged; once is enough.
