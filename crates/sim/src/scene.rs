@@ -144,6 +144,8 @@ pub(crate) struct Scene {
     pub(crate) providers: Providers,
     pub(crate) pager: Arc<Pager>,
     settles_at_once: bool,
+    /// Upper bound of every sleep of a runner, where a scene sets one.
+    pub(crate) fallback: Mutex<Option<Duration>>,
     nodes: Mutex<Vec<Node>>,
 }
 
@@ -168,6 +170,7 @@ impl Scene {
             providers: Providers::new(world.clone()),
             pager: Arc::default(),
             settles_at_once: world.chance(300),
+            fallback: Mutex::default(),
             nodes: Mutex::new(nodes.collect()),
             world,
         })
@@ -248,6 +251,18 @@ impl Scene {
             sweep_grace: Duration::from_secs(15),
             sweep_pause_max: Duration::from_secs(120),
             ..Config::new(name)
+        };
+        let fallback = *self.fallback.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = match fallback {
+            Some(bound) => Config {
+                fallback_poll: bound,
+                finalizer_interval: bound,
+                reaper_interval: bound,
+                sweep_grace: bound,
+                prune_interval: bound,
+                ..config
+            },
+            None => config,
         };
         let handlers = self.handlers(place).map_err(|invalid| wrong(&invalid))?;
         let runtime = Runtime::new(ports, handlers, config)?;

@@ -19,6 +19,10 @@ use clinch_core::policy::SplitMix;
 /// Where a task runs. 0 is the world outside: clients, providers, the network.
 pub(crate) type Place = usize;
 
+/// Up to so many ready tasks, each is as likely as the others to run next. Among more, the
+/// next one after a random id runs: thousands of tasks must not cost a look at each.
+const FEW: usize = 256;
+
 /// The world outside.
 pub(crate) const OUTSIDE: Place = 0;
 
@@ -254,17 +258,23 @@ impl World {
         let mut state = self.state();
         let mut ready = lock(&self.shared.ready);
         // A waker can outlive its task.
-        ready.retain(|id| state.tasks.contains_key(id));
+        if ready.len() <= FEW {
+            ready.retain(|id| state.tasks.contains_key(id));
+        }
         let runs = |id: &&u64| {
             let place = state.tasks.get(id).map(|(place, _)| place);
             place.is_some_and(|place| !state.paused.contains(place))
         };
-        let count = ready.iter().filter(runs).count();
-        if count == 0 {
-            return None;
-        }
-        let pick = (state.rng.clone().next_u64() % count as u64) as usize;
-        let id = ready.iter().filter(runs).nth(pick).copied()?;
+        let draw = state.rng.clone().next_u64();
+        let id = if ready.len() <= FEW {
+            let count = ready.iter().filter(runs).count() as u64;
+            let pick = draw.checked_rem(count)?;
+            ready.iter().filter(runs).nth(pick as usize).copied()?
+        } else {
+            let from = draw % (state.last_id + 1);
+            let mut around = ready.range(from..).chain(ready.range(..from));
+            around.find(runs).copied()?
+        };
         state.rng.next_u64();
         ready.remove(&id);
         let task = state.tasks.get_mut(&id)?.1.take()?;
