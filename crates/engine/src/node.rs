@@ -173,6 +173,8 @@ pub(crate) struct Node {
     pub runners: Arc<Semaphore>,
     /// The spill file may hold answers. True at first: an earlier process may have left some.
     spilled: AtomicBool,
+    /// Someone was paged about the spill file by this process.
+    spill_paged: AtomicBool,
     /// Someone was paged about the bus since it last took a hint.
     bus_down: AtomicBool,
     pub probe_permits: Arc<Semaphore>,
@@ -197,6 +199,7 @@ impl Node {
             wake: std::array::from_fn(|_| Notify::new()),
             runners: Arc::new(Semaphore::new(Runner::COUNT as usize)),
             spilled: AtomicBool::new(true),
+            spill_paged: AtomicBool::new(false),
             bus_down: AtomicBool::new(false),
             probe_permits: Arc::new(Semaphore::new(config.probes.max(1))),
             stopping: watch::Sender::new(false),
@@ -252,6 +255,11 @@ impl Node {
     /// True: it is news.
     pub(crate) fn set_bus_down(&self, down: bool) -> bool {
         self.bus_down.swap(down, Ordering::SeqCst) != down
+    }
+
+    /// True once: a record that is stuck is worth one page a process, not one a pass.
+    pub(crate) fn is_first_page_about_the_spill(&self) -> bool {
+        !self.spill_paged.swap(true, Ordering::SeqCst)
     }
 
     pub(crate) fn has_spilled(&self) -> bool {

@@ -115,7 +115,6 @@ impl Journal for SimFile {
         Ok(JournalRecords {
             records: records.clone(),
             damaged: 0,
-            last: self.last.load(Ordering::SeqCst),
         })
     }
 

@@ -202,6 +202,34 @@ fn an_answer_outlives_its_process() {
     assert_eq!(calls(&scene), 1);
 }
 
+/// A record that nobody can read is kept, paged about once, and holds up neither the answers
+/// behind it nor recovery.
+#[test]
+fn an_unreadable_record_is_kept_and_holds_up_nobody() {
+    let scene = scene(12, false, 1);
+    let spill = scene.machine(0, |machine| machine.spill.clone());
+    let task = async move {
+        let unreadable = b"not an answer".to_vec();
+        clinch_core::ports::Journal::append(spill.as_ref(), &[unreadable])
+            .await
+            .expect("room");
+    };
+    scene.world.spawn(0, Box::pin(task));
+    let _ = submit(&scene, 0, charge("blind"), Duration::ZERO);
+    run_until(&scene, MINUTE, || calls(&scene) == 1);
+    scene.weather.store_down.store(true, Ordering::SeqCst);
+    run_for(&scene, HOUR);
+    scene.weather.store_down.store(false, Ordering::SeqCst);
+    run_until(&scene, HOUR, || status(&scene) == Some(Status::Completed));
+    run_for(&scene, HOUR);
+    assert_eq!((calls(&scene), pages(&scene, "spill_stuck")), (1, 1));
+    assert_eq!(
+        scene.machine(0, |machine| machine.spill.len()),
+        2,
+        "both are kept"
+    );
+}
+
 fn refuse_without_a_store(scene: &Arc<Scene>) {
     let refuses = Trouble {
         refusals: 1_000,

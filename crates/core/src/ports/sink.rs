@@ -55,9 +55,6 @@ pub struct JournalRecords {
     pub records: Vec<(u64, Vec<u8>)>,
     /// Records that do not match their checksum.
     pub damaged: usize,
-    /// The highest position in it, damaged records included: forgetting through it empties
-    /// the journal.
-    pub last: u64,
 }
 
 /// Pages someone. The last level of the safety net.

@@ -28,29 +28,28 @@ impl Node {
     /// Reads the file back into the store; returns how many letters were new there.
     pub(crate) async fn import_dead_letters(&self) -> Result<usize> {
         let filed = self.ports.dead_letter_file.read().await?;
-        if filed.damaged > 0 {
-            let message = format!("{} filed dead letters are damaged", filed.damaged);
-            self.alert("dead_letter_damaged", &message, None).await;
-        }
-        let (damaged, last) = (filed.damaged > 0, filed.last);
         let mut new = 0;
+        let mut stuck = 0;
         for (position, record) in filed.records {
             match serde_json::from_slice::<DeadLetter>(&record) {
-                Ok(letter) => {
-                    if self.is_still_dead(&letter).await? {
-                        new += self.import_one(letter).await?;
+                Ok(letter) if self.is_still_dead(&letter).await? => {
+                    match self.import_one(letter).await? {
+                        Some(count) => new += count,
+                        None => stuck += 1,
                     }
                 }
-                Err(_) => {
-                    let message = "a filed dead letter cannot be read; it was passed over";
-                    self.alert("dead_letter_damaged", message, None).await;
-                }
+                Ok(_) => {}
+                Err(_) => stuck += 1,
             }
-            self.ports.dead_letter_file.forget(position).await?;
+            // What is stuck stays, with all behind it; importing twice is importing once.
+            if stuck == 0 {
+                self.ports.dead_letter_file.forget(position).await?;
+            }
         }
-        if damaged {
-            // Someone was paged; once is enough.
-            self.ports.dead_letter_file.forget(last).await?;
+        let lost = stuck + filed.damaged;
+        if lost > 0 {
+            let message = format!("{lost} filed dead letters are damaged; keep the file");
+            self.alert("dead_letter_damaged", &message, None).await;
         }
         Ok(new)
     }
@@ -62,17 +61,11 @@ impl Node {
         Ok(row.is_none_or(|row| row.state.status == Status::Failed))
     }
 
-    /// A letter that is damaged pages someone and is passed over; the others are not held up.
-    async fn import_one(&self, letter: DeadLetter) -> Result<usize> {
-        let op_id = letter.op_id;
+    /// `None`: the letter is damaged. The others are not held up by it.
+    async fn import_one(&self, letter: DeadLetter) -> Result<Option<usize>> {
         match self.ports.recovery.import(&[letter]).await {
-            Ok(imported) => Ok(imported.into_iter().filter(|is_new| *is_new).count()),
-            Err(error) if error.kind() == ErrorKind::Corrupt => {
-                let message = "a filed dead letter does not match its content hash";
-                self.alert("dead_letter_damaged", message, Some(op_id))
-                    .await;
-                Ok(0)
-            }
+            Ok(imported) => Ok(Some(imported.into_iter().filter(|is_new| *is_new).count())),
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -36,63 +36,59 @@ impl Node {
         }
         // Cleared first: what is spilled while this reads is read next time.
         self.set_spilled(false);
-        let taken = self.offer_spilled().await;
-        if taken.is_err() {
+        let offered = self.offer_spilled().await;
+        if !matches!(offered, Ok((_, false))) {
             self.set_spilled(true);
         }
-        taken
+        offered.map(|(taken, _)| taken)
     }
 
-    async fn offer_spilled(&self) -> Result<usize> {
+    /// How many the store took, and whether some are left. A record that cannot be read, or
+    /// that the store will never take, stays in the file for a person, and so does what comes
+    /// after it; that is offered all the same.
+    async fn offer_spilled(&self) -> Result<(usize, bool)> {
         let spilled = self.ports.spill.read().await?;
-        if spilled.damaged > 0 {
-            let message = format!("{} records of the spill file are damaged", spilled.damaged);
-            self.alert("spill_damaged", &message, None).await;
-        }
-        let (damaged, last) = (spilled.damaged > 0, spilled.last);
         let mut taken = 0;
-        let mut stuck = None;
+        let mut stuck = 0;
         for (position, record) in spilled.records {
             if planted!(SpillForgottenFirst) {
                 self.ports.spill.forget(position).await?;
             }
-            match serde_json::from_slice::<Answer>(&record) {
-                Ok(mut answer) => {
-                    if matches!(answer.body, AnswerBody::Ok(_)) {
-                        answer.fence = None;
-                    }
-                    let op_id = answer.op_id;
-                    match self.groups.settle.call(answer).await {
-                        Ok(Ok(changed)) => self.follow(op_id, &changed).await,
-                        Ok(Err(refused)) => self.page_if_unknown(op_id, &refused).await,
-                        Err(error) if may_help(&error) => return Err(error),
-                        Err(error) => {
-                            // It stays in the file, and so does what comes after it; that is
-                            // offered all the same.
-                            stuck = Some(error);
-                            continue;
-                        }
-                    }
-                    taken += 1;
-                }
-                Err(_) => {
-                    let message = "a record of the spill file cannot be read; it was passed over";
-                    self.alert("spill_damaged", message, None).await;
-                }
+            if self.offer(&record).await? {
+                taken += 1;
+            } else {
+                stuck += 1;
             }
-            if stuck.is_none() {
+            if stuck == 0 {
                 self.ports.spill.forget(position).await?;
             }
         }
-        if let Some(error) = stuck {
-            let message = format!("the store refuses a spilled answer: {error}");
+        let lost = stuck + spilled.damaged;
+        if lost > 0 && self.is_first_page_about_the_spill() {
+            let message = format!(
+                "{lost} answers in the spill file cannot be read or are refused by the store; \
+                 keep the file and look at it"
+            );
             self.alert("spill_stuck", &message, None).await;
-            return Err(error);
         }
-        if damaged {
-            // Someone was paged; once is enough.
-            self.ports.spill.forget(last).await?;
+        Ok((taken, stuck > 0))
+    }
+
+    /// False: it will never be taken as it is.
+    async fn offer(&self, record: &[u8]) -> Result<bool> {
+        let Ok(mut answer) = serde_json::from_slice::<Answer>(record) else {
+            return Ok(false);
+        };
+        if matches!(answer.body, AnswerBody::Ok(_)) {
+            answer.fence = None;
         }
-        Ok(taken)
+        let op_id = answer.op_id;
+        match self.groups.settle.call(answer).await {
+            Ok(Ok(changed)) => self.follow(op_id, &changed).await,
+            Ok(Err(refused)) => self.page_if_unknown(op_id, &refused).await,
+            Err(error) if may_help(&error) => return Err(error),
+            Err(_) => return Ok(false),
+        }
+        Ok(true)
     }
 }

@@ -126,7 +126,6 @@ impl Disk {
         Ok(JournalRecords {
             records: records.collect(),
             damaged: contents.damaged,
-            last: self.next - 1,
         })
     }
 
