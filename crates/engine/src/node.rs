@@ -289,6 +289,8 @@ impl Node {
     }
 
     pub(crate) fn count(&self, counter: &'static str, domain: Option<&Domain>, count: usize) {
-        self.ports.meter.add(counter, domain, count as u64);
+        let domain = domain.map(|domain| [("domain", domain.as_str())]);
+        let labels = domain.as_ref().map_or(&[][..], |domain| domain);
+        self.ports.meter.add(counter, labels, count as u64);
     }
 }

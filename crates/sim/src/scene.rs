@@ -14,7 +14,7 @@ use clinch_core::{
 use clinch_engine::{Config, Dispatch, Handler, Handlers, Orchestrator, Ports, Runtime};
 use clinch_memory::{Memory, MemoryBus};
 
-use crate::machine::{Blind, Machine, Pager, SimClock, SimIds, SimSpawner};
+use crate::machine::{Machine, Pager, SimClock, SimIds, SimSpawner};
 use crate::network::{FarBus, FarStore, Weather};
 use crate::provider::{Caller, Nature, Providers};
 use crate::world::{Place, World};
@@ -131,6 +131,7 @@ impl Kind {
             probe: self.probed.then_some(probe),
             reaper: self.reaper,
             order: self.order,
+            copies: 1,
         }
     }
 }
@@ -308,7 +309,7 @@ impl Scene {
                 world: self.world.clone(),
                 place: Self::place(index),
             }),
-            meter: Arc::new(Blind),
+            meter: Arc::new(clinch_core::ports::Untold),
         }
     }
 

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::policy::{Backoff, EventTypes, Idempotency, RetryRules, Rules, Safety};
-use clinch_core::ports::{
-    Alert, AlertNote, Attempt, Clock, Domains, Executor, Ids, NoMeter, PlainText,
-};
+use clinch_core::ports::{Alert, AlertNote, Attempt, Clock, Domains, Executor, Ids, PlainText};
 use clinch_core::{
     BizKey, Command, Domain, Envelope, Error, ErrorKind, EventType, IdemKey, Invalid, Keys,
     Outcome, Payload, Result, Retry, Success, WorkerId,
@@ -165,7 +163,7 @@ impl Scene {
             clock: self.clock.clone(),
             ids: Arc::new(SystemIds),
             spawner: Arc::new(TokioSpawner::new(self.runtime.handle().clone())),
-            meter: Arc::new(NoMeter),
+            meter: Arc::new(clinch_core::ports::Untold),
         })
     }
 

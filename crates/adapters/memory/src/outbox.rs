@@ -101,8 +101,9 @@ impl Tables {
     }
 
     pub(crate) fn oldest_due(&self, domain: &Domain, now: Timestamp) -> Option<Duration> {
-        let line = self.line_of(domain, now);
-        line.map(|(_, due, _, _)| now.since(due)).max()
+        // Each line is in order of its due times: only its first counts.
+        let firsts = PRIORITIES.filter_map(|priority| self.line_at(domain, priority, now).next());
+        firsts.map(|(_, due, _, _)| now.since(due)).max()
     }
 
     /// When the claim on a row ends; long ago if there is none.
@@ -251,6 +252,7 @@ pub(crate) fn hint_of(operation: &Operation) -> Hint {
     Hint {
         op_id: operation.op_id,
         domain: operation.keys.domain.clone(),
+        event_type: operation.keys.event_type.clone(),
         lane: operation.lane,
         dispatch_no: operation.dispatch_no + 1,
         trace: operation.trace.clone(),

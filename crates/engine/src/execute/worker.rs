@@ -125,6 +125,7 @@ impl Node {
             hint: Hint {
                 op_id: row.op_id,
                 domain: row.keys.domain.clone(),
+                event_type: row.keys.event_type.clone(),
                 lane: row.lane,
                 dispatch_no: row.dispatch_no,
                 trace: row.trace.clone(),
