@@ -49,7 +49,7 @@ impl Node {
         drop(permits);
         let next = match &self.ports.dispatch {
             Dispatch::Queue(_) if found < max => {
-                self.ports.outbox.next_due(Some(&self.served)).await?
+                self.ports.outbox.next_due(Some(&self.runnable)).await?
             }
             // More may be waiting, or the next call waits by itself.
             Dispatch::Queue(_) | Dispatch::Hints(_) => Some(Duration::ZERO),
