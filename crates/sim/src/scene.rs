@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clinch_core::policy::{
-    Backoff, EventTypes, Idempotency, Order, ProbeRules, ReaperStrategy, RetryRules, Rules, Safety,
+    Backoff, EventTypes, Order, ProbeRules, ReaperStrategy, RetryRules, Rules, Safety,
 };
-use clinch_core::ports::{PlainText, Probe};
+use clinch_core::ports::{PlainText, Probe, Untold};
 use clinch_core::{
     BizKey, Command, Domain, Envelope, EventType, IdemKey, Invalid, Keys, Payload, WorkerId,
 };
@@ -309,7 +309,9 @@ impl Scene {
                 world: self.world.clone(),
                 place: Self::place(index),
             }),
-            meter: Arc::new(clinch_core::ports::Untold),
+            shed: None,
+            meter: Arc::new(Untold),
+            tracer: Arc::new(Untold),
         }
     }
 
@@ -327,8 +329,7 @@ impl Scene {
             let handler = Handler {
                 executor: Some(caller.clone()),
                 probe: kind.probed.then_some(caller as Arc<dyn Probe>),
-                rules: kind.rules(),
-                idempotency: Idempotency::default(),
+                ..Handler::new(kind.rules())
             };
             let domain = Domain::new(kind.domain)?;
             handlers = handlers.with(domain, EventTypes::Any, handler);
