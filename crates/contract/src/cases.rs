@@ -18,6 +18,7 @@ mod late;
 mod locks;
 mod notices;
 mod outbox;
+mod protection;
 mod queue;
 mod recovery;
 mod retention;
@@ -55,6 +56,8 @@ const AREAS: &[&[Case]] = &[
     scenario::CASES,
     engine::BY_QUEUE,
     engine::BY_HINTS,
+    protection::BY_QUEUE,
+    protection::BY_HINTS,
     size::CASES,
     bus::CASES,
     queue::CASES,

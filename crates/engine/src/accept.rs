@@ -323,8 +323,9 @@ impl Orchestrator {
         let Command {
             keys,
             payload,
-            options,
+            mut options,
         } = command;
+        let trace = options.trace.take().or(trace);
         let unknown = || {
             let message = "no route is declared for this domain and event type";
             Error::new(ErrorKind::Invalid, message)
@@ -406,6 +407,7 @@ fn handle(snapshot: &Snapshot, replayed: bool) -> OperationHandle {
             .failure
             .clone()
             .filter(|_| operation.state.is_terminal()),
+        pruned: false,
     }
 }
 
@@ -417,5 +419,6 @@ fn unread(known: &Known, replayed: bool) -> OperationHandle {
         status: known.status,
         result: None,
         failure: None,
+        pruned: known.pruned,
     }
 }

@@ -48,14 +48,14 @@ impl Begun {
     /// Calls, and settles what came of it. The lease is kept until both are done.
     pub(crate) async fn run(self, node: &Arc<Node>) {
         let lease = node.config.lease;
-        let running = Running {
+        let running = Arc::new(Running {
             node: node.clone(),
             op_id: self.envelope.op_id,
             fence: self.envelope.fence,
             lease,
             believed_until: AtomicU64::new(millis(self.from.saturating_add(lease))),
             canceled: node.attempt_runs(self.envelope.op_id),
-        };
+        });
         let work = async {
             tokio::select! {
                 biased;
@@ -68,7 +68,7 @@ impl Begun {
     }
 
     /// Execute, then settle, with what is told of both.
-    async fn work(&self, node: &Arc<Node>, running: &Running) {
+    async fn work(&self, node: &Arc<Node>, running: &Arc<Running>) {
         let (envelope, clock) = (&self.envelope, &node.ports.clock);
         let keys = &envelope.command.keys;
         let tags = tags_of(envelope);
@@ -175,7 +175,7 @@ impl Node {
     }
 }
 
-async fn call(node: &Arc<Node>, envelope: &Envelope, running: &Running) -> Outcome {
+async fn call(node: &Arc<Node>, envelope: &Envelope, running: &Arc<Running>) -> Outcome {
     let keys = &envelope.command.keys;
     let handler = node.handlers.find(&keys.domain, &keys.event_type);
     let Some(executor) = handler.and_then(|handler| handler.executor.as_ref()) else {
@@ -188,7 +188,8 @@ async fn call(node: &Arc<Node>, envelope: &Envelope, running: &Running) -> Outco
     if !running.holds_lease() {
         return Outcome::Retry(Retry::not_called("the lease ended before the call"));
     }
-    let call = executor.execute(envelope, running);
+    let attempt: Arc<dyn Attempt> = running.clone();
+    let call = executor.execute(envelope, &attempt);
     let panicked = |_| {
         node.log(Level::Error, "the handler panicked", &tags_of(envelope));
         Outcome::Retry(if planted!(PanicMeansNotCalled) {

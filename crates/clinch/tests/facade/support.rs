@@ -1,0 +1,59 @@
+//! Several processes on one store and one clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch::core::ports::Clock;
+use clinch::{Backend, Builder, Clinch};
+use clinch_memory::{ManualClock, Memory};
+
+/// Turns of the other tasks before they count as idle.
+const TURNS: usize = 300;
+
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Clinch>,
+    pub(crate) clock: Arc<ManualClock>,
+}
+
+impl Cluster {
+    /// So many processes, each put together by `build`, with all their runners.
+    pub(crate) fn start(count: usize, build: impl Fn(usize) -> Builder) -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let backend = Backend::new(Memory::new(clock.clone()));
+        let node = |number| {
+            let builder = build(number).backend(backend.clone()).clock(clock.clone());
+            let node = builder.build().expect("it is put together");
+            let running = node.clone();
+            tokio::spawn(async move { running.run().await });
+            node
+        };
+        let nodes = (0..count).map(node).collect();
+        Self { nodes, clock }
+    }
+
+    /// Moves time, and lets everything happen that falls due on the way.
+    pub(crate) async fn advance(&self, by: Duration) {
+        let until = self.clock.monotonic() + by;
+        loop {
+            idle().await;
+            match self.clock.next_wake() {
+                Some(wake) if wake <= until => self.clock.advance_to(wake),
+                _ => break,
+            }
+        }
+        self.clock.advance_to(until);
+        idle().await;
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.nodes.iter().for_each(Clinch::stop);
+    }
+}
+
+async fn idle() {
+    for _ in 0..TURNS {
+        tokio::task::yield_now().await;
+    }
+}
