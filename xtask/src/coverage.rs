@@ -102,11 +102,13 @@ fn lines_of(report: &str, folder: &str) -> (usize, usize) {
     for line in report.lines() {
         if let Some(file) = line.strip_prefix("SF:") {
             ours = file.contains(folder);
-        } else if let Some((_, count)) = line.strip_prefix("DA:").and_then(|l| l.split_once(',')) {
-            if ours {
-                lines += 1;
-                hit += usize::from(count.trim() != "0");
-            }
+        }
+        let count = line
+            .strip_prefix("DA:")
+            .and_then(|line| line.split_once(','));
+        if let Some((_, count)) = count.filter(|_| ours) {
+            lines += 1;
+            hit += usize::from(count.trim() != "0");
         }
     }
     (hit, lines)

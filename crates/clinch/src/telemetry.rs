@@ -47,9 +47,14 @@ pub enum ShownKeys {
 pub struct Telemetry {
     keys: ShownKeys,
     rng: SystemRng,
-    current: Option<Box<dyn Fn() -> Option<String> + Send + Sync>>,
-    link: Option<Box<dyn Fn(&tracing::Span, &str) + Send + Sync>>,
+    current: Option<Box<Current>>,
+    link: Option<Box<Link>>,
 }
+
+/// Gives the caller's own `traceparent`.
+type Current = dyn Fn() -> Option<String> + Send + Sync;
+/// Makes a span the child of a `traceparent`.
+type Link = dyn Fn(&tracing::Span, &str) + Send + Sync;
 
 impl Telemetry {
     /// How keys are shown.

@@ -143,10 +143,10 @@ impl Engine {
         let mut handlers = Handlers::new();
         for (domain, event_types, rules) in self.w.routes.iter() {
             let mut chain = Chain::new(self.provider.clone(), psp.clone(), clock.clone())
-                .timeouts(Arc::new(guards.timeouts.clone()))
+                .timeouts(Arc::new(guards.timeouts))
                 .retries(&rules.retry);
-            if let (Some(hedge), Safety::Keyed { .. }) = (&guards.hedge, rules.safety) {
-                chain = chain.hedge(Arc::new(hedge.clone()));
+            if let (Some(hedge), Safety::Keyed { .. }) = (guards.hedge, rules.safety) {
+                chain = chain.hedge(Arc::new(hedge));
             }
             let mut handler = Handler::new(rules.clone());
             if guards.gated {

@@ -7,7 +7,7 @@ use clinch_core::ports::{
     Accepted, Amendment, BeginRequest, Changed, Known, NewOperation, Operation, Refused, StoredOk,
     Tags,
 };
-use clinch_core::protocol::{Event, Inherited, Resolution};
+use clinch_core::protocol::{Event, Inherited, Resolution, State};
 use clinch_core::{
     BatchId, Command, ContentHash, Envelope, Error, ErrorKind, Fingerprint, OpId, OperationHandle,
     Payload, Result, Status, Success, TimeBudget,
@@ -275,21 +275,7 @@ impl Orchestrator {
         let granted = state.is_current(1) && state.attempt_id == ours && ours.is_some();
         let may_call = granted || planted!(CallsWithoutBegin);
         let begun = may_call.then(|| {
-            let envelope = Envelope {
-                op_id: new.op_id,
-                command: Command {
-                    keys: new.keys.clone(),
-                    payload,
-                    options: new.options.clone(),
-                },
-                seq,
-                attempt: state.attempts,
-                fence: state.fence,
-                outbound_key: new.outbound_key.clone(),
-                deadline: state.deadline,
-                checkpoint: None,
-                trace: new.trace.clone(),
-            };
+            let envelope = first_envelope(&new, payload, seq, &state);
             Box::new(Begun::new(envelope, begun_from, accepted_at))
         });
         let known = Known {
@@ -371,6 +357,25 @@ impl Node {
             return None;
         }
         self.inline_permits.clone().try_acquire_owned().ok()
+    }
+}
+
+/// What the executor of an attempt sees that began with its accept.
+fn first_envelope(new: &NewOperation, payload: Payload, seq: u64, state: &State) -> Envelope {
+    Envelope {
+        op_id: new.op_id,
+        command: Command {
+            keys: new.keys.clone(),
+            payload,
+            options: new.options.clone(),
+        },
+        seq,
+        attempt: state.attempts,
+        fence: state.fence,
+        outbound_key: new.outbound_key.clone(),
+        deadline: state.deadline,
+        checkpoint: None,
+        trace: new.trace.clone(),
     }
 }
 

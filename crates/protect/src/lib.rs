@@ -28,6 +28,6 @@ pub use destination::{Destination, DestinationConfig, DestinationStatus};
 pub use fallback::{Constant, FromFn, from_fn};
 pub use hedge::{COPIES_MAX, Hedge};
 pub use load_shed::{COME_BACK_MAX, COME_BACK_MIN, QueueAge};
-pub use rate_limiter::{PER_MAX, PauseOnly, Rate, RateConfig};
+pub use rate_limiter::{PER_MAX, PERMITS_MAX, PauseOnly, Rate, RateConfig};
 pub use retry_budget::{RATIO_MAX, Ratio, RatioConfig};
 pub use timeout::Timeouts;

@@ -15,6 +15,9 @@ use crate::sync::{Mutex, lock};
 /// Longest period of a rate: past it the numbers would no longer be exact.
 pub const PER_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
+/// Most permits of a rate: so many moments are remembered, to count exactly.
+pub const PERMITS_MAX: u32 = 100_000;
+
 /// How many calls in how much time. There is no default rate: nobody but the provider knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateConfig {
@@ -22,10 +25,8 @@ pub struct RateConfig {
     pub permits: u32,
     /// … in so much time.
     pub per: Duration,
-    /// Calls that may be sent at once after a quiet time; `permits` where it is left out.
-    ///
-    /// A provider that counts strictly, in windows of `per`, may see `burst + permits` in one:
-    /// there, let both together be its cap.
+    /// Calls that may be sent at once after a quiet time; `permits` where it is left out. A
+    /// smaller burst spreads them: with 1 they are evenly spaced.
     pub burst: Option<u32>,
     /// Longest wait that a reservation hands out.
     pub wait_max: Duration,
@@ -57,6 +58,10 @@ impl RateConfig {
         if self.per.as_nanos() < u128::from(self.permits) {
             return refuse("must be at most one call per nanosecond");
         }
+        if self.permits > PERMITS_MAX {
+            let problem = format!("permits must be at most {PERMITS_MAX}; name a shorter `per`");
+            return refuse(&problem);
+        }
         if self.burst == Some(0) {
             return refuse("burst must be at least 1");
         }
@@ -64,13 +69,13 @@ impl RateConfig {
     }
 }
 
-/// A rate with reservations (GCRA): every caller is given a moment of its own.
+/// A rate with reservations: every caller is given a moment of its own.
 ///
-/// - In any stretch of `k` times `per` it gives out at most `burst + k * permits` moments,
-///   exactly. A caller that sends later than its moment shifts its own call only.
-/// - It starts with a whole burst: two processes that follow each other within `per` may
-///   together send one burst more. Several at a time each have their own rate; to share one
-///   is what the port is for.
+/// - In no stretch of `per` does it give out more than `permits` moments, wherever the
+///   stretch begins. A caller that sends later than its moment shifts its own call only.
+/// - It starts afresh with its process: two that follow each other within `per` may together
+///   send twice as much. Several at a time each have their own rate; to share one is what the
+///   port is for.
 /// - A rejected caller is told how long it would have taken for its reservation to succeed.
 ///   Others may come first.
 /// - After a pause the burst is spent: one call at its end, then the rate.

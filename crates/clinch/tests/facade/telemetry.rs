@@ -1,11 +1,15 @@
 //! What is told, and what never is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clinch::{Call, Clinch, Done, Fail, Probed, Retry, Route, ShownKeys, Telemetry};
+use metrics::{
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+    SharedString, Unit,
+};
 use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -216,4 +220,136 @@ async fn run_10_one_trace_follows_an_operation_through_every_process() {
         .expect("there");
     assert_eq!(row.operation.trace.as_deref(), Some(parent.as_str()));
     assert_eq!(row.operation.state.attempts, 3);
+}
+
+/// Keeps what is told of every metric.
+#[derive(Clone, Default)]
+struct Board(Arc<Mutex<BTreeMap<String, f64>>>);
+
+struct Slot {
+    board: Board,
+    key: String,
+}
+
+impl Slot {
+    fn change(&self, change: impl FnOnce(f64) -> f64) {
+        let mut board = self.board.0.lock().expect("a board");
+        let value = board.entry(self.key.clone()).or_default();
+        *value = change(*value);
+    }
+}
+
+impl CounterFn for Slot {
+    fn increment(&self, by: u64) {
+        self.change(|value| value + by as f64);
+    }
+    fn absolute(&self, to: u64) {
+        self.change(|_| to as f64);
+    }
+}
+
+impl GaugeFn for Slot {
+    fn increment(&self, by: f64) {
+        self.change(|value| value + by);
+    }
+    fn decrement(&self, by: f64) {
+        self.change(|value| value - by);
+    }
+    fn set(&self, to: f64) {
+        self.change(|_| to);
+    }
+}
+
+impl HistogramFn for Slot {
+    /// How many were recorded.
+    fn record(&self, _value: f64) {
+        self.change(|value| value + 1.0);
+    }
+}
+
+impl Board {
+    fn slot(&self, key: &Key) -> Arc<Slot> {
+        let labels = key
+            .labels()
+            .map(|label| format!("{}={}", label.key(), label.value()));
+        let labels: Vec<_> = labels.collect();
+        let key = format!("{} {}", key.name(), labels.join(" "));
+        Arc::new(Slot {
+            board: self.clone(),
+            key: key.trim().to_owned(),
+        })
+    }
+}
+
+impl Recorder for Board {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.slot(key))
+    }
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.slot(key))
+    }
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(self.slot(key))
+    }
+}
+
+#[tokio::test]
+async fn core_15_run_10_the_metrics_have_their_names_and_count_what_happened() {
+    let board = Board::default();
+    let recording = metrics::set_default_local_recorder(&board);
+    play(Telemetry::default).await;
+    drop(recording);
+    let board = board.0.lock().expect("a board").clone();
+    let charge = "domain=payments event_type=charge";
+    let expected = [
+        (format!("orchestrator.accept.count {charge}"), 4.0),
+        // One Ok after two retries, one after a panic more; one refusal.
+        (format!("orchestrator.pump.outcome.ok.count {charge}"), 2.0),
+        (
+            format!("orchestrator.pump.outcome.retry.count {charge}"),
+            5.0,
+        ),
+        (
+            format!("orchestrator.pump.outcome.fail.count {charge}"),
+            1.0,
+        ),
+        (format!("orchestrator.execute.duration {charge}"), 8.0),
+        (format!("orchestrator.settle.duration {charge}"), 8.0),
+        (format!("orchestrator.pump.start.delay {charge}"), 8.0),
+        (format!("orchestrator.end_to_end.duration {charge}"), 3.0),
+        (
+            "orchestrator.operations domain=payments state=COMPLETED".into(),
+            2.0,
+        ),
+        (
+            "orchestrator.operations domain=payments state=FAILED".into(),
+            2.0,
+        ),
+        ("orchestrator.held".into(), 0.0),
+        ("orchestrator.write_ahead.pending".into(), 0.0),
+        (
+            "orchestrator.breaker.state destination=payments/charge".into(),
+            0.0,
+        ),
+    ];
+    for (name, value) in expected {
+        assert_eq!(board.get(&name), Some(&value), "{name} in {board:#?}");
+    }
+    for name in [
+        "pump.dequeue.count",
+        "finalizer.scan.count",
+        "reaper.scan.count",
+        "dlq.count",
+    ] {
+        let name = format!("orchestrator.{name}");
+        let told = board
+            .iter()
+            .any(|(key, value)| key.starts_with(&name) && *value > 0.0);
+        assert!(told, "{name} in {board:#?}");
+    }
+    let leaks: Vec<_> = board.keys().filter(|key| key.contains(CANARY)).collect();
+    assert!(leaks.is_empty(), "{leaks:?}");
 }

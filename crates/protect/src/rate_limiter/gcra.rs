@@ -1,9 +1,14 @@
-//! The generic cell rate algorithm, in whole numbers.
+//! The generic cell rate algorithm, in whole numbers, under a strict cap.
+//!
+//! The algorithm alone spaces calls well but lets a full bucket and its refill meet in one
+//! window: twice the cap at worst. So the last `permits` moments are kept too, and each new
+//! one lies at least `per` after the one that it pushes out.
 //!
 //! Time is counted in units of `1 ns / permits`: there the interval between two permits is
 //! exactly `per` in nanoseconds, so nothing is rounded and nothing drifts. Only what is
 //! handed out is rounded, up, to a nanosecond.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use clinch_core::ports::{Reason, Rejection, Room};
@@ -17,6 +22,9 @@ pub(super) struct Gcra {
     tolerance: u128,
     /// When the next permit is due in theory, in units.
     arrival: u128,
+    per: Duration,
+    /// The last moments that were given out, at most `permits`, in order.
+    given: VecDeque<Duration>,
     paused_until: Duration,
 }
 
@@ -28,6 +36,8 @@ impl Gcra {
             interval: interval.max(1),
             tolerance: interval * u128::from(burst.saturating_sub(1)),
             arrival: 0,
+            per,
+            given: VecDeque::new(),
             paused_until: Duration::ZERO,
         }
     }
@@ -39,10 +49,22 @@ impl Gcra {
         wait_max: Duration,
     ) -> Result<Duration, Rejection> {
         let at = self.units(now);
-        let wait = self.duration(self.free_at().saturating_sub(at));
+        let spaced = self.duration(self.free_at().saturating_sub(at));
+        let wait = spaced.max(self.window_opens_in(now));
         let pause = self.paused_until.saturating_sub(now);
         if wait <= wait_max {
+            let moment = now.saturating_add(wait);
+            // Spaced moments are exact; only the window shifts them by whole nanoseconds.
+            let at = if wait > spaced {
+                self.units(moment)
+            } else {
+                at
+            };
             self.arrival = self.arrival.max(at).saturating_add(self.interval);
+            if self.is_window_known() {
+                self.given.pop_front();
+            }
+            self.given.push_back(moment);
             return Ok(wait);
         }
         // One nanosecond earlier the wait would still be too long.
@@ -75,16 +97,38 @@ impl Gcra {
             return closed(Reason::Paused, self.paused_until - now);
         }
         let at = self.units(now);
-        if self.free_at() > at {
-            let wait = self.duration(self.free_at() - at);
+        let spaced = self.duration(self.free_at().saturating_sub(at));
+        let wait = spaced.max(self.window_opens_in(now));
+        if !wait.is_zero() {
             return closed(Reason::RateLimited, wait);
         }
         let left = at + self.tolerance + self.interval - self.arrival.max(at);
+        let burst = usize::try_from(left / self.interval).unwrap_or(usize::MAX);
         Room {
-            calls: usize::try_from(left / self.interval).unwrap_or(usize::MAX),
+            calls: burst.min(self.left_in_window(now)),
             reason: Some(Reason::RateLimited),
             again_in: None,
         }
+    }
+
+    /// As many moments as fit into `per` were given out.
+    fn is_window_known(&self) -> bool {
+        self.given.len() as u128 >= self.permits
+    }
+
+    /// Until the call before the last `permits` ones lies `per` back.
+    fn window_opens_in(&self, now: Duration) -> Duration {
+        let first = self.given.front().filter(|_| self.is_window_known());
+        let opens = first.map(|first| first.saturating_add(self.per));
+        opens.unwrap_or_default().saturating_sub(now)
+    }
+
+    fn left_in_window(&self, now: Duration) -> usize {
+        let over = |at: &Duration| at.saturating_add(self.per) <= now;
+        let recent = self.given.len() - self.given.partition_point(over);
+        usize::try_from(self.permits)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(recent)
     }
 
     /// The next permit can be used from here on.

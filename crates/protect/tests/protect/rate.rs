@@ -7,7 +7,7 @@ use std::time::Duration;
 use clinch_core::policy::SplitMix;
 use clinch_core::ports::{Clock, RateLimiter, Reason, Rejection, Room};
 use clinch_memory::ManualClock;
-use clinch_protect::{PauseOnly, Rate, RateConfig};
+use clinch_protect::{PERMITS_MAX, PauseOnly, Rate, RateConfig};
 
 use crate::support::{ms, now, secs};
 
@@ -22,12 +22,12 @@ fn rate(permits: u32, per: Duration, burst: u32, wait_max: Duration) -> (Rate, A
     (rate, clock)
 }
 
-/// The largest number of sends in any closed stretch of `length`.
+/// The largest number of sends in any stretch of `length`.
 fn most_within(sends: &[Duration], length: Duration) -> usize {
     let mut first = 0;
     let mut most = 0;
     for (last, at) in sends.iter().enumerate() {
-        while *at - sends[first] > length {
+        while *at - sends[first] >= length {
             first += 1;
         }
         most = most.max(last + 1 - first);
@@ -36,7 +36,7 @@ fn most_within(sends: &[Duration], length: Duration) -> usize {
 }
 
 #[test]
-fn no_stretch_holds_more_than_burst_and_rate() {
+fn no_stretch_holds_more_than_the_rate() {
     // Intervals that are no whole nanoseconds, and steps of a few: rounding would show.
     let cases = [
         (7, ms(1), 5),
@@ -63,10 +63,10 @@ fn no_stretch_holds_more_than_burst_and_rate() {
         }
         assert!(sends.is_sorted());
         for k in 1..=3 {
-            let most = burst as usize + (permits * k) as usize;
+            let most = most_within(&sends, per * k);
             assert_eq!(
-                most_within(&sends, per * k),
                 most,
+                (permits * k) as usize,
                 "{permits} in {per:?}, {k} times"
             );
         }
@@ -103,14 +103,13 @@ fn every_caller_gets_a_moment_of_its_own() {
 #[test]
 fn a_rejection_reserves_nothing_and_says_exactly_when() {
     let (rate, clock) = rate(10, secs(1), 10, ms(100));
-    // The burst, and one that waits as long as is allowed.
-    (0..11).for_each(|_| assert!(now(rate.reserve()).is_ok()));
+    (0..10).for_each(|_| assert!(now(rate.reserve()).is_ok()));
     let rejection = Rejection {
         reason: Reason::RateLimited,
-        after: ms(100),
+        after: ms(900),
     };
     (0..1_000).for_each(|_| assert_eq!(now(rate.reserve()), Err(rejection)));
-    clock.advance(ms(100) - Duration::from_nanos(1));
+    clock.advance(ms(900) - Duration::from_nanos(1));
     assert!(now(rate.reserve()).is_err(), "a nanosecond early");
     clock.advance(Duration::from_nanos(1));
     assert_eq!(now(rate.reserve()), Ok(ms(100)));
@@ -158,7 +157,10 @@ fn nothing_is_sent_before_a_pause_ends_and_no_burst_after() {
             is_sent
         })
         .count();
-    assert_eq!(sent, 11, "one at its end, ten in the second after");
+    assert_eq!(
+        sent, 11,
+        "one at its end and one at its end only, ten in each second"
+    );
 }
 
 #[test]
@@ -211,7 +213,7 @@ fn without_a_rate_there_are_pauses_only() {
 
 #[test]
 fn the_largest_numbers_do_not_overflow() {
-    let (rate, clock) = rate(u32::MAX, secs(366 * 86_400), u32::MAX, Duration::MAX);
+    let (rate, clock) = rate(PERMITS_MAX, secs(366 * 86_400), u32::MAX, Duration::MAX);
     clock.advance(Duration::MAX / 4);
     now(rate.pause(Duration::MAX));
     assert!(rate.room().is_closed());
