@@ -32,8 +32,9 @@ use std::time::Duration;
 
 use clinch_core::ports::{Clock, Operation};
 use clinch_core::{Failure, OpId, Result};
-use clinch_memory::ManualClock;
 use serde::de::DeserializeOwned;
+
+pub use clinch_memory::ManualClock;
 
 use crate::{Backend, Builder, Clinch, Done, Route, Settled};
 
@@ -84,16 +85,7 @@ pub fn start(builder: Builder) -> Result<Test> {
 impl Test {
     /// Moves the clock, and lets everything happen that falls due on the way, in order.
     pub async fn advance(&self, by: Duration) {
-        let until = self.clock.monotonic().saturating_add(by);
-        loop {
-            idle().await;
-            match self.clock.next_wake() {
-                Some(wake) if wake <= until => self.clock.advance_to(wake),
-                _ => break,
-            }
-        }
-        self.clock.advance_to(until);
-        idle().await;
+        advance(&self.clock, by).await;
     }
 
     /// Moves the clock until the operation is settled, and returns its end.
@@ -173,6 +165,34 @@ impl Drop for Test {
     fn drop(&mut self) {
         self.clinch.stop();
     }
+}
+
+/// Moves a clock that several engines may share, and lets everything happen that falls due on
+/// the way, in order.
+///
+/// ```
+/// use std::time::Duration;
+/// use clinch::core::ports::Clock;
+/// use clinch::testing::{ManualClock, advance};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let clock = ManualClock::default();
+/// advance(&clock, Duration::from_secs(60)).await;
+/// assert_eq!(clock.monotonic(), Duration::from_secs(60));
+/// # }
+/// ```
+pub async fn advance(clock: &ManualClock, by: Duration) {
+    let until = clock.monotonic().saturating_add(by);
+    loop {
+        idle().await;
+        match clock.next_wake() {
+            Some(wake) if wake <= until => clock.advance_to(wake),
+            _ => break,
+        }
+    }
+    clock.advance_to(until);
+    idle().await;
 }
 
 /// Lets every other task run until it waits.

@@ -3,12 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch::core::ports::Clock;
+use clinch::testing::{self, ManualClock};
 use clinch::{Backend, Builder, Clinch};
-use clinch_memory::{ManualClock, Memory};
-
-/// Turns of the other tasks before they count as idle.
-const TURNS: usize = 300;
+use clinch_memory::Memory;
 
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Clinch>,
@@ -33,27 +30,12 @@ impl Cluster {
 
     /// Moves time, and lets everything happen that falls due on the way.
     pub(crate) async fn advance(&self, by: Duration) {
-        let until = self.clock.monotonic() + by;
-        loop {
-            idle().await;
-            match self.clock.next_wake() {
-                Some(wake) if wake <= until => self.clock.advance_to(wake),
-                _ => break,
-            }
-        }
-        self.clock.advance_to(until);
-        idle().await;
+        testing::advance(&self.clock, by).await;
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.nodes.iter().for_each(Clinch::stop);
-    }
-}
-
-async fn idle() {
-    for _ in 0..TURNS {
-        tokio::task::yield_now().await;
     }
 }
