@@ -21,6 +21,7 @@ mod outbox;
 mod protection;
 mod queue;
 mod recovery;
+mod remote;
 mod retention;
 mod scenario;
 mod settle;
@@ -58,6 +59,8 @@ const AREAS: &[&[Case]] = &[
     engine::BY_HINTS,
     protection::BY_QUEUE,
     protection::BY_HINTS,
+    remote::BY_QUEUE,
+    remote::BY_HINTS,
     size::CASES,
     bus::CASES,
     queue::CASES,

@@ -9,8 +9,8 @@ use clinch_core::ports::{
 };
 use clinch_core::protocol::{Event, Inherited, Resolution, State};
 use clinch_core::{
-    BatchId, Command, ContentHash, Envelope, Error, ErrorKind, Fingerprint, OpId, OperationHandle,
-    Payload, Result, Status, Success, TimeBudget,
+    BatchId, Command, ContentHash, Domain, Envelope, Error, ErrorKind, EventType, Fingerprint,
+    OpId, OperationHandle, Payload, Result, Status, Success, TimeBudget,
 };
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -312,14 +312,8 @@ impl Orchestrator {
             mut options,
         } = command;
         let trace = options.trace.take().or(trace);
-        let unknown = || {
-            let message = "no route is declared for this domain and event type";
-            Error::new(ErrorKind::Invalid, message)
-                .with("domain", &keys.domain)
-                .with("event_type", &keys.event_type)
-        };
         let handler = node.handlers.find(&keys.domain, &keys.event_type);
-        let handler = handler.ok_or_else(unknown)?;
+        let handler = handler.ok_or_else(|| unknown_route(&keys.domain, &keys.event_type))?;
         let op_id = node.ports.ids.op_id();
         let stored = node.ports.sealer.seal(op_id, payload.as_bytes())?;
         let printed = if planted!(FingerprintOfNothing) {
@@ -377,6 +371,14 @@ fn first_envelope(new: &NewOperation, payload: Payload, seq: u64, state: &State)
         checkpoint: None,
         trace: new.trace.clone(),
     }
+}
+
+pub(crate) fn unknown_route(domain: &Domain, event_type: &EventType) -> Error {
+    let message = "no route is declared for this domain and event type";
+    Error::new(ErrorKind::Invalid, message)
+        .with("code", "unknown_route")
+        .with("domain", domain)
+        .with("event_type", event_type)
 }
 
 fn known(accepted: Accepted) -> Result<Known> {

@@ -267,11 +267,15 @@ impl Node {
         *seen = last;
         for notice in notices {
             match notice {
-                Notice::Due(_) => self.wake(&Runner::DUE),
+                Notice::Due(_) => {
+                    self.wake(&Runner::DUE);
+                    self.due_news.send_modify(|count| *count += 1);
+                }
                 Notice::Recovery => self.wake(&Runner::RECOVERY),
                 Notice::Settled(op_id) => self.waiters.wake(op_id),
                 Notice::Lagged => {
                     self.wake(&Runner::ALL);
+                    self.due_news.send_modify(|count| *count += 1);
                     self.waiters.wake_all();
                 }
             }

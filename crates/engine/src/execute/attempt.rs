@@ -34,6 +34,10 @@ impl Begun {
         }
     }
 
+    pub(crate) fn into_envelope(self) -> Envelope {
+        self.envelope
+    }
+
     /// Runs in the background; the permit goes with it.
     pub(crate) fn spawn(self, node: &Arc<Node>, permit: Option<OwnedSemaphorePermit>) {
         let background = node.clone();

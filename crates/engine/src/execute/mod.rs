@@ -2,6 +2,8 @@
 
 mod attempt;
 mod claims;
+mod remote;
 mod worker;
 
 pub(crate) use attempt::Begun;
+pub use remote::LeaseRequest;

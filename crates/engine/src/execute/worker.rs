@@ -240,15 +240,27 @@ impl Node {
         wait: Duration,
     ) -> Result<Vec<Delivery>> {
         let dequeue = Dequeue {
+            wait,
+            ..self.dequeue(domains, routes, max)
+        };
+        self.dequeue_deliveries(&dequeue).await
+    }
+
+    /// Without waiting, under fresh attempt ids.
+    pub(super) fn dequeue(&self, domains: Vec<Domain>, routes: Arc<Routes>, max: usize) -> Dequeue {
+        Dequeue {
             domains,
             max,
-            wait,
+            wait: Duration::ZERO,
             visibility: self.config.lease,
             worker: self.config.worker.clone(),
             attempts: (0..max).map(|_| self.ports.ids.attempt_id()).collect(),
             routes,
-        };
-        let deliveries = match self.ports.dispatch.bus().dequeue(&dequeue).await {
+        }
+    }
+
+    pub(super) async fn dequeue_deliveries(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
+        let deliveries = match self.ports.dispatch.bus().dequeue(dequeue).await {
             Err(error) if error.kind() == ErrorKind::Ambiguous => {
                 self.read_back(&dequeue.attempts, error).await?
             }
