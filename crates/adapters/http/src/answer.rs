@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn out_3_every_status_means_what_the_protocol_says() {
+    fn every_status_means_what_the_protocol_says() {
         let keyed = Safety::Keyed {
             ttl: Duration::from_secs(3_600),
             remembers_refusals: false,

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn out_5_bodies_become_payloads_of_bounded_size() {
+    fn bodies_become_payloads_of_bounded_size() {
         assert_eq!(stored(br#"{"b":1.0,"a":2}"#, false, 99), r#"{"a":2,"b":1}"#);
         assert_eq!(stored(b"", false, 99), "null");
         assert_eq!(stored(b"paid", false, 99), r#"{"body":"paid"}"#);

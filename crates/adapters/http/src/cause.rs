@@ -26,17 +26,29 @@ const PLACES: [&str; 8] = [
     "/type",
 ];
 
-/// The provider's error code, if the body has one that is safe to show. `sent` is everything
-/// that the request carried.
-pub(crate) fn code(body: &Value, sent: &[String]) -> Option<String> {
+/// Everything that a request carried.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// Texts and numbers: of the payload, the headers, the URL, the keys.
+    pub values: Vec<String>,
+    /// Names of the payload's members. Schemas share words with error codes (`card`,
+    /// `card_declined`), so a code may hold a name but not be one.
+    pub names: Vec<String>,
+}
+
+/// The provider's error code, if the body has one that is safe to show.
+pub(crate) fn code(body: &Value, sent: &Sent) -> Option<String> {
     let at = |place: &&str| body.pointer(place).and_then(Value::as_str);
     let code = PLACES.iter().filter_map(at).find(|text| is_code(text))?;
     let plain = fold(code);
+    let holds = |sent: &String| fold(sent).contains(&plain);
     let shows = |sent: &String| {
         let sent = fold(sent);
-        sent.contains(&plain) || (sent.len() >= SHOWS_FROM && plain.contains(&sent))
+        sent.len() >= SHOWS_FROM && plain.contains(&sent)
     };
-    (!sent.iter().any(shows)).then(|| code.to_owned())
+    let is_unsafe = sent.values.iter().any(|value| holds(value) || shows(value))
+        || sent.names.iter().any(holds);
+    (!is_unsafe).then(|| code.to_owned())
 }
 
 /// A lower-case word with separators: no room for numbers of cards or accounts, for tokens or
@@ -57,19 +69,21 @@ fn fold(text: &str) -> String {
     kept.flat_map(char::to_lowercase).collect()
 }
 
-/// Every text, number and member name of a payload.
-pub(crate) fn texts(value: &Value, into: &mut Vec<String>) {
-    match value {
-        Value::Object(members) => {
-            for (name, value) in members {
-                into.push(name.clone());
-                texts(value, into);
+impl Sent {
+    /// Adds all of a payload.
+    pub(crate) fn add(&mut self, value: &Value) {
+        match value {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    self.names.push(name.clone());
+                    self.add(value);
+                }
             }
+            Value::Array(items) => items.iter().for_each(|item| self.add(item)),
+            Value::String(text) => self.values.push(text.clone()),
+            Value::Number(number) => self.values.push(number.to_string()),
+            Value::Null | Value::Bool(_) => {}
         }
-        Value::Array(items) => items.iter().for_each(|item| texts(item, into)),
-        Value::String(text) => into.push(text.clone()),
-        Value::Number(number) => into.push(number.to_string()),
-        Value::Null | Value::Bool(_) => {}
     }
 }
 
@@ -97,17 +111,19 @@ mod tests {
             (json!({"error": "invalid_grant"}), "invalid_grant"),
         ];
         for (body, expected) in bodies {
-            assert_eq!(code(&body, &[]).as_deref(), Some(expected), "{body}");
+            assert_eq!(
+                code(&body, &Sent::default()).as_deref(),
+                Some(expected),
+                "{body}"
+            );
         }
     }
 
     #[test]
     fn core_16_nothing_that_was_sent_shows_in_a_cause() {
-        let mut sent = vec!["Bearer sk-canary".to_owned()];
-        texts(
-            &json!({"name": "canary.b", "card": {"number": 4_242_424_242_424_242_u64}}),
-            &mut sent,
-        );
+        let mut sent = Sent::default();
+        sent.values.push("Bearer sk-canary".to_owned());
+        sent.add(&json!({"name": "canary.b", "card": {"number": 4_242_424_242_424_242_u64}}));
         let echoes = [
             "canary-b",
             "canaryb",
@@ -129,5 +145,7 @@ mod tests {
             assert_eq!(code(&json!({"code": echo}), &sent), None, "{echo}");
         }
         assert_eq!(code(&json!("card_declined"), &sent), None);
+        let declined = json!({"code": "card_declined"});
+        assert_eq!(code(&declined, &sent).as_deref(), Some("card_declined"));
     }
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::answer::{Meaning, Reading};
 use crate::body::{self, Body};
-use crate::cause;
+use crate::cause::{self, Sent};
 use crate::client::{Carriage, Connection, HttpClient, Trouble, Unsent};
 use crate::egress::Egress;
 use crate::plan::Plan;
@@ -171,7 +171,7 @@ impl HttpExecutor {
         &self,
         response: Response<Incoming>,
         connection: Connection,
-        sent: impl Fn() -> Vec<String>,
+        sent: impl Fn() -> Sent,
     ) -> Outcome {
         let (head, mut body) = response.into_parts();
         let (status, headers) = (head.status, head.headers);
@@ -237,7 +237,7 @@ impl HttpExecutor {
 }
 
 /// A refusal in our own words, with the provider's code if that is safe to show.
-fn refused(status: StatusCode, said: Option<Value>, sent: impl Fn() -> Vec<String>) -> Outcome {
+fn refused(status: StatusCode, said: Option<Value>, sent: impl Fn() -> Sent) -> Outcome {
     let code = status.as_u16();
     let name = status
         .canonical_reason()

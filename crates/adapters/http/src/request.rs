@@ -8,7 +8,7 @@ use hyper::header::{
 };
 use serde_json::Value;
 
-use crate::cause;
+use crate::cause::Sent;
 use crate::client::Outgoing;
 use crate::plan::{ATTEMPT, OP_ID, Plan, ProbePlan, TRACEPARENT};
 use crate::route::HttpMethod;
@@ -130,15 +130,17 @@ impl From<HttpMethod> for Method {
 }
 
 /// Everything that a request carries: nothing of it may show in a failure.
-pub(crate) fn sent(outgoing: &Outgoing, envelope: &Envelope, values: &Values<'_>) -> Vec<String> {
-    let mut sent = vec![outgoing.path.clone()];
+pub(crate) fn sent(outgoing: &Outgoing, envelope: &Envelope, values: &Values<'_>) -> Sent {
+    let mut sent = Sent::default();
     let keys = &envelope.command.keys;
-    sent.push(keys.biz_key.as_str().to_owned());
-    sent.push(keys.idem_key.as_str().to_owned());
+    sent.values.push(outgoing.path.clone());
+    sent.values.push(keys.biz_key.as_str().to_owned());
+    sent.values.push(keys.idem_key.as_str().to_owned());
     let headers = outgoing.headers.values();
     // A header is often a scheme and a secret.
     let words = headers.filter_map(|value| value.to_str().ok());
-    sent.extend(words.flat_map(|text| text.split(' ')).map(str::to_owned));
-    cause::texts(values.payload(), &mut sent);
+    let words = words.flat_map(|text| text.split(' ')).map(str::to_owned);
+    sent.values.extend(words);
+    sent.add(values.payload());
     sent
 }

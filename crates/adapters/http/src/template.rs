@@ -126,7 +126,10 @@ fn source(name: &str) -> Result<Source, String> {
             return Ok(Source::Payload(path));
         }
     }
-    let meant = nearest(name, &KNOWN).unwrap_or("biz_key");
+    let meant = match name.starts_with("payload") {
+        true => "payload.field",
+        false => nearest(name, &KNOWN).unwrap_or("biz_key"),
+    };
     Err(format!(
         "has the unknown placeholder {{{name}}}; did you mean {{{meant}}}?"
     ))

@@ -125,7 +125,7 @@ fn templates_that_cannot_be_meant_are_refused_with_the_nearest_name() {
 #[test]
 fn core_16_header_values_are_marked_and_secrets_are_not_templates() {
     let payload = json!({"a": "x"});
-    let header = |text| HeaderTemplate::new(text, &NoSecrets);
+    let header = |text: &str| HeaderTemplate::new(text, &NoSecrets);
     let filled = |text: &str, biz_key| {
         let envelope = envelope(biz_key, &payload);
         header(text).expect(text).fill(&Values::new(&envelope))
