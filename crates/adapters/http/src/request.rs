@@ -26,14 +26,12 @@ impl Plan {
         values: &Values<'_>,
         spans: &Spans,
     ) -> Result<Outgoing, String> {
-        let payload = values.payload();
-        let query = match self.method {
-            HttpMethod::Get => self.query(payload)?,
-            _ => Vec::new(),
-        };
-        let body = match (self.method, payload) {
-            (HttpMethod::Get, _) | (_, Value::Null) => Bytes::new(),
-            _ => Bytes::copy_from_slice(envelope.command.payload.as_bytes()),
+        let payload = envelope.command.payload.as_bytes();
+        let (query, body) = match self.method {
+            HttpMethod::Get => (self.query(values.payload())?, Bytes::new()),
+            // Nothing to send.
+            _ if payload == b"null" => (Vec::new(), Bytes::new()),
+            _ => (Vec::new(), Bytes::copy_from_slice(payload)),
         };
         let mut headers = self.headers(envelope, values, spans)?;
         if body.is_empty() {

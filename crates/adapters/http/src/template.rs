@@ -5,6 +5,8 @@
 //! can neither end its path segment nor add a parameter; what servers might still take for
 //! structure after decoding (`..`) is refused, and the call is not made.
 
+use std::sync::OnceLock;
+
 use clinch_core::{Envelope, Invalid};
 use hyper::header::HeaderValue;
 use serde_json::Value;
@@ -32,20 +34,21 @@ enum Piece {
     Value(Source),
 }
 
-/// What a template is filled with.
+/// What a template is filled with. The payload is parsed when somebody asks for it.
 pub(crate) struct Values<'e> {
     envelope: &'e Envelope,
-    payload: Value,
+    payload: OnceLock<Value>,
 }
 
 impl<'e> Values<'e> {
     pub(crate) fn new(envelope: &'e Envelope) -> Self {
-        let payload = envelope.command.payload.value();
+        let payload = OnceLock::new();
         Self { envelope, payload }
     }
 
     pub(crate) fn payload(&self) -> &Value {
-        &self.payload
+        let parse = || self.envelope.command.payload.value();
+        self.payload.get_or_init(parse)
     }
 
     /// The error names the placeholder, not what stands there.
@@ -58,7 +61,7 @@ impl<'e> Values<'e> {
         };
         let found = path
             .iter()
-            .try_fold(&self.payload, |value, name| match value {
+            .try_fold(self.payload(), |value, name| match value {
                 Value::Object(members) => members.get(name),
                 Value::Array(items) => items.get(name.parse::<usize>().ok()?),
                 _ => None,

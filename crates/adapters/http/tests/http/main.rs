@@ -1,4 +1,9 @@
 //! The HTTP executor against real sockets on loopback.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests panic too"
+)]
 
 mod answers;
 mod egress;

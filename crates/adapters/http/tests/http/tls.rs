@@ -21,7 +21,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::support::{FakeNetwork, Provider, call, executor_on, route};
+use crate::support::{FakeNetwork, Provider, call, executor_on, keyed, route};
 
 /// A provider behind TLS that says how it was called; `/silent` never answers.
 struct Encrypted {
@@ -156,9 +156,10 @@ async fn http_1_and_2_are_spoken_as_the_provider_likes() {
 }
 
 #[tokio::test]
-async fn calls_share_an_http_2_connection_until_one_ends_badly() {
+async fn calls_share_an_http_2_connection() {
     let provider = Encrypted::start("psp.example", &[b"h2"]).await;
     let executor = provider.executor("https://psp.example/{payload.amount}", true);
+    let executor = executor.safety(keyed());
     said(&executor).await;
     let mut calls = Vec::new();
     for _ in 0..20 {
@@ -179,8 +180,8 @@ async fn an_http_2_connection_that_left_a_call_without_answer_is_not_used_again(
         .network(provider.network.clone())
         .trust(provider.authority.clone());
     let client = client.build().expect("a client");
-    let fine = executor_on(&client, route("https://psp.example/"));
-    let silent = executor_on(&client, route("https://psp.example/silent"));
+    let fine = executor_on(&client, route("https://psp.example/")).safety(keyed());
+    let silent = executor_on(&client, route("https://psp.example/silent")).safety(keyed());
     said(&fine).await;
     provider.called.notified().await;
     tokio::select! {
