@@ -11,9 +11,9 @@ use crate::selector::Selector;
 use crate::target::Target;
 use crate::template::{HeaderTemplate, UrlTemplate};
 
-/// Longest answer that a route may ask to be stored: with it the record of an answer must
-/// still fit the spill file.
-const RESPONSE_BYTES_LIMIT: usize = 4 * 1024 * 1024;
+/// Longest answer that a route may ask to be stored: it must still fit a record of the spill
+/// file, where bytes are written as hex.
+const RESPONSE_BYTES_LIMIT: usize = 2 * 1024 * 1024;
 
 /// Headers that the connection or the executor sets.
 const OURS: [HeaderName; 10] = [

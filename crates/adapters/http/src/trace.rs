@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use clinch_core::ports::is_traceparent;
+
 /// Span ids that repeat neither here nor, in all likelihood, elsewhere.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
@@ -13,19 +15,11 @@ pub(crate) struct Spans {
 impl Spans {
     /// A `traceparent` below this one; `None` if it is not one, as the standard asks.
     pub(crate) fn child(&self, parent: &str) -> Option<String> {
-        let parts: Vec<&str> = parent.split('-').collect();
-        let [version, trace, span, flags] = parts.as_slice() else {
-            return None;
-        };
-        let is_hex = |text: &str, digits: usize| {
-            let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-            text.len() == digits && text.bytes().all(hex)
-        };
-        let is_zero = |text: &str| text.bytes().all(|b| b == b'0');
-        let is_valid = *version == "00" && is_hex(trace, 32) && is_hex(span, 16);
-        if !is_valid || !is_hex(flags, 2) || is_zero(trace) || is_zero(span) {
+        if !is_traceparent(parent) {
             return None;
         }
+        let mut parts = parent.split('-').skip(1);
+        let (trace, flags) = (parts.next()?, parts.nth(1)?);
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         // Zero is not a valid id.
         let own = self.state.hash_one(count).max(1);
