@@ -1,14 +1,15 @@
 //! What goes wrong on the way: before the first byte, and after it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::ports::{Attempt, Executor};
 use clinch_core::{Outcome, Retry};
-use clinch_http::{HttpClient, Network};
+use clinch_http::{HttpClient, Network, SystemNetwork};
 use clinch_protect::{Chain, Destination, DestinationConfig};
+use clinch_system::SystemClock;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -75,6 +76,36 @@ async fn a_connection_that_does_not_come_up_in_time_is_not_applied() {
         outcome,
         Outcome::Retry(Retry::not_applied("connect_timeout"))
     );
+}
+
+/// Dials end at somebody who closes at once, and the news of it is here before the stream is.
+struct Closing(std::net::SocketAddr, AtomicUsize);
+
+#[async_trait]
+impl Network for Closing {
+    async fn resolve(&self, _: &str, _: u16) -> std::io::Result<Vec<std::net::IpAddr>> {
+        Ok(vec!["1.1.1.1".parse().expect("an address")])
+    }
+    async fn connect(&self, _: std::net::SocketAddr) -> std::io::Result<TcpStream> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        let stream = SystemNetwork.connect(self.0).await?;
+        stream.readable().await?;
+        Ok(stream)
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_no_connection_took_is_not_applied() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    let network = Arc::new(Closing(address, AtomicUsize::new(0)));
+    let builder = HttpClient::builder(Arc::new(SystemClock::new()));
+    let client = builder.network(network.clone()).build().expect("a client");
+    let outcome = call(&executor_on(&client, route("http://psp.example/"))).await;
+    let expected = Retry::not_applied("connect_failed: connection closed");
+    assert_eq!(outcome, Outcome::Retry(expected));
+    assert_eq!(network.1.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]
