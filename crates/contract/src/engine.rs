@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::policy::Idempotency;
 use clinch_core::ports::{
-    Alert, AlertNote, Attempt, Clock, Executor, Ids, Journal, JournalRecords, NoMeter, PlainText,
-    Spawner,
+    Alert, AlertNote, Attempt, Clock, Executor, Ids, Journal, JournalRecords, PlainText, Spawner,
+    Untold,
 };
 use clinch_core::{
     AttemptId, BatchId, Command, Envelope, OpId, Outcome, Payload, Result, Success, Timestamp,
@@ -79,15 +78,15 @@ impl Engine {
             clock: clock.clone(),
             ids: Arc::new(SuiteIds(w.ids.clone())),
             spawner: Arc::new(OnTokio),
-            meter: Arc::new(NoMeter),
+            shed: None,
+            meter: Arc::new(Untold),
+            tracer: Arc::new(Untold),
         };
         let mut handlers = Handlers::new();
         for (domain, event_types, rules) in w.routes.iter() {
             let handler = Handler {
                 executor: Some(provider.clone()),
-                probe: None,
-                rules: rules.clone(),
-                idempotency: Idempotency::default(),
+                ..Handler::new(rules.clone())
             };
             handlers = handlers.with(domain.clone(), event_types.clone(), handler);
         }

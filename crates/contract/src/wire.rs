@@ -56,6 +56,7 @@ impl Wire {
         Ok(Hint {
             op_id: self.ids.op_id(),
             domain: fixtures::domain(domain)?,
+            event_type: fixtures::keys(domain, "any", "any")?.event_type,
             lane: None,
             dispatch_no: 1,
             trace: None,

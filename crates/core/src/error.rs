@@ -24,6 +24,9 @@ pub enum ErrorKind {
     Ambiguous,
     /// No room: disk, quota or a bounded queue. Nothing was changed.
     Full,
+    /// Turned away because too much waits already; the context says when to come back.
+    /// Nothing was changed.
+    Shed,
     /// Another writer won a race. Nothing was changed.
     Conflict,
     /// The same keys were accepted with another payload; the context names the operation.
@@ -43,7 +46,10 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// Trying the same again later can succeed. Not so for `Ambiguous`: read back first.
     pub fn is_retryable(self) -> bool {
-        matches!(self, Self::Unavailable | Self::Full | Self::Conflict)
+        matches!(
+            self,
+            Self::Unavailable | Self::Full | Self::Shed | Self::Conflict
+        )
     }
 }
 

@@ -57,8 +57,10 @@ impl Success {
 pub struct Retry {
     /// Why, for people.
     pub reason: String,
-    /// The delay that the provider asked for; capped by the route.
+    /// Not again before so long, capped by the route; by default the backoff.
     pub after: Option<Duration>,
+    /// The delay holds for everyone who calls this destination.
+    pub pauses: bool,
     /// What may have happened at the provider.
     pub applied: Applied,
 }
@@ -79,17 +81,25 @@ impl Retry {
         Self::with(reason, Applied::NotCalled)
     }
 
-    /// Sets the delay that the provider asked for.
+    /// Not again before so long: this operation alone.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.after = Some(delay);
         self
     }
 
+    /// The provider's `Retry-After`: it holds for everyone who calls this destination.
+    #[must_use]
+    pub fn retry_after(mut self, delay: Duration) -> Self {
+        self.pauses = true;
+        self.after(delay)
+    }
+
     fn with(reason: impl Into<String>, applied: Applied) -> Self {
         Self {
             reason: shorten(reason.into(), MESSAGE_BYTES_MAX),
             after: None,
+            pauses: false,
             applied,
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clinch_core::ports::{
     Accepted, Amendment, BeginRequest, Changed, Known, NewOperation, Operation, Refused, StoredOk,
+    Tags,
 };
 use clinch_core::protocol::{Event, Inherited, Resolution};
 use clinch_core::{
@@ -51,7 +52,7 @@ impl Orchestrator {
     pub async fn start(&self, command: Command, budget: TimeBudget) -> Result<OperationHandle> {
         let node = &self.node;
         let waited_from = node.ports.clock.monotonic();
-        let (known, replayed) = self.enter_in_background(command).await?;
+        let (known, replayed) = self.enter_in_background(command, self.trace()).await?;
         if known.pruned {
             return Ok(unread(&known, replayed));
         }
@@ -66,11 +67,16 @@ impl Orchestrator {
 
     /// Accepts in a task of its own: the commit may carry a begin, and a begin that nobody
     /// runs because its caller went away would be a lost attempt.
-    async fn enter_in_background(&self, command: Command) -> Result<(Known, bool)> {
+    async fn enter_in_background(
+        &self,
+        command: Command,
+        trace: Option<String>,
+    ) -> Result<(Known, bool)> {
         let (reply, entered) = oneshot::channel();
         let this = self.clone();
         let task = async move {
-            let entered = this.enter(command).await.map(|entered| match entered {
+            let entered = this.enter(command, trace).await;
+            let entered = entered.map(|entered| match entered {
                 Entered::New {
                     known,
                     begun,
@@ -102,15 +108,25 @@ impl Orchestrator {
         commands: Vec<Command>,
         batch_id: Option<BatchId>,
     ) -> Result<Vec<Result<Known>>> {
-        let prepared: Vec<_> = commands.into_iter().map(|c| self.prepare(c)).collect();
+        let shed = self.node.shed(&commands).await?;
+        let trace = self.trace();
+        let prepared: Vec<_> = commands
+            .into_iter()
+            .zip(shed)
+            .map(|(command, shed)| match shed {
+                Some(error) => Err(error),
+                None => self.prepare(command, trace.clone()),
+            })
+            .collect();
         let mut valid: Vec<NewOperation> = prepared.iter().flatten().cloned().collect();
         for new in &mut valid {
             new.batch_id = batch_id;
         }
         let store = &self.node.ports.store;
         let mut accepted = store.accept(&valid, &self.node.routes).await?.into_iter();
-        self.node
-            .count("orchestrator.accept.count", None, valid.len());
+        for new in &valid {
+            self.node.count_for("orchestrator.accept.count", &new.keys);
+        }
         let missing = || Error::new(ErrorKind::Ambiguous, "the store gave no result");
         let results = prepared.into_iter().map(|prepared| {
             let new = prepared?;
@@ -216,10 +232,14 @@ impl Orchestrator {
     }
 
     /// Accepts, and begins in the same commit if this process can run it now.
-    async fn enter(&self, command: Command) -> Result<Entered> {
+    async fn enter(&self, command: Command, trace: Option<String>) -> Result<Entered> {
         let node = &self.node;
+        let shed = node.shed(std::slice::from_ref(&command)).await?;
+        if let Some(error) = shed.into_iter().next().flatten() {
+            return Err(error);
+        }
         let payload = command.payload.clone();
-        let mut new = self.prepare(command)?;
+        let mut new = self.prepare(command, trace)?;
         let permit = node.inline_permit(&new);
         new.begin = permit.as_ref().map(|_| BeginRequest {
             op_id: new.op_id,
@@ -228,8 +248,17 @@ impl Orchestrator {
             lease: node.config.lease,
         });
         let begun_from = node.ports.clock.monotonic();
-        let accepted = node.groups.accept.call(new.clone()).await;
-        node.count("orchestrator.accept.count", Some(&new.keys.domain), 1);
+        let accepted_at = node.ports.clock.now();
+        let mut accepted = Err(Error::new(ErrorKind::Ambiguous, "the accept was cut off"));
+        let accept = async { accepted = node.groups.accept.call(new.clone()).await };
+        let tags = Tags {
+            op_id: Some(new.op_id),
+            keys: Some(&new.keys),
+            trace: new.trace.as_deref(),
+            ..Tags::default()
+        };
+        node.within("accept", &tags, Box::pin(accept)).await;
+        node.count_for("orchestrator.accept.count", &new.keys);
         let (seq, state) = match accepted {
             Ok(Accepted::New { seq, state }) => (seq, *state),
             Ok(other) => return known(other).map(Entered::Known),
@@ -261,7 +290,7 @@ impl Orchestrator {
                 checkpoint: None,
                 trace: new.trace.clone(),
             };
-            Box::new(Begun::new(envelope, begun_from))
+            Box::new(Begun::new(envelope, begun_from, accepted_at))
         });
         let known = Known {
             op_id: new.op_id,
@@ -284,7 +313,12 @@ impl Orchestrator {
         Ok(rows.await?.into_iter().next().flatten())
     }
 
-    pub(crate) fn prepare(&self, command: Command) -> Result<NewOperation> {
+    /// The trace that a new operation belongs to: that of whoever asks for it.
+    pub(crate) fn trace(&self) -> Option<String> {
+        self.node.ports.tracer.context()
+    }
+
+    pub(crate) fn prepare(&self, command: Command, trace: Option<String>) -> Result<NewOperation> {
         let node = &self.node;
         let Command {
             keys,
@@ -321,7 +355,7 @@ impl Orchestrator {
             batch_id: None,
             redrive_of: None,
             inherited: Inherited::default(),
-            trace: None,
+            trace,
             begin: None,
         })
     }
@@ -332,7 +366,7 @@ impl Node {
     fn inline_permit(&self, new: &NewOperation) -> Option<OwnedSemaphorePermit> {
         let handler = self.handlers.find(&new.keys.domain, &new.keys.event_type)?;
         handler.executor.as_ref()?;
-        if self.is_stopping() || new.options.run_at.is_some() {
+        if self.is_stopping() || new.options.run_at.is_some() || handler.gate.room().is_closed() {
             return None;
         }
         self.inline_permits.clone().try_acquire_owned().ok()

@@ -20,7 +20,7 @@ impl Orchestrator {
         batch_id: BatchId,
         on_complete: Option<Command>,
     ) -> Result<()> {
-        let on_complete = on_complete.map(|command| self.prepare(command));
+        let on_complete = on_complete.map(|command| self.prepare(command, self.trace()));
         let batch = NewBatch {
             batch_id,
             on_complete: on_complete.transpose()?,

@@ -29,17 +29,21 @@ mod config;
 mod dispatch;
 mod execute;
 mod group;
+mod handlers;
+mod load;
 mod node;
 mod panics;
 mod recover;
 mod runtime;
 mod settle;
+mod telemetry;
 mod waiters;
 
 pub use accept::{Orchestrator, Snapshot};
 pub use config::Config;
+pub use handlers::{Handler, Handlers};
 #[cfg(feature = "mutants")]
 pub use mutants::{Mutant, plant};
-pub use node::{Dispatch, Handler, Handlers, Ports};
+pub use node::{Dispatch, Ports};
 pub use recover::Scanned;
 pub use runtime::{Pumped, Runtime};

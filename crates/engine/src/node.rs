@@ -1,20 +1,22 @@
 //! What the stages of one process share.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use clinch_core::policy::{EventTypes, Idempotency, Routes, Rules};
+use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Alert, AlertNote, Batches, Bus, Clock, Domains, Executor, Ids, Inspect, Journal, Meter,
-    Notices, Outbox, Probe, Recovery, Sealer, Severity, Spawner, Store,
+    Alert, Batches, Bus, Clock, Domains, Ids, Inspect, Journal, LoadShed, Meter, Notices, Outbox,
+    Recovery, Sealer, Spawner, Store, Tracer,
 };
-use clinch_core::{Domain, Error, ErrorKind, EventType, OpId, Result};
+use clinch_core::{Domain, OpId, Result};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::Config;
 use crate::group::Groups;
+use crate::handlers::{Handlers, Lot};
+use crate::load::Load;
 use crate::runtime::Runner;
 use crate::waiters::Waiters;
 
@@ -51,8 +53,12 @@ pub struct Ports {
     pub ids: Arc<dyn Ids>,
     /// Runs tasks.
     pub spawner: Arc<dyn Spawner>,
-    /// Counts.
+    /// Turns new work away while too much waits; `None`: takes everything.
+    pub shed: Option<Arc<dyn LoadShed>>,
+    /// Counts and measures.
     pub meter: Arc<dyn Meter>,
+    /// Follows operations and logs.
+    pub tracer: Arc<dyn Tracer>,
 }
 
 /// How workers get their deliveries.
@@ -72,78 +78,6 @@ impl Dispatch {
     }
 }
 
-/// What is declared for a domain and its event types.
-#[derive(Clone)]
-pub struct Handler {
-    /// Makes the call; `None` if other processes do.
-    pub executor: Option<Arc<dyn Executor>>,
-    /// Asks what became of a call; `None` if nobody here can.
-    pub probe: Option<Arc<dyn Probe>>,
-    /// What the protocol looks at.
-    pub rules: Rules,
-    /// What the provider sees as the key.
-    pub idempotency: Idempotency,
-}
-
-/// Every declared route with its handler.
-#[derive(Clone, Default)]
-pub struct Handlers {
-    by_route: BTreeMap<(Domain, EventTypes), Handler>,
-}
-
-impl Handlers {
-    /// None.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Declares a route; one declared before for the same types is replaced.
-    #[must_use]
-    pub fn with(mut self, domain: Domain, event_types: EventTypes, handler: Handler) -> Self {
-        self.by_route.insert((domain, event_types), handler);
-        self
-    }
-
-    /// The most specific handler.
-    pub(crate) fn find(&self, domain: &Domain, event_type: &EventType) -> Option<&Handler> {
-        let one = (domain.clone(), EventTypes::One(event_type.clone()));
-        let any = || (domain.clone(), EventTypes::Any);
-        self.by_route
-            .get(&one)
-            .or_else(|| self.by_route.get(&any()))
-    }
-
-    /// Domains with an executor here.
-    fn served(&self) -> Vec<Domain> {
-        let served = self.by_route.iter().filter(|(_, h)| h.executor.is_some());
-        let mut domains: Vec<_> = served.map(|((domain, _), _)| domain.clone()).collect();
-        domains.dedup();
-        domains
-    }
-
-    /// Every domain with a route.
-    fn declared(&self) -> Vec<Domain> {
-        let mut domains: Vec<_> = self.by_route.keys().map(|(d, _)| d.clone()).collect();
-        domains.dedup();
-        domains
-    }
-
-    /// The rules of all routes, or of those with an executor here.
-    fn routes(&self, runnable: bool) -> Result<Routes> {
-        let mut routes = Routes::new();
-        for ((domain, event_types), handler) in &self.by_route {
-            if runnable && handler.executor.is_none() {
-                continue;
-            }
-            handler.rules.validate().map_err(|invalid| {
-                Error::new(ErrorKind::Invalid, invalid.to_string()).with("domain", domain)
-            })?;
-            routes = routes.with(domain.clone(), event_types.clone(), handler.rules.clone());
-        }
-        Ok(routes)
-    }
-}
-
 /// One process.
 pub(crate) struct Node {
     pub ports: Ports,
@@ -152,8 +86,14 @@ pub(crate) struct Node {
     pub routes: Arc<Routes>,
     /// Those with an executor here: no other is begun by this process.
     pub runnable: Arc<Routes>,
-    /// Domains with an executor here.
-    pub served: Vec<Domain>,
+    /// The same by destination.
+    pub lots: Vec<Lot>,
+    /// Whose turn it is among them.
+    pub turn: AtomicUsize,
+    /// Rows may wait for a destination whose calls are all taken: the end of a call is news.
+    pub starved: AtomicBool,
+    /// How long work waits, by domain.
+    pub load: Load,
     /// Domains with a route: no other is recovered by this process, which would not know its
     /// rules.
     pub declared: Vec<Domain>,
@@ -184,15 +124,18 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(ports: Ports, handlers: Handlers, config: Config) -> Result<Arc<Self>> {
         config.validate()?;
-        let routes = Arc::new(handlers.routes(false)?);
-        let runnable = Arc::new(handlers.routes(true)?);
+        let routes = Arc::new(handlers.routes()?);
+        let runnable = Arc::new(handlers.runnable());
         Ok(Arc::new(Self {
             groups: Groups::new(&ports, &routes, &runnable, &config),
             declared: handlers.declared(),
             runnable,
             running: Mutex::default(),
             spill_lock: tokio::sync::Mutex::new(()),
-            served: handlers.served(),
+            lots: handlers.lots(),
+            turn: AtomicUsize::new(0),
+            starved: AtomicBool::new(false),
+            load: Load::default(),
             waiters: Waiters::default(),
             queue_permits: Arc::new(Semaphore::new(config.concurrency)),
             inline_permits: Arc::new(Semaphore::new(config.concurrency)),
@@ -272,23 +215,5 @@ impl Node {
 
     pub(crate) async fn sleep(&self, duration: Duration) {
         self.ports.clock.sleep(duration).await;
-    }
-
-    /// Pages someone; a pager that fails is counted and nothing more: it is the last level.
-    pub(crate) async fn alert(&self, code: &'static str, message: &str, op_id: Option<OpId>) {
-        let note = AlertNote {
-            severity: Severity::Critical,
-            code,
-            message: message.to_owned(),
-            op_id,
-        };
-        self.count("orchestrator.alert.count", None, 1);
-        if self.ports.alert.raise(&note).await.is_err() {
-            self.count("orchestrator.alert.failed.count", None, 1);
-        }
-    }
-
-    pub(crate) fn count(&self, counter: &'static str, domain: Option<&Domain>, count: usize) {
-        self.ports.meter.add(counter, domain, count as u64);
     }
 }

@@ -1,12 +1,14 @@
 //! Puts the runners together: one step at a time, or all of them until told to stop.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clinch_core::Result;
-use clinch_core::ports::{Notice, Prune, Pruned};
+use clinch_core::ports::{Level, Notice, Prune, Pruned, Tags};
 
-use crate::node::{Dispatch, Handlers, Node, Ports};
+use crate::handlers::Handlers;
+use crate::node::{Dispatch, Node, Ports};
 use crate::panics::caught;
 use crate::recover::Scanned;
 use crate::{Config, Orchestrator};
@@ -58,11 +60,10 @@ impl Runtime {
         let mut executed = 0;
         while executed < max {
             let asked_at = node.ports.clock.monotonic();
-            let mut taken = node.take_deliveries(1, Duration::ZERO).await?;
-            let Some(delivery) = taken.pop() else {
+            let Some(delivery) = node.next_delivery().await? else {
                 break;
             };
-            node.run_delivery(delivery, asked_at, None).await;
+            node.run_delivery(delivery, asked_at).await;
             executed += 1;
         }
         Ok(Pumped {
@@ -153,6 +154,21 @@ impl Runner {
         Self::Overdue,
         Self::Pruner,
     ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Listener => "listener",
+            Self::Relay => "relay",
+            Self::Sweeper => "sweeper",
+            Self::Worker => "worker",
+            Self::Finalizer => "finalizer",
+            Self::Reaper => "reaper",
+            Self::Prober => "prober",
+            Self::Overdue => "overdue",
+            Self::Pruner => "pruner",
+        }
+    }
+
     pub(crate) const COUNT: u32 = Self::ALL.len() as u32;
     /// Woken by a row that is due for a begin.
     const DUE: [Self; 2] = [Self::Relay, Self::Worker];
@@ -175,6 +191,11 @@ async fn keep_running(node: Arc<Node>, runner: Runner) {
             }
             Ok(Err(_)) | Err(_) => {
                 node.count("orchestrator.runner.failed.count", None, 1);
+                let tags = Tags {
+                    code: Some(runner.name()),
+                    ..Tags::default()
+                };
+                node.log(Level::Error, "a runner failed and is started again", &tags);
                 node.sleep_unless_stopped(pause).await;
                 pause = (pause * 2).min(RESTART_PAUSE_MAX);
             }
@@ -280,7 +301,7 @@ impl Node {
     }
 
     fn waits_on_the_bus(&self) -> bool {
-        matches!(self.ports.dispatch, Dispatch::Hints(_)) && !self.served.is_empty()
+        matches!(self.ports.dispatch, Dispatch::Hints(_)) && !self.lots.is_empty()
     }
 
     fn wake(&self, runners: &[Runner]) {
@@ -289,7 +310,14 @@ impl Node {
         }
     }
 
-    async fn sleep_unless_stopped(&self, duration: Duration) {
+    /// A call ended: its destination may have room for one that waits.
+    pub(crate) fn call_ended(&self) {
+        if self.starved.swap(false, Ordering::SeqCst) {
+            self.wake(&[Runner::Worker]);
+        }
+    }
+
+    pub(crate) async fn sleep_unless_stopped(&self, duration: Duration) {
         tokio::select! {
             biased;
             () = self.stop_told() => {}

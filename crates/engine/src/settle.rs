@@ -9,7 +9,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_core::ports::{Answer, AnswerBody, Changed, DeadLetter, Refused, Reschedule, StoredOk};
+use clinch_core::policy::SplitMix;
+use clinch_core::ports::{
+    Answer, AnswerBody, Changed, DeadLetter, Level, Refused, Reschedule, StoredOk,
+};
 use clinch_core::protocol::Action;
 use clinch_core::{
     Applied, ContentHash, Effect, Envelope, Error, ErrorKind, Failure, OpId, Outcome, Result,
@@ -22,49 +25,82 @@ use crate::node::Node;
 /// No pause between offers is longer.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
+/// Where an answer went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// To the store, and the operation is terminal.
+    Settled,
+    /// To the store, which knows what to make of it.
+    Taken,
+    /// To the spill file.
+    Spilled,
+}
+
 impl Node {
-    pub(crate) async fn settle(self: &Arc<Self>, envelope: &Envelope, outcome: Outcome) {
-        let domain = Some(&envelope.command.keys.domain);
+    /// True: the operation is terminal now.
+    pub(crate) async fn settle(self: &Arc<Self>, envelope: &Envelope, outcome: Outcome) -> bool {
+        let keys = &envelope.command.keys;
         match outcome {
             Outcome::Ok(success) => {
-                self.count("orchestrator.pump.outcome.ok.count", domain, 1);
-                let body = AnswerBody::Ok(self.record(envelope.op_id, &success).await);
-                self.settle_answer(envelope.op_id, envelope.fence, body)
-                    .await;
+                self.count_for("orchestrator.pump.outcome.ok.count", keys);
+                let trace = envelope.trace.as_deref();
+                let body = AnswerBody::Ok(self.record(envelope.op_id, &success, trace).await);
+                let settled = self.settle_answer(envelope.op_id, envelope.fence, body);
+                settled.await == Offered::Settled
             }
             Outcome::Fail(fail) => {
-                self.count("orchestrator.pump.outcome.fail.count", domain, 1);
+                self.count_for("orchestrator.pump.outcome.fail.count", keys);
                 let body = AnswerBody::Fail(fail.clone());
-                let taken = self
+                let offered = self
                     .settle_answer(envelope.op_id, envelope.fence, body)
                     .await;
-                if !taken {
+                if offered == Offered::Spilled {
                     // An earlier attempt may have been applied.
                     let first = envelope.attempt <= 1;
                     let effect = if first { Effect::None } else { Effect::Unknown };
                     let failure = Failure::from_fail(fail, effect);
                     self.keep_dead_letter(envelope, failure).await;
                 }
+                offered == Offered::Settled
             }
             Outcome::Retry(retry)
                 if planted!(UnknownMeansFailed) && retry.applied == Applied::Unknown =>
             {
                 let body = AnswerBody::Fail(clinch_core::Fail::new("timeout", retry.reason));
-                self.settle_answer(envelope.op_id, envelope.fence, body)
-                    .await;
+                let settled = self.settle_answer(envelope.op_id, envelope.fence, body);
+                settled.await == Offered::Settled
             }
             Outcome::Retry(mut retry) => {
                 if planted!(UnknownMeansNotApplied) {
                     retry.applied = Applied::No;
                 }
-                self.count("orchestrator.pump.outcome.retry.count", domain, 1);
-                self.reschedule(envelope, retry).await;
+                if retry.applied != Applied::NotCalled {
+                    self.count_for("orchestrator.pump.outcome.retry.count", keys);
+                    self.slow_down(envelope, &mut retry);
+                }
+                self.reschedule(envelope, retry).await
             }
         }
     }
 
-    /// True: the store took it (or knows better). False: it is in the spill file.
-    pub(crate) async fn settle_answer(&self, op_id: OpId, fence: u64, body: AnswerBody) -> bool {
+    /// In a storm of retries this one is made later than planned.
+    fn slow_down(&self, envelope: &Envelope, retry: &mut Retry) {
+        let keys = &envelope.command.keys;
+        let Some(handler) = self.handlers.find(&keys.domain, &keys.event_type) else {
+            return;
+        };
+        let later = handler.gate.retry_delay();
+        if !later.is_zero() {
+            let (high, low) = envelope.op_id.0.as_u64_pair();
+            let mut jitter = SplitMix::new(high ^ low ^ envelope.fence);
+            let rules = &handler.rules.retry;
+            let planned = rules.delay(envelope.attempt, retry.after, &mut jitter);
+            retry.after = Some(planned.saturating_add(later));
+        }
+    }
+
+    /// Offers until the store takes it, or the spill file does.
+    pub(crate) async fn settle_answer(&self, op_id: OpId, fence: u64, body: AnswerBody) -> Offered {
         let answer = Answer {
             op_id,
             fence: Some(fence),
@@ -79,19 +115,23 @@ impl Node {
             match self.groups.settle.call(answer.clone()).await {
                 Ok(Ok(changed)) => {
                     self.follow(op_id, &changed).await;
-                    return true;
+                    return if changed.state.is_terminal() {
+                        Offered::Settled
+                    } else {
+                        Offered::Taken
+                    };
                 }
                 Ok(Err(refused)) => {
                     // Stale or settled already: the ledger has it, the row knows better.
                     self.page_if_unknown(op_id, &refused).await;
-                    return true;
+                    return Offered::Taken;
                 }
-                Err(_) if planted!(AnswerDropped) => return true,
-                Err(_) => {}
+                Err(_) if planted!(AnswerDropped) => return Offered::Taken,
+                Err(_) => self.log_op(Level::Error, "the store did not take an answer", op_id),
             }
             if self.ports.clock.monotonic() >= give_up_at {
                 if self.spill(&answer).await.is_ok() {
-                    return false;
+                    return Offered::Spilled;
                 }
                 if !std::mem::replace(&mut paged, true) {
                     let message = "an answer can be stored nowhere: store and spill file both fail";
@@ -115,7 +155,7 @@ impl Node {
 
     /// A retry that cannot be written becomes a lost attempt, which says less and never
     /// more than the truth.
-    async fn reschedule(&self, envelope: &Envelope, retry: Retry) {
+    async fn reschedule(&self, envelope: &Envelope, retry: Retry) -> bool {
         let attempt = Reschedule {
             op_id: envelope.op_id,
             fence: envelope.fence,
@@ -125,9 +165,11 @@ impl Node {
         let patience = self.config.settle_patience;
         let call = || self.groups.reschedule.call(attempt.clone());
         let written = self.persist(patience, call);
-        if let Ok(Ok(changed)) = written.await {
-            self.follow(envelope.op_id, &changed).await;
-        }
+        let Ok(Ok(changed)) = written.await else {
+            return false;
+        };
+        self.follow(envelope.op_id, &changed).await;
+        changed.state.is_terminal()
     }
 
     /// What this process does after any change it made.
@@ -135,7 +177,10 @@ impl Node {
         for action in &changed.effects {
             match action {
                 Action::Settle => self.waiters.wake(op_id),
-                Action::DeadLetter => self.count("orchestrator.dlq.count", None, 1),
+                Action::DeadLetter => {
+                    self.count("orchestrator.dlq.count", None, 1);
+                    self.log_op(Level::Error, "dead letter", op_id);
+                }
                 Action::AlertLateOk => {
                     let message = "a provider applied a call whose operation had FAILED";
                     self.alert("late_ok", message, Some(op_id)).await;
@@ -149,7 +194,12 @@ impl Node {
     /// The answer as it is stored, with what it spawns. The yes is kept whatever else is
     /// wrong with it: a spawned command that cannot be accepted, or a result that cannot be
     /// sealed, is left out and someone is paged.
-    pub(crate) async fn record(self: &Arc<Self>, op_id: OpId, success: &Success) -> StoredOk {
+    pub(crate) async fn record(
+        self: &Arc<Self>,
+        op_id: OpId,
+        success: &Success,
+        trace: Option<&str>,
+    ) -> StoredOk {
         let mut problems = Vec::new();
         let orchestrator = Orchestrator { node: self.clone() };
         let mut stored = store_ok(self, op_id, success).unwrap_or_else(|error| {
@@ -166,7 +216,8 @@ impl Node {
                 problems.push(Error::new(ErrorKind::Invalid, message));
                 break;
             }
-            match orchestrator.prepare(command.clone()) {
+            // What it spawns belongs to its trace.
+            match orchestrator.prepare(command.clone(), trace.map(str::to_owned)) {
                 Ok(new) => stored.spawn.push(new),
                 Err(error) => problems.push(error),
             }

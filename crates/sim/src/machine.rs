@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Alert, AlertNote, Clock, Ids, Journal, JournalRecords, Meter, Spawner};
-use clinch_core::{AttemptId, BatchId, Domain, Error, ErrorKind, OpId, Result, Timestamp};
+use clinch_core::ports::{Alert, AlertNote, Clock, Ids, Journal, JournalRecords, Spawner};
+use clinch_core::{AttemptId, BatchId, Error, ErrorKind, OpId, Result, Timestamp};
 use uuid::Uuid;
 
 use crate::world::{Place, World};
@@ -146,13 +146,6 @@ impl Alert for Pager {
         notes.push(note.clone());
         Ok(())
     }
-}
-
-/// Counts nothing: the checker reads the ledger instead.
-pub(crate) struct Blind;
-
-impl Meter for Blind {
-    fn add(&self, _counter: &'static str, _domain: Option<&Domain>, _count: u64) {}
 }
 
 /// Shared handles on the machine of one node.

@@ -195,8 +195,8 @@ impl Outbox for FarStore {
     async fn release(&self, claimed: &[Claimed]) -> Result<()> {
         far!(self, "release", Outbox::release(&self.memory, claimed))
     }
-    async fn next_due(&self, domains: Option<&[Domain]>) -> Result<Option<Duration>> {
-        far!(self, "next_due", Outbox::next_due(&self.memory, domains))
+    async fn next_due(&self, routes: Option<&Routes>) -> Result<Option<Duration>> {
+        far!(self, "next_due", Outbox::next_due(&self.memory, routes))
     }
 }
 

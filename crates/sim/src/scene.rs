@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clinch_core::policy::{
-    Backoff, EventTypes, Idempotency, Order, ProbeRules, ReaperStrategy, RetryRules, Rules, Safety,
+    Backoff, EventTypes, Order, ProbeRules, ReaperStrategy, RetryRules, Rules, Safety,
 };
-use clinch_core::ports::{PlainText, Probe};
+use clinch_core::ports::{PlainText, Probe, Untold};
 use clinch_core::{
     BizKey, Command, Domain, Envelope, EventType, IdemKey, Invalid, Keys, Payload, WorkerId,
 };
 use clinch_engine::{Config, Dispatch, Handler, Handlers, Orchestrator, Ports, Runtime};
 use clinch_memory::{Memory, MemoryBus};
 
-use crate::machine::{Blind, Machine, Pager, SimClock, SimIds, SimSpawner};
+use crate::machine::{Machine, Pager, SimClock, SimIds, SimSpawner};
 use crate::network::{FarBus, FarStore, Weather};
 use crate::provider::{Caller, Nature, Providers};
 use crate::world::{Place, World};
@@ -131,6 +131,7 @@ impl Kind {
             probe: self.probed.then_some(probe),
             reaper: self.reaper,
             order: self.order,
+            copies: 1,
         }
     }
 }
@@ -308,7 +309,9 @@ impl Scene {
                 world: self.world.clone(),
                 place: Self::place(index),
             }),
-            meter: Arc::new(Blind),
+            shed: None,
+            meter: Arc::new(Untold),
+            tracer: Arc::new(Untold),
         }
     }
 
@@ -326,8 +329,7 @@ impl Scene {
             let handler = Handler {
                 executor: Some(caller.clone()),
                 probe: kind.probed.then_some(caller as Arc<dyn Probe>),
-                rules: kind.rules(),
-                idempotency: Idempotency::default(),
+                ..Handler::new(kind.rules())
             };
             let domain = Domain::new(kind.domain)?;
             handlers = handlers.with(domain, EventTypes::Any, handler);

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::policy::{Backoff, EventTypes, Idempotency, RetryRules, Rules, Safety};
+use clinch_core::policy::{Backoff, EventTypes, RetryRules, Rules, Safety};
 use clinch_core::ports::{
-    Alert, AlertNote, Attempt, Clock, Domains, Executor, Ids, NoMeter, PlainText,
+    Alert, AlertNote, Attempt, Clock, Domains, Executor, Ids, PlainText, Untold,
 };
 use clinch_core::{
     BizKey, Command, Domain, Envelope, Error, ErrorKind, EventType, IdemKey, Invalid, Keys,
@@ -165,7 +165,9 @@ impl Scene {
             clock: self.clock.clone(),
             ids: Arc::new(SystemIds),
             spawner: Arc::new(TokioSpawner::new(self.runtime.handle().clone())),
-            meter: Arc::new(NoMeter),
+            shed: None,
+            meter: Arc::new(Untold),
+            tracer: Arc::new(Untold),
         })
     }
 
@@ -217,9 +219,7 @@ fn handlers(provider: Arc<Provider>) -> Result<Handlers, Invalid> {
     };
     let handler = Handler {
         executor: Some(provider),
-        probe: None,
-        rules,
-        idempotency: Idempotency::default(),
+        ..Handler::new(rules)
     };
     Ok(Handlers::new().with(Domain::new("bench")?, EventTypes::Any, handler))
 }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use clinch_core::policy::Routes;
 use clinch_core::ports::{Claim, Claimed, Hint, Operation, Outbox, Silence};
 use clinch_core::{Domain, OpId, Result, Timestamp};
 
@@ -72,16 +73,27 @@ impl Tables {
     pub(crate) fn first_due<'a>(
         &self,
         domains: impl IntoIterator<Item = &'a Domain>,
+        routes: Option<&Routes>,
     ) -> Option<Timestamp> {
         let open = domains.into_iter().filter(|d| !self.domain(d).paused);
         let forever = Timestamp::from_millis(i64::MAX);
         let firsts = open.flat_map(|domain| {
             PRIORITIES.filter_map(move |priority| {
                 let line = self.line_at(domain, priority, forever);
-                self.first_free(line.map(|(_, due, _, op_id)| (op_id, due)))
+                let line = line.map(|(_, due, _, op_id)| (op_id, due));
+                self.first_free(line.filter(|(op_id, _)| self.has_route(*op_id, routes)))
             })
         });
         firsts.min()
+    }
+
+    /// Some route of these covers the operation; `None` covers all.
+    pub(crate) fn has_route(&self, op_id: OpId, routes: Option<&Routes>) -> bool {
+        let Some(routes) = routes else {
+            return true;
+        };
+        let row = self.rows.get(&op_id).map(|row| &row.operation.keys);
+        row.is_some_and(|keys| routes.find(&keys.domain, &keys.event_type).is_some())
     }
 
     /// When the first of these rows can be taken; they come in order of their time.
@@ -101,8 +113,9 @@ impl Tables {
     }
 
     pub(crate) fn oldest_due(&self, domain: &Domain, now: Timestamp) -> Option<Duration> {
-        let line = self.line_of(domain, now);
-        line.map(|(_, due, _, _)| now.since(due)).max()
+        // Each line is in order of its due times: only its first counts.
+        let firsts = PRIORITIES.filter_map(|priority| self.line_at(domain, priority, now).next());
+        firsts.map(|(_, due, _, _)| now.since(due)).max()
     }
 
     /// When the claim on a row ends; long ago if there is none.
@@ -238,11 +251,11 @@ impl Outbox for Memory {
         })
     }
 
-    async fn next_due(&self, domains: Option<&[Domain]>) -> Result<Option<Duration>> {
+    async fn next_due(&self, routes: Option<&Routes>) -> Result<Option<Duration>> {
         Ok(self.read(|tables, now| {
             let all = tables.domains.iter().map(|(domain, _)| domain);
-            let asked = all.filter(|d| domains.is_none_or(|asked| asked.contains(d)));
-            tables.first_due(asked).map(|due| due.since(now))
+            let due = tables.first_due(all, routes);
+            due.map(|due| due.since(now))
         }))
     }
 }
@@ -251,6 +264,7 @@ pub(crate) fn hint_of(operation: &Operation) -> Hint {
     Hint {
         op_id: operation.op_id,
         domain: operation.keys.domain.clone(),
+        event_type: operation.keys.event_type.clone(),
         lane: operation.lane,
         dispatch_no: operation.dispatch_no + 1,
         trace: operation.trace.clone(),

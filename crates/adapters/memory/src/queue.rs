@@ -23,7 +23,7 @@ impl Tx<'_> {
             let line = self.tables.line(&dequeue.domains, self.now);
             let line = line.map(|(_, _, _, op_id)| op_id);
             let line = line.filter(|op_id| !tried.contains(op_id));
-            let routed = line.filter(|op_id| self.has_route(*op_id, dequeue));
+            let routed = line.filter(|op| self.tables.has_route(*op, Some(&dequeue.routes)));
             let ops: Vec<_> = routed.take(wanted).collect();
             if ops.is_empty() {
                 return deliveries;
@@ -35,17 +35,6 @@ impl Tx<'_> {
             deliveries
                 .extend(begins.filter_map(|(op, attempt)| self.deliver(op, *attempt, dequeue)));
         }
-    }
-
-    fn has_route(&self, op_id: OpId, dequeue: &Dequeue) -> bool {
-        let row = self.tables.rows.get(&op_id);
-        let keys = row.map(|row| &row.operation.keys);
-        keys.is_some_and(|keys| {
-            dequeue
-                .routes
-                .find(&keys.domain, &keys.event_type)
-                .is_some()
-        })
     }
 
     fn deliver(
@@ -89,8 +78,8 @@ impl Bus for Memory {
                 return Ok(deliveries);
             }
             let due = self.read(|tables, now| {
-                let due = tables.first_due(&dequeue.domains)?;
-                // Due already and still not taken: no route here. Wait for news.
+                let due = tables.first_due(&dequeue.domains, Some(&dequeue.routes))?;
+                // Due already and still not taken: somebody else has it. Wait for news.
                 (due > now).then(|| due.since(now))
             });
             let nap = due.map_or(left, |due| due.min(left));

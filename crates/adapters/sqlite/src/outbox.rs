@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use clinch_core::policy::Routes;
 use clinch_core::ports::{Claim, Claimed, Hint, Outbox, Silence};
-use clinch_core::{Domain, LaneKey, Result, Timestamp};
+use clinch_core::{Domain, EventType, LaneKey, Result, Timestamp};
 use rusqlite::params;
 
 use crate::Sqlite;
@@ -22,23 +23,16 @@ const ROUNDS_MAX: u32 = 16;
 pub(crate) type Found = (u64, Timestamp, i64);
 
 impl Db<'_> {
-    /// Domains that are not paused and that `covers` allows.
-    fn open_domains(&mut self, covers: impl Fn(&Domain) -> bool) -> Result<Vec<i64>> {
+    /// The streams of domains that are not paused, of the routes that `wanted` allows.
+    pub(crate) fn open_streams(
+        &mut self,
+        wanted: impl Fn(&Domain, &EventType) -> bool,
+    ) -> Result<Vec<Stream>> {
         let all = self.all(Query::Domains, [], |row| Ok((row.int(0)?, row.int(1)? != 0)))?;
-        let mut open = Vec::new();
-        for (id, _) in all.into_iter().filter(|(_, paused)| !paused) {
-            if covers(&self.domain(id)?) {
-                open.push(id);
-            }
-        }
-        Ok(open)
-    }
-
-    /// Every stream of those domains.
-    pub(crate) fn open_streams(&mut self, covers: impl Fn(&Domain) -> bool) -> Result<Vec<Stream>> {
         let mut streams = Vec::new();
-        for domain in self.open_domains(covers)? {
-            streams.extend(self.streams(domain, |_| true)?);
+        for (id, _) in all.into_iter().filter(|(_, paused)| !paused) {
+            let domain = self.domain(id)?;
+            streams.extend(self.streams(id, |event_type| wanted(&domain, event_type))?);
         }
         Ok(streams)
     }
@@ -63,7 +57,7 @@ impl Tx<'_, '_> {
             let counts = (row.count(3)?, row.count(4)?, row.count(5)?);
             Ok((row.op_id(0)?, domain, row.int(2)?, counts))
         })?;
-        let Some((op_id, domain, _event_type, (dispatch_no, version, fence))) = stamped else {
+        let Some((op_id, domain, event_type, (dispatch_no, version, fence))) = stamped else {
             return Ok(None);
         };
         let rest = self.db.first(Query::HintOf, [stored(seq)], |row| {
@@ -75,6 +69,7 @@ impl Tx<'_, '_> {
             hint: Hint {
                 op_id,
                 domain: self.db.domain(domain)?,
+                event_type: self.db.event_type(event_type)?,
                 lane,
                 dispatch_no: dispatch_no + 1,
                 trace,
@@ -127,7 +122,7 @@ impl Outbox for Sqlite {
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>> {
         let claim = claim.clone();
         let work = move |tx: &mut Tx<'_, '_>| {
-            let streams = tx.db.open_streams(|domain| claim.covers(domain))?;
+            let streams = tx.db.open_streams(|domain, _| claim.covers(domain))?;
             let line = tx.db.due_in(&streams, tx.now, claim.max)?;
             let found: Vec<_> = line.iter().map(|row| (row.seq, row.due, 0)).collect();
             tx.claim(&found, &claim)
@@ -182,12 +177,14 @@ impl Outbox for Sqlite {
         self.write(work).await
     }
 
-    async fn next_due(&self, domains: Option<&[Domain]>) -> Result<Option<Duration>> {
-        let domains = domains.map(<[Domain]>::to_vec);
+    async fn next_due(&self, routes: Option<&Routes>) -> Result<Option<Duration>> {
+        let routes = routes.cloned();
         let now = self.clock().now();
         let read = move |db: &mut Db<'_>| {
-            let asked = |domain: &Domain| domains.as_ref().is_none_or(|asked| asked.contains(domain));
-            let streams = db.open_streams(asked)?;
+            let streams = db.open_streams(|domain, event_type| {
+                let asked = |routes: &Routes| routes.find(domain, event_type).is_some();
+                routes.as_ref().is_none_or(asked)
+            })?;
             Ok(db.first_due(&streams)?.map(|due| due.since(now)))
         };
         self.read(read).await

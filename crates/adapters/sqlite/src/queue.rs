@@ -113,6 +113,7 @@ fn hint_of(operation: &Operation) -> Hint {
     Hint {
         op_id: operation.op_id,
         domain: operation.keys.domain.clone(),
+        event_type: operation.keys.event_type.clone(),
         lane: operation.lane,
         dispatch_no: operation.dispatch_no + 1,
         trace: operation.trace.clone(),

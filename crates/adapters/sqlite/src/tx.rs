@@ -139,10 +139,16 @@ impl<'t, 'c> Tx<'t, 'c> {
         for (id, row) in &mut self.domains {
             if std::mem::take(&mut row.changed) {
                 let c = &row.counts;
-                let counts = [c.pending, c.live, c.waiting, c.held, c.completed, c.failed];
-                let [pending, live, waiting, held, completed, failed] = counts.map(stored);
                 let params = params![
-                    id, row.paused, pending, live, waiting, held, completed, failed
+                    id,
+                    row.paused,
+                    stored(c.pending),
+                    stored(c.live),
+                    stored(c.recorded),
+                    stored(c.waiting),
+                    stored(c.held),
+                    stored(c.completed),
+                    stored(c.failed),
                 ];
                 self.db.run(Query::PutDomain, params)?;
             }
@@ -187,10 +193,11 @@ impl DomainRow {
             counts: Counts {
                 pending: row.count(at + 1)?,
                 live: row.count(at + 2)?,
-                waiting: row.count(at + 3)?,
-                held: row.count(at + 4)?,
-                completed: row.count(at + 5)?,
-                failed: row.count(at + 6)?,
+                recorded: row.count(at + 3)?,
+                waiting: row.count(at + 4)?,
+                held: row.count(at + 5)?,
+                completed: row.count(at + 6)?,
+                failed: row.count(at + 7)?,
             },
             changed: false,
         })

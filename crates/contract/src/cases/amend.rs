@@ -54,6 +54,7 @@ async fn send(
         retry: Retry {
             reason: reason.into(),
             after,
+            pauses: false,
             applied,
         },
     };

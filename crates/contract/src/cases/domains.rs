@@ -169,6 +169,7 @@ async fn counters_follow_every_change(w: World) -> Verdict {
         [
             counts.pending,
             counts.live,
+            counts.recorded,
             counts.waiting,
             counts.held,
             counts.completed,
@@ -178,43 +179,47 @@ async fn counters_follow_every_change(w: World) -> Verdict {
     let op = w.pending(UNSAFE).await?;
     ensure_eq!(
         counted(w.counts(UNSAFE).await?),
-        [1, 0, 0, 0, 0, 0],
+        [1, 0, 0, 0, 0, 0, 0],
         "accepted"
     );
     let attempt = w.begun(op).await?;
     ensure_eq!(
         counted(w.counts(UNSAFE).await?),
-        [0, 1, 0, 0, 0, 0],
+        [0, 1, 0, 0, 0, 0, 0],
         "begun"
     );
     w.retry(&attempt, Retry::not_applied("busy")).await??;
     ensure_eq!(
         counted(w.counts(UNSAFE).await?),
-        [0, 0, 1, 0, 0, 0],
+        [0, 0, 0, 1, 0, 0, 0],
         "waiting"
     );
     w.advance(LONG).await;
     let attempt = w.begun(op).await?;
     w.retry(&attempt, Retry::unknown("timeout")).await??;
-    ensure_eq!(counted(w.counts(UNSAFE).await?), [0, 0, 0, 1, 0, 0], "held");
+    ensure_eq!(
+        counted(w.counts(UNSAFE).await?),
+        [0, 0, 0, 0, 1, 0, 0],
+        "held"
+    );
     w.amend(op, Event::Resolve(Resolution::Retry)).await??;
     let attempt = w.begun(op).await?;
     w.record_ok(&attempt).await?;
     ensure_eq!(
         counted(w.counts(UNSAFE).await?),
-        [0, 1, 0, 0, 0, 0],
+        [0, 0, 1, 0, 0, 0, 0],
         "recorded"
     );
     w.finalize(op).await??;
     ensure_eq!(
         counted(w.counts(UNSAFE).await?),
-        [0, 0, 0, 0, 1, 0],
+        [0, 0, 0, 0, 0, 1, 0],
         "completed"
     );
     w.failed(UNSAFE).await?;
     ensure_eq!(
         counted(w.counts(UNSAFE).await?),
-        [0, 0, 0, 0, 1, 1],
+        [0, 0, 0, 0, 0, 1, 1],
         "failed"
     );
     Ok(())

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use clinch_core::policy::{EventTypes, Routes, Rules};
 use clinch_core::ports::{Claim, Claimed, NewOperation};
-use clinch_core::{OpId, Retry};
+use clinch_core::{EventType, OpId, Retry};
 
 use crate::case::{Case, Verdict};
 use crate::compare::unchanged;
@@ -39,6 +40,7 @@ pub(super) const CASES: &[Case] = area!(
         next_due_is_zero_when_a_row_is_due: ["COL-13"],
         next_due_tells_when_a_row_becomes_due: ["COL-7", "COL-13"],
         next_due_is_none_when_nothing_waits_for_a_time: ["COL-13"],
+        next_due_looks_at_the_named_routes_only: ["CORE-10", "COL-13"],
         next_due_waits_for_a_claim_to_run_out: ["OUT-4"],
     }
 );
@@ -409,6 +411,27 @@ async fn next_due_is_none_when_nothing_waits_for_a_time(w: World) -> Verdict {
         None,
         "a paused domain waits for a person"
     );
+    Ok(())
+}
+
+async fn next_due_looks_at_the_named_routes_only(w: World) -> Verdict {
+    w.pending(NATURAL).await?;
+    let rules = Rules::default;
+    let keys = crate::fixtures::keys(NATURAL, "any", "any")?;
+    let other = EventType::new("other").map_err(crate::Failure::new)?;
+    let one = |event_type| {
+        let types = EventTypes::One(event_type);
+        Routes::new().with(keys.domain.clone(), types, rules())
+    };
+    let elsewhere = w.outbox.next_due(Some(&one(other))).await?;
+    ensure_eq!(elsewhere, None, "another event type of the domain");
+    let here = w
+        .outbox
+        .next_due(Some(&one(keys.event_type.clone())))
+        .await?;
+    ensure_eq!(here, Some(Duration::ZERO), "its own event type");
+    let none = w.outbox.next_due(Some(&Routes::new())).await?;
+    ensure_eq!(none, None, "no route at all");
     Ok(())
 }
 

@@ -122,8 +122,8 @@ impl Outbox for Port {
     async fn release(&self, claimed: &[Claimed]) -> Result<()> {
         Outbox::release(&self.real.memory, claimed).await
     }
-    async fn next_due(&self, domains: Option<&[Domain]>) -> Result<Option<Duration>> {
-        Outbox::next_due(&self.real.memory, domains).await
+    async fn next_due(&self, routes: Option<&Routes>) -> Result<Option<Duration>> {
+        Outbox::next_due(&self.real.memory, routes).await
     }
 }
 

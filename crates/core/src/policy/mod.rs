@@ -9,5 +9,5 @@ mod rules;
 pub use backoff::Backoff;
 pub use idempotency::Idempotency;
 pub use rng::SplitMix;
-pub use routes::{EventTypes, Routes};
+pub use routes::{Covered, EventTypes, Routes};
 pub use rules::{Order, ProbeRules, ReaperStrategy, RetryRules, Rules, Safety};

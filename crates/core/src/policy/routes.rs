@@ -19,8 +19,18 @@ pub enum EventTypes {
 /// safety is changed changes the operations that are still open.
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
-    by_domain: BTreeMap<Domain, BTreeMap<EventTypes, Arc<Rules>>>,
+    /// `None`: the type has a route of its own, elsewhere.
+    by_domain: BTreeMap<Domain, BTreeMap<EventTypes, Option<Arc<Rules>>>>,
     undeclared: Arc<Rules>,
+}
+
+/// The event types of a domain that some routes cover.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Covered<'a> {
+    /// These.
+    Only(Vec<&'a EventType>),
+    /// All but these.
+    AllBut(Vec<&'a EventType>),
 }
 
 impl Routes {
@@ -35,8 +45,36 @@ impl Routes {
         self.by_domain
             .entry(domain)
             .or_default()
-            .insert(event_types, Arc::new(rules));
+            .insert(event_types, Some(Arc::new(rules)));
         self
+    }
+
+    /// Leaves an event type to others that a route for all event types would cover here.
+    #[must_use]
+    pub fn without(mut self, domain: Domain, event_type: EventType) -> Self {
+        let routes = self.by_domain.entry(domain).or_default();
+        routes.insert(EventTypes::One(event_type), None);
+        self
+    }
+
+    /// Which event types of the domain have a route here.
+    pub fn covered(&self, domain: &Domain) -> Covered<'_> {
+        let routes = self.by_domain.get(domain).into_iter().flatten();
+        let named = |here: bool| {
+            let named = routes
+                .clone()
+                .filter_map(move |(types, rules)| match types {
+                    EventTypes::One(event_type) if rules.is_some() == here => Some(event_type),
+                    _ => None,
+                });
+            named.collect()
+        };
+        let all = routes.clone().any(|(types, _)| *types == EventTypes::Any);
+        if all {
+            Covered::AllBut(named(false))
+        } else {
+            Covered::Only(named(true))
+        }
     }
 
     /// The rules of the most specific route, if one is declared.
@@ -44,8 +82,8 @@ impl Routes {
         let routes = self.by_domain.get(domain)?;
         routes
             .get(&EventTypes::One(event_type.clone()))
-            .or_else(|| routes.get(&EventTypes::Any))
-            .map(Arc::as_ref)
+            .or_else(|| routes.get(&EventTypes::Any))?
+            .as_deref()
     }
 
     /// The rules to apply: those of the route, or the safe default ([`Safety::Unsafe`],
@@ -61,7 +99,7 @@ impl Routes {
         self.by_domain.iter().flat_map(|(domain, routes)| {
             routes
                 .iter()
-                .map(move |(types, rules)| (domain, types, rules.as_ref()))
+                .filter_map(move |(types, rules)| Some((domain, types, rules.as_deref()?)))
         })
     }
 }
@@ -85,6 +123,12 @@ mod tests {
             .with(domain.clone(), EventTypes::One(charge.clone()), natural);
         assert_eq!(routes.rules(&domain, &charge).safety, Safety::Natural);
         assert_eq!(routes.rules(&domain, &other).safety, Safety::Unsafe);
+        assert_eq!(routes.covered(&domain), Covered::AllBut(vec![]));
+        let routes = routes.without(domain.clone(), charge.clone());
+        assert!(routes.find(&domain, &charge).is_none());
+        assert!(routes.find(&domain, &other).is_some());
+        assert_eq!(routes.covered(&domain), Covered::AllBut(vec![&charge]));
+        assert_eq!(routes.iter().count(), 1);
         let gone = Domain::new("gone").expect("valid");
         assert!(routes.find(&gone, &charge).is_none());
         assert_eq!(routes.rules(&gone, &charge).safety, Safety::Unsafe);

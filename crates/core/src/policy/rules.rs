@@ -28,6 +28,8 @@ pub struct Rules {
     pub reaper: ReaperStrategy,
     /// Whether operations of one biz_key run one at a time.
     pub order: Order,
+    /// Calls that one attempt may send: more than one where the route hedges.
+    pub copies: u32,
 }
 
 impl Default for Rules {
@@ -42,6 +44,7 @@ impl Default for Rules {
             probe: None,
             reaper: ReaperStrategy::Auto,
             order: Order::None,
+            copies: 1,
         }
     }
 }
@@ -61,6 +64,21 @@ impl Rules {
         }
         if !(0.0..=1.0).contains(&self.retry.backoff.jitter) {
             return refuse("jitter", "must be between 0 and 1");
+        }
+        if self.copies == 0 {
+            return refuse("copies", "must be at least 1");
+        }
+        if self.copies > 1 && self.safety == Safety::Unsafe {
+            return refuse(
+                "hedge",
+                "needs a call that may be repeated: safety keyed or natural",
+            );
+        }
+        if self.copies > 1 && self.order == Order::Key {
+            return refuse(
+                "hedge",
+                "cannot keep the order of a key: two copies may overtake",
+            );
         }
         match self.safety {
             Safety::Keyed { ttl, .. } if ttl <= self.lease + self.margin => refuse(

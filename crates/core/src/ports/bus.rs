@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Operation;
 use crate::policy::Routes;
-use crate::{AttemptId, Domain, LaneKey, OpId, Result, WorkerId};
+use crate::{AttemptId, Domain, EventType, LaneKey, OpId, Result, WorkerId};
 
 /// Carries hints. Losing one costs latency, a duplicate costs a no-op.
 #[async_trait]
@@ -57,6 +57,8 @@ pub struct Hint {
     pub op_id: OpId,
     /// The topic.
     pub domain: Domain,
+    /// Tells which destination it is for, so that nothing is begun for one that is closed.
+    pub event_type: EventType,
     /// Partition for operations that are ordered by key.
     pub lane: Option<LaneKey>,
     /// Tells announcements of one operation apart, in traces.

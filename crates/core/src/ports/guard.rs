@@ -1,6 +1,12 @@
 //! What surrounds a call. Permits are RAII: dropping one gives it back.
+//!
+//! One guard is one destination's: routes that call the same destination share it. The
+//! engine sees a [`Gate`], which says how much room there is before anything is claimed;
+//! whoever makes the call takes the permits.
 
 use std::time::Duration;
+
+use async_trait::async_trait;
 
 use crate::{Command, Payload};
 
@@ -8,31 +14,126 @@ use crate::{Command, Payload};
 pub trait Permit: Send {
     /// How the call went; a breaker listens. Dropping without a word counts as a failure
     /// there: a call that was cut off at its deadline is one.
-    fn report(self: Box<Self>, ok: bool, took: Duration);
+    fn report(self: Box<Self>, verdict: Verdict);
+}
+
+/// How a call went, as far as the provider's health is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The provider answered, a refusal included.
+    Answered {
+        /// From the first byte to the answer.
+        took: Duration,
+    },
+    /// It did not, or said that it cannot.
+    Failed {
+        /// From the first byte to the end.
+        took: Duration,
+    },
+    /// No call was made, or its end says nothing: our own rejections are not the provider's.
+    Ignored,
 }
 
 /// Why no permit was given. Our own rejections never count against the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rejection {
     /// Which guard.
-    pub guard: &'static str,
+    pub reason: Reason,
     /// Worth trying again after.
     pub after: Duration,
+}
+
+/// Why a destination takes no call now: the names of `hold.reason`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// Its breaker is open, or half open with all its permits out.
+    BreakerOpen,
+    /// As many calls as it may have at once are running.
+    BulkheadFull,
+    /// Its rate is used up.
+    RateLimited,
+    /// The provider asked everyone to stay away.
+    Paused,
+}
+
+impl Reason {
+    /// The name in documents and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BreakerOpen => "breaker_open",
+            Self::BulkheadFull => "bulkhead_full",
+            Self::RateLimited => "rate_limited",
+            Self::Paused => "paused",
+        }
+    }
 }
 
 /// What a guard answers.
 pub type Admission = Result<Box<dyn Permit>, Rejection>;
 
+/// How many more calls a destination takes now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// So many.
+    pub calls: usize,
+    /// What bounds it, if anything does.
+    pub reason: Option<Reason>,
+    /// When there may be more; `None`: when a running call ends.
+    pub again_in: Option<Duration>,
+}
+
+impl Room {
+    /// Nothing bounds it.
+    pub const UNBOUNDED: Self = Self {
+        calls: usize::MAX,
+        reason: None,
+        again_in: None,
+    };
+
+    /// The narrower of two.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        if other.calls < self.calls {
+            other
+        } else {
+            self
+        }
+    }
+
+    /// No call can be made now.
+    pub fn is_closed(self) -> bool {
+        self.calls == 0
+    }
+}
+
+/// What the engine sees of a destination's guards. Nothing is claimed for a destination
+/// without room: its rows stay due, at no write.
+pub trait Gate: Send + Sync {
+    /// Routes with the same name share one set of guards.
+    fn destination(&self) -> &str;
+
+    /// A look, not a reservation: the call itself takes the permits.
+    fn room(&self) -> Room;
+
+    /// How much later than planned a retry is to be made.
+    fn retry_delay(&self) -> Duration;
+}
+
 /// Stops calling a destination that keeps failing.
 pub trait CircuitBreaker: Send + Sync {
     /// A permit for one call.
-    fn try_acquire(&self, destination: &str) -> Admission;
+    ///
+    /// - Half open it gives exactly its permits, however many ask.
+    /// - What a permit of an earlier state reports does not count.
+    fn try_acquire(&self) -> Admission;
     /// Where it stands.
-    fn state(&self, destination: &str) -> CircuitState;
+    fn state(&self) -> CircuitState;
+    /// How many calls it would let through.
+    fn room(&self) -> Room;
 }
 
 /// Where a breaker stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CircuitState {
     /// Calls pass.
     Closed,
@@ -42,34 +143,65 @@ pub enum CircuitState {
     HalfOpen,
 }
 
-/// Caps concurrent calls to a destination.
-pub trait Bulkhead: Send + Sync {
-    /// A permit for one call.
-    fn try_acquire(&self, destination: &str) -> Admission;
+impl CircuitState {
+    /// The name in documents and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+        }
+    }
 }
 
-/// Caps calls per time to a destination.
+/// Caps concurrent calls to a destination.
+#[async_trait]
+pub trait Bulkhead: Send + Sync {
+    /// A permit for one call, waiting for it no longer than the bulkhead's own bound.
+    async fn acquire(&self) -> Admission;
+    /// How many calls it would let through at once.
+    fn room(&self) -> Room;
+}
+
+/// Caps calls per time to a destination. A port, so that several nodes can share one.
+#[async_trait]
 pub trait RateLimiter: Send + Sync {
-    /// A permit for one call; a rejection says when the next is free.
-    fn try_acquire(&self, destination: &str) -> Admission;
+    /// Reserves one call and answers how long to wait before sending it.
+    ///
+    /// - What is reserved is spent, whether or not the call is made.
+    /// - A wait over the limiter's own bound is a rejection and reserves nothing.
+    async fn reserve(&self) -> Result<Duration, Rejection>;
+
+    /// The provider asked everyone to stay away for so long (`Retry-After`). A shorter pause
+    /// does not end a longer one.
+    async fn pause(&self, lasting: Duration);
+
+    /// How many calls it would let through without a wait, as far as is known here.
+    fn room(&self) -> Room;
 }
 
 /// How long one attempt may take.
 pub trait TimeoutPolicy: Send + Sync {
-    /// The limit for one call.
-    fn per_attempt(&self, destination: &str) -> Duration;
+    /// The limit for one call, from its first byte.
+    fn per_attempt(&self) -> Duration;
+    /// The limit for all of an attempt: waits for permits and further copies included.
+    fn total(&self) -> Duration;
 }
 
-/// When to send a second copy of a slow call.
+/// When to send a further copy of a slow call.
 pub trait HedgePolicy: Send + Sync {
-    /// Send one more after this; `None`: do not hedge.
-    fn after(&self, destination: &str, copies_sent: u32) -> Option<Duration>;
+    /// Send one more so long after the last; `None`: send no more.
+    fn after(&self, copies_sent: u32) -> Option<Duration>;
+    /// Copies of one attempt at most, the first included.
+    fn copies_max(&self) -> u32;
 }
 
 /// Slows retries down in a storm. It only delays, it never ends an operation.
 pub trait RetryBudget: Send + Sync {
-    /// Zero: retry as planned; otherwise this much later.
-    fn delay(&self, destination: &str) -> Duration;
+    /// A call is made that is not a retry.
+    fn deposit(&self);
+    /// Takes one retry; zero: as planned, otherwise this much later.
+    fn withdraw(&self) -> Duration;
 }
 
 /// Turns new work away before it is accepted. Replays are never shed.
@@ -89,45 +221,77 @@ pub trait Fallback: Send + Sync {
 pub struct Unguarded;
 
 impl Permit for Unguarded {
-    fn report(self: Box<Self>, _ok: bool, _took: Duration) {}
+    fn report(self: Box<Self>, _verdict: Verdict) {}
+}
+
+impl Gate for Unguarded {
+    fn destination(&self) -> &str {
+        ""
+    }
+    fn room(&self) -> Room {
+        Room::UNBOUNDED
+    }
+    fn retry_delay(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 impl CircuitBreaker for Unguarded {
-    fn try_acquire(&self, _destination: &str) -> Admission {
+    fn try_acquire(&self) -> Admission {
         Ok(Box::new(Self))
     }
-    fn state(&self, _destination: &str) -> CircuitState {
+    fn state(&self) -> CircuitState {
         CircuitState::Closed
     }
-}
-
-impl Bulkhead for Unguarded {
-    fn try_acquire(&self, _destination: &str) -> Admission {
-        Ok(Box::new(Self))
+    fn room(&self) -> Room {
+        Room::UNBOUNDED
     }
 }
 
-impl RateLimiter for Unguarded {
-    fn try_acquire(&self, _destination: &str) -> Admission {
+#[async_trait]
+impl Bulkhead for Unguarded {
+    async fn acquire(&self) -> Admission {
         Ok(Box::new(Self))
+    }
+    fn room(&self) -> Room {
+        Room::UNBOUNDED
+    }
+}
+
+#[async_trait]
+impl RateLimiter for Unguarded {
+    async fn reserve(&self) -> Result<Duration, Rejection> {
+        Ok(Duration::ZERO)
+    }
+    async fn pause(&self, _lasting: Duration) {}
+    fn room(&self) -> Room {
+        Room::UNBOUNDED
     }
 }
 
 impl TimeoutPolicy for Unguarded {
-    fn per_attempt(&self, _destination: &str) -> Duration {
+    fn per_attempt(&self) -> Duration {
         // The value that the requirement documents recommend.
         Duration::from_secs(3)
+    }
+    fn total(&self) -> Duration {
+        // RUN-1's longest processing time.
+        Duration::from_secs(30)
     }
 }
 
 impl HedgePolicy for Unguarded {
-    fn after(&self, _destination: &str, _copies_sent: u32) -> Option<Duration> {
+    fn after(&self, _copies_sent: u32) -> Option<Duration> {
         None
+    }
+    fn copies_max(&self) -> u32 {
+        1
     }
 }
 
 impl RetryBudget for Unguarded {
-    fn delay(&self, _destination: &str) -> Duration {
+    fn deposit(&self) {}
+    fn withdraw(&self) -> Duration {
         Duration::ZERO
     }
 }
@@ -152,11 +316,23 @@ mod tests {
     fn core_4_the_default_admits_everything() {
         let calls = 1_000;
         let breaker: &dyn CircuitBreaker = &Unguarded;
-        let limiter: &dyn RateLimiter = &Unguarded;
-        assert!((0..calls).all(|_| breaker.try_acquire("psp").is_ok()));
-        assert!((0..calls).all(|_| limiter.try_acquire("psp").is_ok()));
-        assert_eq!(breaker.state("psp"), CircuitState::Closed);
-        assert_eq!(HedgePolicy::after(&Unguarded, "psp", 1), None);
-        assert_eq!(RetryBudget::delay(&Unguarded, "psp"), Duration::ZERO);
+        let gate: &dyn Gate = &Unguarded;
+        assert!((0..calls).all(|_| breaker.try_acquire().is_ok()));
+        assert_eq!(breaker.state(), CircuitState::Closed);
+        assert_eq!(gate.room(), Room::UNBOUNDED);
+        assert_eq!(HedgePolicy::after(&Unguarded, 1), None);
+        assert_eq!(RetryBudget::withdraw(&Unguarded), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_narrower_room_counts() {
+        let one = Room {
+            calls: 1,
+            reason: Some(Reason::RateLimited),
+            again_in: None,
+        };
+        assert_eq!(Room::UNBOUNDED.min(one), one);
+        assert_eq!(one.min(Room::UNBOUNDED), one);
+        assert!(!one.is_closed());
     }
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{Phase, State};
+use crate::protocol::{Phase, State, WriteAhead};
 use crate::{
     AttemptId, BatchId, BizKey, ContentHash, Domain, EventType, IdemKey, Keys, LaneKey, OpId,
     Options, OutboundKey, Result, Sealed, Status, Timestamp, WorkerId,
@@ -166,8 +166,10 @@ pub struct Page<T> {
 pub struct Counts {
     /// PENDING.
     pub pending: u64,
-    /// IN_PROGRESS and live.
+    /// IN_PROGRESS and live, without an answer yet.
     pub live: u64,
+    /// IN_PROGRESS with a recorded answer that is not final yet.
+    pub recorded: u64,
     /// IN_PROGRESS and waiting.
     pub waiting: u64,
     /// IN_PROGRESS and held.
@@ -185,6 +187,9 @@ impl Counts {
             (Status::Pending, _) => &mut self.pending,
             (Status::Completed, _) => &mut self.completed,
             (Status::Failed, _) => &mut self.failed,
+            (Status::InProgress, _) if !matches!(state.write_ahead, WriteAhead::Empty) => {
+                &mut self.recorded
+            }
             (Status::InProgress, Some(Phase::Live)) => &mut self.live,
             (Status::InProgress, Some(Phase::Held)) => &mut self.held,
             (Status::InProgress, _) => &mut self.waiting,

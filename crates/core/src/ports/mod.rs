@@ -17,6 +17,7 @@ mod recovery;
 mod sealer;
 mod sink;
 mod store;
+mod telemetry;
 mod world;
 
 pub use batches::{Batch, Batches, NewBatch};
@@ -24,8 +25,8 @@ pub use bus::{Bus, Delivery, Dequeue, Hint, Publication, Receipt};
 pub use domains::{DomainView, Domains};
 pub use executor::{Attempt, Executor, Probe, ProbeVerdict};
 pub use guard::{
-    Admission, Bulkhead, CircuitBreaker, CircuitState, Fallback, HedgePolicy, LoadShed, Permit,
-    RateLimiter, Rejection, RetryBudget, TimeoutPolicy, Unguarded,
+    Admission, Bulkhead, CircuitBreaker, CircuitState, Fallback, Gate, HedgePolicy, LoadShed,
+    Permit, RateLimiter, Reason, Rejection, RetryBudget, Room, TimeoutPolicy, Unguarded, Verdict,
 };
 pub use inspect::{Counts, Filter, Inspect, LedgerLine, Operation, Page, ResultRecord};
 pub use lock::{Leader, LockManager, Tenure};
@@ -37,4 +38,5 @@ pub use store::{
     Accepted, Amendment, Answer, AnswerBody, BeginRequest, Changed, Extension, Known, NewOperation,
     Refused, Reschedule, Store, StoredOk,
 };
-pub use world::{Clock, Ids, Meter, NoMeter, Notice, Notices, Rng, Spawner, Tracer};
+pub use telemetry::{Level, Meter, MetricLabels, Tags, Tracer, Untold, Work};
+pub use world::{Clock, Ids, Notice, Notices, Rng, Spawner};

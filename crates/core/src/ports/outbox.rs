@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Hint;
+use crate::policy::Routes;
 use crate::{Domain, OpId, Result, Timestamp, WorkerId};
 
 /// The transactional outbox: one queue row per open operation.
@@ -41,9 +42,9 @@ pub trait Outbox: Send + Sync {
 
     /// How long until a row becomes due for [`Outbox::claim`]; zero if one is due now.
     ///
-    /// - Only rows of `domains`; `None` means all.
+    /// - Only rows with a route in `routes`; `None` means all.
     /// - `None`: nothing waits for a time, sleep until notified.
-    async fn next_due(&self, domains: Option<&[Domain]>) -> Result<Option<Duration>>;
+    async fn next_due(&self, routes: Option<&Routes>) -> Result<Option<Duration>>;
 }
 
 /// Who claims, for how long, and how much.

@@ -322,6 +322,7 @@ impl Reschedule {
             reason,
             after,
             applied,
+            ..
         } = self.retry.clone();
         let fence = self.fence;
         let effect = match applied {

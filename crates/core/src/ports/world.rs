@@ -29,20 +29,6 @@ pub trait Spawner: Send + Sync {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
 }
 
-/// Counts what happens. Names as in the metrics list; labels are bounded.
-pub trait Meter: Send + Sync {
-    /// Adds to a counter.
-    fn add(&self, counter: &'static str, domain: Option<&Domain>, count: u64);
-}
-
-/// Counts nothing. The default.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoMeter;
-
-impl Meter for NoMeter {
-    fn add(&self, _counter: &'static str, _domain: Option<&Domain>, _count: u64) {}
-}
-
 /// Fresh ids.
 pub trait Ids: Send + Sync {
     /// For a new operation; ordered by time where that helps the store.
@@ -83,12 +69,4 @@ pub enum Notice {
     Recovery,
     /// Some news was dropped: look at everything.
     Lagged,
-}
-
-/// Marks what happens to one operation, for traces.
-pub trait Tracer: Send + Sync {
-    /// A tag on the current span.
-    fn tag(&self, name: &'static str, value: &str);
-    /// An event within it.
-    fn event(&self, name: &'static str, fields: &[(&'static str, &str)]);
 }

@@ -59,7 +59,7 @@ impl State {
         next.deliveries = 0;
         if effect == Effect::Unknown {
             next.effect = Effect::Unknown;
-            next.maybe_calls += 1;
+            next.maybe_calls += rules.copies;
         }
         let delay = rules.retry.delay(next.attempts, after, &mut next.jitter());
         Ok(next.wait(now + delay, reason, now, rules))
@@ -75,7 +75,7 @@ impl State {
         }
         let mut next = self.clone().ended(now);
         next.deliveries += 1;
-        next.maybe_calls += 1;
+        next.maybe_calls += rules.copies;
         next.effect = Effect::Unknown;
         let message = "the worker was lost during a call";
         match rules.reaper {

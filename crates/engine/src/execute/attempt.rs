@@ -5,26 +5,33 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Amendment, Attempt, Extension, Operation};
+use clinch_core::ports::{Amendment, Attempt, Extension, Level, Operation, Tags};
 use clinch_core::protocol::Event;
 use clinch_core::{
-    Command, Envelope, Error, ErrorKind, Fail, IdemKey, OutboundKey, Outcome, Result, Retry, code,
+    Applied, Command, Envelope, Error, ErrorKind, Fail, IdemKey, OutboundKey, Outcome, Result,
+    Retry, Timestamp, code,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::node::Node;
 use crate::panics::caught;
+use crate::telemetry::{name_of, tags_of};
 
 /// An attempt that has begun and may call.
 pub(crate) struct Begun {
     envelope: Envelope,
     /// Monotonic time from which on the lease runs, at the latest.
     from: Duration,
+    accepted_at: Timestamp,
 }
 
 impl Begun {
-    pub(crate) fn new(envelope: Envelope, from: Duration) -> Self {
-        Self { envelope, from }
+    pub(crate) fn new(envelope: Envelope, from: Duration, accepted_at: Timestamp) -> Self {
+        Self {
+            envelope,
+            from,
+            accepted_at,
+        }
     }
 
     /// Runs in the background; the permit goes with it.
@@ -33,6 +40,7 @@ impl Begun {
         let task = async move {
             self.run(&background).await;
             drop(permit);
+            background.call_ended();
         };
         node.ports.spawner.spawn(Box::pin(task));
     }
@@ -49,13 +57,66 @@ impl Begun {
             canceled: node.attempt_runs(self.envelope.op_id),
         };
         let work = async {
-            let outcome = call(node, &self.envelope, &running).await;
-            node.settle(&self.envelope, outcome).await;
+            tokio::select! {
+                biased;
+                () = self.work(node, &running) => {}
+                () = running.keep_lease() => {}
+            }
         };
-        tokio::select! {
-            biased;
-            () = work => {}
-            () = running.keep_lease() => {}
+        let tags = tags_of(&self.envelope);
+        node.within("attempt", &tags, Box::pin(work)).await;
+    }
+
+    /// Execute, then settle, with what is told of both.
+    async fn work(&self, node: &Arc<Node>, running: &Running) {
+        let (envelope, clock) = (&self.envelope, &node.ports.clock);
+        let keys = &envelope.command.keys;
+        let tags = tags_of(envelope);
+        let started = clock.monotonic();
+        let waited = started.saturating_sub(self.from);
+        node.measure("orchestrator.pump.start.delay", keys, waited);
+        node.log(Level::Info, "attempt started", &tags);
+        let mut outcome = Outcome::Retry(Retry::unknown("the attempt was cut off"));
+        let execute = async { outcome = call(node, envelope, running).await };
+        node.within("execute", &tags, Box::pin(execute)).await;
+        let ended = clock.monotonic();
+        let latency = ended.saturating_sub(started);
+        node.measure("orchestrator.execute.duration", keys, latency);
+        let tags = Tags {
+            latency: Some(latency),
+            outcome: Some(name_of(&outcome)),
+            ..tags
+        };
+        node.tell_outcome(envelope, &outcome, &tags);
+        let mut settled = false;
+        let settle = async { settled = node.settle(envelope, outcome).await };
+        node.within("settle", &tags, Box::pin(settle)).await;
+        let took = clock.monotonic().saturating_sub(ended);
+        node.measure("orchestrator.settle.duration", keys, took);
+        if settled {
+            let whole = clock.now().since(self.accepted_at);
+            node.measure("orchestrator.end_to_end.duration", keys, whole);
+        }
+    }
+}
+
+impl Node {
+    /// The levels of RUN-10: a retry is a warning, and so is what comes close to a limit.
+    fn tell_outcome(&self, envelope: &Envelope, outcome: &Outcome, tags: &Tags<'_>) {
+        let keys = &envelope.command.keys;
+        let handler = self.handlers.find(&keys.domain, &keys.event_type);
+        let level = match outcome {
+            Outcome::Retry(retry) if retry.applied != Applied::NotCalled => Level::Warn,
+            _ => Level::Info,
+        };
+        self.log(level, "attempt ended", tags);
+        let slow = handler.and_then(|handler| handler.slow);
+        if slow.is_some_and(|slow| tags.latency >= Some(slow)) {
+            self.log(Level::Warn, "the call came close to its timeout", tags);
+        }
+        let last = handler.map(|handler| handler.rules.retry.max_attempts.saturating_sub(1));
+        if level == Level::Warn && last == Some(envelope.attempt) {
+            self.log(Level::Warn, "one attempt is left", tags);
         }
     }
 }
@@ -67,7 +128,7 @@ impl Node {
         let opened = self.envelope(&operation);
         let (op_id, fence) = (operation.op_id, operation.state.fence);
         match opened {
-            Ok(envelope) => Some(Begun::new(envelope, from)),
+            Ok(envelope) => Some(Begun::new(envelope, from, operation.accepted_at)),
             Err(_) => {
                 let fail = Fail::new(code::INTEGRITY, "the stored payload cannot be opened");
                 self.settle_answer(op_id, fence, clinch_core::ports::AnswerBody::Fail(fail))
@@ -129,6 +190,7 @@ async fn call(node: &Arc<Node>, envelope: &Envelope, running: &Running) -> Outco
     }
     let call = executor.execute(envelope, running);
     let panicked = |_| {
+        node.log(Level::Error, "the handler panicked", &tags_of(envelope));
         Outcome::Retry(if planted!(PanicMeansNotCalled) {
             Retry::not_called("the handler panicked")
         } else {

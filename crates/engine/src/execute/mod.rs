@@ -1,6 +1,7 @@
 //! Running attempts.
 
 mod attempt;
+mod claims;
 mod worker;
 
 pub(crate) use attempt::Begun;

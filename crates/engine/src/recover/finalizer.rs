@@ -1,6 +1,6 @@
 //! The Finalizer: makes recorded answers final that nobody did.
 
-use clinch_core::ports::{Claimed, Scan};
+use clinch_core::ports::{Claimed, Level, Scan};
 use clinch_core::{OpId, Result};
 
 use super::Scanned;
@@ -21,9 +21,14 @@ impl Node {
         let mut recovered = 0;
         let results = self.groups.finalize.call_all(ops.clone()).await;
         for (op_id, result) in ops.iter().zip(results) {
-            if let Ok(Ok(changed)) = result {
-                recovered += 1;
-                self.follow(*op_id, &changed).await;
+            match result {
+                Ok(Ok(changed)) => {
+                    recovered += 1;
+                    self.follow(*op_id, &changed).await;
+                }
+                // Somebody else was first.
+                Ok(Err(_)) => {}
+                Err(_) => self.log_op(Level::Error, "finalize failed", *op_id),
             }
         }
         let late = |row: &&Claimed| row.now.since(row.since) > self.config.pending_age_max;
@@ -33,6 +38,7 @@ impl Node {
             self.alert("finalizer_lag", &message, None).await;
         }
         self.count("orchestrator.finalizer.recovered.count", None, recovered);
+        self.log_pass("finalizer pass", ops.len());
         let next = recovery.next_due(Scan::Unfinalized).await?;
         Ok(Scanned {
             found: ops.len(),

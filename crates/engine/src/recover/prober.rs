@@ -9,6 +9,7 @@ use clinch_core::{OpId, Result};
 use super::Scanned;
 use crate::node::Node;
 use crate::panics::caught;
+use crate::telemetry::tags_of_row;
 
 impl Node {
     /// Claims held rows whose probe is due.
@@ -102,6 +103,10 @@ impl Node {
         let keys = &row.keys;
         let rules = self.routes.find(&keys.domain, &keys.event_type)?;
         let handler = self.handlers.find(&keys.domain, &keys.event_type);
+        if handler.is_some_and(|handler| handler.gate.room().is_closed()) {
+            // The provider is left alone; asking again later is not a doubt.
+            return None;
+        }
         let Some(probe) = handler.and_then(|handler| handler.probe.as_ref()) else {
             // A route that promises a probe is another process's to ask about.
             let nobody = rules.probe.is_none();
@@ -110,15 +115,20 @@ impl Node {
         let Ok(envelope) = self.envelope(&row) else {
             return Some((ProbeAnswer::Unknown, None));
         };
-        let verdict = tokio::select! {
-            biased;
-            verdict = caught(probe.probe(&envelope)) => verdict.unwrap_or(ProbeVerdict::Unknown),
-            // Before the claim runs out and somebody else asks.
-            () = self.sleep(self.config.recovery_claim / 2) => ProbeVerdict::Unknown,
+        let mut verdict = ProbeVerdict::Unknown;
+        let asked = async {
+            verdict = tokio::select! {
+                biased;
+                said = caught(probe.probe(&envelope)) => said.unwrap_or(ProbeVerdict::Unknown),
+                // Before the claim runs out and somebody else asks.
+                () = self.sleep(self.config.recovery_claim / 2) => ProbeVerdict::Unknown,
+            };
         };
+        self.within("probe", &tags_of_row(&row), Box::pin(asked))
+            .await;
         Some(match verdict {
             ProbeVerdict::Succeeded(success) => {
-                let ok = self.record(row.op_id, &success).await;
+                let ok = self.record(row.op_id, &success, row.trace.as_deref()).await;
                 (ProbeAnswer::Succeeded, Some(ok))
             }
             ProbeVerdict::Failed(fail) => (ProbeAnswer::Failed(fail), None),

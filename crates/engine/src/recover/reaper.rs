@@ -1,7 +1,7 @@
 //! The Reaper: the one owner of lost attempts. And the end of what is overdue.
 
 use clinch_core::Result;
-use clinch_core::ports::{Amendment, Claimed, Scan};
+use clinch_core::ports::{Amendment, Claimed, Level, Scan};
 use clinch_core::protocol::Event;
 
 use super::Scanned;
@@ -16,6 +16,7 @@ impl Node {
         self.count("orchestrator.reaper.scan.count", None, 1);
         let (scanned, changed) = self.tell(Scan::LeaseEnded, &Event::AttemptLost).await?;
         self.count("orchestrator.reaper.reconciled.count", None, changed);
+        self.log_pass("reaper pass", scanned.found);
         Ok(scanned)
     }
 
@@ -50,6 +51,9 @@ impl Node {
         for (amendment, result) in amendments.iter().zip(results) {
             if let Ok(Ok(result)) = result {
                 changed += 1;
+                if scan == Scan::LeaseEnded {
+                    self.log_op(Level::Warn, "an attempt was lost", amendment.op_id);
+                }
                 self.follow(amendment.op_id, &result).await;
             }
         }

@@ -1,6 +1,6 @@
 //! Answers that the store did not take, kept in a file until it does.
 
-use clinch_core::ports::{Answer, AnswerBody};
+use clinch_core::ports::{Answer, AnswerBody, Level};
 use clinch_core::{Error, ErrorKind, Result};
 
 use crate::node::Node;
@@ -16,6 +16,11 @@ impl Node {
         self.ports.spill.append(&[record]).await?;
         self.set_spilled(true);
         self.count("orchestrator.spill.count", None, 1);
+        self.log_op(
+            Level::Error,
+            "an answer went to the spill file",
+            answer.op_id,
+        );
         Ok(())
     }
 

@@ -19,12 +19,13 @@ CREATE TABLE clinch_domain (
     paused INTEGER NOT NULL CHECK (paused IN (0, 1)),
     pending INTEGER NOT NULL,
     live INTEGER NOT NULL,
+    recorded INTEGER NOT NULL,
     waiting INTEGER NOT NULL,
     held INTEGER NOT NULL,
     completed INTEGER NOT NULL,
     failed INTEGER NOT NULL,
     CONSTRAINT counters_count_rows CHECK (
-        min(pending, live, waiting, held, completed, failed) >= 0)
+        min(pending, live, recorded, waiting, held, completed, failed) >= 0)
 ) STRICT;
 
 -- What was asked for: written once, so that a change of state never rewrites a payload.

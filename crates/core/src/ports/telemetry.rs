@@ -1,0 +1,90 @@
+//! What the engine tells of itself. Nothing here can carry a payload: messages and metric
+//! names are constants, and keys reach a tracer only as [`Keys`], for it to redact.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::{Keys, OpId};
+
+/// Labels of a number: domain, event_type, outcome, destination, state. Never keys or ids.
+pub type MetricLabels<'a> = &'a [(&'static str, &'a str)];
+
+/// Numbers, by the names of the metrics list.
+pub trait Meter: Send + Sync {
+    /// Adds to a counter.
+    fn add(&self, counter: &'static str, labels: MetricLabels<'_>, count: u64);
+    /// Adds a duration to a histogram.
+    fn record(&self, histogram: &'static str, labels: MetricLabels<'_>, value: Duration);
+    /// Sets a gauge.
+    fn set(&self, gauge: &'static str, labels: MetricLabels<'_>, value: f64);
+}
+
+/// Work that a tracer runs within a span.
+pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// Follows operations through their stages, across processes.
+pub trait Tracer: Send + Sync {
+    /// The W3C `traceparent` of a new operation: the caller's own trace, or a fresh one.
+    /// `None`: its stages are not tied together.
+    fn context(&self) -> Option<String>;
+
+    /// Runs one stage of an operation within a span. Whatever it logs belongs to the span.
+    fn within<'a>(&self, stage: &'static str, tags: &Tags<'_>, work: Work<'a>) -> Work<'a>;
+
+    /// Something happened that is worth a line.
+    fn log(&self, level: Level, message: &'static str, tags: &Tags<'_>);
+}
+
+/// The standard tags (CORE-14), as far as they are known.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tags<'a> {
+    /// `op.id`.
+    pub op_id: Option<OpId>,
+    /// `domain`, `event.type`, `biz.key`, `idem.key`; the last two are redacted by default.
+    pub keys: Option<&'a Keys>,
+    /// The operation's `traceparent`.
+    pub trace: Option<&'a str>,
+    /// `attempt`.
+    pub attempt: Option<u32>,
+    /// `latency.ms`.
+    pub latency: Option<Duration>,
+    /// `outcome`: ok, retry, fail, not_called.
+    pub outcome: Option<&'static str>,
+    /// `code`: why, by a stable name of ours. Never a provider's or a handler's own words.
+    pub code: Option<&'static str>,
+    /// `count`: of how many.
+    pub count: Option<usize>,
+}
+
+/// How much a line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// For whoever is looking for a fault.
+    Debug,
+    /// The normal course of things.
+    Info,
+    /// It was not as planned, and is being taken care of.
+    Warn,
+    /// Somebody should look.
+    Error,
+}
+
+/// Counts nothing and follows nothing. The default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Untold;
+
+impl Meter for Untold {
+    fn add(&self, _counter: &'static str, _labels: MetricLabels<'_>, _count: u64) {}
+    fn record(&self, _histogram: &'static str, _labels: MetricLabels<'_>, _value: Duration) {}
+    fn set(&self, _gauge: &'static str, _labels: MetricLabels<'_>, _value: f64) {}
+}
+
+impl Tracer for Untold {
+    fn context(&self) -> Option<String> {
+        None
+    }
+    fn within<'a>(&self, _stage: &'static str, _tags: &Tags<'_>, work: Work<'a>) -> Work<'a> {
+        work
+    }
+    fn log(&self, _level: Level, _message: &'static str, _tags: &Tags<'_>) {}
+}

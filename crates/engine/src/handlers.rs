@@ -1,0 +1,137 @@
+//! What is declared for a domain and its event types, and which destinations are called.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::policy::{EventTypes, Idempotency, Routes, Rules};
+use clinch_core::ports::{Executor, Gate, Probe, Unguarded};
+use clinch_core::{Domain, Error, ErrorKind, EventType, Result};
+
+/// What is declared for a domain and its event types.
+#[derive(Clone)]
+pub struct Handler {
+    /// Makes the call; `None` if other processes do.
+    pub executor: Option<Arc<dyn Executor>>,
+    /// Asks what became of a call; `None` if nobody here can.
+    pub probe: Option<Arc<dyn Probe>>,
+    /// What the protocol looks at.
+    pub rules: Rules,
+    /// What the provider sees as the key.
+    pub idempotency: Idempotency,
+    /// How much room the destination has. Nothing is claimed for one without.
+    pub gate: Arc<dyn Gate>,
+    /// A call that takes longer is worth a warning.
+    pub slow: Option<Duration>,
+}
+
+impl Handler {
+    /// A route that other processes execute, without guards.
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            executor: None,
+            probe: None,
+            rules,
+            idempotency: Idempotency::default(),
+            gate: Arc::new(Unguarded),
+            slow: None,
+        }
+    }
+}
+
+/// Every declared route with its handler.
+#[derive(Clone, Default)]
+pub struct Handlers {
+    by_route: BTreeMap<(Domain, EventTypes), Handler>,
+}
+
+/// The routes that this process executes for one destination.
+pub(crate) struct Lot {
+    pub gate: Arc<dyn Gate>,
+    pub domains: Vec<Domain>,
+    pub routes: Arc<Routes>,
+}
+
+impl Handlers {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Declares a route; one declared before for the same types is replaced.
+    #[must_use]
+    pub fn with(mut self, domain: Domain, event_types: EventTypes, handler: Handler) -> Self {
+        self.by_route.insert((domain, event_types), handler);
+        self
+    }
+
+    /// The most specific handler.
+    pub(crate) fn find(&self, domain: &Domain, event_type: &EventType) -> Option<&Handler> {
+        let one = (domain.clone(), EventTypes::One(event_type.clone()));
+        let any = || (domain.clone(), EventTypes::Any);
+        self.by_route
+            .get(&one)
+            .or_else(|| self.by_route.get(&any()))
+    }
+
+    /// Every domain with a route.
+    pub(crate) fn declared(&self) -> Vec<Domain> {
+        let mut domains: Vec<_> = self.by_route.keys().map(|(d, _)| d.clone()).collect();
+        domains.dedup();
+        domains
+    }
+
+    /// The rules of every route.
+    pub(crate) fn routes(&self) -> Result<Routes> {
+        for ((domain, _), handler) in &self.by_route {
+            handler.rules.validate().map_err(|invalid| {
+                Error::new(ErrorKind::Invalid, invalid.to_string()).with("domain", domain)
+            })?;
+        }
+        Ok(self.those(|_| true))
+    }
+
+    /// Those with an executor here.
+    pub(crate) fn runnable(&self) -> Routes {
+        self.those(|handler| handler.executor.is_some())
+    }
+
+    /// What this process executes, by destination. A domain whose event types go to several
+    /// destinations is in several lots.
+    pub(crate) fn lots(&self) -> Vec<Lot> {
+        let runnable = |handler: &&Handler| handler.executor.is_some();
+        let mut gates = BTreeMap::new();
+        for handler in self.by_route.values().filter(runnable) {
+            let gate = handler.gate.clone();
+            gates.entry(gate.destination().to_owned()).or_insert(gate);
+        }
+        let lot = |(destination, gate): (String, Arc<dyn Gate>)| {
+            let ours = |h: &Handler| h.executor.is_some() && h.gate.destination() == destination;
+            let routes = self.those(ours);
+            let mut domains: Vec<_> = routes.iter().map(|(domain, ..)| domain.clone()).collect();
+            domains.dedup();
+            Lot {
+                gate,
+                domains,
+                routes: Arc::new(routes),
+            }
+        };
+        gates.into_iter().map(lot).collect()
+    }
+
+    /// Some of the routes. A type with a route of its own that is not among them is not
+    /// covered by one for all types either.
+    fn those(&self, are: impl Fn(&Handler) -> bool) -> Routes {
+        let mut routes = Routes::new();
+        for ((domain, event_types), handler) in &self.by_route {
+            routes = match event_types {
+                types if are(handler) => {
+                    routes.with(domain.clone(), types.clone(), handler.rules.clone())
+                }
+                EventTypes::One(event_type) => routes.without(domain.clone(), event_type.clone()),
+                EventTypes::Any => routes,
+            };
+        }
+        routes
+    }
+}

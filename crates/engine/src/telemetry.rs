@@ -1,0 +1,107 @@
+//! What the stages tell of themselves. Messages are constants, so that no payload and no
+//! provider's word can slip into a log.
+
+use std::time::Duration;
+
+use clinch_core::ports::{AlertNote, Level, Operation, Severity, Tags, Work};
+use clinch_core::{Applied, Domain, Envelope, Keys, OpId, Outcome};
+
+use crate::node::Node;
+
+impl Node {
+    pub(crate) fn count(&self, counter: &'static str, domain: Option<&Domain>, count: usize) {
+        let domain = domain.map(|domain| [("domain", domain.as_str())]);
+        let labels = domain.as_ref().map_or(&[][..], |domain| domain);
+        self.ports.meter.add(counter, labels, count as u64);
+    }
+
+    pub(crate) fn count_for(&self, counter: &'static str, keys: &Keys) {
+        self.ports.meter.add(counter, &labels(keys), 1);
+    }
+
+    pub(crate) fn measure(&self, histogram: &'static str, keys: &Keys, took: Duration) {
+        self.ports.meter.record(histogram, &labels(keys), took);
+    }
+
+    pub(crate) fn log(&self, level: Level, message: &'static str, tags: &Tags<'_>) {
+        self.ports.tracer.log(level, message, tags);
+    }
+
+    /// About one operation of which no more is known.
+    pub(crate) fn log_op(&self, level: Level, message: &'static str, op_id: OpId) {
+        let tags = Tags {
+            op_id: Some(op_id),
+            ..Tags::default()
+        };
+        self.log(level, message, &tags);
+    }
+
+    /// A pass of a recovery runner: worth a line if it found something.
+    pub(crate) fn log_pass(&self, message: &'static str, found: usize) {
+        let level = if found > 0 { Level::Info } else { Level::Debug };
+        let tags = Tags {
+            count: Some(found),
+            ..Tags::default()
+        };
+        self.log(level, message, &tags);
+    }
+
+    pub(crate) async fn within(&self, stage: &'static str, tags: &Tags<'_>, work: Work<'_>) {
+        self.ports.tracer.within(stage, tags, work).await;
+    }
+
+    /// Pages someone; a pager that fails is counted and nothing more: it is the last level.
+    pub(crate) async fn alert(&self, code: &'static str, message: &str, op_id: Option<OpId>) {
+        let tags = Tags {
+            op_id,
+            code: Some(code),
+            ..Tags::default()
+        };
+        self.log(Level::Error, "somebody should look", &tags);
+        let note = AlertNote {
+            severity: Severity::Critical,
+            code,
+            message: message.to_owned(),
+            op_id,
+        };
+        self.count("orchestrator.alert.count", None, 1);
+        if self.ports.alert.raise(&note).await.is_err() {
+            self.count("orchestrator.alert.failed.count", None, 1);
+        }
+    }
+}
+
+fn labels(keys: &Keys) -> [(&'static str, &str); 2] {
+    let domain = ("domain", keys.domain.as_str());
+    [domain, ("event_type", keys.event_type.as_str())]
+}
+
+pub(crate) fn tags_of(envelope: &Envelope) -> Tags<'_> {
+    Tags {
+        op_id: Some(envelope.op_id),
+        keys: Some(&envelope.command.keys),
+        trace: envelope.trace.as_deref(),
+        attempt: Some(envelope.attempt),
+        ..Tags::default()
+    }
+}
+
+pub(crate) fn tags_of_row(row: &Operation) -> Tags<'_> {
+    Tags {
+        op_id: Some(row.op_id),
+        keys: Some(&row.keys),
+        trace: row.trace.as_deref(),
+        attempt: Some(row.state.attempts),
+        ..Tags::default()
+    }
+}
+
+/// How an attempt ended, by the names of the tag `outcome`.
+pub(crate) fn name_of(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok(_) => "ok",
+        Outcome::Fail(_) => "fail",
+        Outcome::Retry(retry) if retry.applied == Applied::NotCalled => "not_called",
+        Outcome::Retry(_) => "retry",
+    }
+}

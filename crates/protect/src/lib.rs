@@ -1,0 +1,2 @@
+//! What surrounds a call.
+#![forbid(unsafe_code)]
