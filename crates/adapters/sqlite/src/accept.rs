@@ -117,6 +117,9 @@ impl Tx<'_, '_> {
     }
 
     fn has(&mut self, op_id: OpId) -> Result<bool> {
+        if self.newest_op_id()?.is_none_or(|newest| newest < op_id) {
+            return Ok(false);
+        }
         let id = op_id.0.as_bytes();
         let found = self.db.first(Query::HasOperation, [id], |_| Ok(()))?;
         Ok(found.is_some())
@@ -198,6 +201,7 @@ impl Tx<'_, '_> {
             self.take_lane(&row)?;
         }
         self.tell(&row, place);
+        self.accepted(row.op_id);
         let state = Box::new(row.state);
         Ok(Accepted::New { seq, state })
     }

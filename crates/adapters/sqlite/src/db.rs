@@ -45,6 +45,12 @@ impl<'c> Db<'c> {
         }
     }
 
+    /// Begins or ends a transaction.
+    pub(crate) fn control(&mut self, query: Query) -> rusqlite::Result<()> {
+        let mut statement = self.conn.prepare_cached(query.text())?;
+        statement.execute([]).map(|_| ())
+    }
+
     /// Runs a statement that returns no rows; how many it changed.
     pub(crate) fn run(&mut self, query: Query, params: impl Params) -> Result<usize> {
         self.writes += 1;

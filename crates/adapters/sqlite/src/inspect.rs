@@ -16,6 +16,9 @@ use crate::row::{phase_code, read_both, status_column};
 /// Largest page, whatever the caller asks for.
 const PAGE_MAX: usize = 1_000;
 
+/// Rows that are read on the caller's own thread: a handful of pages, most likely in memory.
+const QUICK_MAX: usize = 2;
+
 impl Db<'_> {
     pub(crate) fn get(&mut self, op_id: OpId) -> Result<Option<Operation>> {
         match self.both(op_id)? {
@@ -95,6 +98,13 @@ impl Db<'_> {
 #[async_trait]
 impl Inspect for Sqlite {
     async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>> {
+        if ops.len() <= QUICK_MAX {
+            let quick = &self.shared.quick;
+            let read = quick.try_call(|db| ops.iter().map(|op| db.get(*op)).collect());
+            if let Some(read) = read {
+                return read;
+            }
+        }
         let ops = ops.to_vec();
         self.read(move |db| ops.iter().map(|op| db.get(*op)).collect())
             .await

@@ -57,7 +57,7 @@ use db::Db;
 use fault::Faults;
 use news::News;
 use open::Use;
-use readers::Readers;
+use readers::{Quick, Readers};
 use turn::Turnstile;
 use tx::Tx;
 use writer::{Desk, Writer};
@@ -76,6 +76,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     writer: Writer,
     readers: Readers,
+    quick: Quick,
     news: Arc<News>,
     bell: Arc<Bell>,
     faults: Arc<Faults>,
@@ -115,6 +116,7 @@ impl Sqlite {
         let reader = |_| open::connect(&path, &settings, Use::Read);
         let readers = (0..settings.readers.max(1)).map(reader).collect::<Result<_>>()?;
         let readers = Readers::start(readers)?;
+        let quick = Quick::new(open::connect(&path, &settings, Use::Read)?);
         let news = Arc::new(News::default());
         let heard = news.clone();
         let bell = Bell::hang(&side, move |notices| heard.tell(notices))?;
@@ -141,6 +143,7 @@ impl Sqlite {
                 clock,
                 writer,
                 readers,
+                quick,
                 news,
                 bell,
                 faults,

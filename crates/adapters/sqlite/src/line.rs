@@ -33,24 +33,29 @@ impl Db<'_> {
         mut wanted: impl FnMut(&EventType) -> bool,
     ) -> Result<Vec<Stream>> {
         let mut streams = Vec::new();
-        let (mut event_type, mut rank) = (i64::MIN, i64::MIN);
-        loop {
-            let params = params![domain, event_type, rank];
-            let next = self.first(Query::Streams, params, |row| Ok((row.int(0)?, row.int(1)?)))?;
-            let Some(next) = next else {
-                return Ok(streams);
-            };
-            (event_type, rank) = next;
-            if wanted(&self.event_type(event_type)?) {
+        let mut last = i64::MIN;
+        // Two seeks a step: SQLite would walk through the rows of a stream to find the end of
+        // a pair.
+        while let Some(event_type) =
+            self.first(Query::NextEventType, params![domain, last], |row| row.int(0))?
+        {
+            last = event_type;
+            if !wanted(&self.event_type(event_type)?) {
+                continue;
+            }
+            let mut rank = i64::MIN;
+            while let Some(next) =
+                self.first(Query::NextRank, params![domain, event_type, rank], |row| row.int(0))?
+            {
+                rank = next;
                 streams.push(Stream {
                     domain,
                     event_type,
                     rank,
                 });
-            } else {
-                rank = i64::MAX;
             }
         }
+        Ok(streams)
     }
 
     /// At most `max` rows of these streams that are due and free, in the order of service.

@@ -11,11 +11,38 @@ use tokio::sync::oneshot;
 
 use crate::db::Db;
 use crate::error;
+use crate::names::Names;
+use crate::query::Query;
 
 /// Reads that may wait; see the writer's bound.
 const WAITING_MAX: usize = 16_384;
 
 type Job = Box<dyn FnOnce(&mut Db<'_>) + Send>;
+
+/// A connection for short reads on the caller's own thread: a row by its id takes less time
+/// than waking another thread.
+pub(crate) struct Quick(Mutex<(Connection, Names)>);
+
+impl Quick {
+    pub(crate) fn new(conn: Connection) -> Self {
+        Self(Mutex::new((conn, Names::default())))
+    }
+
+    /// `None`: somebody else reads; the pool has a thread for it.
+    pub(crate) fn try_call<T>(
+        &self,
+        work: impl FnOnce(&mut Db<'_>) -> Result<T>,
+    ) -> Option<Result<T>> {
+        let mut guard = self.0.try_lock().ok()?;
+        let (conn, names) = &mut *guard;
+        let mut db = Db::new(conn);
+        db.names = std::mem::take(names);
+        let read = on_a_snapshot(&mut db, work);
+        db.names.committed();
+        *names = std::mem::take(&mut db.names);
+        Some(read)
+    }
+}
 
 /// The pool. Its threads end when the last clone is gone.
 #[derive(Clone)]
@@ -62,10 +89,10 @@ impl Readers {
 }
 
 fn on_a_snapshot<T>(db: &mut Db<'_>, work: impl FnOnce(&mut Db<'_>) -> Result<T>) -> Result<T> {
-    db.conn().execute_batch("BEGIN").map_err(error::sql)?;
+    db.control(Query::BeginRead).map_err(error::sql)?;
     let read = work(db);
     // Nothing was written: there is nothing to lose.
-    let ended = db.conn().execute_batch("COMMIT");
+    let ended = db.control(Query::Commit);
     read.and_then(|value| ended.map(|()| value).map_err(error::sql))
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Tx<'t, 'c> {
     domains: BTreeMap<i64, DomainRow>,
     last_seq: Option<u64>,
     drawn: bool,
+    /// The largest id in the file, once it was asked for.
+    newest: Option<Option<OpId>>,
 }
 
 /// A domain's pause and counters.
@@ -53,7 +55,22 @@ impl<'t, 'c> Tx<'t, 'c> {
             domains: BTreeMap::new(),
             last_seq: None,
             drawn: false,
+            newest: None,
         }
+    }
+
+    /// The largest id in the file: a larger one is nobody's.
+    pub(crate) fn newest_op_id(&mut self) -> Result<Option<OpId>> {
+        if let Some(newest) = self.newest {
+            return Ok(newest);
+        }
+        let newest = self.db.first(Query::LastOpId, [], |row| row.maybe_op_id(0))?;
+        self.newest = Some(newest.flatten());
+        Ok(newest.flatten())
+    }
+
+    pub(crate) fn accepted(&mut self, op_id: OpId) {
+        self.newest = self.newest.map(|newest| newest.max(Some(op_id)));
     }
 
     /// The domain's row, or an empty one.

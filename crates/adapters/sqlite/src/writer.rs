@@ -22,6 +22,7 @@ use crate::checkpointer::Log;
 use crate::db::Db;
 use crate::error;
 use crate::fault::{Fault, Faults};
+use crate::query::Query;
 use crate::turn::Turnstile;
 use crate::tx::Tx;
 
@@ -191,7 +192,7 @@ impl Desk {
             Ok(turn) => turn,
             Err(error) => return Group::Failed(unrun(jobs), error),
         };
-        if let Err(error) = db.conn().execute_batch("BEGIN IMMEDIATE") {
+        if let Err(error) = db.control(Query::BeginWrite) {
             return Group::Failed(unrun(jobs), error::sql(error));
         }
         let (start, mut ran) = (db.writes(), Vec::with_capacity(jobs.len()));
@@ -228,7 +229,7 @@ impl Desk {
         match fault {
             Fault::BeforeCommit => job.answer(Err(down())),
             Fault::MidCommit => {
-                let begun = db.conn().execute_batch("BEGIN IMMEDIATE");
+                let begun = db.control(Query::BeginWrite);
                 let mut tx = Tx::new(db, self.clock.now());
                 let outcome = begun.map_err(error::sql).and_then(|()| job.run(&mut tx));
                 roll_back(tx.db);
@@ -265,7 +266,7 @@ fn commit(tx: &mut Tx<'_, '_>) -> Result<Vec<Notice>> {
             return Err(error);
         }
     };
-    match tx.db.conn().execute_batch("COMMIT") {
+    match tx.db.control(Query::Commit) {
         Ok(()) => {
             tx.db.names.committed();
             Ok(notices)
