@@ -9,6 +9,12 @@ macro_rules! statements {
         impl Query {
             pub(crate) const ALL: &[Self] = &[$(Self::$name),+];
 
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $file),+
+                }
+            }
+
             pub(crate) const fn text(self) -> &'static str {
                 match self {
                     $(Self::$name => include_str!(concat!("../sql/", $file, ".sql"))),+
@@ -98,4 +104,11 @@ statements! {
     TakeLane = "take_lane",
     UpdateLedger = "update_ledger",
     UpdateOperation = "update_operation",
+}
+
+impl Query {
+    /// It begins or ends a transaction.
+    pub(crate) fn is_control(self) -> bool {
+        matches!(self, Self::BeginRead | Self::BeginWrite | Self::Commit)
+    }
 }

@@ -155,7 +155,8 @@ impl Drawn {
 
     fn dequeue(&self, rng: &mut SplitMix) -> Verdict<clinch_core::ports::Dequeue> {
         let wanted = ROUTED.iter().filter(|_| one_in(2, rng)).copied();
-        let domains: Vec<&str> = wanted.chain(one_in(4, rng).then_some(UNROUTED)).collect();
+        let mut domains: Vec<&str> = wanted.collect();
+        domains.extend(one_in(4, rng).then_some(UNROUTED));
         let max = usize::try_from(rng.next_u64() % 4).unwrap_or(0);
         ask(&domains, max, Duration::ZERO)
     }

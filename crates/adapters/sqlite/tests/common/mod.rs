@@ -16,10 +16,10 @@ use clinch_sqlite::{Settings, Sqlite};
 use clinch_system::{SystemClock, SystemIds};
 
 /// A folder that goes with its last user.
-pub struct Folder(pub PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("clinch-{name}-{}-{number}", std::process::id());
@@ -28,7 +28,7 @@ impl Folder {
         Self(path)
     }
 
-    pub fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.0.join("clinch.db")
     }
 }
@@ -39,15 +39,15 @@ impl Drop for Folder {
     }
 }
 
-pub fn clock() -> Arc<dyn Clock> {
+pub(crate) fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock::new())
 }
 
-pub fn open(folder: &Folder) -> Sqlite {
+pub(crate) fn open(folder: &Folder) -> Sqlite {
     Sqlite::open(folder.file(), Settings::default(), clock()).expect("the file opens")
 }
 
-pub fn keys(domain: &str, number: usize) -> Keys {
+pub(crate) fn keys(domain: &str, number: usize) -> Keys {
     Keys {
         domain: Domain::new(domain).expect("valid"),
         event_type: EventType::new("call").expect("valid"),
@@ -56,7 +56,7 @@ pub fn keys(domain: &str, number: usize) -> Keys {
     }
 }
 
-pub fn operation(domain: &str, number: usize) -> NewOperation {
+pub(crate) fn operation(domain: &str, number: usize) -> NewOperation {
     use clinch_core::ports::Ids;
     let payload = Payload::parse(&format!("{{\"n\":{number}}}"), 1_000).expect("valid");
     let (op_id, keys): (OpId, Keys) = (SystemIds.op_id(), keys(domain, number));
@@ -78,7 +78,7 @@ pub fn operation(domain: &str, number: usize) -> NewOperation {
 }
 
 /// `natural` may be repeated, `unsafe` may not.
-pub fn routes() -> Routes {
+pub(crate) fn routes() -> Routes {
     let rules = |safety| Rules {
         safety,
         ..Rules::default()
@@ -89,12 +89,12 @@ pub fn routes() -> Routes {
         .with(domain("unsafe"), EventTypes::Any, rules(Safety::Unsafe))
 }
 
-pub fn worker(name: &str) -> WorkerId {
+pub(crate) fn worker(name: &str) -> WorkerId {
     WorkerId::new(name).expect("valid")
 }
 
 /// Runs a test on a runtime of its own.
-pub fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -103,7 +103,7 @@ pub fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// `PRAGMA integrity_check` of a file, by a connection of its own.
-pub fn integrity(folder: &Folder) -> String {
+pub(crate) fn integrity(folder: &Folder) -> String {
     let conn = rusqlite::Connection::open(folder.file()).expect("the file opens");
     let check = "PRAGMA integrity_check";
     conn.query_row(check, [], |row| row.get(0)).expect("the check runs")
