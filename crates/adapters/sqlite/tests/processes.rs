@@ -18,7 +18,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clinch_core::policy::SplitMix;
-use clinch_core::ports::{Domains, Filter, Inspect, Notices, Operation, Store};
+use clinch_core::ports::{
+    Domains, Filter, Inspect, Notices, Operation, Recovery, Scan, Store,
+};
 use clinch_core::protocol::Phase;
 use clinch_core::{Command, Effect, Payload, Status, TimeBudget, code};
 use clinch_sqlite::{Settings, Sqlite};
@@ -130,7 +132,7 @@ async fn submit_for_ever(orchestrator: &clinch_engine::Orchestrator, first: usiz
     }
 }
 
-/// Waits for news until every operation is terminal or held.
+/// Waits for news until every operation is terminal or held for a person.
 async fn until_nothing_runs(sqlite: &Sqlite) {
     let mut seen = 0;
     loop {
@@ -139,7 +141,8 @@ async fn until_nothing_runs(sqlite: &Sqlite) {
             let c = &view.counts;
             c.pending + c.live + c.recorded + c.waiting
         };
-        if domains.iter().map(busy).sum::<u64>() == 0 {
+        let probe = Recovery::next_due(sqlite, Scan::ProbeDue).await.expect("reads");
+        if domains.iter().map(busy).sum::<u64>() == 0 && probe.is_none() {
             return;
         }
         // A notice between the look and the wait is found by the next look.
