@@ -86,7 +86,9 @@ impl Scene {
             let bytes = (bytes_written() - before) / backlog as f64;
             report.add("bytes written, accept", bytes, "B/operation");
             let before = bytes_written();
-            let rate = self.drain(&engine, &sqlite, &provider, backlog, history).await?;
+            let rate = self
+                .drain(&engine, &sqlite, &provider, backlog, history)
+                .await?;
             report.add("drain", rate, "/s");
             let bytes = (bytes_written() - before) / backlog as f64;
             report.add("bytes written, drain", bytes, "B/operation");
@@ -135,7 +137,10 @@ impl Scene {
                 (orchestrator.clone(), self.next.clone(), left.clone());
             self.runtime.spawn(async move {
                 let take = |left: usize| left.checked_sub(1);
-                while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+                while left
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+                    .is_ok()
+                {
                     let first = next.fetch_add(CHUNK, Ordering::Relaxed);
                     let commands = (first..first + CHUNK).map(command);
                     let commands: Result<Vec<_>, _> = commands.collect();
@@ -227,7 +232,9 @@ impl Scene {
                 wait: Duration::ZERO,
                 visibility: Duration::from_secs(30),
                 worker: worker.clone(),
-                attempts: (0..CHUNK).map(|_| SystemIds.attempt_id()).collect::<Vec<AttemptId>>(),
+                attempts: (0..CHUNK)
+                    .map(|_| SystemIds.attempt_id())
+                    .collect::<Vec<AttemptId>>(),
                 routes: routes.clone(),
             };
             let taken = sqlite.dequeue(&dequeue).await?;

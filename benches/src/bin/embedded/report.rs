@@ -74,7 +74,8 @@ impl Report {
             let rows: Vec<_> = self.rows.iter().map(row).collect();
             return json!({ "bench": "embedded", "system": "clinch", "rows": rows }).to_string();
         }
-        let mut text = String::from("| measure | figure | floor | goal |\n| --- | --- | --- | --- |");
+        let mut text =
+            String::from("| measure | figure | floor | goal |\n| --- | --- | --- | --- |");
         for row in &self.rows {
             let (floor, goal) = row.bounds.map_or((String::new(), String::new()), |(f, g)| {
                 (format!("{f} {}", row.unit), format!("{g} {}", row.unit))
@@ -93,6 +94,10 @@ impl Report {
 /// Bytes that this process has sent to the disk so far.
 pub(crate) fn bytes_written() -> f64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let bytes = io.lines().find_map(|line| line.strip_prefix("write_bytes:"));
-    bytes.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0.0)
+    let bytes = io
+        .lines()
+        .find_map(|line| line.strip_prefix("write_bytes:"));
+    bytes
+        .and_then(|bytes| bytes.trim().parse().ok())
+        .unwrap_or(0.0)
 }

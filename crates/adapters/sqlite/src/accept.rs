@@ -50,7 +50,8 @@ impl Db<'_> {
         hash: &KeyHash,
     ) -> Result<Option<(Known, Fingerprint)>> {
         let open = self.first(Query::KeyedOperation, [seq], |row| {
-            let same = row.text(5)? == keys.biz_key.as_str() && row.text(6)? == keys.idem_key.as_str();
+            let same =
+                row.text(5)? == keys.biz_key.as_str() && row.text(6)? == keys.idem_key.as_str();
             let known = (row.op_id(0)?, status_of(row.int(1)?)?);
             let fingerprint = Fingerprint::from_bytes(row.bytes(2)?);
             let fingerprint = fingerprint.map_err(error::unreadable)?;
@@ -215,7 +216,10 @@ impl Tx<'_, '_> {
         stand: LaneStand,
         routes: &Routes,
     ) -> Result<()> {
-        let (domain, event_type) = (self.db.domain(row.domain)?, self.db.event_type(row.event_type)?);
+        let (domain, event_type) = (
+            self.db.domain(row.domain)?,
+            self.db.event_type(row.event_type)?,
+        );
         let Some(rules) = routes.find(&domain, &event_type) else {
             return Ok(());
         };

@@ -85,10 +85,11 @@ fn copy(conn: &Connection, target: &Path) -> Result<()> {
     let partial = beside(target, ".partial");
     // Of a backup that was cut short.
     let _ = fs::remove_file(&partial);
-    let name = partial.to_str().ok_or_else(|| {
-        Error::new(ErrorKind::Invalid, "the backup's path must be UTF-8")
-    })?;
-    conn.pragma_update(None, "query_only", false).map_err(error::sql)?;
+    let name = partial
+        .to_str()
+        .ok_or_else(|| Error::new(ErrorKind::Invalid, "the backup's path must be UTF-8"))?;
+    conn.pragma_update(None, "query_only", false)
+        .map_err(error::sql)?;
     let copied = conn.execute("VACUUM INTO ?1", [name]);
     if let Err(error) = copied {
         let _ = fs::remove_file(&partial);

@@ -58,11 +58,7 @@ impl Tx<'_, '_> {
         Ok(true)
     }
 
-    pub(crate) fn count_in_batch(
-        &mut self,
-        row: &Row,
-        routes: &Routes,
-    ) -> Result<Option<BatchId>> {
+    pub(crate) fn count_in_batch(&mut self, row: &Row, routes: &Routes) -> Result<Option<BatchId>> {
         let Some(batch_id) = row.batch_id else {
             return Ok(None);
         };
@@ -84,7 +80,9 @@ impl Tx<'_, '_> {
             return Ok(false);
         }
         let id = batch.batch_id.0.as_bytes();
-        let event = self.db.first(Query::BatchEvent, [id], |row| row.maybe_text(0))?;
+        let event = self
+            .db
+            .first(Query::BatchEvent, [id], |row| row.maybe_text(0))?;
         let params = params![id, millis(self.now)];
         self.db.run(Query::CompleteBatch, params)?;
         if let Some(event) = event.flatten() {

@@ -269,7 +269,9 @@ mod tests {
             Notice::Lagged,
         ];
         let mut message = Vec::new();
-        notices.iter().for_each(|notice| write(&mut message, notice));
+        notices
+            .iter()
+            .for_each(|notice| write(&mut message, notice));
         let mut heard = Heard::default();
         heard.take(&message);
         assert_eq!(heard.notices, notices);

@@ -109,7 +109,10 @@ impl Tx<'_, '_> {
         request: Request,
         routes: &Routes,
     ) -> Result<Answered<Operation>> {
-        let (domain, event_type) = (self.db.domain(row.domain)?, self.db.event_type(row.event_type)?);
+        let (domain, event_type) = (
+            self.db.domain(row.domain)?,
+            self.db.event_type(row.event_type)?,
+        );
         if routes.find(&domain, &event_type).is_none() {
             return Ok(Err(Refused::NoRoute));
         }
@@ -147,7 +150,10 @@ impl Tx<'_, '_> {
         routes: &Routes,
     ) -> Result<Result<Effects, IllegalTransition>> {
         let row = &mut moving.row;
-        let (domain, event_type) = (self.db.domain(row.domain)?, self.db.event_type(row.event_type)?);
+        let (domain, event_type) = (
+            self.db.domain(row.domain)?,
+            self.db.event_type(row.event_type)?,
+        );
         let rules = routes.rules(&domain, &event_type);
         let note = note_of(event, luggage.reason);
         let late = luggage.ok.map(record);
@@ -156,7 +162,14 @@ impl Tx<'_, '_> {
             Err(illegal) => {
                 if illegal.ledger {
                     let why = illegal.why.to_string();
-                    self.note(row, event.name(), luggage.by, Some(&why), note, late.as_ref())?;
+                    self.note(
+                        row,
+                        event.name(),
+                        luggage.by,
+                        Some(&why),
+                        note,
+                        late.as_ref(),
+                    )?;
                     self.keep_ledger(row)?;
                 }
                 return Ok(Err(illegal));
@@ -355,7 +368,8 @@ impl Tx<'_, '_> {
             Some(worker) => Some(self.db.name(worker.as_str())?),
             None => None,
         };
-        let cut = (note.len() > MESSAGE_BYTES_MAX).then(|| shorten(note.to_owned(), MESSAGE_BYTES_MAX));
+        let cut =
+            (note.len() > MESSAGE_BYTES_MAX).then(|| shorten(note.to_owned(), MESSAGE_BYTES_MAX));
         let entry = ledger::Entry {
             event,
             at: self.now,
@@ -395,7 +409,9 @@ pub(crate) fn begin_event(
         lease: begin.lease,
         paused,
         lane,
-        intact: request.content_hash.verifies(&row.op_id, event_type, stored),
+        intact: request
+            .content_hash
+            .verifies(&row.op_id, event_type, stored),
     })
 }
 

@@ -56,10 +56,9 @@ fn meaning(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
             ErrorKind::Unavailable,
             "the file may not be read or written by this user",
         ),
-        Some(Code::DatabaseCorrupt) => (
-            ErrorKind::Corrupt,
-            "the file is damaged; restore a backup",
-        ),
+        Some(Code::DatabaseCorrupt) => {
+            (ErrorKind::Corrupt, "the file is damaged; restore a backup")
+        }
         Some(Code::NotADatabase) => (
             ErrorKind::Corrupt,
             "the file is not a SQLite database, or its first page is damaged",

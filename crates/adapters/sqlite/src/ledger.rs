@@ -77,7 +77,10 @@ pub(crate) fn append(blob: &mut Vec<u8>, entry: &Entry<'_>) {
     blob.push(u8::try_from(code.unwrap_or(EVENTS.len() - 1)).unwrap_or(0));
     blob.push(marks.map(|(_, mark)| mark).sum());
     blob.push(status_code(entry.status) << 4 | phase_code(entry.phase));
-    let since = entry.at.as_millis().wrapping_sub(entry.accepted_at.as_millis());
+    let since = entry
+        .at
+        .as_millis()
+        .wrapping_sub(entry.accepted_at.as_millis());
     number(blob, zigzag(since));
     number(blob, entry.fence);
     number(blob, entry.version);
@@ -87,7 +90,12 @@ pub(crate) fn append(blob: &mut Vec<u8>, entry: &Entry<'_>) {
     let note = (!entry.note.is_empty()).then_some(entry.note);
     let payload = payload.map(Sealed::as_bytes);
     let texts = [entry.refused, note, txn];
-    for bytes in texts.into_iter().flatten().map(str::as_bytes).chain(payload) {
+    for bytes in texts
+        .into_iter()
+        .flatten()
+        .map(str::as_bytes)
+        .chain(payload)
+    {
         number(blob, bytes.len() as u64);
         blob.extend_from_slice(bytes);
     }

@@ -159,7 +159,9 @@ impl Sqlite {
         };
         conn.wal_hook(Some(hook)).map_err(error::sql)?;
         let reader = |_| open::connect(&path, &settings, Use::Read);
-        let readers = (0..settings.readers.max(1)).map(reader).collect::<Result<_>>()?;
+        let readers = (0..settings.readers.max(1))
+            .map(reader)
+            .collect::<Result<_>>()?;
         let readers = Readers::start(readers)?;
         let quick = Quick::new(open::connect(&path, &settings, Use::Read)?);
         let news = Arc::new(News::default());
@@ -297,6 +299,8 @@ fn side_of(path: &Path) -> Result<PathBuf> {
 
 impl fmt::Debug for Sqlite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sqlite").field("path", &self.shared.path).finish()
+        f.debug_struct("Sqlite")
+            .field("path", &self.shared.path)
+            .finish()
     }
 }

@@ -37,7 +37,9 @@ impl Db<'_> {
         // Two seeks a step: SQLite would walk through the rows of a stream to find the end of
         // a pair.
         while let Some(event_type) =
-            self.first(Query::NextEventType, params![domain, last], |row| row.int(0))?
+            self.first(Query::NextEventType, params![domain, last], |row| {
+                row.int(0)
+            })?
         {
             last = event_type;
             if !wanted(&self.event_type(event_type)?) {
@@ -45,7 +47,9 @@ impl Db<'_> {
             }
             let mut rank = i64::MIN;
             while let Some(next) =
-                self.first(Query::NextRank, params![domain, event_type, rank], |row| row.int(0))?
+                self.first(Query::NextRank, params![domain, event_type, rank], |row| {
+                    row.int(0)
+                })?
             {
                 rank = next;
                 streams.push(Stream {

@@ -69,9 +69,8 @@ fn set_up(conn: &Connection, settings: &Settings, purpose: Use) -> rusqlite::Res
 pub(crate) fn migrate(conn: &mut Connection, settings: &Settings) -> Result<()> {
     let before = stand(conn)?;
     check(&before, settings)?;
-    let mode = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| {
-        row.get::<_, String>(0)
-    });
+    let mode =
+        conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
     if mode.map_err(error::sql)? != "wal" {
         let message = "the file cannot be switched to write-ahead logging; is it open elsewhere?";
         return Err(Error::new(ErrorKind::Unavailable, message));
@@ -84,8 +83,12 @@ pub(crate) fn migrate(conn: &mut Connection, settings: &Settings) -> Result<()> 
     check(&stand, settings)?;
     for (version, schema) in VERSIONS.iter().enumerate().skip(stand.version) {
         tx.execute_batch(schema).map_err(error::sql)?;
-        tx.pragma_update(None, "user_version", i64::try_from(version + 1).unwrap_or(0))
-            .map_err(error::sql)?;
+        tx.pragma_update(
+            None,
+            "user_version",
+            i64::try_from(version + 1).unwrap_or(0),
+        )
+        .map_err(error::sql)?;
     }
     if stand.application_id != APPLICATION_ID {
         tx.pragma_update(None, "application_id", APPLICATION_ID)

@@ -28,7 +28,9 @@ impl Db<'_> {
         &mut self,
         wanted: impl Fn(&Domain, &EventType) -> bool,
     ) -> Result<Vec<Stream>> {
-        let all = self.all(Query::Domains, [], |row| Ok((row.int(0)?, row.int(1)? != 0)))?;
+        let all = self.all(Query::Domains, [], |row| {
+            Ok((row.int(0)?, row.int(1)? != 0))
+        })?;
         let mut streams = Vec::new();
         for (id, _) in all.into_iter().filter(|(_, paused)| !paused) {
             let domain = self.domain(id)?;
@@ -165,9 +167,9 @@ impl Outbox for Sqlite {
             for claim in &claimed {
                 let id = claim.op_id();
                 let params = params![id.0.as_bytes(), stored(claim.version), millis(claim.now)];
-                let freed = tx.db.write_first(Query::Release, params, |row| {
-                    Ok((row.int(0)?, row.int(1)?))
-                })?;
+                let freed = tx
+                    .db
+                    .write_first(Query::Release, params, |row| Ok((row.int(0)?, row.int(1)?)))?;
                 if let Some((domain, 1)) = freed {
                     tx.fresh.due.insert(domain);
                 }

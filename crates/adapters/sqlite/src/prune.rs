@@ -101,7 +101,8 @@ impl Tx<'_, '_> {
         ] {
             self.db.run(query, [seq])?;
         }
-        self.db.run(Query::DeleteDeadLetter, [old.op_id.0.as_bytes()])?;
+        self.db
+            .run(Query::DeleteDeadLetter, [old.op_id.0.as_bytes()])?;
         let counts = &mut self.domain_row(old.domain)?.counts;
         match old.status {
             Status::Completed => counts.completed = counts.completed.saturating_sub(1),

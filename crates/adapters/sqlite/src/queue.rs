@@ -45,10 +45,7 @@ impl Tx<'_, '_> {
 
     /// Deliveries; if there are none, how long until there may be one. A row that is due and
     /// was not taken is not for this worker, and only news can change that.
-    fn take_due_or_wait(
-        &mut self,
-        dequeue: &Dequeue,
-    ) -> Result<(Vec<Delivery>, Option<Duration>)> {
+    fn take_due_or_wait(&mut self, dequeue: &Dequeue) -> Result<(Vec<Delivery>, Option<Duration>)> {
         let deliveries = self.take_due(dequeue)?;
         if !deliveries.is_empty() || dequeue.wait.is_zero() {
             return Ok((deliveries, None));
@@ -70,7 +67,10 @@ impl Tx<'_, '_> {
             }
             let streams = self.open_streams_for(dequeue)?;
             let line = self.db.due_in(&streams, self.now, wanted + tried.len())?;
-            let untried = line.iter().map(|row| row.seq).filter(|seq| !tried.contains(seq));
+            let untried = line
+                .iter()
+                .map(|row| row.seq)
+                .filter(|seq| !tried.contains(seq));
             let seqs: Vec<u64> = untried.take(wanted).collect();
             if seqs.is_empty() {
                 return Ok(deliveries);

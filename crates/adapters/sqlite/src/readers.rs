@@ -99,7 +99,10 @@ fn on_a_snapshot<T>(db: &mut Db<'_>, work: impl FnOnce(&mut Db<'_>) -> Result<T>
 fn run(conn: &Connection, waiting: &Mutex<Receiver<Job>>) {
     let mut db = Db::new(conn);
     loop {
-        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let next = waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recv();
         match next {
             Ok(job) => job(&mut db),
             Err(_) => return,

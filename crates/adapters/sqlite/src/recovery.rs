@@ -77,13 +77,17 @@ impl Recovery for Sqlite {
         let read = move |db: &mut Db<'_>| {
             let (at, op_id) = after.unzip();
             let op_id = op_id.map(|op_id: OpId| op_id.0.into_bytes());
-            page(limit, |limit| {
-                let params = params![at.map(millis), op_id, limit];
-                db.all(Query::DeadLetters, params, |row| {
-                    let letter = serde_json::from_str::<DeadLetter>(&row.text(0)?);
-                    letter.map_err(|error| error::corrupt("dead letter").caused_by(error))
-                })
-            }, cursor_of)
+            page(
+                limit,
+                |limit| {
+                    let params = params![at.map(millis), op_id, limit];
+                    db.all(Query::DeadLetters, params, |row| {
+                        let letter = serde_json::from_str::<DeadLetter>(&row.text(0)?);
+                        letter.map_err(|error| error::corrupt("dead letter").caused_by(error))
+                    })
+                },
+                cursor_of,
+            )
         };
         self.read(read).await
     }
@@ -119,7 +123,10 @@ fn parse_cursor(cursor: &str) -> Result<(Timestamp, OpId)> {
     let split = cursor.char_indices().skip(1).find(|(_, c)| *c == '-');
     let parsed = split.and_then(|(at, _)| {
         let millis = cursor[..at].parse().ok()?;
-        Some((Timestamp::from_millis(millis), cursor[at + 1..].parse().ok()?))
+        Some((
+            Timestamp::from_millis(millis),
+            cursor[at + 1..].parse().ok()?,
+        ))
     });
     let message = "the cursor is not one of this list; start without one";
     parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, message))

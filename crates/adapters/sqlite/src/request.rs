@@ -50,10 +50,15 @@ impl Request {
 
     /// From column `at` on.
     pub(crate) fn read(row: &rusqlite::Row<'_>, at: usize) -> Result<Self> {
-        let labels = row.maybe_text(at + 8)?.map(|text| serde_json::from_str(&text));
+        let labels = row
+            .maybe_text(at + 8)?
+            .map(|text| serde_json::from_str(&text));
         let labels = labels.transpose();
         let labels = labels.map_err(|error| error::corrupt("labels").caused_by(error))?;
-        let lane = row.maybe_bytes(at + 9)?.map(LaneKey::from_bytes).transpose();
+        let lane = row
+            .maybe_bytes(at + 9)?
+            .map(LaneKey::from_bytes)
+            .transpose();
         let outbound_key = OutboundKey::try_from(row.text(at + 5)?);
         let hash = ContentHash::from_bytes(row.bytes(at + 3)?);
         let fingerprint = Fingerprint::from_bytes(row.bytes(at + 4)?);
@@ -111,7 +116,9 @@ impl Db<'_> {
     }
 
     pub(crate) fn request(&mut self, seq: u64) -> Result<Option<Request>> {
-        self.first(Query::RequestBySeq, [stored(seq)], |row| Request::read(row, 0))
+        self.first(Query::RequestBySeq, [stored(seq)], |row| {
+            Request::read(row, 0)
+        })
     }
 }
 

@@ -1,9 +1,7 @@
 //! An operation's row, as it is read and written.
 
 use clinch_core::ports::{Operation, ResultRecord};
-use clinch_core::protocol::{
-    Due, Hold, LaneStand, Phase, Refund, State, Verdict, WriteAhead,
-};
+use clinch_core::protocol::{Due, Hold, LaneStand, Phase, Refund, State, Verdict, WriteAhead};
 use clinch_core::{
     BatchId, Domain, Effect, EventType, Failure, OpId, Result, Sealed, Status, Timestamp,
 };
@@ -70,7 +68,9 @@ impl Row {
         let result = has(HAS_RESULT).then(|| -> Result<_> {
             Ok(ResultRecord {
                 provider_txn_id: row.maybe_text(32)?,
-                payload: row.maybe_bytes(33)?.map(|bytes| Sealed::new(bytes.to_vec())),
+                payload: row
+                    .maybe_bytes(33)?
+                    .map(|bytes| Sealed::new(bytes.to_vec())),
             })
         });
         Ok(Self {
@@ -109,7 +109,10 @@ impl Row {
                 line: if self.announced_at.is_some() { 2 } else { 1 },
                 need: None,
             },
-            Due::Begin(_) | Due::Probe(None) | Due::Never => Place { line: 0, need: None },
+            Due::Begin(_) | Due::Probe(None) | Due::Never => Place {
+                line: 0,
+                need: None,
+            },
         }
     }
 
@@ -295,19 +298,26 @@ impl Db<'_> {
             recorded_fence,
             row.flags(),
             state.refund.map(|refund| refund.repeat_permit),
-            state.refund.and_then(|refund| maybe_millis(refund.first_call_at)),
+            state
+                .refund
+                .and_then(|refund| maybe_millis(refund.first_call_at)),
             maybe_json(state.hold.as_ref())?,
             maybe_json(state.failure.as_ref())?,
             stored(row.dispatch_no),
             maybe_millis(row.started_at),
             maybe_millis(row.finished_at),
             result.and_then(|result| result.provider_txn_id.as_deref()),
-            result.and_then(|result| result.payload.as_ref()).map(Sealed::as_bytes),
+            result
+                .and_then(|result| result.payload.as_ref())
+                .map(Sealed::as_bytes),
             id(row.redriven_by.map(|id| id.0)),
             place.line,
             place.need.map(|(need, _)| need),
             place.need.map(|(_, at)| millis(at)),
-            state.failure.as_ref().map(|failure| effect_code(failure.effect)),
+            state
+                .failure
+                .as_ref()
+                .map(|failure| effect_code(failure.effect)),
             row.ledger.as_slice(),
         ];
         self.run(Query::InsertOperation, params).map(|_| ())
@@ -337,18 +347,25 @@ impl Db<'_> {
             recorded_fence,
             row.flags(),
             state.refund.map(|refund| refund.repeat_permit),
-            state.refund.and_then(|refund| maybe_millis(refund.first_call_at)),
+            state
+                .refund
+                .and_then(|refund| maybe_millis(refund.first_call_at)),
             maybe_json(state.hold.as_ref())?,
             maybe_json(state.failure.as_ref())?,
             stored(row.dispatch_no),
             maybe_millis(row.started_at),
             maybe_millis(row.finished_at),
             result.and_then(|result| result.provider_txn_id.as_deref()),
-            result.and_then(|result| result.payload.as_ref()).map(Sealed::as_bytes),
+            result
+                .and_then(|result| result.payload.as_ref())
+                .map(Sealed::as_bytes),
             place.line,
             place.need.map(|(need, _)| need),
             place.need.map(|(_, at)| millis(at)),
-            state.failure.as_ref().map(|failure| effect_code(failure.effect)),
+            state
+                .failure
+                .as_ref()
+                .map(|failure| effect_code(failure.effect)),
             row.ledger.as_slice(),
         ];
         match self.run(Query::UpdateOperation, params)? {

@@ -36,11 +36,7 @@ impl Tx<'_, '_> {
         self.change(answer.op_id, events, luggage, routes)
     }
 
-    fn begin_one(
-        &mut self,
-        begin: &BeginRequest,
-        routes: &Routes,
-    ) -> Result<Answered<Operation>> {
+    fn begin_one(&mut self, begin: &BeginRequest, routes: &Routes) -> Result<Answered<Operation>> {
         match self.db.both(begin.op_id)? {
             Some((row, request)) => self.begin(begin, row, request, routes),
             None => Ok(Err(Refused::NotFound)),
@@ -68,11 +64,7 @@ impl Tx<'_, '_> {
         attempts.iter().map(reschedule).collect()
     }
 
-    fn amend_one(
-        &mut self,
-        amendment: &Amendment,
-        routes: &Routes,
-    ) -> Result<Answered<Changed>> {
+    fn amend_one(&mut self, amendment: &Amendment, routes: &Routes) -> Result<Answered<Changed>> {
         if matches!(amendment.event, Event::Begin(_)) {
             return Ok(Err(not_here("Begin")));
         }

@@ -64,7 +64,9 @@ impl<'t, 'c> Tx<'t, 'c> {
         if let Some(newest) = self.newest {
             return Ok(newest);
         }
-        let newest = self.db.first(Query::LastOpId, [], |row| row.maybe_op_id(0))?;
+        let newest = self
+            .db
+            .first(Query::LastOpId, [], |row| row.maybe_op_id(0))?;
         self.newest = Some(newest.flatten());
         Ok(newest.flatten())
     }
@@ -79,9 +81,9 @@ impl<'t, 'c> Tx<'t, 'c> {
         match self.domains.entry(domain) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(unknown) => {
-                let row = self.db.first(Query::Domain, [domain], |row| {
-                    Ok(DomainRow::read(row, 0)?)
-                })?;
+                let row = self
+                    .db
+                    .first(Query::Domain, [domain], |row| DomainRow::read(row, 0))?;
                 Ok(unknown.insert(row.unwrap_or_default()))
             }
         }
@@ -192,7 +194,9 @@ impl<'t, 'c> Tx<'t, 'c> {
             };
             let first = match which {
                 0 => self.db.first(Query::FirstOverdue, [], |row| row.int(0))?,
-                which => self.db.first(Query::FirstNeeding, [which], |row| row.int(0))?,
+                which => self
+                    .db
+                    .first(Query::FirstNeeding, [which], |row| row.int(0))?,
             };
             // Something that was due before it is waited for already.
             recovery = first.is_some_and(|first| first >= millis(need));

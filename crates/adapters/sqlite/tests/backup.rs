@@ -1,6 +1,7 @@
 //! A backup taken under load is one moment of the file; a restored one trusts nothing that is
 //! open (OUT-7).
 #![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -21,7 +22,9 @@ async fn load(sqlite: Sqlite, stop: Arc<AtomicBool>) {
     let routes = Arc::new(routes());
     let mut number = 0;
     while !stop.load(Ordering::Relaxed) {
-        let new: Vec<_> = (number..number + 20).map(|n| operation("unsafe", n)).collect();
+        let new: Vec<_> = (number..number + 20)
+            .map(|n| operation("unsafe", n))
+            .collect();
         number += 20;
         sqlite.accept(&new, &routes).await.expect("accepted");
         let dequeue = Dequeue {
@@ -84,7 +87,10 @@ async fn check(folder: &Folder, copy: &std::path::Path, round: usize, accepted_b
     let (mut rows, mut cursor) = (Vec::new(), None::<String>);
     loop {
         let filter = Filter::default();
-        let page = sqlite.list(&filter, cursor.as_deref(), 1_000).await.expect("lists");
+        let page = sqlite
+            .list(&filter, cursor.as_deref(), 1_000)
+            .await
+            .expect("lists");
         rows.extend(page.items);
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -92,7 +98,10 @@ async fn check(folder: &Folder, copy: &std::path::Path, round: usize, accepted_b
         }
     }
     let open: Vec<_> = rows.iter().filter(|row| !row.state.is_terminal()).collect();
-    assert!(open.len() >= accepted_before, "what was there before is in it");
+    assert!(
+        open.len() >= accepted_before,
+        "what was there before is in it"
+    );
     assert_eq!(restored.open, open.len());
     assert!(open.iter().all(|row| row.state.effect == Effect::Unknown));
     assert!(rows.iter().all(|row| row.state.check().is_ok()));

@@ -1,5 +1,6 @@
 //! Operations accepted in the caller's own transaction (CORE-9, OUT-7).
 #![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -17,7 +18,8 @@ fn business(sqlite: &clinch_sqlite::Sqlite) -> rusqlite::Connection {
 
 fn orders(conn: &rusqlite::Connection) -> i64 {
     let count = "SELECT count(*) FROM orders";
-    conn.query_row(count, [], |row| row.get(0)).expect("a count")
+    conn.query_row(count, [], |row| row.get(0))
+        .expect("a count")
 }
 
 #[test]
@@ -56,7 +58,8 @@ fn core_9_a_refused_operation_leaves_the_transaction_as_it_was() {
         let mut conn = business(&sqlite);
         let immediate = TransactionBehavior::Immediate;
         let mut tx = conn.transaction_with_behavior(immediate).expect("begins");
-        tx.execute("INSERT INTO orders VALUES (1)", []).expect("a row");
+        tx.execute("INSERT INTO orders VALUES (1)", [])
+            .expect("a row");
         let (good, mut bad) = (operation("natural", 1), operation("natural", 2));
         bad.op_id = good.op_id;
         let refused = sqlite.accept_in(&mut tx, &[good.clone(), bad], &routes());
@@ -91,13 +94,18 @@ fn out_7_a_worker_that_waits_is_woken_after_the_callers_commit() {
             let mut conn = caller.connect().expect("a connection");
             let _turn = caller.turn().expect("our turn");
             let mut tx = conn.transaction().expect("begins");
-            let (_, wake_up) = caller.accept_in(&mut tx, &[offered], &routes()).expect("accepted");
+            let (_, wake_up) = caller
+                .accept_in(&mut tx, &[offered], &routes())
+                .expect("accepted");
             tx.commit().expect("commits");
             wake_up.wake();
         };
         tokio::task::spawn_blocking(commit).await.expect("no panic");
         let delivered = delivered.await.expect("no panic").expect("deliveries");
-        let ops: Vec<_> = delivered.iter().map(|delivery| delivery.hint.op_id).collect();
+        let ops: Vec<_> = delivered
+            .iter()
+            .map(|delivery| delivery.hint.op_id)
+            .collect();
         assert_eq!(ops, [new.op_id]);
     });
 }

@@ -3,6 +3,7 @@
 //! A crash copies the file and its log as they are at that moment, as a killed process
 //! leaves them, and opens the copy.
 #![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -98,7 +99,8 @@ impl Control for Hands {
         let conn = self.sqlite.connect().expect("a connection");
         let sql = "UPDATE clinch_request SET payload = CAST(x'ff' || substr(payload, 2) AS BLOB) \
                    WHERE seq = (SELECT seq FROM clinch_operation WHERE op_id = ?1)";
-        conn.execute(sql, [op.0.as_bytes()]).expect("the row is there");
+        conn.execute(sql, [op.0.as_bytes()])
+            .expect("the row is there");
     }
 
     async fn arm(&self, fault: Fault) {

@@ -3,6 +3,7 @@
 //! `CLINCH_SEQUENCES` sets how many sequences are played (1,000 by default), and
 //! `CLINCH_SEED` the first.
 #![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -1,6 +1,11 @@
 //! Files and disks that are not as they should be: each a clear error of the right kind, and
 //! nothing lost (OUT-7).
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 
@@ -41,7 +46,8 @@ fn out_7_what_is_not_a_database_is_refused() {
 fn out_7_a_file_of_another_program_is_refused_unless_it_may_be_adopted() {
     let folder = Folder::new("files");
     let conn = rusqlite::Connection::open(folder.file()).expect("opens");
-    conn.execute_batch("CREATE TABLE theirs (x)").expect("their table");
+    conn.execute_batch("CREATE TABLE theirs (x)")
+        .expect("their table");
     drop(conn);
     assert_eq!(kind_of(&folder.file()), ErrorKind::Corrupt);
     let adopt = Settings {
@@ -50,7 +56,8 @@ fn out_7_a_file_of_another_program_is_refused_unless_it_may_be_adopted() {
     };
     let adopted = Sqlite::open(folder.file(), adopt, clock()).expect("adopted");
     let conn = adopted.connect().expect("connects");
-    conn.execute_batch("INSERT INTO theirs VALUES (1)").expect("their table is there");
+    conn.execute_batch("INSERT INTO theirs VALUES (1)")
+        .expect("their table is there");
 }
 
 #[test]
@@ -68,9 +75,14 @@ fn out_7_a_damaged_file_is_named_as_such() {
     let folder = Folder::new("files");
     on_a_runtime(async {
         let sqlite = open(&folder);
-        let new: Vec<_> = (0..200).map(|number| operation("natural", number)).collect();
+        let new: Vec<_> = (0..200)
+            .map(|number| operation("natural", number))
+            .collect();
         sqlite.accept(&new, &routes()).await.expect("accepted");
-        sqlite.backup(folder.0.join("damaged.db")).await.expect("a copy");
+        sqlite
+            .backup(folder.0.join("damaged.db"))
+            .await
+            .expect("a copy");
         let path = folder.0.join("damaged.db");
         let mut bytes = std::fs::read(&path).expect("reads");
         let length = bytes.len();
@@ -90,7 +102,10 @@ fn out_7_a_damaged_file_is_named_as_such() {
 #[test]
 fn out_7_a_missing_folder_and_a_read_only_file_are_unavailable() {
     let folder = Folder::new("files");
-    assert_eq!(kind_of(&folder.0.join("none").join("x.db")), ErrorKind::Unavailable);
+    assert_eq!(
+        kind_of(&folder.0.join("none").join("x.db")),
+        ErrorKind::Unavailable
+    );
     drop(open(&folder));
     let name = folder.file();
     // Root may write whatever the mode says; a directory in the file's place nobody may.
@@ -153,7 +168,9 @@ impl Drop for Disk {
 async fn accept_until_full(sqlite: &Sqlite, routes: &Routes) -> (Vec<clinch_core::OpId>, Error) {
     let mut accepted = Vec::new();
     for first in (0..1_000_000).step_by(50) {
-        let new: Vec<_> = (first..first + 50).map(|n| operation("natural", n)).collect();
+        let new: Vec<_> = (first..first + 50)
+            .map(|n| operation("natural", n))
+            .collect();
         match sqlite.accept(&new, routes).await {
             Ok(_) => accepted.extend(new.iter().map(|new| new.op_id)),
             Err(error) => return (accepted, error),
@@ -177,9 +194,15 @@ fn out_7_a_full_disk_loses_nothing_that_was_acknowledged() {
         assert_eq!(error.kind(), ErrorKind::Full, "{error}");
         assert!(!accepted.is_empty());
         let rows = sqlite.get(&accepted).await.expect("reads");
-        assert_eq!(rows.iter().flatten().count(), accepted.len(), "all are there");
+        assert_eq!(
+            rows.iter().flatten().count(),
+            accepted.len(),
+            "all are there"
+        );
         std::fs::remove_file(ballast).expect("room again");
-        let again = sqlite.accept(&[operation("natural", 2_000_000)], &routes).await;
+        let again = sqlite
+            .accept(&[operation("natural", 2_000_000)], &routes)
+            .await;
         assert!(again.is_ok(), "with room it goes on: {again:?}");
         let domains = sqlite.domains().await.expect("reads");
         assert_eq!(domains[0].counts.pending as usize, accepted.len() + 1);
@@ -210,9 +233,17 @@ fn core_12_every_query_uses_an_index_where_rows_may_be_many() {
     let conn = sqlite.connect().expect("connects");
     let plans = sqlite.plans(&conn).expect("plans");
     assert!(plans.len() > 50, "{} statements", plans.len());
-    let may_scan = ["list", "settled_rows", "open_operations", "domains", "last_op_id"];
+    let may_scan = [
+        "list",
+        "settled_rows",
+        "open_operations",
+        "domains",
+        "last_op_id",
+    ];
     for (name, plan) in plans {
-        let scans = plan.iter().any(|step| step.starts_with("SCAN clinch_operation"));
+        let scans = plan
+            .iter()
+            .any(|step| step.starts_with("SCAN clinch_operation"));
         let allowed = may_scan.contains(&name.as_str());
         assert!(!scans || allowed, "{name} scans: {plan:?}");
         let sorts = plan.iter().any(|step| step.contains("TEMP B-TREE"));

@@ -4,6 +4,7 @@
 //! `CLINCH_KILLS` sets how often the process under load is killed: 50 by default, and
 //! `CLINCH_KILLS=200 cargo test -p clinch-sqlite --test processes kill` is the long run.
 #![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
 #[path = "common/engine.rs"]
@@ -18,9 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clinch_core::policy::SplitMix;
-use clinch_core::ports::{
-    Domains, Filter, Inspect, Notices, Operation, Recovery, Scan, Store,
-};
+use clinch_core::ports::{Domains, Filter, Inspect, Notices, Operation, Recovery, Scan, Store};
 use clinch_core::protocol::Phase;
 use clinch_core::{Command, Effect, Payload, Status, TimeBudget, code};
 use clinch_sqlite::{Settings, Sqlite};
@@ -43,7 +42,13 @@ impl Drop for Helper {
 fn helper(part: &str, folder: &Folder, first: usize) -> Helper {
     let this = std::env::current_exe().expect("this binary");
     let child = Process::new(this)
-        .args(["--exact", "plays_its_part", "--nocapture", "--test-threads", "1"])
+        .args([
+            "--exact",
+            "plays_its_part",
+            "--nocapture",
+            "--test-threads",
+            "1",
+        ])
         .env("CLINCH_HELPER", part)
         .env("CLINCH_FILE", folder.file())
         .env("CLINCH_FIRST", first.to_string())
@@ -116,7 +121,10 @@ async fn submit_for_ever(orchestrator: &clinch_engine::Orchestrator, first: usiz
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let accepted = if inline {
-                    orchestrator.start(command(number), TimeBudget::NONE).await.is_ok()
+                    orchestrator
+                        .start(command(number), TimeBudget::NONE)
+                        .await
+                        .is_ok()
                 } else {
                     orchestrator.submit(vec![command(number)]).await.is_ok()
                 };
@@ -141,12 +149,17 @@ async fn until_nothing_runs(sqlite: &Sqlite) {
             let c = &view.counts;
             c.pending + c.live + c.recorded + c.waiting
         };
-        let probe = Recovery::next_due(sqlite, Scan::ProbeDue).await.expect("reads");
+        let probe = Recovery::next_due(sqlite, Scan::ProbeDue)
+            .await
+            .expect("reads");
         if domains.iter().map(busy).sum::<u64>() == 0 && probe.is_none() {
             return;
         }
         // A notice between the look and the wait is found by the next look.
-        let (_, last) = sqlite.news(seen, Duration::from_millis(200)).await.expect("news");
+        let (_, last) = sqlite
+            .news(seen, Duration::from_millis(200))
+            .await
+            .expect("news");
         seen = last;
     }
 }
@@ -165,7 +178,10 @@ async fn all_rows(sqlite: &Sqlite) -> Vec<Operation> {
     let (mut rows, mut cursor) = (Vec::new(), None::<String>);
     loop {
         let filter = Filter::default();
-        let page = sqlite.list(&filter, cursor.as_deref(), 1_000).await.expect("lists");
+        let page = sqlite
+            .list(&filter, cursor.as_deref(), 1_000)
+            .await
+            .expect("lists");
         rows.extend(page.items);
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -204,11 +220,17 @@ fn run_11_a_process_killed_under_load_loses_nothing_and_settles_nothing_twice() 
         for numbers in numbers.chunks(1_000) {
             let keys: Vec<_> = numbers.iter().map(|n| command(*n).keys).collect();
             let found = sqlite.find(&keys).await.expect("reads");
-            assert!(found.iter().all(Option::is_some), "an acknowledged operation is lost");
+            assert!(
+                found.iter().all(Option::is_some),
+                "an acknowledged operation is lost"
+            );
         }
     });
     let mut last = helper("finish", &folder, 0);
-    assert!(last.0.wait().expect("ends").success(), "what is left can be finished");
+    assert!(
+        last.0.wait().expect("ends").success(),
+        "what is left can be finished"
+    );
     on_a_runtime(check_ends(&folder));
 }
 
@@ -217,11 +239,16 @@ async fn check_ends(folder: &Folder) {
     let calls = calls(folder);
     for row in all_rows(&sqlite).await {
         let lines = sqlite.ledger(row.op_id).await.expect("reads");
-        let ends = lines.iter().filter(|line| line.status.is_terminal() && line.refused.is_none());
+        let ends = lines
+            .iter()
+            .filter(|line| line.status.is_terminal() && line.refused.is_none());
         let ends = ends.count();
         let called = calls.get(&row.op_id.to_string()).copied().unwrap_or(0);
         let is_unsafe = row.keys.domain.as_str() == "unsafe";
-        assert!(!is_unsafe || called <= 1, "an unsafe call was made {called} times");
+        assert!(
+            !is_unsafe || called <= 1,
+            "an unsafe call was made {called} times"
+        );
         match row.state.status {
             Status::Completed => assert!(called > 0 && ends == 1, "{called} calls, {ends} ends"),
             _ => {
@@ -239,7 +266,10 @@ fn run_7_a_payload_that_aborts_the_process_is_poison_and_not_the_end_of_every_wo
     let (natural, unsafe_one) = (operation("natural", 0), operation("unsafe", 1));
     on_a_runtime(async {
         let new = [natural.clone(), unsafe_one.clone()];
-        open(&folder).accept(&new, &routes()).await.expect("accepted");
+        open(&folder)
+            .accept(&new, &routes())
+            .await
+            .expect("accepted");
     });
     let starts = (0..20).find(|_| {
         let mut helper = helper("abort", &folder, 0);
@@ -250,14 +280,23 @@ fn run_7_a_payload_that_aborts_the_process_is_poison_and_not_the_end_of_every_wo
     let called = |op: clinch_core::OpId| calls.get(&op.to_string()).copied().unwrap_or(0);
     on_a_runtime(async {
         let sqlite = open(&folder);
-        let rows = sqlite.get(&[natural.op_id, unsafe_one.op_id]).await.expect("reads");
+        let rows = sqlite
+            .get(&[natural.op_id, unsafe_one.op_id])
+            .await
+            .expect("reads");
         let [Some(natural), Some(held)] = &rows[..] else {
             panic!("both are there");
         };
         let failure = natural.state.failure.as_ref().expect("it failed");
         assert_eq!(natural.state.status, Status::Failed);
-        assert_eq!((failure.code.as_str(), failure.effect), (code::POISON, Effect::Unknown));
-        assert!((1..=3).contains(&called(natural.op_id)), "deliveries_max is 3");
+        assert_eq!(
+            (failure.code.as_str(), failure.effect),
+            (code::POISON, Effect::Unknown)
+        );
+        assert!(
+            (1..=3).contains(&called(natural.op_id)),
+            "deliveries_max is 3"
+        );
         assert_eq!(held.state.phase, Some(Phase::Held));
         assert_eq!(held.state.effect, Effect::Unknown);
         assert_eq!(called(held.op_id), 1, "an unsafe call is not repeated");
@@ -274,7 +313,10 @@ fn run_8_two_processes_share_a_file_without_double_work_and_wake_each_other() {
         for helper in &mut helpers {
             let out = helper.0.stdout.take().expect("its output");
             let ready = BufReader::new(out).lines().map_while(Result::ok);
-            assert!({ ready }.any(|line| line.contains("ready")), "the helper starts");
+            assert!(
+                { ready }.any(|line| line.contains("ready")),
+                "the helper starts"
+            );
         }
         let routes = routes();
         // Idle workers whose fallback is an hour away are woken from here, and this process
@@ -285,21 +327,29 @@ fn run_8_two_processes_share_a_file_without_double_work_and_wake_each_other() {
             until_settled(&sqlite, number as u64 + 1).await;
         }
         for first in (20..OPERATIONS).step_by(20) {
-            let new: Vec<_> = (first..first + 20).map(|n| operation("natural", n)).collect();
+            let new: Vec<_> = (first..first + 20)
+                .map(|n| operation("natural", n))
+                .collect();
             sqlite.accept(&new, &routes).await.expect("accepted");
         }
         until_settled(&sqlite, OPERATIONS as u64).await;
     });
     let calls_of_each = calls(&folder);
     assert_eq!(calls_of_each.len(), OPERATIONS);
-    assert!(calls_of_each.values().all(|calls| *calls == 1), "no call is made twice");
+    assert!(
+        calls_of_each.values().all(|calls| *calls == 1),
+        "no call is made twice"
+    );
     let book = std::fs::read_to_string(book(&folder.file())).expect("the book");
     let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
     for process in book.lines().filter_map(|line| line.split(' ').next()) {
         *shares.entry(process).or_default() += 1;
     }
     assert_eq!(shares.len(), 2, "both work: {shares:?}");
-    assert!(shares.values().all(|share| *share >= OPERATIONS / 20), "neither starves: {shares:?}");
+    assert!(
+        shares.values().all(|share| *share >= OPERATIONS / 20),
+        "neither starves: {shares:?}"
+    );
     assert_eq!(integrity(&folder), "ok");
 }
 
@@ -308,7 +358,12 @@ async fn until_settled(sqlite: &Sqlite, count: u64) {
     let (_, mut seen) = sqlite.news(0, Duration::ZERO).await.expect("news");
     loop {
         let domains = sqlite.domains().await.expect("reads");
-        if domains.iter().map(|view| view.counts.completed).sum::<u64>() >= count {
+        if domains
+            .iter()
+            .map(|view| view.counts.completed)
+            .sum::<u64>()
+            >= count
+        {
             return;
         }
         seen = sqlite.news(seen, NEVER).await.expect("news").1;

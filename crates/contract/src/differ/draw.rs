@@ -167,7 +167,11 @@ impl Drawn {
         let rows: Vec<Operation> = rows.into_iter().flatten().collect();
         let is_live = |row: &&Operation| row.state.phase == Some(Phase::Live);
         let live: Vec<Operation> = rows.iter().filter(is_live).cloned().collect();
-        let from = if one_in(5, rng) || live.is_empty() { &rows } else { &live };
+        let from = if one_in(5, rng) || live.is_empty() {
+            &rows
+        } else {
+            &live
+        };
         Ok(pick(from, rng).cloned())
     }
 
@@ -282,7 +286,9 @@ impl Drawn {
 
     async fn look(&self, side: &Side, rng: &mut SplitMix) -> Verdict<Step> {
         let row = self.some_row(side, rng).await?;
-        let op_id = row.as_ref().map_or_else(|| self.ids.op_id(), |row| row.op_id);
+        let op_id = row
+            .as_ref()
+            .map_or_else(|| self.ids.op_id(), |row| row.op_id);
         let attempt = row.as_ref().and_then(|row| row.state.attempt_id);
         let scan = pick(&SCANS, rng).copied().unwrap_or(Scan::Overdue);
         Ok(match rng.next_u64() % 10 {
@@ -307,10 +313,18 @@ impl Drawn {
             Status::Failed,
         ];
         Filter {
-            domain: keys.map(|keys| keys.domain.clone()).filter(|_| one_in(3, rng)),
-            event_type: keys.map(|k| k.event_type.clone()).filter(|_| one_in(4, rng)),
-            biz_key: keys.map(|keys| keys.biz_key.clone()).filter(|_| one_in(2, rng)),
-            idem_key: keys.map(|keys| keys.idem_key.clone()).filter(|_| one_in(5, rng)),
+            domain: keys
+                .map(|keys| keys.domain.clone())
+                .filter(|_| one_in(3, rng)),
+            event_type: keys
+                .map(|k| k.event_type.clone())
+                .filter(|_| one_in(4, rng)),
+            biz_key: keys
+                .map(|keys| keys.biz_key.clone())
+                .filter(|_| one_in(2, rng)),
+            idem_key: keys
+                .map(|keys| keys.idem_key.clone())
+                .filter(|_| one_in(5, rng)),
             provider_txn_id: one_in(9, rng).then(|| "txn-1".into()),
             status: pick(&statuses, rng).copied().filter(|_| one_in(3, rng)),
             phase: one_in(6, rng).then_some(Phase::Live),

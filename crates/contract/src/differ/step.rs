@@ -116,7 +116,10 @@ impl Side {
             Step::NextNeed(scan) => text(w.recovery.next_due(*scan).await),
             Step::Prune(prune) => text(w.recovery.prune(prune).await),
             Step::Get(ops) => match w.inspect.get(ops).await {
-                Ok(rows) => rows.iter().map(|row| text((row, bytes(row.as_ref())))).collect(),
+                Ok(rows) => rows
+                    .iter()
+                    .map(|row| text((row, bytes(row.as_ref()))))
+                    .collect(),
                 Err(error) => text(error.kind()),
             },
             Step::Begun(attempts) => text(w.inspect.begun(attempts).await),
@@ -188,5 +191,6 @@ fn bytes(row: Option<&Operation>) -> Vec<Option<&[u8]>> {
     let checkpoint = row.and_then(|row| row.checkpoint.as_ref());
     let payload = row.map(|row| &row.payload);
     let all = [payload, result, checkpoint];
-    all.map(|sealed| sealed.map(|sealed| sealed.as_bytes())).to_vec()
+    all.map(|sealed| sealed.map(|sealed| sealed.as_bytes()))
+        .to_vec()
 }

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::policy::{EventTypes, Rules, Safety};
-use clinch_core::ports::{
-    Alert, AlertNote, Attempt, Clock, Executor, Ids, PlainText, Untold,
-};
+use clinch_core::ports::{Alert, AlertNote, Attempt, Clock, Executor, Ids, PlainText, Untold};
 use clinch_core::{Domain, Envelope, Outcome, Payload, Result, Success, WorkerId};
 use clinch_engine::{Config, Dispatch, Handler, Handlers, Ports, Runtime};
 use clinch_sqlite::Sqlite;
@@ -29,8 +27,12 @@ pub(crate) struct Provider {
 impl Executor for Provider {
     async fn execute(&self, envelope: &Envelope, _attempt: &dyn Attempt) -> Outcome {
         let line = format!("{} {}\n", std::process::id(), envelope.op_id);
-        let book = std::fs::File::options().create(true).append(true).open(&self.book);
-        book.and_then(|mut book| book.write_all(line.as_bytes())).expect("the book is kept");
+        let book = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&self.book);
+        book.and_then(|mut book| book.write_all(line.as_bytes()))
+            .expect("the book is kept");
         if self.aborts {
             std::process::abort();
         }

@@ -1,4 +1,5 @@
 //! What the tests of the file share.
+// tidy: allow(attributes) each test file uses another part, so that no expectation holds in all
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::path::PathBuf;
@@ -106,5 +107,6 @@ pub(crate) fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
 pub(crate) fn integrity(folder: &Folder) -> String {
     let conn = rusqlite::Connection::open(folder.file()).expect("the file opens");
     let check = "PRAGMA integrity_check";
-    conn.query_row(check, [], |row| row.get(0)).expect("the check runs")
+    conn.query_row(check, [], |row| row.get(0))
+        .expect("the check runs")
 }
