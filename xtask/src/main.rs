@@ -5,6 +5,7 @@
 
 mod bench;
 mod cargo;
+mod coverage;
 mod sim;
 mod test;
 mod tidy;
@@ -54,6 +55,12 @@ const COMMANDS: &[Command] = &[
         arguments: "embedded|retries [--json]",
         summary: "the embedded store under load; outcomes with and without retries",
         run: bench::run,
+    },
+    Command {
+        name: "coverage",
+        arguments: "",
+        summary: "line coverage of core, engine and protect, by cargo-tarpaulin",
+        run: coverage::run,
     },
     Command {
         name: "tidy",

@@ -18,6 +18,18 @@ const CLIPPY: &[&str] = &[
     "warnings",
 ];
 const DOC: &[&str] = &["test", "--workspace", "--doc"];
+/// Warnings are errors by the environment: rustdoc has no flag for it.
+const PAGES: &[&str] = &["doc", "--workspace", "--no-deps"];
+/// The breaker under every order of its threads that a scheduler finds.
+const SHUTTLE: &[&str] = &[
+    "test",
+    "--package",
+    "clinch-protect",
+    "--features",
+    "shuttle",
+    "--test",
+    "shuttle",
+];
 
 /// Names every test as it passes. After the summary only failures are named again: with
 /// `pass` there, each name would be printed twice and the summary would scroll away.
@@ -44,7 +56,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     steps.heading("tidy", "cargo xtask tidy");
     tidy::run(root, &[])?;
     steps.optional("clippy", CLIPPY)?;
+    steps.cargo("pages", PAGES)?;
     steps.cargo("doc tests", DOC)?;
+    steps.cargo("interleavings", SHUTTLE)?;
 
     let runner = if cargo::has(root, "nextest") {
         NEXTEST
@@ -82,6 +96,7 @@ impl Steps<'_> {
         self.heading(name, &format!("cargo {}", arguments.join(" ")));
         let status = cargo::command(self.root)
             .args(arguments)
+            .env("RUSTDOCFLAGS", "-D warnings")
             .status()
             .map_err(|error| Failure::Failed(format!("cannot start cargo: {error}")))?;
         if status.success() {

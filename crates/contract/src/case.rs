@@ -153,3 +153,22 @@ macro_rules! area {
         }),+]
     };
 }
+
+/// Lists every scenario of a file twice: on the store as its own bus, and over a bus of hints.
+macro_rules! scenarios {
+    ($queue:literal, $hints:literal, $($run:ident: [$($id:literal),*],)+) => {
+        pub(super) const BY_QUEUE: &[$crate::case::Case] =
+            area!($queue, Queue { $($run: [$($id),*],)+ });
+
+        mod by_hints {
+            use $crate::case::{Case, Verdict};
+            use $crate::engine::OverHints;
+            $(async fn $run(e: OverHints) -> Verdict {
+                super::$run(e.0).await
+            })+
+            pub(in crate::cases) const CASES: &[Case] =
+                area!($hints, StoreAndBus { $($run: [$($id),*],)+ });
+        }
+        pub(super) use by_hints::CASES as BY_HINTS;
+    };
+}

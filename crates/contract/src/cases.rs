@@ -18,8 +18,10 @@ mod late;
 mod locks;
 mod notices;
 mod outbox;
+mod protection;
 mod queue;
 mod recovery;
+mod remote;
 mod retention;
 mod scenario;
 mod settle;
@@ -55,6 +57,10 @@ const AREAS: &[&[Case]] = &[
     scenario::CASES,
     engine::BY_QUEUE,
     engine::BY_HINTS,
+    protection::BY_QUEUE,
+    protection::BY_HINTS,
+    remote::BY_QUEUE,
+    remote::BY_HINTS,
     size::CASES,
     bus::CASES,
     queue::CASES,

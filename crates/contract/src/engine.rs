@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use clinch_core::policy::Safety;
 use clinch_core::ports::{
     Alert, AlertNote, Attempt, Clock, Executor, Ids, Journal, JournalRecords, PlainText, Spawner,
     Untold,
@@ -16,6 +17,7 @@ use clinch_core::{
     AttemptId, BatchId, Command, Envelope, OpId, Outcome, Payload, Result, Success, Timestamp,
 };
 use clinch_engine::{Config, Dispatch, Handler, Handlers, Ports, Runtime};
+use clinch_protect::{Chain, Destination, DestinationConfig, Hedge, Timeouts};
 use tokio::sync::{Semaphore, watch};
 
 use crate::Subject;
@@ -29,6 +31,33 @@ pub(crate) struct Engine {
     pub(crate) runtime: Runtime,
     pub(crate) provider: Arc<Script>,
     clock: Arc<SuiteClock>,
+    ports: Ports,
+    config: Config,
+}
+
+/// What surrounds the calls of a case.
+pub(crate) struct Guards {
+    pub(crate) destination: DestinationConfig,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) hedge: Option<Hedge>,
+    pub(crate) gated: bool,
+}
+
+impl Default for Guards {
+    /// None but the timeouts.
+    fn default() -> Self {
+        Self {
+            destination: DestinationConfig {
+                breaker: None,
+                concurrency: None,
+                rate: None,
+                budget: None,
+            },
+            timeouts: Timeouts::default(),
+            hedge: None,
+            gated: true,
+        }
+    }
 }
 
 /// The same, fed by a bus of hints.
@@ -94,13 +123,67 @@ impl Engine {
             lease: LEASE,
             ..Config::new(fixtures::worker(1)?)
         };
-        let runtime = Runtime::new(ports, handlers, config)?;
+        let runtime = Runtime::new(ports.clone(), handlers, config.clone())?;
         Ok(Self {
             w,
             runtime,
             provider,
             clock,
+            ports,
+            config,
         })
+    }
+
+    /// The same with every call inside these guards, which all routes share. Without a gate
+    /// operations are claimed whatever the guards say, so that attempts meet them.
+    pub(crate) fn guarded(self, guards: Guards) -> Verdict<(Self, Arc<Destination>)> {
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let psp = Destination::new("psp", clock.clone(), guards.destination)?;
+        let psp = Arc::new(psp);
+        let mut handlers = Handlers::new();
+        for (domain, event_types, rules) in self.w.routes.iter() {
+            let mut chain = Chain::new(self.provider.clone(), psp.clone(), clock.clone())
+                .timeouts(Arc::new(guards.timeouts))
+                .retries(&rules.retry);
+            if let (Some(hedge), Safety::Keyed { .. }) = (guards.hedge, rules.safety) {
+                chain = chain.hedge(Arc::new(hedge));
+            }
+            let mut handler = Handler::new(rules.clone());
+            if guards.gated {
+                handler.gate = chain.gate();
+            }
+            handler.executor = Some(Arc::new(chain));
+            handlers = handlers.with(domain.clone(), event_types.clone(), handler);
+        }
+        let runtime = Runtime::new(self.ports.clone(), handlers, self.config.clone())?;
+        Ok((Self { runtime, ..self }, psp))
+    }
+
+    /// The same with every call left to workers outside of the process.
+    pub(crate) fn remote(self) -> Verdict<Self> {
+        let mut handlers = Handlers::new();
+        for (domain, event_types, rules) in self.w.routes.iter() {
+            let handler = Handler::new(rules.clone());
+            handlers = handlers.with(domain.clone(), event_types.clone(), handler);
+        }
+        let runtime = Runtime::new(self.ports.clone(), handlers, self.config.clone())?;
+        Ok(Self { runtime, ..self })
+    }
+
+    /// Runs one pump beside the case, and moves time on until it is done.
+    pub(crate) async fn pump_through(&self, step: Duration) -> Verdict {
+        let runtime = self.runtime.clone();
+        let pump = tokio::spawn(async move { runtime.pump(1).await });
+        let called = self.provider.calls();
+        while self.provider.calls() == called && !pump.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        while !pump.is_finished() {
+            self.advance(step).await;
+            tokio::task::yield_now().await;
+        }
+        pump.await.map_err(Failure::new)??;
+        Ok(())
     }
 
     /// Moves the store's clock and the process's.
@@ -135,6 +218,8 @@ pub(crate) struct Script {
     pub(crate) calls: AtomicUsize,
     /// A call goes on while it can take one.
     pub(crate) gate: Semaphore,
+    /// So many of the next calls are never answered.
+    pub(crate) unanswered: AtomicUsize,
 }
 
 impl Default for Script {
@@ -143,6 +228,7 @@ impl Default for Script {
             outcomes: Mutex::default(),
             calls: AtomicUsize::new(0),
             gate: Semaphore::new(Semaphore::MAX_PERMITS / 2),
+            unanswered: AtomicUsize::new(0),
         }
     }
 }
@@ -161,8 +247,15 @@ impl Script {
 
 #[async_trait]
 impl Executor for Script {
-    async fn execute(&self, _envelope: &Envelope, _attempt: &dyn Attempt) -> Outcome {
+    async fn execute(&self, _envelope: &Envelope, _attempt: &Arc<dyn Attempt>) -> Outcome {
         self.calls.fetch_add(1, Ordering::SeqCst);
+        let left = |left: usize| left.checked_sub(1);
+        let hung = self
+            .unanswered
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left);
+        if hung.is_ok() {
+            std::future::pending::<()>().await;
+        }
         // Never closed.
         let _go = self.gate.acquire().await;
         let mut waiting = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -83,6 +83,9 @@ pub struct Options {
     pub priority: Priority,
     /// Free labels for people.
     pub labels: Labels,
+    /// W3C `traceparent` of whoever asks. Kept beside the row, not among its options.
+    #[serde(skip)]
+    pub trace: Option<String>,
 }
 
 /// Which due row is claimed first: −10 (last) to 10 (first).
@@ -208,6 +211,8 @@ pub struct OperationHandle {
     pub result: Option<(Option<String>, Payload)>,
     /// The failure, if FAILED.
     pub failure: Option<Failure>,
+    /// The row is gone; only the keys and the status are left.
+    pub pruned: bool,
 }
 
 impl OperationHandle {

@@ -7,6 +7,13 @@ use std::sync::Arc;
 /// What went wrong at a port, whether trying again helps, and where. Drivers' own types do
 /// not cross a port: adapters translate at their edge. Clones share the underlying error, so
 /// that callers who shared a commit can share its failure.
+///
+/// ```
+/// use clinch_core::{Error, ErrorKind};
+///
+/// let error = Error::new(ErrorKind::Unavailable, "the store does not answer").with("store", "main");
+/// assert!(error.is_retryable());
+/// ```
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
@@ -121,6 +128,16 @@ impl StdError for Error {
 }
 
 /// What every port returns.
+///
+/// ```
+/// use clinch_core::{Error, ErrorKind, Result};
+///
+/// fn find(there: bool) -> Result<u32> {
+///     let missing = || Error::new(ErrorKind::NotFound, "there is no such operation");
+///     there.then_some(7).ok_or_else(missing)
+/// }
+/// assert!(find(false).is_err());
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[cfg(test)]

@@ -175,6 +175,14 @@ macro_rules! id_type {
 
 id_type!(
     /// Names one operation.
+    ///
+    /// ```
+    /// use clinch_core::OpId;
+    ///
+    /// let op_id: OpId = "01917f5e-0000-7000-8000-000000000001".parse()?;
+    /// assert_eq!(op_id.to_string(), "01917f5e-0000-7000-8000-000000000001");
+    /// # Ok::<(), clinch_core::Invalid>(())
+    /// ```
     OpId, "op_id"
 );
 id_type!(

@@ -53,6 +53,17 @@ impl Success {
 }
 
 /// An attempt that settled nothing.
+///
+/// ```
+/// use std::time::Duration;
+/// use clinch_core::{Applied, Retry};
+///
+/// // A timeout after the request left: nobody knows.
+/// assert_eq!(Retry::unknown("timeout").applied, Applied::Unknown);
+/// // A 429: certainly not applied, and everyone is asked to stay away.
+/// let throttled = Retry::not_applied("throttled").retry_after(Duration::from_secs(30));
+/// assert!(throttled.pauses);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
     /// Why, for people.
@@ -118,6 +129,13 @@ pub enum Applied {
 }
 
 /// A provider's final no.
+///
+/// ```
+/// use clinch_core::Fail;
+///
+/// let fail = Fail::new("card_declined", "the card was declined").because("insufficient funds");
+/// assert_eq!(fail.code, "card_declined");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fail {
     /// Stable code for programs, such as `http_402`.
@@ -160,6 +178,13 @@ pub enum Effect {
 }
 
 /// Why an operation is FAILED.
+///
+/// ```
+/// use clinch_core::{Effect, Failure, code};
+///
+/// let failure = Failure::own(code::DEADLINE, "the deadline passed", Effect::None);
+/// assert_eq!((failure.code.as_str(), failure.effect), ("deadline", Effect::None));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Failure {
     /// Stable code for programs: one of [`code`] or the executor's own.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use clinch_core::ports::{
     Accepted, Amendment, BeginRequest, Changed, Known, NewOperation, Operation, Refused, StoredOk,
-    Tags,
+    Tags, is_traceparent,
 };
-use clinch_core::protocol::{Event, Inherited, Resolution};
+use clinch_core::protocol::{Event, Inherited, Resolution, State};
 use clinch_core::{
-    BatchId, Command, ContentHash, Envelope, Error, ErrorKind, Fingerprint, OpId, OperationHandle,
-    Payload, Result, Status, Success, TimeBudget,
+    BatchId, Command, ContentHash, Domain, Envelope, Error, ErrorKind, EventType, Fingerprint,
+    OpId, OperationHandle, Payload, Result, Status, Success, TimeBudget,
 };
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -108,7 +108,7 @@ impl Orchestrator {
         commands: Vec<Command>,
         batch_id: Option<BatchId>,
     ) -> Result<Vec<Result<Known>>> {
-        let shed = self.node.shed(&commands).await?;
+        let shed = self.node.shed(&commands).await;
         let trace = self.trace();
         let prepared: Vec<_> = commands
             .into_iter()
@@ -124,18 +124,18 @@ impl Orchestrator {
         }
         let store = &self.node.ports.store;
         let mut accepted = store.accept(&valid, &self.node.routes).await?.into_iter();
-        for new in &valid {
-            self.node.count_for("orchestrator.accept.count", &new.keys);
-        }
         let missing = || Error::new(ErrorKind::Ambiguous, "the store gave no result");
         let results = prepared.into_iter().map(|prepared| {
             let new = prepared?;
             match accepted.next().ok_or_else(missing)? {
-                Accepted::New { state, .. } => Ok(Known {
-                    op_id: new.op_id,
-                    status: state.status,
-                    pruned: false,
-                }),
+                Accepted::New { state, .. } => {
+                    self.node.count_for("orchestrator.accept.count", &new.keys);
+                    Ok(Known {
+                        op_id: new.op_id,
+                        status: state.status,
+                        pruned: false,
+                    })
+                }
                 other => known(other),
             }
         });
@@ -234,7 +234,7 @@ impl Orchestrator {
     /// Accepts, and begins in the same commit if this process can run it now.
     async fn enter(&self, command: Command, trace: Option<String>) -> Result<Entered> {
         let node = &self.node;
-        let shed = node.shed(std::slice::from_ref(&command)).await?;
+        let shed = node.shed(std::slice::from_ref(&command)).await;
         if let Some(error) = shed.into_iter().next().flatten() {
             return Err(error);
         }
@@ -258,7 +258,6 @@ impl Orchestrator {
             ..Tags::default()
         };
         node.within("accept", &tags, Box::pin(accept)).await;
-        node.count_for("orchestrator.accept.count", &new.keys);
         let (seq, state) = match accepted {
             Ok(Accepted::New { seq, state }) => (seq, *state),
             Ok(other) => return known(other).map(Entered::Known),
@@ -271,25 +270,12 @@ impl Orchestrator {
             }
             Err(error) => return Err(error),
         };
+        node.count_for("orchestrator.accept.count", &new.keys);
         let ours = new.begin.as_ref().map(|begin| begin.attempt_id);
         let granted = state.is_current(1) && state.attempt_id == ours && ours.is_some();
         let may_call = granted || planted!(CallsWithoutBegin);
         let begun = may_call.then(|| {
-            let envelope = Envelope {
-                op_id: new.op_id,
-                command: Command {
-                    keys: new.keys.clone(),
-                    payload,
-                    options: new.options.clone(),
-                },
-                seq,
-                attempt: state.attempts,
-                fence: state.fence,
-                outbound_key: new.outbound_key.clone(),
-                deadline: state.deadline,
-                checkpoint: None,
-                trace: new.trace.clone(),
-            };
+            let envelope = first_envelope(&new, payload, seq, &state);
             Box::new(Begun::new(envelope, begun_from, accepted_at))
         });
         let known = Known {
@@ -323,16 +309,12 @@ impl Orchestrator {
         let Command {
             keys,
             payload,
-            options,
+            mut options,
         } = command;
-        let unknown = || {
-            let message = "no route is declared for this domain and event type";
-            Error::new(ErrorKind::Invalid, message)
-                .with("domain", &keys.domain)
-                .with("event_type", &keys.event_type)
-        };
+        let trace = options.trace.take().or(trace);
+        let trace = trace.filter(|trace| is_traceparent(trace));
         let handler = node.handlers.find(&keys.domain, &keys.event_type);
-        let handler = handler.ok_or_else(unknown)?;
+        let handler = handler.ok_or_else(|| unknown_route(&keys.domain, &keys.event_type))?;
         let op_id = node.ports.ids.op_id();
         let stored = node.ports.sealer.seal(op_id, payload.as_bytes())?;
         let printed = if planted!(FingerprintOfNothing) {
@@ -373,6 +355,33 @@ impl Node {
     }
 }
 
+/// What the executor of an attempt sees that began with its accept.
+fn first_envelope(new: &NewOperation, payload: Payload, seq: u64, state: &State) -> Envelope {
+    Envelope {
+        op_id: new.op_id,
+        command: Command {
+            keys: new.keys.clone(),
+            payload,
+            options: new.options.clone(),
+        },
+        seq,
+        attempt: state.attempts,
+        fence: state.fence,
+        outbound_key: new.outbound_key.clone(),
+        deadline: state.deadline,
+        checkpoint: None,
+        trace: new.trace.clone(),
+    }
+}
+
+pub(crate) fn unknown_route(domain: &Domain, event_type: &EventType) -> Error {
+    let message = "no route is declared for this domain and event type";
+    Error::new(ErrorKind::Invalid, message)
+        .with("code", "unknown_route")
+        .with("domain", domain)
+        .with("event_type", event_type)
+}
+
 fn known(accepted: Accepted) -> Result<Known> {
     match accepted {
         Accepted::Known(known) => Ok(known),
@@ -406,6 +415,7 @@ fn handle(snapshot: &Snapshot, replayed: bool) -> OperationHandle {
             .failure
             .clone()
             .filter(|_| operation.state.is_terminal()),
+        pruned: false,
     }
 }
 
@@ -417,5 +427,6 @@ fn unread(known: &Known, replayed: bool) -> OperationHandle {
         status: known.status,
         result: None,
         failure: None,
+        pruned: known.pruned,
     }
 }

@@ -34,6 +34,7 @@ mod load;
 mod node;
 mod panics;
 mod recover;
+mod redrive;
 mod runtime;
 mod settle;
 mod telemetry;
@@ -41,9 +42,11 @@ mod waiters;
 
 pub use accept::{Orchestrator, Snapshot};
 pub use config::Config;
+pub use execute::LeaseRequest;
 pub use handlers::{Handler, Handlers};
 #[cfg(feature = "mutants")]
 pub use mutants::{Mutant, plant};
 pub use node::{Dispatch, Ports};
 pub use recover::Scanned;
+pub use redrive::Redriven;
 pub use runtime::{Pumped, Runtime};

@@ -94,6 +94,8 @@ pub(crate) struct Node {
     pub starved: AtomicBool,
     /// How long work waits, by domain.
     pub load: Load,
+    /// Raised when rows may be due: for remote workers that wait.
+    pub due_news: watch::Sender<u64>,
     /// Domains with a route: no other is recovered by this process, which would not know its
     /// rules.
     pub declared: Vec<Domain>,
@@ -136,6 +138,7 @@ impl Node {
             turn: AtomicUsize::new(0),
             starved: AtomicBool::new(false),
             load: Load::default(),
+            due_news: watch::Sender::new(0),
             waiters: Waiters::default(),
             queue_permits: Arc::new(Semaphore::new(config.concurrency)),
             inline_permits: Arc::new(Semaphore::new(config.concurrency)),

@@ -54,6 +54,9 @@ impl Runtime {
     /// fails does not keep the others from their step; the first error is returned.
     pub async fn pump(&self, max: usize) -> Result<Pumped> {
         let node = &self.node;
+        if node.is_stopping() {
+            return Ok(Pumped::default());
+        }
         let relayed = node.relay().await;
         let swept = node.sweep().await;
         let recovered = self.recover().await;
@@ -267,11 +270,17 @@ impl Node {
         *seen = last;
         for notice in notices {
             match notice {
-                Notice::Due(_) => self.wake(&Runner::DUE),
+                Notice::Due(domain) => {
+                    self.wake_lots(Some(&domain));
+                    self.wake(&Runner::DUE);
+                    self.due_news.send_modify(|count| *count += 1);
+                }
                 Notice::Recovery => self.wake(&Runner::RECOVERY),
                 Notice::Settled(op_id) => self.waiters.wake(op_id),
                 Notice::Lagged => {
+                    self.wake_lots(None);
                     self.wake(&Runner::ALL);
+                    self.due_news.send_modify(|count| *count += 1);
                     self.waiters.wake_all();
                 }
             }

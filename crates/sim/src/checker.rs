@@ -198,7 +198,7 @@ fn check_starved(operation: &Operation, broken: &mut Vec<String>) {
     }
 }
 
-/// Every call had a begin of its own, and at most one call goes with a begin.
+/// Every call had a begin, and no more calls go with one than the route has copies.
 fn check_calls(
     operation: &Operation,
     ledger: &[LedgerLine],
@@ -212,7 +212,8 @@ fn check_calls(
             begins.insert(line.fence, line.by.clone());
         }
     }
-    let mut called = BTreeSet::new();
+    let copies = kind_of(&operation.keys.domain).map_or(1, |kind| kind.rules().copies);
+    let mut called = BTreeMap::new();
     for sent in record.sent.iter().filter(|sent| sent.op_id == op) {
         let by = format!("node-{}", sent.from - 1);
         match begins.get(&sent.fence) {
@@ -220,8 +221,10 @@ fn check_calls(
             Some(_) => broken.push(format!("{op}: {by} called under another's begin")),
             None => broken.push(format!("{op}: {by} called without a begin")),
         }
-        if !called.insert(sent.fence) {
-            broken.push(format!("{op}: two calls under one begin"));
+        let calls = called.entry(sent.fence).or_insert(0_u32);
+        *calls += 1;
+        if *calls > copies {
+            broken.push(format!("{op}: {calls} calls under one begin"));
         }
     }
 }

@@ -15,6 +15,7 @@ mod chaos;
 mod checker;
 mod clients;
 mod edges;
+mod guards;
 mod machine;
 mod network;
 mod provider;

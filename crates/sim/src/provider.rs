@@ -190,7 +190,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[async_trait]
 impl Executor for Caller {
-    async fn execute(&self, envelope: &Envelope, attempt: &dyn Attempt) -> Outcome {
+    async fn execute(&self, envelope: &Envelope, attempt: &Arc<dyn Attempt>) -> Outcome {
         let world = self.providers.world.clone();
         let trouble = self.providers.trouble();
         let dawdles = world.chance(120);

@@ -14,6 +14,7 @@ use clinch_core::{
 use clinch_engine::{Config, Dispatch, Handler, Handlers, Orchestrator, Ports, Runtime};
 use clinch_memory::{Memory, MemoryBus};
 
+use crate::guards;
 use crate::machine::{Machine, Pager, SimClock, SimIds, SimSpawner};
 use crate::network::{FarBus, FarStore, Weather};
 use crate::provider::{Caller, Nature, Providers};
@@ -37,6 +38,8 @@ pub(crate) struct Kind {
     final_not_found: bool,
     reaper: ReaperStrategy,
     spawns: bool,
+    /// Calls go through the protection chain, in so many copies at most.
+    guarded: Option<u32>,
 }
 
 const fn kind(domain: &'static str, nature: Nature) -> Kind {
@@ -48,6 +51,7 @@ const fn kind(domain: &'static str, nature: Nature) -> Kind {
         final_not_found: false,
         reaper: ReaperStrategy::Auto,
         spawns: false,
+        guarded: None,
     }
 }
 
@@ -65,7 +69,7 @@ const fn keyed(refusals: bool) -> Nature {
 }
 
 /// Every kind of route that the protocol tells apart.
-pub(crate) const KINDS: [Kind; 12] = [
+pub(crate) const KINDS: [Kind; 14] = [
     kind("keyed", keyed(false)),
     kind("verdicts", keyed(true)),
     kind("forgetful", FORGETFUL),
@@ -101,6 +105,15 @@ pub(crate) const KINDS: [Kind; 12] = [
         spawns: true,
         ..kind("parent", keyed(false))
     },
+    Kind {
+        guarded: Some(2),
+        ..kind("hedged", keyed(false))
+    },
+    Kind {
+        guarded: Some(1),
+        final_not_found: true,
+        ..kind("guarded", Nature::Unsafe)
+    },
 ];
 
 impl Kind {
@@ -131,7 +144,7 @@ impl Kind {
             probe: self.probed.then_some(probe),
             reaper: self.reaper,
             order: self.order,
-            copies: 1,
+            copies: self.guarded.unwrap_or(1),
         }
     }
 }
@@ -326,11 +339,17 @@ impl Scene {
                     .spawns
                     .then_some(children as fn(&Envelope) -> Vec<Command>),
             });
-            let handler = Handler {
+            let mut handler = Handler {
                 executor: Some(caller.clone()),
-                probe: kind.probed.then_some(caller as Arc<dyn Probe>),
+                probe: kind.probed.then_some(caller.clone() as Arc<dyn Probe>),
                 ..Handler::new(kind.rules())
             };
+            if let Some(copies) = kind.guarded {
+                let clock = self.machine(place - 1, |machine| machine.clock.clone());
+                let chain = guards::around(caller, kind.domain, clock, copies)?;
+                handler.gate = chain.gate();
+                handler.executor = Some(Arc::new(chain));
+            }
             let domain = Domain::new(kind.domain)?;
             handlers = handlers.with(domain, EventTypes::Any, handler);
         }

@@ -66,8 +66,13 @@ fn allowed(dir: &str) -> Result<Option<&'static [&'static str]>, ()> {
     match parts.as_slice() {
         ["crates", "core"] => Ok(Some(&[])),
         ["crates", "engine" | "protect"] | ["crates", "adapters", _] => Ok(Some(&[CORE])),
-        ["crates", "contract"] => Ok(Some(&[CORE, "clinch-engine"])),
-        ["crates", "sim"] => Ok(Some(&[CORE, "clinch-engine", "clinch-memory"])),
+        ["crates", "contract"] => Ok(Some(&[CORE, "clinch-engine", "clinch-protect"])),
+        ["crates", "sim"] => Ok(Some(&[
+            CORE,
+            "clinch-engine",
+            "clinch-memory",
+            "clinch-protect",
+        ])),
         ["apps", _] => Ok(Some(&["clinch"])),
         ["crates", "server" | "cli" | "clinch"] => Ok(None),
         ["crates" | "apps", ..] => Err(()),

@@ -236,6 +236,7 @@ impl Scene {
                     .map(|_| SystemIds.attempt_id())
                     .collect::<Vec<AttemptId>>(),
                 routes: routes.clone(),
+                only: routes.clone(),
             };
             let taken = sqlite.dequeue(&dequeue).await?;
             let answers: Vec<_> = taken
@@ -344,7 +345,7 @@ struct Provider {
 
 #[async_trait]
 impl Executor for Provider {
-    async fn execute(&self, _envelope: &Envelope, _attempt: &dyn Attempt) -> Outcome {
+    async fn execute(&self, _envelope: &Envelope, _attempt: &Arc<dyn Attempt>) -> Outcome {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.all_called.notify_one();
         }

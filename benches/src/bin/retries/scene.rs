@@ -238,7 +238,7 @@ struct Provider {
 
 #[async_trait]
 impl Executor for Provider {
-    async fn execute(&self, envelope: &Envelope, _attempt: &dyn Attempt) -> Outcome {
+    async fn execute(&self, envelope: &Envelope, _attempt: &Arc<dyn Attempt>) -> Outcome {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.all_called.notify_one();
         }

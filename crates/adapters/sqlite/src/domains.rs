@@ -33,16 +33,17 @@ impl Domains for Sqlite {
             })?;
             let mut views = Vec::with_capacity(rows.len());
             for (id, row) in rows {
-                let mut oldest = None;
+                let announced = db.first(Query::AnnouncedDue, [id], |row| row.maybe_moment(0))?;
+                let mut oldest = announced.flatten();
                 for stream in db.streams(id, |_| true)? {
                     let due = db.oldest(&stream)?.filter(|due| *due <= now);
-                    oldest = oldest.max(due.map(|due| now.since(due)));
+                    oldest = [oldest, due].into_iter().flatten().min();
                 }
                 views.push(DomainView {
                     domain: db.domain(id)?,
                     paused: row.paused,
                     counts: row.counts,
-                    oldest_due: oldest,
+                    oldest_due: oldest.map(|due| now.since(due)),
                 });
             }
             views.sort_by(|one, other| one.domain.cmp(&other.domain));

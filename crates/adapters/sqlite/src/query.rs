@@ -25,6 +25,7 @@ macro_rules! statements {
 }
 
 statements! {
+    AnnouncedDue = "announced_due",
     Batch = "batch",
     BeginRead = "begin_read",
     BeginWrite = "begin_write",

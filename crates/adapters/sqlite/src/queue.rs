@@ -25,7 +25,7 @@ impl Db<'_> {
             let Some(id) = self.find_name(domain.as_str())? else {
                 continue;
             };
-            let has_route = |event_type: &_| dequeue.routes.find(domain, event_type).is_some();
+            let has_route = |event_type: &_| dequeue.only.find(domain, event_type).is_some();
             routed.push((id, self.streams(id, has_route)?));
         }
         Ok(routed)

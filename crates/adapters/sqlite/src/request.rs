@@ -85,6 +85,7 @@ impl Request {
             // The table holds ranks of priorities only.
             priority: Priority::new(-rank).unwrap_or_default(),
             labels: self.labels.clone(),
+            trace: None,
         }
     }
 }

@@ -35,6 +35,7 @@ async fn load(sqlite: Sqlite, stop: Arc<AtomicBool>) {
             worker: worker("load"),
             attempts: (0..10).map(|_| SystemIds.attempt_id()).collect(),
             routes: routes.clone(),
+            only: routes.clone(),
         };
         let taken = sqlite.dequeue(&dequeue).await.expect("deliveries");
         let answers: Vec<_> = taken

@@ -84,6 +84,7 @@ fn out_7_a_worker_that_waits_is_woken_after_the_callers_commit() {
             worker: worker("waits"),
             attempts: vec![clinch_core::AttemptId(uuid::Uuid::from_u128(1))],
             routes: std::sync::Arc::new(routes()),
+            only: std::sync::Arc::new(routes()),
         };
         let waiter = sqlite.clone();
         let delivered = tokio::spawn(async move { waiter.dequeue(&waiting).await });

@@ -7,29 +7,12 @@ use clinch_core::ports::{Refused, Scan};
 use clinch_core::protocol::{Phase, Why};
 use clinch_core::{Fail, OpId, Outcome, Retry, Status, TimeBudget, code};
 
-use crate::case::{Case, Verdict};
+use crate::case::Verdict;
 use crate::concurrent::together;
-use crate::engine::{Engine, OverHints, command};
+use crate::engine::{Engine, command};
 use crate::fixtures::{LEASE, LONG, NATURAL, REAPED, UNSAFE};
 
-/// Lists every scenario twice: by queue and by hints.
-macro_rules! scenarios {
-    ($($run:ident: [$($id:literal),*],)+) => {
-        pub(super) const BY_QUEUE: &[Case] = area!("engine", Queue { $($run: [$($id),*],)+ });
-
-        mod by_hints {
-            use super::{Case, OverHints, Verdict};
-            $(async fn $run(e: OverHints) -> Verdict {
-                super::$run(e.0).await
-            })+
-            pub(in crate::cases) const CASES: &[Case] =
-                area!("engine_by_hints", StoreAndBus { $($run: [$($id),*],)+ });
-        }
-        pub(super) use by_hints::CASES as BY_HINTS;
-    };
-}
-
-scenarios! {
+scenarios! { "engine", "engine_by_hints",
     s1_what_start_acknowledges_is_there: ["CORE-13", "CORE-9"],
     s2_duplicates_have_one_effect: ["CORE-13", "CORE-2", "RUN-1"],
     s3_of_a_long_run_and_its_successor_one_result_is_valid: ["CORE-13", "RUN-7"],

@@ -99,6 +99,12 @@ impl Rules {
 }
 
 /// Whether the call of a route may be repeated when nobody knows if it was applied.
+///
+/// ```
+/// use clinch_core::policy::{Rules, Safety};
+///
+/// assert_eq!(Rules::default().safety, Safety::Unsafe);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Safety {
     /// The provider remembers our outbound key.

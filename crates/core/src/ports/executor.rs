@@ -1,5 +1,7 @@
 //! The user's ports: make the call, and ask what became of one.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::{Envelope, Fail, Outcome, Result, Success};
@@ -12,7 +14,7 @@ pub trait Executor: Send + Sync {
     /// - Sends `envelope.outbound_key`, so that the provider can tell a repeat.
     /// - A timeout after the request left is `Retry::unknown`, never `Fail`.
     /// - A panic is taken as `Retry::unknown`: the call may have left.
-    async fn execute(&self, envelope: &Envelope, attempt: &dyn Attempt) -> Outcome;
+    async fn execute(&self, envelope: &Envelope, attempt: &Arc<dyn Attempt>) -> Outcome;
 }
 
 /// What a running attempt can do besides return.

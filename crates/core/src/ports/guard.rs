@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn core_4_the_default_admits_everything() {
+    fn core_3_core_4_the_default_admits_everything() {
         let calls = 1_000;
         let breaker: &dyn CircuitBreaker = &Unguarded;
         let gate: &dyn Gate = &Unguarded;

@@ -2,6 +2,9 @@
 
 mod attempt;
 mod claims;
+mod remote;
 mod worker;
 
 pub(crate) use attempt::Begun;
+pub(crate) use claims::Rest;
+pub use remote::LeaseRequest;

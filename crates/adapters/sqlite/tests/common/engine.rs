@@ -25,7 +25,7 @@ pub(crate) struct Provider {
 
 #[async_trait]
 impl Executor for Provider {
-    async fn execute(&self, envelope: &Envelope, _attempt: &dyn Attempt) -> Outcome {
+    async fn execute(&self, envelope: &Envelope, _attempt: &Arc<dyn Attempt>) -> Outcome {
         let line = format!("{} {}\n", std::process::id(), envelope.op_id);
         let book = std::fs::File::options()
             .create(true)

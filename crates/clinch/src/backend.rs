@@ -1,0 +1,65 @@
+//! Where operations live.
+
+use std::sync::Arc;
+
+use clinch_core::ports::{Batches, Bus, Clock, Domains, Inspect, Notices, Outbox, Recovery, Store};
+use clinch_engine::Dispatch;
+use clinch_memory::Memory;
+use clinch_system::SystemClock;
+
+/// A store and how its work is dispatched. Cheap to clone.
+///
+/// ```
+/// use clinch::Backend;
+///
+/// // For tests and trials: what it holds ends with the process.
+/// let backend = Backend::memory();
+/// # let _ = backend;
+/// ```
+#[derive(Clone)]
+pub struct Backend {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) outbox: Arc<dyn Outbox>,
+    pub(crate) recovery: Arc<dyn Recovery>,
+    pub(crate) batches: Arc<dyn Batches>,
+    pub(crate) domains: Arc<dyn Domains>,
+    pub(crate) inspect: Arc<dyn Inspect>,
+    pub(crate) notices: Arc<dyn Notices>,
+    pub(crate) dispatch: Dispatch,
+}
+
+impl Backend {
+    /// The in-memory reference. What it holds ends with the process.
+    pub fn memory() -> Self {
+        Self::memory_on(Arc::new(SystemClock::new()))
+    }
+
+    pub(crate) fn memory_on(clock: Arc<dyn Clock>) -> Self {
+        Self::new(Memory::new(clock))
+    }
+
+    /// A store that is its own bus.
+    pub fn new<S>(store: S) -> Self
+    where
+        S: Store + Outbox + Recovery + Batches + Domains + Inspect + Notices + Bus + 'static,
+    {
+        let store = Arc::new(store);
+        Self {
+            store: store.clone(),
+            outbox: store.clone(),
+            recovery: store.clone(),
+            batches: store.clone(),
+            domains: store.clone(),
+            inspect: store.clone(),
+            notices: store.clone(),
+            dispatch: Dispatch::Queue(store),
+        }
+    }
+
+    /// The same store, dispatched by a bus of hints.
+    #[must_use]
+    pub fn with_bus(mut self, bus: Arc<dyn Bus>) -> Self {
+        self.dispatch = Dispatch::Hints(bus);
+        self
+    }
+}

@@ -1,0 +1,65 @@
+//! Groups of operations with one end.
+
+use clinch_core::ports;
+use clinch_core::{BatchId, OpId, Result};
+use clinch_engine::Orchestrator;
+
+use crate::Request;
+
+/// A group of operations whose end is told once: when it is sealed and its last member is
+/// settled.
+///
+/// ```
+/// # use clinch::{Backend, Call, Clinch, Retry, Route};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> clinch::Result<()> {
+/// # let invoice: Route<u32, ()> = Route::new("billing", "invoice").natural();
+/// # let report: Route<String, ()> = Route::new("billing", "report").natural();
+/// # let clinch = Clinch::builder()
+/// #     .backend(Backend::memory())
+/// #     .handle(&invoice, |_: Call<u32>| async { Ok::<_, Retry>(()) })
+/// #     .handle(&report, |_: Call<String>| async { Ok::<_, Retry>(()) })
+/// #     .build()?;
+/// // The report is accepted in the commit that completes the batch.
+/// let batch = clinch.batch(Some(report.request("2026-11", "report", &"2026-11".to_owned()))).await?;
+/// let members = (0..10).map(|n| invoice.request(format!("customer-{n}"), "2026-11", &n));
+/// batch.add(members.collect()).await?;
+/// batch.seal().await?;
+/// # while clinch.pump(10).await?.executed > 0 {}
+/// assert_eq!(batch.look().await?.completed, 10);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Batch {
+    pub(crate) batch_id: BatchId,
+    pub(crate) orchestrator: Orchestrator,
+}
+
+impl Batch {
+    /// Names it, for [`Clinch::find_batch`](crate::Clinch::find_batch) in another process.
+    pub fn batch_id(&self) -> BatchId {
+        self.batch_id
+    }
+
+    /// Accepts requests as members; one commit for all of them. A request that is not valid
+    /// fails alone, and one that was accepted before is no member.
+    pub async fn add<O>(&self, requests: Vec<Request<O>>) -> Result<Vec<Result<OpId>>> {
+        let (commands, places) = crate::clinch::valid(requests);
+        let orchestrator = &self.orchestrator;
+        let known = orchestrator
+            .submit_to_batch(self.batch_id, commands)
+            .await?;
+        Ok(crate::clinch::in_order(known, places))
+    }
+
+    /// No more members from outside. True: that completed it.
+    pub async fn seal(&self) -> Result<bool> {
+        self.orchestrator.seal_batch(self.batch_id).await
+    }
+
+    /// The batch as it stands.
+    pub async fn look(&self) -> Result<ports::Batch> {
+        self.orchestrator.batch(self.batch_id).await
+    }
+}

@@ -1,0 +1,402 @@
+//! Puts routes, handlers, guards and a backend together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clinch_core::policy::{EventTypes, ProbeRules, Safety};
+use clinch_core::ports::{
+    Alert, Clock, Executor, Ids, Journal, LoadShed, Meter, PlainText, Probe, Sealer, Spawner,
+    Tracer,
+};
+use clinch_core::{Domain, Error, ErrorKind, EventType, Result, WorkerId};
+use clinch_engine::{Config, Handler, Handlers, Ports, Runtime};
+use clinch_protect::{Chain, Destination, DestinationConfig};
+use clinch_system::{SystemClock, SystemIds, TokioSpawner};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::call::invalid;
+use crate::handler::Typed;
+use crate::route::Spec;
+use crate::safety_net::{NoFile, OnlyLogged};
+use crate::{Backend, Call, Classify, Clinch, Done, Probed, Route, Telemetry};
+
+/// Puts a [`Clinch`] together. What is not said has the recommended value.
+///
+/// ```
+/// use std::time::Duration;
+/// use clinch::protect::{DestinationConfig, QueueAge, RateConfig};
+/// use clinch::{Backend, Call, Clinch, Retry, Route};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> clinch::Result<()> {
+/// let send: Route<String, ()> = Route::new("sms", "send").destination("carrier");
+/// let limits = DestinationConfig {
+///     rate: Some(RateConfig::new(50, Duration::from_secs(1))),
+///     ..DestinationConfig::default()
+/// };
+/// let clinch = Clinch::builder()
+///     .backend(Backend::memory())
+///     .destination("carrier", limits)
+///     .shed(QueueAge::default())
+///     .concurrency(32)
+///     .handle(&send, |_: Call<String>| async { Ok::<_, Retry>(()) })
+///     .build()?;
+/// assert_eq!(clinch.destinations()[0].name, "carrier");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Default)]
+pub struct Builder {
+    backend: Option<Backend>,
+    routes: BTreeMap<(String, String), Declared>,
+    destinations: BTreeMap<String, DestinationConfig>,
+    own_destinations: BTreeMap<String, Arc<Destination>>,
+    config: Option<Config>,
+    concurrency: Option<usize>,
+    shed: Option<Arc<dyn LoadShed>>,
+    sealer: Option<Arc<dyn Sealer>>,
+    alert: Option<Arc<dyn Alert>>,
+    spill: Option<Arc<dyn Journal>>,
+    dead_letters: Option<Arc<dyn Journal>>,
+    telemetry: Option<Telemetry>,
+    pub(crate) clock: Option<Arc<dyn Clock>>,
+    ids: Option<Arc<dyn Ids>>,
+    spawner: Option<Arc<dyn Spawner>>,
+    /// What was said that contradicts something said before.
+    problem: Option<Error>,
+}
+
+struct Declared {
+    spec: Spec,
+    executor: Option<Arc<dyn Executor>>,
+    probe: Option<Arc<dyn Probe>>,
+}
+
+impl Builder {
+    /// Where operations live. Must be said.
+    #[must_use]
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.backend = Some(backend);
+        self
+    }
+
+    /// This function makes the calls of the route.
+    #[must_use]
+    pub fn handle<I, O, F, Fut, R, E>(self, route: &Route<I, O>, handler: F) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + Send + 'static,
+        F: Fn(Call<I>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, E>> + Send + 'static,
+        R: Into<Done<O>> + Send + 'static,
+        E: Classify + Send + 'static,
+    {
+        let executor = Arc::new(Typed::<I, O, F>::new(handler));
+        self.declare(route, |declared| {
+            let first = declared.executor.replace(executor).is_none();
+            first.then_some(()).ok_or("it has two handlers")
+        })
+    }
+
+    /// This function asks the provider what became of a call of the route.
+    #[must_use]
+    pub fn probe<I, O, F, Fut, E>(self, route: &Route<I, O>, probe: F) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + Send + 'static,
+        F: Fn(Call<I>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Probed<O>, E>> + Send + 'static,
+        E: Send + 'static,
+    {
+        let probe = Arc::new(Typed::<I, O, F>::new(probe));
+        self.declare(route, |declared| {
+            let first = declared.probe.replace(probe).is_none();
+            first.then_some(()).ok_or("it has two probes")
+        })
+    }
+
+    /// Other processes make the calls of the route; this one may accept them.
+    #[must_use]
+    pub fn remote<I, O>(self, route: &Route<I, O>) -> Self {
+        self.declare(route, |_| Ok(()))
+    }
+
+    /// The guards that routes with this destination share.
+    #[must_use]
+    pub fn destination(mut self, name: impl Into<String>, guards: DestinationConfig) -> Self {
+        let name = name.into();
+        if self.own_destinations.contains_key(&name) {
+            self.problem.get_or_insert_with(|| guarded_twice(&name));
+        }
+        self.destinations.insert(name, guards);
+        self
+    }
+
+    /// Guards of your own, such as a rate limit that several processes share.
+    #[must_use]
+    pub fn guarded_by(mut self, destination: Arc<Destination>) -> Self {
+        let name = destination.status().name;
+        if self.destinations.contains_key(&name) {
+            self.problem.get_or_insert_with(|| guarded_twice(&name));
+        }
+        self.own_destinations.insert(name, destination);
+        self
+    }
+
+    /// Turns new work away while too much waits.
+    #[must_use]
+    pub fn shed(mut self, policy: impl LoadShed + 'static) -> Self {
+        self.shed = Some(Arc::new(policy));
+        self
+    }
+
+    /// Attempts at once from the queue, and as many again for callers that wait.
+    #[must_use]
+    pub fn concurrency(mut self, attempts: usize) -> Self {
+        self.concurrency = Some(attempts);
+        self
+    }
+
+    /// Every parameter of the engine.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = Some(config);
+        self
+    }
+
+    /// Seals payloads and results before any adapter sees them.
+    #[must_use]
+    pub fn sealer(mut self, sealer: impl Sealer + 'static) -> Self {
+        self.sealer = Some(Arc::new(sealer));
+        self
+    }
+
+    /// Pages someone. By default what is worth a page is logged as an error.
+    #[must_use]
+    pub fn alert(mut self, alert: impl Alert + 'static) -> Self {
+        self.alert = Some(Arc::new(alert));
+        self
+    }
+
+    /// Files for answers and dead letters that the store does not take, such as
+    /// [`FileJournal`](clinch_system::FileJournal)s. Without them such an answer is offered to
+    /// the store for as long as the process lives.
+    #[must_use]
+    pub fn safety_net(
+        mut self,
+        spill: impl Journal + 'static,
+        dead_letters: impl Journal + 'static,
+    ) -> Self {
+        self.spill = Some(Arc::new(spill));
+        self.dead_letters = Some(Arc::new(dead_letters));
+        self
+    }
+
+    /// What is counted, traced and logged.
+    #[must_use]
+    pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.telemetry = Some(telemetry);
+        self
+    }
+
+    /// Another source of time.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    fn declare<I, O>(
+        mut self,
+        route: &Route<I, O>,
+        change: impl FnOnce(&mut Declared) -> Result<(), &'static str>,
+    ) -> Self {
+        let spec = &route.spec;
+        let names = (spec.domain.clone(), spec.event_type.clone());
+        let declared = self.routes.entry(names).or_insert_with(|| Declared {
+            spec: spec.clone(),
+            executor: None,
+            probe: None,
+        });
+        let same = if declared.spec.says_the_same_as(spec) {
+            Ok(())
+        } else {
+            Err("it is declared twice, with different policies")
+        };
+        if let Err(problem) = same.and_then(|()| change(declared)) {
+            self.problem.get_or_insert_with(|| of_route(spec, problem));
+        }
+        self
+    }
+
+    /// Refuses what contradicts itself. Runs nothing by itself: see [`Clinch::run`].
+    pub fn build(self) -> Result<Clinch> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        let missing = "name a backend, such as Backend::memory()";
+        let backend = self
+            .backend
+            .ok_or_else(|| Error::new(ErrorKind::Invalid, missing))?;
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let ids = self.ids.unwrap_or_else(|| Arc::new(SystemIds));
+        let spawner = match self.spawner {
+            Some(spawner) => spawner,
+            None => Arc::new(TokioSpawner::current()?),
+        };
+        let guards = Guards {
+            clock: clock.clone(),
+            configs: self.destinations,
+            made: self.own_destinations,
+        };
+        let (handlers, destinations) = guards.handlers(self.routes)?;
+        let mut config = match self.config {
+            Some(config) => config,
+            None => Config::new(worker(ids.as_ref())?),
+        };
+        config.concurrency = self.concurrency.unwrap_or(config.concurrency);
+        let telemetry = Arc::new(self.telemetry.unwrap_or_default());
+        let no_file = || Arc::new(NoFile) as Arc<dyn Journal>;
+        let meter: Arc<dyn Meter> = telemetry.clone();
+        let tracer: Arc<dyn Tracer> = telemetry;
+        let ports = Ports {
+            store: backend.store,
+            outbox: backend.outbox,
+            recovery: backend.recovery,
+            batches: backend.batches,
+            domains: backend.domains.clone(),
+            inspect: backend.inspect,
+            notices: backend.notices,
+            dispatch: backend.dispatch,
+            sealer: self.sealer.unwrap_or_else(|| Arc::new(PlainText)),
+            spill: self.spill.unwrap_or_else(no_file),
+            dead_letter_file: self.dead_letters.unwrap_or_else(no_file),
+            alert: self.alert.unwrap_or_else(|| Arc::new(OnlyLogged)),
+            clock,
+            ids,
+            spawner,
+            shed: self.shed,
+            meter: meter.clone(),
+            tracer,
+        };
+        let runtime = Runtime::new(ports, handlers, config)?;
+        Ok(Clinch {
+            orchestrator: runtime.orchestrator(),
+            runtime,
+            destinations: destinations.into(),
+            meter,
+            domains: backend.domains,
+        })
+    }
+}
+
+/// Makes each destination once.
+struct Guards {
+    clock: Arc<dyn Clock>,
+    configs: BTreeMap<String, DestinationConfig>,
+    made: BTreeMap<String, Arc<Destination>>,
+}
+
+impl Guards {
+    fn handlers(
+        mut self,
+        routes: BTreeMap<(String, String), Declared>,
+    ) -> Result<(Handlers, Vec<Arc<Destination>>)> {
+        let mut handlers = Handlers::new();
+        let named: Vec<_> = routes
+            .values()
+            .map(|one| one.spec.destination_name())
+            .collect();
+        for declared in routes.into_values() {
+            let domain = Domain::new(&declared.spec.domain).map_err(invalid)?;
+            let event_types = match declared.spec.event_type.as_str() {
+                "*" => EventTypes::Any,
+                one => EventTypes::One(EventType::new(one).map_err(invalid)?),
+            };
+            handlers = handlers.with(domain, event_types, self.handler(declared)?);
+        }
+        if let Some(name) = self.configs.keys().find(|name| !named.contains(*name)) {
+            let message = "guards were given for a destination that no route names";
+            return Err(Error::new(ErrorKind::Invalid, message).with("destination", name));
+        }
+        Ok((handlers, self.made.into_values().collect()))
+    }
+
+    fn handler(&mut self, declared: Declared) -> Result<Handler> {
+        let Declared {
+            spec,
+            executor,
+            probe,
+        } = declared;
+        spec.timeouts.validate().map_err(invalid)?;
+        if spec.fallback.is_some() && spec.rules.safety != Safety::Natural {
+            let message = "a fallback needs a natural route: an answer of our own must not stand \
+                           for a call that may have been applied";
+            return Err(of_route(&spec, message));
+        }
+        if let Safety::Keyed { .. } = spec.rules.safety
+            && spec.timeouts.total > spec.rules.lease + spec.rules.margin
+        {
+            let message = "total_timeout must not be longer than lease and margin together: a \
+                           late copy could be sent when the provider has forgotten the key";
+            return Err(of_route(&spec, message));
+        }
+        let mut rules = spec.rules.clone();
+        if probe.is_some() {
+            rules.probe.get_or_insert_with(ProbeRules::default);
+        }
+        let mut handler = Handler::new(rules);
+        handler.idempotency = spec.idempotency;
+        handler.probe = probe;
+        // Worth a warning before it is cut off.
+        handler.slow = Some(spec.timeouts.per_attempt.mul_f64(0.8));
+        if let Some(executor) = executor {
+            let destination = self.destination(&spec)?;
+            let mut chain = Chain::new(executor, destination, self.clock.clone())
+                .timeouts(Arc::new(spec.timeouts))
+                .retries(&spec.rules.retry);
+            if let Some(hedge) = spec.hedge {
+                hedge.validate().map_err(invalid)?;
+                chain = chain.hedge(Arc::new(hedge));
+            }
+            if let Some(fallback) = spec.fallback {
+                chain = chain.fallback(fallback);
+            }
+            handler.gate = chain.gate();
+            handler.executor = Some(Arc::new(chain));
+        }
+        Ok(handler)
+    }
+
+    fn destination(&mut self, spec: &Spec) -> Result<Arc<Destination>> {
+        let name = spec.destination_name();
+        if let Some(made) = self.made.get(&name) {
+            return Ok(made.clone());
+        }
+        let config = self.configs.get(&name).cloned().unwrap_or_default();
+        let made = Destination::new(name.clone(), self.clock.clone(), config).map_err(invalid)?;
+        let made = Arc::new(made);
+        self.made.insert(name, made.clone());
+        Ok(made)
+    }
+}
+
+fn guarded_twice(name: &str) -> Error {
+    let message = "guards were given twice for this destination";
+    Error::new(ErrorKind::Invalid, message).with("destination", name)
+}
+
+fn of_route(spec: &Spec, message: &str) -> Error {
+    Error::new(ErrorKind::Invalid, message)
+        .with("domain", &spec.domain)
+        .with("event_type", &spec.event_type)
+}
+
+/// Names this process: people see it on claims and ledger lines.
+fn worker(ids: &dyn Ids) -> Result<WorkerId> {
+    let id = ids.attempt_id().to_string();
+    let short = id.get(id.len().saturating_sub(12)..).unwrap_or(&id);
+    let name = format!("clinch-{}-{short}", std::process::id());
+    WorkerId::new(name).map_err(invalid)
+}

@@ -1,0 +1,201 @@
+//! What a handler gets, and what it returns.
+
+use std::sync::Arc;
+
+use clinch_core::ports::Attempt;
+use clinch_core::{Command, Envelope, Error, ErrorKind, OpId, Payload, Result, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Request;
+
+/// One attempt, as its handler sees it.
+///
+/// ```
+/// use clinch::{Call, Done, Retry};
+///
+/// async fn charge(call: Call<u64>) -> Result<Done<String>, Retry> {
+///     // The same for every attempt, so that the provider can tell a repeat.
+///     let key = call.key().to_owned();
+///     if call.is_canceled() {
+///         return Err(Retry::not_called("canceled before the first byte"));
+///     }
+///     Ok(Done::new(format!("charged {} under {key}", call.input)))
+/// }
+/// # let _ = charge;
+/// ```
+pub struct Call<I> {
+    /// What was asked for.
+    pub input: I,
+    envelope: Envelope,
+    attempt: Arc<dyn Attempt>,
+}
+
+impl<I> Call<I> {
+    pub(crate) fn new(input: I, envelope: Envelope, attempt: Arc<dyn Attempt>) -> Self {
+        Self {
+            input,
+            envelope,
+            attempt,
+        }
+    }
+
+    /// The operation.
+    pub fn op_id(&self) -> OpId {
+        self.envelope.op_id
+    }
+
+    /// The business object.
+    pub fn biz_key(&self) -> &str {
+        self.envelope.command.keys.biz_key.as_str()
+    }
+
+    /// What to send as the idempotency key: the same for every attempt, hedge and redrive.
+    pub fn key(&self) -> &str {
+        self.envelope.outbound_key.as_str()
+    }
+
+    /// Which call this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.envelope.attempt
+    }
+
+    /// No attempt begins after it.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.envelope.deadline
+    }
+
+    /// W3C `traceparent` of the operation, to pass on to the provider.
+    pub fn trace(&self) -> Option<&str> {
+        self.envelope.trace.as_deref()
+    }
+
+    /// Everything about this attempt, untyped.
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// Cancel was requested. An Ok still wins.
+    pub fn is_canceled(&self) -> bool {
+        self.attempt.is_canceled()
+    }
+
+    /// The lease is still believed in. Ask right before the first byte: it narrows the race of
+    /// a paused process, it cannot close it.
+    pub fn holds_lease(&self) -> bool {
+        self.attempt.holds_lease()
+    }
+
+    /// What an earlier attempt left with [`Call::save`].
+    pub fn saved(&self) -> Option<&[u8]> {
+        self.envelope.checkpoint.as_deref()
+    }
+
+    /// Keeps bytes for the next attempt.
+    pub async fn save(&self, bytes: &[u8]) -> Result<()> {
+        self.attempt.checkpoint(bytes).await
+    }
+}
+
+/// A provider's yes.
+///
+/// ```
+/// use clinch::Done;
+///
+/// let done = Done::new("captured").txn_id("tx_9");
+/// assert_eq!(done.value, "captured");
+/// assert_eq!(done.provider_txn_id.as_deref(), Some("tx_9"));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Done<O> {
+    /// The result that callers get.
+    pub value: O,
+    /// The provider's own id of what it did.
+    pub provider_txn_id: Option<String>,
+    pub(crate) spawn: Vec<Result<Command, SpawnError>>,
+}
+
+/// Why a request cannot be accepted in a settle commit.
+pub(crate) type SpawnError = String;
+
+impl<O> Done<O> {
+    /// With this result.
+    pub fn new(value: O) -> Self {
+        Self {
+            value,
+            provider_txn_id: None,
+            spawn: Vec::new(),
+        }
+    }
+
+    /// With the provider's own id of what it did.
+    #[must_use]
+    pub fn txn_id(mut self, id: impl Into<String>) -> Self {
+        self.provider_txn_id = Some(id.into());
+        self
+    }
+
+    /// Accepts a further request in the commit that settles this one. The yes is kept
+    /// whatever is wrong with the request: one that is not valid is left out, and logged as an
+    /// error.
+    #[must_use]
+    pub fn then<P>(mut self, request: Request<P>) -> Self {
+        let command = request.into_command();
+        self.spawn.push(command.map_err(|error| error.to_string()));
+        self
+    }
+}
+
+impl<O> From<O> for Done<O> {
+    fn from(value: O) -> Self {
+        Self::new(value)
+    }
+}
+
+pub(crate) fn encode<T: Serialize>(value: &T, bytes_max: usize) -> Result<Payload> {
+    Payload::from_value(value, bytes_max).map_err(invalid)
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(payload: &Payload) -> Result<T> {
+    payload.to().map_err(invalid)
+}
+
+/// The one field of a result that is kept as text.
+const AS_TEXT: &str = "clinch.text";
+
+/// Longest result that is stored: with what it spawns it must still fit a record of the spill
+/// file, where bytes are written as hex.
+const RESULT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// A result as it is stored. What is no canonical JSON (an integer past 2^53, say) is kept as
+/// its text; what is too long, or no JSON at all, is left out and logged. The yes stays.
+pub(crate) fn encode_result<T: Serialize>(op_id: OpId, value: &T) -> Payload {
+    if let Ok(payload) = encode(value, RESULT_BYTES_MAX) {
+        return payload;
+    }
+    let text = serde_json::to_string(value).ok();
+    let kept = text.and_then(|text| {
+        let wrapped = serde_json::json!({ AS_TEXT: text });
+        encode(&wrapped, RESULT_BYTES_MAX).ok()
+    });
+    kept.unwrap_or_else(|| {
+        let message = "a result is too long or no JSON and was left out";
+        tracing::event!(target: "clinch", tracing::Level::ERROR, op.id = op_id.to_string(), "{message}");
+        let left_out = serde_json::json!({"truncated": true});
+        encode(&left_out, RESULT_BYTES_MAX).unwrap_or_else(|_| Payload::null())
+    })
+}
+
+/// What [`encode_result`] stored.
+pub(crate) fn decode_result<T: DeserializeOwned>(payload: &Payload) -> Option<T> {
+    let text = || {
+        let value = payload.value();
+        let text = value.get(AS_TEXT)?.as_str()?.to_owned();
+        serde_json::from_str(&text).ok()
+    };
+    payload.to().ok().or_else(text)
+}
+
+pub(crate) fn invalid(invalid: clinch_core::Invalid) -> Error {
+    Error::new(ErrorKind::Invalid, invalid.to_string()).with("field", invalid.field)
+}

@@ -1,0 +1,230 @@
+//! The user's handle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::ports::{Known, Meter};
+use clinch_core::{BatchId, Command, Error, ErrorKind, OpId, Result, Status, TimeBudget};
+use clinch_engine::{Orchestrator, Pumped, Runtime};
+use clinch_protect::{Destination, DestinationStatus};
+use serde::de::DeserializeOwned;
+
+use crate::{Batch, Builder, Handle, Request, Route};
+
+/// Starts, watches and cancels operations, and runs their handlers. Cheap to clone.
+///
+/// ```
+/// use std::time::Duration;
+/// use clinch::{Backend, Call, Clinch, Retry, Route};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> clinch::Result<()> {
+/// let greet: Route<String, String> = Route::new("demo", "greet").natural();
+/// let clinch = Clinch::builder()
+///     .backend(Backend::memory())
+///     .handle(&greet, |call: Call<String>| async move {
+///         Ok::<_, Retry>(format!("Hello {}", call.input))
+///     })
+///     .build()?;
+/// // Retries, delayed work and recovery need the runners.
+/// let running = tokio::spawn({ let clinch = clinch.clone(); async move { clinch.run().await } });
+///
+/// let later = clinch.submit(vec![greet.request("ada", "1", &"Ada".to_owned())]).await?;
+/// let op_id = later.into_iter().next().expect("one")?;
+/// let handle = clinch.wait(&greet, op_id, Duration::from_secs(10)).await?;
+/// assert_eq!(handle.into_result().expect("settled").expect("completed").value, "Hello Ada");
+///
+/// clinch.stop();
+/// running.await.expect("it ends when its attempts have");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Clinch {
+    pub(crate) runtime: Runtime,
+    pub(crate) orchestrator: Orchestrator,
+    pub(crate) destinations: Arc<[Arc<Destination>]>,
+    pub(crate) meter: Arc<dyn Meter>,
+    pub(crate) domains: Arc<dyn clinch_core::ports::Domains>,
+}
+
+impl Clinch {
+    /// Puts one together.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Accepts the request and waits up to `budget` for its end. The work goes on when the
+    /// budget ends first, and when the caller goes away.
+    ///
+    /// - The same keys give the same operation, and the same waiting rules.
+    /// - Another input under the same keys is refused: [`ErrorKind::Mismatch`], naming the
+    ///   operation.
+    /// - New work may be turned away: [`ErrorKind::Shed`]. A replay never is.
+    pub async fn start<O: DeserializeOwned>(
+        &self,
+        request: Request<O>,
+        budget: Duration,
+    ) -> Result<Handle<O>> {
+        let command = request.into_command()?;
+        let budget = TimeBudget::new(budget);
+        let handle = self.orchestrator.start(command, budget).await?;
+        Ok(Handle::of(handle))
+    }
+
+    /// Accepts requests without waiting for their ends; one commit for all of them. A request
+    /// that is not valid fails alone.
+    pub async fn submit<O>(&self, requests: Vec<Request<O>>) -> Result<Vec<Result<OpId>>> {
+        let (commands, places) = valid(requests);
+        let known = self.orchestrator.submit(commands).await?;
+        Ok(in_order(known, places))
+    }
+
+    /// The operation as it stands.
+    pub async fn look<I, O: DeserializeOwned>(
+        &self,
+        _route: &Route<I, O>,
+        op_id: OpId,
+    ) -> Result<Handle<O>> {
+        let snapshot = self.orchestrator.status(op_id).await?;
+        Ok(Handle::of_snapshot(snapshot))
+    }
+
+    /// Waits for its end, at most so long, and shows it as it stands then.
+    pub async fn wait<I, O: DeserializeOwned>(
+        &self,
+        _route: &Route<I, O>,
+        op_id: OpId,
+        at_most: Duration,
+    ) -> Result<Handle<O>> {
+        let snapshot = self.orchestrator.await_settled(op_id, at_most).await?;
+        Ok(Handle::of_snapshot(snapshot))
+    }
+
+    /// No further call is wanted; the status says what came of it: FAILED, or still
+    /// IN_PROGRESS because a call is running or may have been applied.
+    pub async fn cancel(&self, op_id: OpId, reason: &str) -> Result<Status> {
+        match self.orchestrator.cancel(op_id, reason).await? {
+            Ok(changed) => Ok(changed.state.status),
+            Err(refused) => {
+                let kind = match refused {
+                    clinch_core::ports::Refused::NotFound => ErrorKind::NotFound,
+                    _ => ErrorKind::Conflict,
+                };
+                Err(Error::new(kind, refused.to_string()).with("op_id", op_id))
+            }
+        }
+    }
+
+    /// Opens a batch; `on_complete` is accepted in the commit that completes it.
+    pub async fn batch<O>(&self, on_complete: Option<Request<O>>) -> Result<Batch> {
+        let command = on_complete.map(Request::into_command).transpose()?;
+        let batch_id = self.orchestrator.open_batch(command).await?;
+        Ok(self.find_batch(batch_id))
+    }
+
+    /// A batch that was opened elsewhere.
+    pub fn find_batch(&self, batch_id: BatchId) -> Batch {
+        Batch {
+            batch_id,
+            orchestrator: self.orchestrator.clone(),
+        }
+    }
+
+    /// Runs everything until [`Clinch::stop`]; returns when the attempts of this process are
+    /// done or the grace has passed.
+    pub async fn run(&self) {
+        self.runtime.run().await;
+    }
+
+    /// Takes no more work, and lets [`Clinch::run`] return.
+    pub fn stop(&self) {
+        self.runtime.stop();
+    }
+
+    /// One step of everything, with up to `max` attempts one after the other. For tests and
+    /// for programs that bring their own loop.
+    pub async fn pump(&self, max: usize) -> Result<Pumped> {
+        self.runtime.pump(max).await
+    }
+
+    /// Every destination with its guards.
+    pub fn destinations(&self) -> Vec<DestinationStatus> {
+        self.destinations.iter().map(|one| one.status()).collect()
+    }
+
+    /// Reads the gauges anew. Call it when metrics are asked for: nothing polls.
+    pub async fn measure(&self) -> Result<()> {
+        let mut held = 0;
+        let mut recorded = 0;
+        for view in self.domains.domains().await? {
+            let domain = view.domain.as_str();
+            let counts = view.counts;
+            let in_progress = counts.live + counts.recorded + counts.waiting + counts.held;
+            let states = [
+                ("PENDING", counts.pending),
+                ("IN_PROGRESS", in_progress),
+                ("COMPLETED", counts.completed),
+                ("FAILED", counts.failed),
+            ];
+            for (state, count) in states {
+                let labels = [("domain", domain), ("state", state)];
+                self.meter
+                    .set("orchestrator.operations", &labels, count as f64);
+            }
+            let oldest = view.oldest_due.unwrap_or_default().as_secs_f64();
+            let labels = [("domain", domain)];
+            self.meter.set("orchestrator.oldest.age", &labels, oldest);
+            held += counts.held;
+            recorded += counts.recorded;
+        }
+        self.meter.set("orchestrator.held", &[], held as f64);
+        self.meter
+            .set("orchestrator.write_ahead.pending", &[], recorded as f64);
+        for destination in self.destinations.iter() {
+            let status = destination.status();
+            let labels = [("destination", status.name.as_str())];
+            let state = status.breaker as u8;
+            self.meter
+                .set("orchestrator.breaker.state", &labels, f64::from(state));
+        }
+        Ok(())
+    }
+
+    /// The engine's own handle: resolving held operations, and everything untyped.
+    pub fn orchestrator(&self) -> &Orchestrator {
+        &self.orchestrator
+    }
+
+    /// The engine's runners, one by one.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
+/// The valid commands, and for each request its error if it is not.
+pub(crate) fn valid<O>(requests: Vec<Request<O>>) -> (Vec<Command>, Vec<Option<Error>>) {
+    let mut commands = Vec::with_capacity(requests.len());
+    let mut errors = Vec::with_capacity(requests.len());
+    for request in requests {
+        match request.into_command() {
+            Ok(command) => {
+                commands.push(command);
+                errors.push(None);
+            }
+            Err(error) => errors.push(Some(error)),
+        }
+    }
+    (commands, errors)
+}
+
+/// Results in the order of the requests.
+pub(crate) fn in_order(known: Vec<Result<Known>>, errors: Vec<Option<Error>>) -> Vec<Result<OpId>> {
+    let mut known = known.into_iter();
+    let missing = || Error::new(ErrorKind::Internal, "the engine gave no result");
+    let result = |error: Option<Error>| match error {
+        Some(error) => Err(error),
+        None => Ok(known.next().ok_or_else(missing)??.op_id),
+    };
+    errors.into_iter().map(result).collect()
+}

@@ -1,0 +1,333 @@
+//! A kind of call, and a request for one.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::policy::{Idempotency, Order, ProbeRules, ReaperStrategy, RetryRules, Rules};
+use clinch_core::ports::Fallback;
+use clinch_core::{
+    BizKey, Command, Domain, Error, EventType, IdemKey, Keys, Labels, Options, PAYLOAD_BYTES_MAX,
+    Priority, Result, Timestamp,
+};
+use clinch_protect::{Hedge, Timeouts, from_fn};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Safety;
+use crate::call::{decode, encode, invalid};
+
+/// A kind of call: its names, what it takes and gives, and its policies. What is not said is
+/// safe: a route may not be repeated unless it says that it may.
+///
+/// ```
+/// use std::time::Duration;
+/// use clinch::Route;
+///
+/// // Takes an amount, gives a receipt number; the provider remembers our key for a day.
+/// let charge: Route<u64, String> = Route::new("payments", "charge")
+///     .keyed(Duration::from_secs(86_400))
+///     .destination("psp")
+///     .timeout(Duration::from_secs(3))
+///     .max_attempts(5);
+/// let request = charge.request("order-123", "c0ffee", &5_000).label("team", "shop");
+/// # let _ = request;
+/// ```
+pub struct Route<I, O> {
+    pub(crate) spec: Spec,
+    types: PhantomData<fn(I) -> O>,
+}
+
+impl<I, O> Clone for Route<I, O> {
+    fn clone(&self) -> Self {
+        Self {
+            spec: self.spec.clone(),
+            types: PhantomData,
+        }
+    }
+}
+
+/// A route without its types.
+#[derive(Clone)]
+pub(crate) struct Spec {
+    pub domain: String,
+    pub event_type: String,
+    pub rules: Rules,
+    pub idempotency: Idempotency,
+    pub destination: Option<String>,
+    pub timeouts: Timeouts,
+    pub hedge: Option<Hedge>,
+    pub fallback: Option<Arc<dyn Fallback>>,
+}
+
+impl Spec {
+    /// Everything that can be compared is equal.
+    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+        self.rules == other.rules
+            && self.idempotency == other.idempotency
+            && self.destination == other.destination
+            && self.timeouts == other.timeouts
+            && self.hedge == other.hedge
+            && self.fallback.is_some() == other.fallback.is_some()
+    }
+
+    /// By default each route has its own.
+    pub(crate) fn destination_name(&self) -> String {
+        let own = || format!("{}/{}", self.domain, self.event_type);
+        self.destination.clone().unwrap_or_else(own)
+    }
+}
+
+impl<I, O> Route<I, O> {
+    /// A route that may not be repeated, with the recommended policies.
+    pub fn new(domain: impl Into<String>, event_type: impl Into<String>) -> Self {
+        let spec = Spec {
+            domain: domain.into(),
+            event_type: event_type.into(),
+            rules: Rules::default(),
+            idempotency: Idempotency::default(),
+            destination: None,
+            timeouts: Timeouts::default(),
+            hedge: None,
+            fallback: None,
+        };
+        Self {
+            spec,
+            types: PhantomData,
+        }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Spec)) -> Self {
+        change(&mut self.spec);
+        self
+    }
+
+    /// Whether the call may be repeated when nobody knows if it was applied.
+    #[must_use]
+    pub fn safety(self, safety: Safety) -> Self {
+        self.with(|spec| spec.rules.safety = safety)
+    }
+
+    /// The provider remembers our key for so long after the first call.
+    #[must_use]
+    pub fn keyed(self, ttl: Duration) -> Self {
+        self.safety(Safety::Keyed {
+            ttl,
+            remembers_refusals: false,
+        })
+    }
+
+    /// Repeating is harmless: a read, an upsert.
+    #[must_use]
+    pub fn natural(self) -> Self {
+        self.safety(Safety::Natural)
+    }
+
+    /// How often and when to try again.
+    #[must_use]
+    pub fn retry(self, rules: RetryRules) -> Self {
+        self.with(|spec| spec.rules.retry = rules)
+    }
+
+    /// Calls in all, the first included.
+    #[must_use]
+    pub fn max_attempts(self, calls: u32) -> Self {
+        self.with(|spec| spec.rules.retry.max_attempts = calls)
+    }
+
+    /// From accept to the last begin, where the request names no deadline.
+    #[must_use]
+    pub fn deadline(self, within: Duration) -> Self {
+        self.with(|spec| spec.rules.deadline = Some(within))
+    }
+
+    /// Operations of one business object run one at a time, in the order of their acceptance.
+    #[must_use]
+    pub fn ordered(self) -> Self {
+        self.with(|spec| spec.rules.order = Order::Key)
+    }
+
+    /// How answers of the probe are judged.
+    #[must_use]
+    pub fn probe_rules(self, rules: ProbeRules) -> Self {
+        self.with(|spec| spec.rules.probe = Some(rules))
+    }
+
+    /// What the Reaper does with a lost attempt.
+    #[must_use]
+    pub fn reaper(self, strategy: ReaperStrategy) -> Self {
+        self.with(|spec| spec.rules.reaper = strategy)
+    }
+
+    /// Sends the caller's idem_key to the provider as it is, instead of a key derived from all
+    /// four keys.
+    #[must_use]
+    pub fn raw_idem_key(self) -> Self {
+        self.with(|spec| spec.idempotency.raw_idem_key = true)
+    }
+
+    /// Who is called: routes with the same destination share breaker, bulkhead, rate limit and
+    /// pauses. By default each route has its own.
+    #[must_use]
+    pub fn destination(self, name: impl Into<String>) -> Self {
+        self.with(|spec| spec.destination = Some(name.into()))
+    }
+
+    /// The limit for one call.
+    #[must_use]
+    pub fn timeout(self, per_attempt: Duration) -> Self {
+        self.with(|spec| {
+            spec.timeouts.per_attempt = per_attempt;
+            spec.timeouts.total = spec.timeouts.total.max(per_attempt);
+        })
+    }
+
+    /// The limit for all of an attempt: waits for permits and further copies included.
+    #[must_use]
+    pub fn total_timeout(self, total: Duration) -> Self {
+        self.with(|spec| spec.timeouts.total = total)
+    }
+
+    /// Sends a second copy of a call that has no answer after so long. Refused by `build` for
+    /// routes that may not be repeated, and for ordered ones.
+    #[must_use]
+    pub fn hedge(self, after: Duration) -> Self {
+        self.with(|spec| {
+            let hedge = Hedge::new(after);
+            spec.rules.copies = hedge.copies_max;
+            spec.hedge = Some(hedge);
+        })
+    }
+
+    /// An answer of our own where the provider gives none: when its breaker is open, or the
+    /// last attempt was used. Refused by `build` for all but natural routes.
+    #[must_use]
+    pub fn fallback<F>(self, answer: F) -> Self
+    where
+        I: DeserializeOwned,
+        O: Serialize,
+        F: Fn(I) -> Option<O> + Send + Sync + 'static,
+    {
+        let fallback = from_fn(move |command: &Command| {
+            let output = answer(decode(&command.payload).ok()?)?;
+            encode(&output, PAYLOAD_BYTES_MAX).ok()
+        });
+        self.with(|spec| spec.fallback = Some(Arc::new(fallback)))
+    }
+
+    /// A request for one call. The same business object under the same idempotency key is the
+    /// same operation, however often it is requested.
+    pub fn request(
+        &self,
+        biz_key: impl Into<String>,
+        idem_key: impl Into<String>,
+        input: &I,
+    ) -> Request<O>
+    where
+        I: Serialize,
+    {
+        let keys = self.keys(biz_key.into(), idem_key.into());
+        let payload = encode(input, PAYLOAD_BYTES_MAX);
+        let command = keys.and_then(|keys| Ok(Command::new(keys, payload?)));
+        Request {
+            command,
+            labels: BTreeMap::new(),
+            result: PhantomData,
+        }
+    }
+
+    fn keys(&self, biz_key: String, idem_key: String) -> Result<Keys> {
+        Ok(Keys {
+            domain: Domain::new(&self.spec.domain).map_err(invalid)?,
+            event_type: EventType::new(&self.spec.event_type).map_err(invalid)?,
+            biz_key: BizKey::new(biz_key).map_err(invalid)?,
+            idem_key: IdemKey::new(idem_key).map_err(invalid)?,
+        })
+    }
+}
+
+/// A request for one call of a route whose result is an `O`. What is wrong with it is said by
+/// whoever takes it: [`Clinch::start`](crate::Clinch::start) or
+/// [`Clinch::submit`](crate::Clinch::submit).
+///
+/// ```
+/// use clinch::Route;
+/// use clinch::core::Timestamp;
+///
+/// let send: Route<String, ()> = Route::new("sms", "send");
+/// let request = send
+///     .request("customer-7", "welcome", &"Hello".to_owned())
+///     .run_at(Timestamp::from_millis(1_800_000_000_000))
+///     .priority(5)
+///     .label("campaign", "spring");
+/// # let _ = request;
+/// ```
+#[derive(Clone)]
+pub struct Request<O> {
+    command: Result<Command>,
+    labels: BTreeMap<String, String>,
+    result: PhantomData<fn() -> O>,
+}
+
+impl<O> Request<O> {
+    fn with(mut self, change: impl FnOnce(&mut Options) -> Result<()>) -> Self {
+        self.command = self.command.and_then(|mut command| {
+            change(&mut command.options)?;
+            Ok(command)
+        });
+        self
+    }
+
+    /// Not before this moment.
+    #[must_use]
+    pub fn run_at(self, at: Timestamp) -> Self {
+        self.with(|options| {
+            options.run_at = Some(at);
+            Ok(())
+        })
+    }
+
+    /// Not begun after this moment.
+    #[must_use]
+    pub fn deadline(self, at: Timestamp) -> Self {
+        self.with(|options| {
+            options.deadline = Some(at);
+            Ok(())
+        })
+    }
+
+    /// Higher is claimed first among due operations: −10 to 10.
+    #[must_use]
+    pub fn priority(self, priority: i8) -> Self {
+        self.with(|options| {
+            options.priority = Priority::new(priority).map_err(invalid)?;
+            Ok(())
+        })
+    }
+
+    /// A label for people.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// The trace that it belongs to: a W3C `traceparent`. One that is not valid is ignored, as
+    /// the standard asks; without one a fresh trace begins.
+    #[must_use]
+    pub fn trace(self, parent: &str) -> Self {
+        let valid = clinch_core::ports::is_traceparent(parent).then(|| parent.to_owned());
+        self.with(|options| {
+            options.trace = valid;
+            Ok(())
+        })
+    }
+
+    /// The command, untyped.
+    pub fn into_command(self) -> Result<Command, Error> {
+        let mut command = self.command?;
+        command.options.labels = Labels::new(self.labels).map_err(invalid)?;
+        Ok(command)
+    }
+}

@@ -1,0 +1,233 @@
+//! Metrics, spans and logs, in one place: the engine tells, this translates.
+//!
+//! Numbers go to the `metrics` crate and cost nothing without a recorder; spans and lines go to
+//! the `tracing` crate under the target `clinch` and cost next to nothing without a
+//! subscriber. Lines are made of constants and of the standard tags (CORE-14); payloads,
+//! results and errors in a provider's words never reach them.
+
+use std::time::Duration;
+
+use clinch_core::Keys;
+use clinch_core::ports::{Level, Meter, MetricLabels, Rng, Tags, Tracer, Work};
+use clinch_system::SystemRng;
+use metrics::Label;
+use sha2::{Digest, Sha256};
+use tracing::instrument::Instrument;
+
+/// How biz_key and idem_key are shown in logs and spans.
+///
+/// ```
+/// use clinch::{ShownKeys, Telemetry};
+///
+/// assert_eq!(ShownKeys::default(), ShownKeys::Hashed);
+/// let plain = Telemetry::default().keys(ShownKeys::Plain);
+/// # let _ = plain;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ShownKeys {
+    /// As eight hex digits of their hash: lines about the same key can be found. Who can
+    /// guess a key can confirm the guess; keys out of a small set are better hidden. The
+    /// default.
+    #[default]
+    Hashed,
+    /// As they are. Only where they hold nothing about people.
+    Plain,
+    /// Not at all.
+    Hidden,
+}
+
+/// What is counted, traced and logged, and how.
+///
+/// ```
+/// use clinch::{ShownKeys, Telemetry};
+///
+/// let telemetry = Telemetry::default().keys(ShownKeys::Hidden);
+/// # let _ = telemetry;
+/// ```
+#[derive(Default)]
+pub struct Telemetry {
+    keys: ShownKeys,
+    rng: SystemRng,
+    current: Option<Box<Current>>,
+    link: Option<Box<Link>>,
+}
+
+/// Gives the caller's own `traceparent`.
+type Current = dyn Fn() -> Option<String> + Send + Sync;
+/// Makes a span the child of a `traceparent`.
+type Link = dyn Fn(&tracing::Span, &str) + Send + Sync;
+
+impl Telemetry {
+    /// How keys are shown.
+    #[must_use]
+    pub fn keys(mut self, keys: ShownKeys) -> Self {
+        self.keys = keys;
+        self
+    }
+
+    /// Ties into a tracing system: `current` gives the caller's own W3C `traceparent`, `link`
+    /// makes a span the child of one. Without it each operation has a fresh trace, whose id is
+    /// the field `trace.id` of its spans in every process.
+    #[must_use]
+    pub fn propagate(
+        mut self,
+        current: impl Fn() -> Option<String> + Send + Sync + 'static,
+        link: impl Fn(&tracing::Span, &str) + Send + Sync + 'static,
+    ) -> Self {
+        self.current = Some(Box::new(current));
+        self.link = Some(Box::new(link));
+        self
+    }
+
+    fn shown(&self, key: &str) -> Option<String> {
+        match self.keys {
+            ShownKeys::Plain => Some(key.to_owned()),
+            ShownKeys::Hidden => None,
+            ShownKeys::Hashed => {
+                let hash = Sha256::digest(key.as_bytes());
+                let digits = hash.iter().take(4).map(|byte| format!("{byte:02x}"));
+                Some(digits.collect())
+            }
+        }
+    }
+
+    fn fields(&self, tags: &Tags<'_>) -> Fields {
+        let name = |pick: fn(&Keys) -> &str| tags.keys.map(|keys| pick(keys).to_owned());
+        let key = |pick: fn(&Keys) -> &str| tags.keys.and_then(|keys| self.shown(pick(keys)));
+        Fields {
+            op_id: tags.op_id.map(|op_id| op_id.to_string()),
+            domain: name(|keys| keys.domain.as_str()),
+            event_type: name(|keys| keys.event_type.as_str()),
+            biz_key: key(|keys| keys.biz_key.as_str()),
+            idem_key: key(|keys| keys.idem_key.as_str()),
+            trace_id: tags.trace.and_then(trace_id).map(str::to_owned),
+            latency_ms: tags.latency.map(|latency| latency.as_secs_f64() * 1e3),
+        }
+    }
+}
+
+/// Tags as they are shown.
+struct Fields {
+    op_id: Option<String>,
+    domain: Option<String>,
+    event_type: Option<String>,
+    biz_key: Option<String>,
+    idem_key: Option<String>,
+    trace_id: Option<String>,
+    latency_ms: Option<f64>,
+}
+
+impl Tracer for Telemetry {
+    fn context(&self) -> Option<String> {
+        let current = self.current.as_ref().and_then(|current| current());
+        Some(current.unwrap_or_else(|| {
+            let (high, low) = (self.rng.next_u64(), self.rng.next_u64());
+            // All zeros would not be valid.
+            let span = self.rng.next_u64() | 1;
+            format!("00-{:016x}{:016x}-{span:016x}-01", high | 1, low)
+        }))
+    }
+
+    fn within<'a>(&self, stage: &'static str, tags: &Tags<'_>, work: Work<'a>) -> Work<'a> {
+        let enabled = tracing::enabled!(target: "clinch", tracing::Level::INFO);
+        if !enabled && self.link.is_none() {
+            return work;
+        }
+        let fields = self.fields(tags);
+        let span = tracing::info_span!(
+            target: "clinch",
+            "operation",
+            stage,
+            op.id = fields.op_id,
+            domain = fields.domain,
+            event.type = fields.event_type,
+            biz.key = fields.biz_key,
+            idem.key = fields.idem_key,
+            attempt = tags.attempt,
+            latency.ms = fields.latency_ms,
+            outcome = tags.outcome,
+            trace.id = fields.trace_id,
+        );
+        if let (Some(link), Some(trace)) = (&self.link, tags.trace) {
+            link(&span, trace);
+        }
+        Box::pin(work.instrument(span))
+    }
+
+    fn log(&self, level: Level, message: &'static str, tags: &Tags<'_>) {
+        macro_rules! line {
+            ($level:expr) => {
+                if tracing::enabled!(target: "clinch", $level) {
+                    let fields = self.fields(tags);
+                    tracing::event!(
+                        target: "clinch",
+                        $level,
+                        op.id = fields.op_id,
+                        domain = fields.domain,
+                        event.type = fields.event_type,
+                        biz.key = fields.biz_key,
+                        idem.key = fields.idem_key,
+                        attempt = tags.attempt,
+                        latency.ms = fields.latency_ms,
+                        outcome = tags.outcome,
+                        code = tags.code,
+                        count = tags.count,
+                        trace.id = fields.trace_id,
+                        "{message}"
+                    );
+                }
+            };
+        }
+        match level {
+            Level::Debug => line!(tracing::Level::DEBUG),
+            Level::Info => line!(tracing::Level::INFO),
+            Level::Warn => line!(tracing::Level::WARN),
+            Level::Error => line!(tracing::Level::ERROR),
+        }
+    }
+}
+
+impl Meter for Telemetry {
+    fn add(&self, counter: &'static str, labels: MetricLabels<'_>, count: u64) {
+        metrics::counter!(counter, of(labels)).increment(count);
+    }
+
+    fn record(&self, histogram: &'static str, labels: MetricLabels<'_>, value: Duration) {
+        metrics::histogram!(histogram, of(labels)).record(value.as_secs_f64());
+    }
+
+    fn set(&self, gauge: &'static str, labels: MetricLabels<'_>, value: f64) {
+        metrics::gauge!(gauge, of(labels)).set(value);
+    }
+}
+
+fn of(labels: MetricLabels<'_>) -> Vec<Label> {
+    let label = |(name, value): &(&'static str, &str)| Label::new(*name, (*value).to_owned());
+    labels.iter().map(label).collect()
+}
+
+fn trace_id(parent: &str) -> Option<&str> {
+    parent.split('-').nth(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use clinch_core::ports::is_traceparent;
+
+    use super::*;
+
+    #[test]
+    fn a_fresh_trace_is_a_valid_traceparent() {
+        let context = Telemetry::default().context().expect("a trace");
+        assert!(is_traceparent(&context), "{context}");
+    }
+
+    #[test]
+    fn core_16_keys_are_redacted_by_default() {
+        let shown = Telemetry::default().shown("alice@example.com");
+        assert_eq!(shown.as_deref().map(str::len), Some(8));
+        assert!(!shown.expect("a hash").contains("alice"));
+        let hidden = Telemetry::default().keys(ShownKeys::Hidden);
+        assert_eq!(hidden.shown("alice"), None);
+    }
+}

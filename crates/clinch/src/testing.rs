@@ -1,0 +1,216 @@
+//! An engine for tests: in memory, on a clock that moves when it is told to.
+//!
+//! ```
+//! use std::time::Duration;
+//! use clinch::{Call, Clinch, Retry, Route, testing};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> clinch::Result<()> {
+//! let charge: Route<u64, u64> = Route::new("payments", "charge").natural();
+//! let handler = |call: Call<u64>| async move {
+//!     match call.attempt() {
+//!         1 => Err(Retry::not_applied("busy")),
+//!         _ => Ok(call.input),
+//!     }
+//! };
+//! let test = testing::start(Clinch::builder().handle(&charge, handler))?;
+//! let handle = test.clinch.start(charge.request("order-1", "a", &7), Duration::ZERO).await?;
+//! // The retry waits a second; the test does not.
+//! let done = test.assert_completed(&charge, handle.op_id()).await;
+//! assert_eq!(done.value, 7);
+//! assert_eq!(test.attempts(handle.op_id()).await, 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Run such tests on tokio's current-thread runtime (`#[tokio::test]`): time moves on when no
+//! task has anything left to do. A handler that waits for something outside of the process is
+//! not waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::ports::{Clock, Operation};
+use clinch_core::{Failure, OpId, Result};
+use serde::de::DeserializeOwned;
+
+pub use clinch_memory::ManualClock;
+
+use crate::{Backend, Builder, Clinch, Done, Route, Settled};
+
+/// How often other tasks get their turn before they count as idle: more turns than any
+/// operation needs from one wait to the next.
+const TURNS: usize = 500;
+
+/// No test waits longer, on the engine's clock: every operation ends within its deadline.
+const PATIENCE: Duration = Duration::from_secs(48 * 60 * 60);
+
+/// An engine under test. Its runners stop when it is dropped.
+///
+/// ```
+/// # use clinch::{Clinch, testing};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> clinch::Result<()> {
+/// let test = testing::start(Clinch::builder())?;
+/// test.advance(std::time::Duration::from_secs(3_600)).await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Test {
+    /// The handle.
+    pub clinch: Clinch,
+    clock: Arc<ManualClock>,
+}
+
+/// Starts an engine in memory, on a clock of its own, with all its runners.
+///
+/// ```
+/// # use clinch::{Clinch, testing};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> clinch::Result<()> {
+/// let test = testing::start(Clinch::builder())?;
+/// assert!(test.clinch.destinations().is_empty());
+/// # Ok(())
+/// # }
+/// ```
+pub fn start(builder: Builder) -> Result<Test> {
+    let clock = Arc::new(ManualClock::default());
+    let backend = Backend::memory_on(clock.clone());
+    let clinch = builder.backend(backend).clock(clock.clone()).build()?;
+    let running = clinch.clone();
+    tokio::spawn(async move { running.run().await });
+    Ok(Test { clinch, clock })
+}
+
+impl Test {
+    /// Moves the clock, and lets everything happen that falls due on the way, in order.
+    pub async fn advance(&self, by: Duration) {
+        advance(&self.clock, by).await;
+    }
+
+    /// Moves the clock until the operation is settled, and returns its end.
+    ///
+    /// # Panics
+    ///
+    /// If it is not settled within two days of the engine's clock, with its ledger: it is held for a person, or no
+    /// handler runs it.
+    pub async fn assert_settled<I, O: DeserializeOwned>(
+        &self,
+        route: &Route<I, O>,
+        op_id: OpId,
+    ) -> Settled<O> {
+        let give_up = self.clock.monotonic().saturating_add(PATIENCE);
+        loop {
+            idle().await;
+            match self.clinch.look(route, op_id).await.map(|h| h.settled) {
+                Ok(Some(settled)) => return settled,
+                Ok(None) => {}
+                Err(error) => fail(&format!("{op_id} cannot be read: {error}")),
+            }
+            match self.clock.next_wake() {
+                Some(wake) if wake <= give_up => self.clock.advance_to(wake),
+                _ => break,
+            }
+        }
+        let operation = self.operation(op_id).await;
+        fail(&format!("{op_id} is not settled: {:?}", operation.state))
+    }
+
+    /// As [`Test::assert_settled`], for one that must be COMPLETED.
+    pub async fn assert_completed<I, O: DeserializeOwned>(
+        &self,
+        route: &Route<I, O>,
+        op_id: OpId,
+    ) -> Done<O> {
+        match self.assert_settled(route, op_id).await {
+            Settled::Completed(done) => done,
+            Settled::Failed(failure) => fail(&format!("{op_id} FAILED: {failure:?}")),
+            Settled::OtherResult { .. } => fail(&format!("{op_id} has a result of another type")),
+            Settled::Pruned(status) => fail(&format!("{op_id} is pruned: {status:?}")),
+        }
+    }
+
+    /// As [`Test::assert_settled`], for one that must be FAILED.
+    pub async fn assert_failed<I, O: DeserializeOwned>(
+        &self,
+        route: &Route<I, O>,
+        op_id: OpId,
+    ) -> Failure {
+        match self.assert_settled(route, op_id).await {
+            Settled::Failed(failure) => failure,
+            Settled::Completed(_) | Settled::OtherResult { .. } => {
+                fail(&format!("{op_id} is COMPLETED"))
+            }
+            Settled::Pruned(status) => fail(&format!("{op_id} is pruned: {status:?}")),
+        }
+    }
+
+    /// Calls that may have been sent for it.
+    pub async fn attempts(&self, op_id: OpId) -> u32 {
+        self.operation(op_id).await.state.attempts
+    }
+
+    /// The row as it stands.
+    pub async fn operation(&self, op_id: OpId) -> Operation {
+        match self.clinch.orchestrator().status(op_id).await {
+            Ok(snapshot) => snapshot.operation,
+            Err(error) => fail(&format!("{op_id} cannot be read: {error}")),
+        }
+    }
+
+    /// The engine's clock.
+    pub fn clock(&self) -> &Arc<ManualClock> {
+        &self.clock
+    }
+}
+
+impl Drop for Test {
+    fn drop(&mut self) {
+        self.clinch.stop();
+    }
+}
+
+/// Moves a clock that several engines may share, and lets everything happen that falls due on
+/// the way, in order.
+///
+/// ```
+/// use std::time::Duration;
+/// use clinch::core::ports::Clock;
+/// use clinch::testing::{ManualClock, advance};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let clock = ManualClock::default();
+/// advance(&clock, Duration::from_secs(60)).await;
+/// assert_eq!(clock.monotonic(), Duration::from_secs(60));
+/// # }
+/// ```
+pub async fn advance(clock: &ManualClock, by: Duration) {
+    let until = clock.monotonic().saturating_add(by);
+    loop {
+        idle().await;
+        match clock.next_wake() {
+            Some(wake) if wake <= until => clock.advance_to(wake),
+            _ => break,
+        }
+    }
+    clock.advance_to(until);
+    idle().await;
+}
+
+/// Lets every other task run until it waits.
+async fn idle() {
+    for _ in 0..TURNS {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Fails the test that asked.
+#[expect(
+    clippy::panic,
+    reason = "this module is for tests, and this is how they fail"
+)]
+#[track_caller]
+fn fail(message: &str) -> ! {
+    panic!("{message}")
+}

@@ -1,0 +1,13 @@
+//! The facade as its users see it.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod cap;
+mod outage;
+mod policies;
+mod support;
+mod telemetry;

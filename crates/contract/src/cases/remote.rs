@@ -1,0 +1,296 @@
+//! Workers outside of the process, and dead letters that are driven again.
+
+use std::time::Duration;
+
+use clinch_core::protocol::Phase;
+use clinch_core::{
+    Effect, Envelope, Error, ErrorKind, Fail, OpId, Outcome, Payload, Retry, Status, Success,
+};
+use clinch_engine::{LeaseRequest, Redriven};
+
+use crate::case::Verdict;
+use crate::engine::{Engine, command};
+use crate::fixtures::{self, LEASE, LONG, NATURAL, UNSAFE, secs};
+use crate::world::only;
+
+scenarios! { "remote", "remote_by_hints",
+    what_a_worker_reports_settles_it: ["RUN-2", "RUN-4"],
+    a_stale_fence_is_refused_and_a_yes_is_taken: ["RUN-7"],
+    the_same_report_again_is_answered_like_the_first: ["RUN-7"],
+    a_release_costs_no_attempt: ["RUN-12"],
+    a_heartbeat_keeps_the_lease: ["RUN-7"],
+    a_checkpoint_is_there_for_the_next: [],
+    a_lease_that_nobody_reports_on_is_lost: ["RUN-6"],
+    a_worker_waits_for_work: ["COL-13"],
+    what_is_not_for_remote_workers_is_refused: [],
+    a_report_that_was_not_taken_is_never_confirmed: ["RUN-7"],
+    a_dead_letter_is_redriven_once: ["OUT-5"],
+    what_may_have_been_applied_is_not_redriven: ["OUT-5"],
+}
+
+async fn submitted(e: &Engine, domain: &str, idem_key: &str) -> Verdict<OpId> {
+    let orchestrator = e.runtime.orchestrator();
+    let known = orchestrator
+        .submit(vec![command(domain, idem_key)?])
+        .await?;
+    Ok(only(known)??.op_id)
+}
+
+fn request(domain: &str) -> Verdict<LeaseRequest> {
+    Ok(LeaseRequest {
+        domain: fixtures::domain(domain)?,
+        event_types: Vec::new(),
+        max: 10,
+        wait: Duration::ZERO,
+        lease: LEASE,
+        worker: fixtures::worker(7)?,
+    })
+}
+
+/// Leases the one operation that is due.
+async fn leased(e: &Engine, domain: &str) -> Verdict<Envelope> {
+    // Announces, where that is needed, and runs nothing.
+    e.runtime.pump(0).await?;
+    let taken = e.runtime.orchestrator().lease(&request(domain)?).await?;
+    only(taken)
+}
+
+fn yes() -> Outcome {
+    Outcome::Ok(Success::new(Payload::null()))
+}
+
+fn no() -> Outcome {
+    Outcome::Fail(Fail::new("declined", "no"))
+}
+
+fn busy() -> Outcome {
+    Outcome::Retry(Retry::not_applied("busy"))
+}
+
+async fn report(e: &Engine, of: &Envelope, outcome: Outcome) -> clinch_core::Result<Status> {
+    let worker = fixtures::worker(7).map_err(|f| Error::new(ErrorKind::Internal, f.to_string()))?;
+    let orchestrator = e.runtime.orchestrator();
+    let state = orchestrator
+        .report(of.op_id, of.fence, worker, outcome)
+        .await?;
+    Ok(state.status)
+}
+
+async fn what_a_worker_reports_settles_it(e: Engine) -> Verdict {
+    let e = e.remote()?;
+    for (outcome, end) in [(yes(), Status::Completed), (no(), Status::Failed)] {
+        let op = submitted(&e, NATURAL, &format!("{end:?}")).await?;
+        let lease = leased(&e, NATURAL).await?;
+        ensure_eq!((lease.op_id, lease.attempt), (op, 1), "what was leased");
+        ensure_eq!(lease.command.payload, fixtures::payload(1)?, "its payload");
+        ensure_eq!(report(&e, &lease, outcome).await?, end, "the report");
+        ensure_eq!(e.w.row(op).await?.state.status, end, "the row");
+    }
+    ensure_eq!(e.provider.calls(), 0, "nobody here called");
+    Ok(())
+}
+
+async fn a_stale_fence_is_refused_and_a_yes_is_taken(e: Engine) -> Verdict {
+    let e = e.remote()?;
+    let op = submitted(&e, NATURAL, "a").await?;
+    let first = leased(&e, NATURAL).await?;
+    e.advance(LEASE * 2).await;
+    e.runtime.recover().await?;
+    e.advance(LONG).await;
+    let second = leased(&e, NATURAL).await?;
+    ensure_eq!((second.op_id, second.attempt), (op, 2), "leased again");
+    for outcome in [no(), busy()] {
+        let refused = report(&e, &first, outcome).await;
+        let kind = refused.map_err(|error| error.kind());
+        ensure_eq!(kind, Err(ErrorKind::Conflict), "a stale fence");
+    }
+    let orchestrator = e.runtime.orchestrator();
+    let beat = orchestrator.heartbeat(op, first.fence, LEASE).await;
+    let kind = beat.map(|_| ()).map_err(|error| error.kind());
+    ensure_eq!(kind, Err(ErrorKind::Conflict), "a stale heartbeat");
+    ensure_eq!(report(&e, &first, yes()).await?, Status::Completed, "a yes");
+    Ok(())
+}
+
+async fn the_same_report_again_is_answered_like_the_first(e: Engine) -> Verdict {
+    let e = e.remote()?;
+    let ends = [
+        (busy(), Status::InProgress),
+        (no(), Status::Failed),
+        (yes(), Status::Completed),
+    ];
+    for (outcome, end) in ends {
+        let op = submitted(&e, NATURAL, &format!("{end:?}")).await?;
+        let lease = leased(&e, NATURAL).await?;
+        let first = report(&e, &lease, outcome.clone()).await?;
+        let version = e.w.row(op).await?.state.version;
+        let again = report(&e, &lease, outcome).await?;
+        ensure_eq!((first, again), (end, end), "both answers");
+        ensure_eq!(e.w.row(op).await?.state.version, version, "no change");
+    }
+    Ok(())
+}
+
+async fn a_release_costs_no_attempt(e: Engine) -> Verdict {
+    let e = e.remote()?;
+    let op = submitted(&e, UNSAFE, "a").await?;
+    let lease = leased(&e, UNSAFE).await?;
+    let orchestrator = e.runtime.orchestrator();
+    let worker = fixtures::worker(7)?;
+    let state = orchestrator.release(op, lease.fence, worker).await?;
+    ensure_eq!(
+        (state.attempts, state.effect),
+        (0, Effect::None),
+        "refunded"
+    );
+    let again = leased(&e, UNSAFE).await?;
+    ensure_eq!(
+        (again.op_id, again.attempt),
+        (op, 1),
+        "leased again at once"
+    );
+    Ok(())
+}
+
+async fn a_heartbeat_keeps_the_lease(e: Engine) -> Verdict {
+    let e = e.remote()?;
+    let op = submitted(&e, UNSAFE, "a").await?;
+    let lease = leased(&e, UNSAFE).await?;
+    let orchestrator = e.runtime.orchestrator();
+    for _ in 0..4 {
+        e.advance(LEASE / 2).await;
+        let state = orchestrator.heartbeat(op, lease.fence, LEASE).await?;
+        ensure!(!state.cancel_requested, "nobody canceled");
+        e.runtime.recover().await?;
+    }
+    let _ = orchestrator.cancel(op, "enough").await?;
+    let state = orchestrator.heartbeat(op, lease.fence, LEASE).await?;
+    ensure!(state.cancel_requested, "a heartbeat tells of the cancel");
+    ensure_eq!(
+        report(&e, &lease, yes()).await?,
+        Status::Completed,
+        "a yes wins"
+    );
+    Ok(())
+}
+
+async fn a_checkpoint_is_there_for_the_next(e: Engine) -> Verdict {
+    let e = e.remote()?;
+    let op = submitted(&e, NATURAL, "a").await?;
+    let lease = leased(&e, NATURAL).await?;
+    let orchestrator = e.runtime.orchestrator();
+    orchestrator.checkpoint(op, lease.fence, b"page 7").await?;
+    let too_long = vec![0; 65 * 1024];
+    let refused = orchestrator.checkpoint(op, lease.fence, &too_long).await;
+    let kind = refused.map(|_| ()).map_err(|error| error.kind());
+    ensure_eq!(kind, Err(ErrorKind::Invalid), "too long");
+    report(&e, &lease, busy()).await?;
+    e.advance(LONG).await;
+    let next = leased(&e, NATURAL).await?;
+    ensure_eq!(next.checkpoint.as_deref(), Some(&b"page 7"[..]), "kept");
+    Ok(())
+}
+
+async fn a_lease_that_nobody_reports_on_is_lost(e: Engine) -> Verdict {
+    let e = e.remote()?;
+    let op = submitted(&e, UNSAFE, "a").await?;
+    leased(&e, UNSAFE).await?;
+    e.advance(LEASE * 2).await;
+    e.runtime.recover().await?;
+    let state = e.w.row(op).await?.state;
+    ensure_eq!(state.phase, Some(Phase::Held), "never repeated blindly");
+    Ok(())
+}
+
+async fn a_worker_waits_for_work(e: Engine) -> Verdict {
+    let e = e.remote()?;
+    let orchestrator = e.runtime.orchestrator();
+    let wait = LeaseRequest {
+        wait: secs(60),
+        ..request(NATURAL)?
+    };
+    let waiting = tokio::spawn(async move { orchestrator.lease(&wait).await });
+    let op = submitted(&e, NATURAL, "a").await?;
+    e.runtime.pump(0).await?;
+    while !waiting.is_finished() {
+        e.advance(secs(1)).await;
+        tokio::task::yield_now().await;
+    }
+    let taken = waiting.await.map_err(crate::Failure::new)??;
+    ensure_eq!(only(taken)?.op_id, op, "what came");
+    Ok(())
+}
+
+async fn what_is_not_for_remote_workers_is_refused(e: Engine) -> Verdict {
+    // One is not declared, the other is executed here.
+    for domain in ["nobody", NATURAL] {
+        let refused = e.runtime.orchestrator().lease(&request(domain)?).await;
+        let kind = refused.map(|_| ()).map_err(|error| error.kind());
+        ensure_eq!(kind, Err(ErrorKind::Invalid), "{domain}");
+    }
+    Ok(())
+}
+
+async fn a_report_that_was_not_taken_is_never_confirmed(e: Engine) -> Verdict {
+    let e = e.remote()?;
+    submitted(&e, NATURAL, "a").await?;
+    let lease = leased(&e, NATURAL).await?;
+    e.advance(LEASE * 2).await;
+    e.runtime.recover().await?;
+    // Nobody has begun it since, and yet the attempt was given up.
+    for outcome in [no(), busy()] {
+        let late = report(&e, &lease, outcome).await;
+        let kind = late.map_err(|error| error.kind());
+        ensure_eq!(kind, Err(ErrorKind::Conflict), "a report after the Reaper");
+    }
+    Ok(())
+}
+
+async fn a_dead_letter_is_redriven_once(e: Engine) -> Verdict {
+    e.provider.says([no()]);
+    let op = submitted(&e, NATURAL, "a").await?;
+    e.pump_all().await?;
+    let orchestrator = e.runtime.orchestrator();
+    let plan = orchestrator.redrive(&[op], true).await?;
+    ensure_eq!(plan, [Redriven::New(None)], "the plan");
+    ensure_eq!(e.w.row(op).await?.redriven_by, None, "a plan does nothing");
+    let done = orchestrator.redrive(&[op], false).await?;
+    let [Redriven::New(Some(new))] = done[..] else {
+        return Err(crate::Failure::new(format!("redriven: {done:?}")));
+    };
+    let again = orchestrator.redrive(&[op], false).await?;
+    ensure_eq!(again, [Redriven::Before(new)], "twice is once");
+    let (old, row) = (e.w.row(op).await?, e.w.row(new).await?);
+    ensure_eq!(
+        (old.redriven_by, row.redrive_of),
+        (Some(new), Some(op)),
+        "both know"
+    );
+    ensure_eq!(row.outbound_key, old.outbound_key, "the same key goes out");
+    e.pump_all().await?;
+    let status = e.w.row(new).await?.state.status;
+    ensure_eq!(status, Status::Completed, "the second time");
+    let settled = orchestrator.redrive(&[new], false).await?;
+    ensure!(
+        matches!(settled[..], [Redriven::Refused(_)]),
+        "it did not fail"
+    );
+    Ok(())
+}
+
+async fn what_may_have_been_applied_is_not_redriven(e: Engine) -> Verdict {
+    let e = e.remote()?;
+    let op = submitted(&e, UNSAFE, "a").await?;
+    leased(&e, UNSAFE).await?;
+    e.advance(LEASE * 2).await;
+    e.runtime.recover().await?;
+    let orchestrator = e.runtime.orchestrator();
+    let failed = clinch_core::protocol::Resolution::Failed {
+        fail: Fail::new("given_up", "not worth it"),
+        effect: None,
+    };
+    orchestrator.resolve(op, failed, None, "given up").await??;
+    let refused = orchestrator.redrive(&[op], false).await?;
+    ensure!(matches!(refused[..], [Redriven::Refused(_)]), "{refused:?}");
+    Ok(())
+}

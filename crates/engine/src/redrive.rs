@@ -1,0 +1,112 @@
+//! A new operation for a dead letter.
+//!
+//! It inherits what may have happened: effect, age of the key, calls. Its outbound key is that
+//! of the first, so that a provider that remembers it still does. A dead letter is redriven
+//! once; what came of that is a dead letter of its own if it failed too.
+
+use clinch_core::policy::Safety;
+use clinch_core::ports::{Accepted, NewOperation, Operation};
+use clinch_core::{Effect, Error, ErrorKind, IdemKey, OpId, Options, Result, Status};
+
+use crate::Orchestrator;
+
+/// What became, or would become, of one dead letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Redriven {
+    /// A new operation; `None` in a plan.
+    New(Option<OpId>),
+    /// It was redriven before, by this one.
+    Before(OpId),
+    /// It may not be: why.
+    Refused(&'static str),
+}
+
+impl Orchestrator {
+    /// Redrives dead letters, in order; one commit for all. With `dry_run` it says what it
+    /// would do and does nothing. Twice is once.
+    pub async fn redrive(&self, ops: &[OpId], dry_run: bool) -> Result<Vec<Redriven>> {
+        let rows = self.node.ports.inspect.get(ops).await?;
+        let mut plan = Vec::with_capacity(ops.len());
+        let mut new = Vec::new();
+        for row in rows {
+            let verdict = row
+                .as_ref()
+                .map_or(Redriven::Refused("there is no such operation"), |row| {
+                    self.judge(row)
+                });
+            if let (Redriven::New(_), Some(row)) = (&verdict, row) {
+                new.push(self.successor(row)?);
+            }
+            plan.push(verdict);
+        }
+        if dry_run || new.is_empty() {
+            return Ok(plan);
+        }
+        let routes = &self.node.routes;
+        let accepted = self.node.ports.store.accept(&new, routes).await?;
+        let mut made = new
+            .iter()
+            .zip(accepted)
+            .map(|(new, accepted)| match accepted {
+                Accepted::New { .. } => Redriven::New(Some(new.op_id)),
+                Accepted::Known(known) => Redriven::Before(known.op_id),
+                Accepted::Mismatch(known) => Redriven::Before(known.op_id),
+                Accepted::BatchClosed => Redriven::Refused("its batch is closed"),
+            });
+        let fill = |verdict: Redriven| match verdict {
+            Redriven::New(_) => {
+                let missing = || Error::new(ErrorKind::Ambiguous, "the store gave no result");
+                made.next().ok_or_else(missing)
+            }
+            other => Ok(other),
+        };
+        plan.into_iter().map(fill).collect()
+    }
+
+    fn judge(&self, row: &Operation) -> Redriven {
+        let keys = &row.keys;
+        let rules = self.node.routes.find(&keys.domain, &keys.event_type);
+        if let Some(before) = row.redriven_by {
+            return Redriven::Before(before);
+        }
+        match rules {
+            None => Redriven::Refused("no route is declared for its domain and event type"),
+            _ if row.state.status != Status::Failed => Redriven::Refused("it did not fail"),
+            Some(rules)
+                if row.state.effect == Effect::Unknown && rules.safety == Safety::Unsafe =>
+            {
+                Redriven::Refused("its call may have been applied, and may not be repeated")
+            }
+            Some(_) => Redriven::New(None),
+        }
+    }
+
+    fn successor(&self, row: Operation) -> Result<NewOperation> {
+        let payload = self
+            .node
+            .ports
+            .sealer
+            .open_payload(row.op_id, &row.payload)?;
+        let mut keys = row.keys;
+        let invalid =
+            |error: clinch_core::Invalid| Error::new(ErrorKind::Invalid, error.to_string());
+        keys.idem_key = IdemKey::new(format!("redrive:{}:1", row.op_id)).map_err(invalid)?;
+        let options = Options {
+            priority: row.options.priority,
+            labels: row.options.labels,
+            ..Options::default()
+        };
+        let command = clinch_core::Command {
+            keys,
+            payload,
+            options,
+        };
+        let prepared = self.prepare(command, row.trace.clone())?;
+        Ok(NewOperation {
+            outbound_key: row.outbound_key,
+            redrive_of: Some(row.op_id),
+            inherited: row.state.bequest(),
+            ..prepared
+        })
+    }
+}

@@ -1,0 +1,169 @@
+//! One copy of a call: permits, the wait for its moment, the call, the verdict.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use clinch_core::ports::{Attempt, Permit, Reason, Rejection, Verdict};
+use clinch_core::{Applied, Envelope, Outcome, Retry};
+use tokio::sync::Notify;
+
+use super::join::join;
+use super::{Chain, timed_out};
+
+/// What the copies of one attempt know of each other.
+#[derive(Default)]
+pub(super) struct Race {
+    calls: AtomicU32,
+    running: AtomicU32,
+    is_won: AtomicBool,
+    begun: Notify,
+}
+
+impl Race {
+    /// From here on a copy that is dropped has lost, not failed.
+    pub(super) fn win(&self) {
+        self.is_won.store(true, Ordering::Release);
+    }
+
+    /// Returns once for every copy that is called.
+    pub(super) async fn begun(&self) {
+        self.begun.notified().await;
+    }
+
+    /// The time for everything is over. Only a call that runs is unknown.
+    pub(super) fn cut(&self, ended: Option<Outcome>) -> Outcome {
+        let is_called = self.running.load(Ordering::Acquire) > 0;
+        join(ended, timed_out(is_called))
+    }
+}
+
+/// The breaker's permit on its way through a copy.
+///
+/// Dropped before the call it has nothing to say; dropped during the call it counts as a
+/// failure, unless another copy has won.
+struct Pass<'a> {
+    permit: Option<Box<dyn Permit>>,
+    is_called: bool,
+    race: &'a Race,
+}
+
+impl<'a> Pass<'a> {
+    fn new(permit: Box<dyn Permit>, race: &'a Race) -> Self {
+        Self {
+            permit: Some(permit),
+            is_called: false,
+            race,
+        }
+    }
+
+    /// The call begins; answers whether it is the first of this attempt.
+    fn begin(&mut self) -> bool {
+        self.is_called = true;
+        self.race.running.fetch_add(1, Ordering::AcqRel);
+        let is_first = self.race.calls.fetch_add(1, Ordering::AcqRel) == 0;
+        self.race.begun.notify_one();
+        is_first
+    }
+
+    fn end(mut self, verdict: Verdict) {
+        if let Some(permit) = self.permit.take() {
+            permit.report(verdict);
+        }
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        if self.is_called {
+            self.race.running.fetch_sub(1, Ordering::AcqRel);
+        }
+        let Some(permit) = self.permit.take() else {
+            return;
+        };
+        if !self.is_called || self.race.is_won.load(Ordering::Acquire) {
+            permit.report(Verdict::Ignored);
+        }
+    }
+}
+
+impl Chain {
+    pub(super) async fn copy(
+        &self,
+        envelope: &Envelope,
+        attempt: &Arc<dyn Attempt>,
+        race: &Race,
+    ) -> Outcome {
+        let mut pass = match self.destination.breaker().try_acquire() {
+            Ok(permit) => Pass::new(permit, race),
+            Err(rejection) => return refused(rejection),
+        };
+        let slot = match self.destination.bulkhead().acquire().await {
+            Ok(slot) => slot,
+            Err(rejection) => return refused(rejection),
+        };
+        if let Err(rejection) = self.turn().await {
+            return refused(rejection);
+        }
+        // All of this may have taken time, and a further copy comes later anyway.
+        if !attempt.holds_lease() {
+            return Outcome::Retry(Retry::not_called("lease_lost"));
+        }
+        if attempt.is_canceled() {
+            return Outcome::Retry(Retry::not_called("canceled"));
+        }
+        if pass.begin() && envelope.attempt == 1 {
+            self.destination.budget().deposit();
+        }
+        let began = self.clock.monotonic();
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.inner.execute(envelope, attempt) => outcome,
+            () = self.clock.sleep(self.timeouts.per_attempt()) => timed_out(true),
+        };
+        let took = self.clock.monotonic().saturating_sub(began);
+        let verdict = verdict(&outcome, took);
+        pass.end(verdict);
+        slot.report(verdict);
+        outcome
+    }
+
+    /// Waits for the moment that the limiter gives.
+    async fn turn(&self) -> Result<(), Rejection> {
+        let limiter = self.destination.limiter();
+        let wait = limiter.reserve().await?;
+        if wait.is_zero() {
+            return Ok(());
+        }
+        self.clock.sleep(wait).await;
+        // A pause that came meanwhile holds for those who have their moment already.
+        let room = limiter.room();
+        match room.again_in {
+            Some(after) if room.is_closed() && room.reason == Some(Reason::Paused) => {
+                Err(Rejection {
+                    reason: Reason::Paused,
+                    after,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn refused(rejection: Rejection) -> Outcome {
+    Outcome::Retry(Retry::not_called(rejection.reason.as_str()).after(rejection.after))
+}
+
+/// What the outcome says about the provider's health.
+fn verdict(outcome: &Outcome, took: Duration) -> Verdict {
+    match outcome {
+        Outcome::Ok(_) | Outcome::Fail(_) => Verdict::Answered { took },
+        Outcome::Retry(retry) => match retry.applied {
+            Applied::NotCalled => Verdict::Ignored,
+            // It answered: "later", to everyone or about this one.
+            Applied::No if retry.pauses => Verdict::Ignored,
+            Applied::No if retry.after.is_some() => Verdict::Answered { took },
+            Applied::No | Applied::Unknown => Verdict::Failed { took },
+        },
+    }
+}

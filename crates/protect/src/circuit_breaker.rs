@@ -1,0 +1,128 @@
+//! Stops calling a destination that keeps failing.
+//!
+//! The semantics are resilience4j's: a sliding window of outcomes with running totals, a
+//! failure rate and a slow-call rate, a minimum of calls, and a trial of a few calls before
+//! it closes. The state machine is pure (`core.rs`); this is the lock and the clock around
+//! it.
+//!
+//! - Every change of state raises an epoch. A permit carries the epoch it was given in, and
+//!   what it reports counts in no other: a call that was sent before the breaker opened
+//!   neither fails nor passes the trial that runs when it ends.
+//! - A permit that is dropped without a word counts as a failure that took as long as it was
+//!   held: that is a call cut off at its deadline. Our own rejections report
+//!   [`Verdict::Ignored`] and count nowhere.
+//! - One breaker knows the calls of one process. Nodes that should open together need a
+//!   [`CircuitBreaker`] of their own.
+
+mod config;
+mod core;
+mod window;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::Invalid;
+use clinch_core::ports::{Admission, CircuitBreaker, CircuitState, Clock, Permit, Room, Verdict};
+
+use self::core::Core;
+use crate::sync::{Mutex, lock};
+
+pub use config::{CircuitConfig, WINDOW_BUCKETS_MAX, WINDOW_CALLS_MAX, Window};
+
+/// A breaker with a window of its own. Cheap to clone; clones are the same breaker.
+#[derive(Clone)]
+pub struct Circuit {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    core: Mutex<Core>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Shared {
+    /// The time is read under the lock, so that it never steps back for the machine.
+    fn with<T>(&self, step: impl FnOnce(&mut Core, Duration) -> T) -> T {
+        let mut core = lock(&self.core);
+        let now = self.clock.monotonic();
+        step(&mut core, now)
+    }
+}
+
+impl Circuit {
+    /// A closed breaker.
+    pub fn new(config: CircuitConfig, clock: Arc<dyn Clock>) -> Result<Self, Invalid> {
+        config.validate()?;
+        let core = Mutex::new(Core::new(config));
+        let shared = Arc::new(Shared { core, clock });
+        Ok(Self { shared })
+    }
+
+    /// Lets no call pass until [`release`](Self::release), whatever is measured.
+    pub fn force_open(&self) {
+        self.shared.with(|core, _| core.force_open());
+    }
+
+    /// Lets every call pass until [`release`](Self::release), and measures none.
+    pub fn force_closed(&self) {
+        self.shared.with(|core, _| core.force_closed());
+    }
+
+    /// Back to measuring: closed, with an empty window and the first open time. Does nothing
+    /// to a breaker that nobody forced.
+    pub fn release(&self) {
+        self.shared.with(|core, _| core.release());
+    }
+}
+
+impl CircuitBreaker for Circuit {
+    fn try_acquire(&self) -> Admission {
+        let (epoch, since) = self
+            .shared
+            .with(|core, now| core.try_acquire(now).map(|epoch| (epoch, now)))?;
+        Ok(Box::new(Pass {
+            shared: Arc::clone(&self.shared),
+            epoch,
+            since,
+            has_reported: false,
+        }))
+    }
+
+    fn state(&self) -> CircuitState {
+        self.shared.with(|core, now| core.state(now))
+    }
+
+    fn room(&self) -> Room {
+        self.shared.with(|core, now| core.room(now))
+    }
+}
+
+/// The permit of one call.
+struct Pass {
+    shared: Arc<Shared>,
+    epoch: u64,
+    since: Duration,
+    has_reported: bool,
+}
+
+impl Permit for Pass {
+    fn report(mut self: Box<Self>, verdict: Verdict) {
+        self.has_reported = true;
+        let epoch = self.epoch;
+        self.shared
+            .with(|core, now| core.report(epoch, verdict, now));
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        if self.has_reported {
+            return;
+        }
+        let (epoch, since) = (self.epoch, self.since);
+        self.shared.with(|core, now| {
+            let took = now.saturating_sub(since);
+            core.report(epoch, Verdict::Failed { took }, now);
+        });
+    }
+}

@@ -1,0 +1,195 @@
+//! The breaker as a pure state machine: no clock, no lock.
+
+use std::time::Duration;
+
+use clinch_core::ports::{CircuitState, Reason, Rejection, Room, Verdict};
+
+use super::config::{CircuitConfig, Window};
+use super::window::{Mark, Sliding, Totals};
+
+/// When a caller that found all trial permits taken may look again: trials last about as
+/// long as a call.
+const TRIAL_LOOK: Duration = Duration::from_secs(1);
+/// When to look again at a breaker that a person holds open: nobody knows for how long.
+const FORCED_LOOK: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Core {
+    config: CircuitConfig,
+    state: State,
+    /// Raised by every change of state; what a permit of another epoch reports is void.
+    epoch: u64,
+    /// Trials that failed since it was last closed.
+    failed_trials: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    Closed(Sliding),
+    Open {
+        until: Duration,
+    },
+    /// `out` permits are in use, and `ended` is what the others reported.
+    HalfOpen {
+        out: u32,
+        ended: Totals,
+    },
+    ForcedOpen,
+    ForcedClosed,
+}
+
+impl Core {
+    pub(super) fn new(mut config: CircuitConfig) -> Self {
+        if let Window::Count(calls) = config.window {
+            config.min_calls = config.min_calls.min(calls);
+        }
+        Self {
+            state: State::Closed(Sliding::new(config.window)),
+            config,
+            epoch: 0,
+            failed_trials: 0,
+        }
+    }
+
+    /// The epoch of the permit, or why there is none.
+    pub(super) fn try_acquire(&mut self, now: Duration) -> Result<u64, Rejection> {
+        if let State::Open { until } = self.state {
+            if now < until {
+                return Err(refused(until - now));
+            }
+            let ended = Totals::default();
+            self.enter(State::HalfOpen { out: 0, ended });
+        }
+        match &mut self.state {
+            State::Closed(_) | State::ForcedClosed => Ok(self.epoch),
+            State::HalfOpen { out, ended } => {
+                if u64::from(*out) + ended.calls >= u64::from(self.config.half_open) {
+                    return Err(refused(TRIAL_LOOK.min(self.config.open)));
+                }
+                *out += 1;
+                Ok(self.epoch)
+            }
+            State::ForcedOpen | State::Open { .. } => Err(refused(FORCED_LOOK)),
+        }
+    }
+
+    /// What became of the permit of `epoch`. Each permit reports once.
+    pub(super) fn report(&mut self, epoch: u64, verdict: Verdict, now: Duration) {
+        if epoch != self.epoch {
+            return;
+        }
+        let mark = self.mark(verdict);
+        match &mut self.state {
+            State::Closed(window) => {
+                let Some(mark) = mark else { return };
+                let totals = window.record(mark, now);
+                if totals.calls >= u64::from(self.config.min_calls) && self.is_bad(totals) {
+                    self.open(now);
+                }
+            }
+            State::HalfOpen { out, ended } => {
+                *out = out.saturating_sub(1);
+                let Some(mark) = mark else { return };
+                ended.add(mark);
+                let totals = *ended;
+                if totals.calls >= u64::from(self.config.half_open) {
+                    self.judge(totals, now);
+                }
+            }
+            State::Open { .. } | State::ForcedOpen | State::ForcedClosed => {}
+        }
+    }
+
+    /// An open breaker whose time is over is half open already: the next call is a trial.
+    pub(super) fn state(&self, now: Duration) -> CircuitState {
+        match self.state {
+            State::Closed(_) | State::ForcedClosed => CircuitState::Closed,
+            State::Open { until } if now >= until => CircuitState::HalfOpen,
+            State::HalfOpen { .. } => CircuitState::HalfOpen,
+            State::Open { .. } | State::ForcedOpen => CircuitState::Open,
+        }
+    }
+
+    pub(super) fn room(&self, now: Duration) -> Room {
+        let bounded = |calls: u64, again_in| Room {
+            calls: usize::try_from(calls).unwrap_or(usize::MAX),
+            reason: Some(Reason::BreakerOpen),
+            again_in,
+        };
+        let trial = u64::from(self.config.half_open);
+        match &self.state {
+            State::Closed(_) | State::ForcedClosed => Room::UNBOUNDED,
+            State::Open { until } if now >= *until => bounded(trial, None),
+            State::Open { until } => bounded(0, Some(*until - now)),
+            State::HalfOpen { out, ended } => {
+                // Without permits left, a running trial call has to end first.
+                bounded(trial.saturating_sub(u64::from(*out) + ended.calls), None)
+            }
+            State::ForcedOpen => bounded(0, Some(FORCED_LOOK)),
+        }
+    }
+
+    pub(super) fn force_open(&mut self) {
+        self.enter(State::ForcedOpen);
+    }
+
+    pub(super) fn force_closed(&mut self) {
+        self.enter(State::ForcedClosed);
+    }
+
+    pub(super) fn release(&mut self) {
+        if matches!(self.state, State::ForcedOpen | State::ForcedClosed) {
+            self.close();
+        }
+    }
+
+    fn mark(&self, verdict: Verdict) -> Option<Mark> {
+        let (failed, took) = match verdict {
+            Verdict::Answered { took } => (false, took),
+            Verdict::Failed { took } => (true, took),
+            Verdict::Ignored => return None,
+        };
+        let slow = took >= self.config.slow;
+        Some(Mark { failed, slow })
+    }
+
+    fn is_bad(&self, totals: Totals) -> bool {
+        let share = |part: u64| part as f64 / totals.calls.max(1) as f64;
+        share(totals.failed) >= self.config.failure_rate
+            || share(totals.slow) >= self.config.slow_rate
+    }
+
+    fn judge(&mut self, totals: Totals, now: Duration) {
+        if self.is_bad(totals) {
+            self.failed_trials = self.failed_trials.saturating_add(1);
+            self.open(now);
+        } else {
+            self.close();
+        }
+    }
+
+    fn open(&mut self, now: Duration) {
+        // Past 31 doublings every open time has long met its bound.
+        let factor = 1_u32 << self.failed_trials.min(31);
+        let lasting = self.config.open.saturating_mul(factor);
+        let until = now.saturating_add(lasting.min(self.config.open_max));
+        self.enter(State::Open { until });
+    }
+
+    fn close(&mut self) {
+        self.failed_trials = 0;
+        self.enter(State::Closed(Sliding::new(self.config.window)));
+    }
+
+    fn enter(&mut self, state: State) {
+        self.state = state;
+        self.epoch += 1;
+    }
+}
+
+fn refused(after: Duration) -> Rejection {
+    Rejection {
+        reason: Reason::BreakerOpen,
+        after,
+    }
+}

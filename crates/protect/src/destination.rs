@@ -1,0 +1,198 @@
+//! The guards that all routes to one destination share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::Invalid;
+use clinch_core::ports::{
+    Bulkhead, CircuitBreaker, CircuitState, Clock, Gate, RateLimiter, Reason, RetryBudget, Room,
+    Unguarded,
+};
+
+use crate::{
+    BulkheadConfig, Circuit, CircuitConfig, PauseOnly, Rate, RateConfig, Ratio, RatioConfig, Slots,
+};
+
+/// Which guards a destination has; `None`: not this one.
+///
+/// The default has a breaker, a bulkhead and a retry budget with their default values, and no
+/// rate, which only the provider knows. Without a rate a provider's `Retry-After` still pauses
+/// everyone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DestinationConfig {
+    /// Stops calling it while it keeps failing.
+    pub breaker: Option<CircuitConfig>,
+    /// Caps concurrent calls.
+    pub concurrency: Option<BulkheadConfig>,
+    /// Caps calls per time.
+    pub rate: Option<RateConfig>,
+    /// Slows retries in a storm.
+    pub budget: Option<RatioConfig>,
+}
+
+impl Default for DestinationConfig {
+    fn default() -> Self {
+        Self {
+            breaker: Some(CircuitConfig::default()),
+            concurrency: Some(BulkheadConfig::default()),
+            rate: None,
+            budget: Some(RatioConfig::default()),
+        }
+    }
+}
+
+impl DestinationConfig {
+    /// No guards at all, but for `Retry-After`.
+    pub const NONE: Self = Self {
+        breaker: None,
+        concurrency: None,
+        rate: None,
+        budget: None,
+    };
+}
+
+/// One set of guards. Routes that call the same destination hold the same one; the engine sees
+/// it as a [`Gate`].
+pub struct Destination {
+    name: String,
+    breaker: Arc<dyn CircuitBreaker>,
+    circuit: Option<Circuit>,
+    bulkhead: Arc<dyn Bulkhead>,
+    limiter: Arc<dyn RateLimiter>,
+    budget: Arc<dyn RetryBudget>,
+}
+
+/// Where a destination stands, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DestinationStatus {
+    /// Its name.
+    pub name: String,
+    /// Its breaker.
+    pub breaker: CircuitState,
+    /// What the guards let through together, what bounds it and when there may be more.
+    pub room: Room,
+    /// What the bulkhead alone lets through.
+    pub concurrency: Room,
+    /// What the rate alone lets through.
+    pub rate: Room,
+    /// The provider asked everyone to stay away for so much longer.
+    pub paused: Option<Duration>,
+}
+
+impl Destination {
+    /// Guards of this process.
+    pub fn new(
+        name: impl Into<String>,
+        clock: Arc<dyn Clock>,
+        config: DestinationConfig,
+    ) -> Result<Self, Invalid> {
+        let clock = || Arc::clone(&clock);
+        let circuit = config
+            .breaker
+            .map(|breaker| Circuit::new(breaker, clock()))
+            .transpose()?;
+        let breaker: Arc<dyn CircuitBreaker> = match &circuit {
+            Some(circuit) => Arc::new(circuit.clone()),
+            None => Arc::new(Unguarded),
+        };
+        let bulkhead: Arc<dyn Bulkhead> = match config.concurrency {
+            Some(concurrency) => Arc::new(Slots::new(concurrency, clock())?),
+            None => Arc::new(Unguarded),
+        };
+        let limiter: Arc<dyn RateLimiter> = match config.rate {
+            Some(rate) => Arc::new(Rate::new(rate, clock())?),
+            None => Arc::new(PauseOnly::new(clock())),
+        };
+        let budget: Arc<dyn RetryBudget> = match config.budget {
+            Some(budget) => Arc::new(Ratio::new(budget, clock())?),
+            None => Arc::new(Unguarded),
+        };
+        let guards = Self::with(name, breaker, bulkhead, limiter, budget);
+        Ok(Self { circuit, ..guards })
+    }
+
+    /// Guards of one's own: distributed ones, for example.
+    pub fn with(
+        name: impl Into<String>,
+        breaker: Arc<dyn CircuitBreaker>,
+        bulkhead: Arc<dyn Bulkhead>,
+        limiter: Arc<dyn RateLimiter>,
+        budget: Arc<dyn RetryBudget>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            breaker,
+            circuit: None,
+            bulkhead,
+            limiter,
+            budget,
+        }
+    }
+
+    /// Where it stands. The parts are looked at one after another, not at one moment.
+    pub fn status(&self) -> DestinationStatus {
+        let rate = self.limiter.room();
+        let is_paused = rate.reason == Some(Reason::Paused);
+        DestinationStatus {
+            name: self.name.clone(),
+            breaker: self.breaker.state(),
+            room: self.room(),
+            concurrency: self.bulkhead.room(),
+            rate,
+            paused: rate.again_in.filter(|_| is_paused),
+        }
+    }
+
+    /// The breaker that [`Destination::new`] made, for a person to force open or closed.
+    pub fn circuit(&self) -> Option<&Circuit> {
+        self.circuit.as_ref()
+    }
+
+    /// Its breaker.
+    pub fn breaker(&self) -> &dyn CircuitBreaker {
+        &*self.breaker
+    }
+
+    /// Its bulkhead.
+    pub fn bulkhead(&self) -> &dyn Bulkhead {
+        &*self.bulkhead
+    }
+
+    /// Its rate limiter.
+    pub fn limiter(&self) -> &dyn RateLimiter {
+        &*self.limiter
+    }
+
+    /// Its retry budget.
+    pub fn budget(&self) -> &dyn RetryBudget {
+        &*self.budget
+    }
+}
+
+impl Gate for Destination {
+    fn destination(&self) -> &str {
+        &self.name
+    }
+
+    fn room(&self) -> Room {
+        [self.bulkhead.room(), self.limiter.room()]
+            .into_iter()
+            .fold(self.breaker.room(), narrower)
+    }
+
+    fn retry_delay(&self) -> Duration {
+        self.budget.withdraw()
+    }
+}
+
+/// Of two closed rooms the one that stays closed longer: looking again before that is in vain.
+/// One that opens when a running call ends counts as the shorter.
+fn narrower(one: Room, other: Room) -> Room {
+    if one.is_closed() && other.is_closed() {
+        if other.again_in > one.again_in {
+            return other;
+        }
+        return one;
+    }
+    one.min(other)
+}

@@ -1,0 +1,173 @@
+//! Caps calls per time at a destination.
+
+mod gcra;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::Invalid;
+use clinch_core::ports::{Clock, RateLimiter, Reason, Rejection, Room};
+
+use self::gcra::Gcra;
+use crate::sync::{Mutex, lock};
+
+/// Longest period of a rate: past it the numbers would no longer be exact.
+pub const PER_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// Most permits of a rate: so many moments are remembered, to count exactly.
+pub const PERMITS_MAX: u32 = 100_000;
+
+/// How many calls in how much time. There is no default rate: nobody but the provider knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateConfig {
+    /// So many calls …
+    pub permits: u32,
+    /// … in so much time.
+    pub per: Duration,
+    /// Calls that may be sent at once after a quiet time; `permits` where it is left out. A
+    /// smaller burst spreads them: with 1 they are evenly spaced.
+    pub burst: Option<u32>,
+    /// Longest wait that a reservation hands out.
+    pub wait_max: Duration,
+}
+
+impl RateConfig {
+    /// The longest wait by default: short enough to spend inside a running attempt.
+    pub const WAIT_MAX: Duration = Duration::from_millis(100);
+
+    /// `permits` calls per `per`, with a burst of as many.
+    pub fn new(permits: u32, per: Duration) -> Self {
+        Self {
+            permits,
+            per,
+            burst: None,
+            wait_max: Self::WAIT_MAX,
+        }
+    }
+
+    /// Refuses a rate of nothing, or in no time.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let refuse = |problem: &str| Err(Invalid::new("rate", problem));
+        if self.permits == 0 {
+            return refuse("permits must be at least 1; pause the domain to stop its calls");
+        }
+        if self.per.is_zero() || self.per > PER_MAX {
+            return refuse("per must be longer than 0 and at most 366 days");
+        }
+        if self.per.as_nanos() < u128::from(self.permits) {
+            return refuse("must be at most one call per nanosecond");
+        }
+        if self.permits > PERMITS_MAX {
+            let problem = format!("permits must be at most {PERMITS_MAX}; name a shorter `per`");
+            return refuse(&problem);
+        }
+        if self.burst == Some(0) {
+            return refuse("burst must be at least 1");
+        }
+        Ok(())
+    }
+}
+
+/// A rate with reservations: every caller is given a moment of its own.
+///
+/// - In no stretch of `per` does it give out more than `permits` moments, wherever the
+///   stretch begins. A caller that sends later than its moment shifts its own call only.
+/// - It starts afresh with its process: two that follow each other within `per` may together
+///   send twice as much. Several at a time each have their own rate; to share one is what the
+///   port is for.
+/// - A rejected caller is told how long it would have taken for its reservation to succeed.
+///   Others may come first.
+/// - After a pause the burst is spent: one call at its end, then the rate.
+pub struct Rate {
+    gcra: Mutex<Gcra>,
+    wait_max: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+impl Rate {
+    /// A limiter with its whole burst.
+    pub fn new(config: RateConfig, clock: Arc<dyn Clock>) -> Result<Self, Invalid> {
+        config.validate()?;
+        let burst = config.burst.unwrap_or(config.permits);
+        Ok(Self {
+            gcra: Mutex::new(Gcra::new(config.permits, config.per, burst)),
+            wait_max: config.wait_max,
+            clock,
+        })
+    }
+
+    fn with<T>(&self, step: impl FnOnce(&mut Gcra, Duration) -> T) -> T {
+        let mut gcra = lock(&self.gcra);
+        let now = self.clock.monotonic();
+        step(&mut gcra, now)
+    }
+}
+
+#[async_trait]
+impl RateLimiter for Rate {
+    async fn reserve(&self) -> Result<Duration, Rejection> {
+        self.with(|gcra, now| gcra.reserve(now, self.wait_max))
+    }
+
+    async fn pause(&self, lasting: Duration) {
+        self.with(|gcra, now| gcra.pause(now, lasting));
+    }
+
+    fn room(&self) -> Room {
+        self.with(|gcra, now| gcra.room(now))
+    }
+}
+
+/// No rate, but a provider's `Retry-After` holds for everyone all the same. Where a pause
+/// ends everybody may call at once: without a rate nobody can say how few would be right.
+pub struct PauseOnly {
+    until: Mutex<Duration>,
+    clock: Arc<dyn Clock>,
+}
+
+impl PauseOnly {
+    /// A limiter without a pause.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            until: Mutex::new(Duration::ZERO),
+            clock,
+        }
+    }
+
+    /// What is left of the pause.
+    fn left(&self) -> Duration {
+        let until = *lock(&self.until);
+        until.saturating_sub(self.clock.monotonic())
+    }
+}
+
+#[async_trait]
+impl RateLimiter for PauseOnly {
+    async fn reserve(&self) -> Result<Duration, Rejection> {
+        match self.left() {
+            Duration::ZERO => Ok(Duration::ZERO),
+            after => Err(Rejection {
+                reason: Reason::Paused,
+                after,
+            }),
+        }
+    }
+
+    async fn pause(&self, lasting: Duration) {
+        let end = self.clock.monotonic().saturating_add(lasting);
+        let mut until = lock(&self.until);
+        *until = end.max(*until);
+    }
+
+    fn room(&self) -> Room {
+        match self.left() {
+            Duration::ZERO => Room::UNBOUNDED,
+            left => Room {
+                calls: 0,
+                reason: Some(Reason::Paused),
+                again_in: Some(left),
+            },
+        }
+    }
+}
