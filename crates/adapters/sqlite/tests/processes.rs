@@ -29,6 +29,9 @@ use engine::{NEVER, Provider};
 /// Leases of the helpers: lost attempts are found soon.
 const LEASE: Duration = Duration::from_millis(400);
 
+/// No wait of the helpers is longer, but of those that must be woken.
+const FALLBACK: Duration = Duration::from_secs(1);
+
 /// Ends with its test, whatever happens.
 struct Helper(Child);
 
@@ -76,7 +79,12 @@ fn plays_its_part() {
             book: book(&file),
             aborts: part == "abort",
         };
-        let engine = engine::engine(&sqlite, provider, LEASE).await;
+        // Who only works must be woken; for the others a lost wake-up is not the point.
+        let fallback = match part.as_str() {
+            "work" => NEVER,
+            _ => FALLBACK,
+        };
+        let engine = engine::engine(&sqlite, provider, LEASE, fallback).await;
         let running = tokio::spawn({
             let engine = engine.clone();
             async move { engine.run().await }
@@ -299,7 +307,8 @@ fn run_7_a_payload_that_aborts_the_process_is_poison_and_not_the_end_of_every_wo
         );
         assert_eq!(held.state.phase, Some(Phase::Held));
         assert_eq!(held.state.effect, Effect::Unknown);
-        assert_eq!(called(held.op_id), 1, "an unsafe call is not repeated");
+        // None, if the other one ended the process between its begin and its call.
+        assert!(called(held.op_id) <= 1, "an unsafe call is not repeated");
     });
 }
 

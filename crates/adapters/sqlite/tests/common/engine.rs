@@ -50,7 +50,12 @@ impl Alert for Nobody {
 }
 
 /// An engine with both routes; leases are short, so that lost attempts are found soon.
-pub(crate) async fn engine(sqlite: &Sqlite, provider: Provider, lease: Duration) -> Runtime {
+pub(crate) async fn engine(
+    sqlite: &Sqlite,
+    provider: Provider,
+    lease: Duration,
+    fallback: Duration,
+) -> Runtime {
     let store = Arc::new(sqlite.clone());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let ports = Ports {
@@ -92,9 +97,9 @@ pub(crate) async fn engine(sqlite: &Sqlite, provider: Provider, lease: Duration)
     let config = Config {
         concurrency: 16,
         lease,
-        fallback_poll: NEVER,
-        finalizer_interval: NEVER,
-        reaper_interval: NEVER,
+        fallback_poll: fallback,
+        finalizer_interval: fallback,
+        reaper_interval: fallback,
         ..Config::new(worker)
     };
     Runtime::new(ports, handlers, config).expect("an engine")
