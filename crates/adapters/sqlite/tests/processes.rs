@@ -259,6 +259,16 @@ async fn check_ends(folder: &Folder) {
         );
         match row.state.status {
             Status::Completed => assert!(called > 0 && ends == 1, "{called} calls, {ends} ends"),
+            Status::Failed => {
+                // Three kills in a row met it: that is what poison looks like from outside.
+                let failure = row
+                    .state
+                    .failure
+                    .as_ref()
+                    .map(|f| (f.code.as_str(), f.effect));
+                assert_eq!(failure, Some((code::POISON, Effect::Unknown)), "{row:?}");
+                assert!(!is_unsafe && ends == 1 && row.state.deliveries == 3);
+            }
             _ => {
                 assert_eq!(row.state.phase, Some(Phase::Held), "{row:?}");
                 assert!(is_unsafe && ends == 0);
