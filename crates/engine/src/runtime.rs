@@ -246,10 +246,10 @@ impl Node {
                 config.fallback_poll
             }
         };
-        // Due and yet not taken: it is another process's. Do not spin on it.
-        let next = scanned
-            .next
-            .filter(|next| scanned.found > 0 || !next.is_zero());
+        // Due and yet not taken: it is another process's. Do not spin on it. The worker leaves
+        // such rows alone by itself: its zero means that something came meanwhile.
+        let taken = scanned.found > 0 || runner == Runner::Worker;
+        let next = scanned.next.filter(|next| taken || !next.is_zero());
         let nap = next.map_or(bound, |next| next.min(bound));
         tokio::select! {
             biased;
