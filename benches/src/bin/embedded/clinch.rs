@@ -35,6 +35,7 @@ pub(crate) struct Scene {
     clock: Arc<SystemClock>,
     folder: PathBuf,
     keep: bool,
+    pub(crate) page: Option<u32>,
     next: Arc<AtomicUsize>,
 }
 
@@ -49,6 +50,7 @@ impl Scene {
             clock: Arc::new(SystemClock::new()),
             folder,
             keep,
+            page: None,
             next: Arc::default(),
         })
     }
@@ -65,7 +67,9 @@ impl Scene {
     ) -> Result<()> {
         self.runtime.block_on(async {
             let path = self.folder.join("clinch.db");
-            let sqlite = Sqlite::open(path, Settings::default(), self.clock.clone())?;
+            let mut settings = Settings::default();
+            settings.page_bytes = self.page.unwrap_or(settings.page_bytes);
+            let sqlite = Sqlite::open(path, settings, self.clock.clone())?;
             self.fill(&sqlite, history).await?;
             let provider = Arc::new(Provider::default());
             let engine = self.engine(&sqlite, provider.clone()).await?;

@@ -19,8 +19,7 @@ use clinch_core::{Error, ErrorKind, Result};
 use clinch::Scene;
 use report::Report;
 
-const USAGE: &str =
-    "usage: embedded [--json] [--history N] [--operations N] [--folder PATH] [--keep]";
+const USAGE: &str = "usage: embedded [--json] [--history N] [--operations N] [--folder PATH] [--page BYTES] [--keep]";
 
 /// What was asked for.
 struct Arguments {
@@ -28,6 +27,8 @@ struct Arguments {
     history: usize,
     operations: usize,
     folder: PathBuf,
+    /// Size of a page of the file, where it is not the default.
+    page: Option<u32>,
     keep: bool,
 }
 
@@ -54,6 +55,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
         history: 0,
         operations: 100_000,
         folder: std::env::temp_dir(),
+        page: None,
         keep: false,
     };
     while let Some(word) = words.next() {
@@ -62,6 +64,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
             "--keep" => arguments.keep = true,
             "--history" => arguments.history = words.next()?.parse().ok()?,
             "--operations" => arguments.operations = words.next()?.parse().ok()?,
+            "--page" => arguments.page = Some(words.next()?.parse().ok()?),
             "--folder" => arguments.folder = words.next()?.into(),
             _ => return None,
         }
@@ -77,6 +80,7 @@ fn measure(arguments: &Arguments) -> Result<Report> {
     let runtime = runtime.map_err(no_runtime)?;
     let mut report = Report::default();
     let mut scene = Scene::new(runtime, &arguments.folder, arguments.keep)?;
+    scene.page = arguments.page;
     limits::measure(scene.folder(), &mut report)?;
     scene.play(arguments.operations, arguments.history, &mut report)?;
     report.memory();
