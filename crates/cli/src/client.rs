@@ -121,12 +121,12 @@ impl Client {
 
     /// Asks, and takes a document as the answer.
     pub(crate) async fn send(&mut self, request: Request) -> Result<Answer, CliError> {
-        let patience = request.patience;
+        let (patience, method) = (request.patience, request.method.clone());
         let whole = timeout(patience, self.exchange(request)).await;
         let (status, headers, body) = whole.unwrap_or_else(|_| {
             // Half an answer may be on its way; it must not be taken for the next one.
             self.connection = None;
-            Err(self.lost("no answer in time"))
+            Err(self.lost(&method, "no answer in time"))
         })?;
         if !status.is_success() {
             let problem = Problem::read(status, &headers, &body, self.key.as_ref());
@@ -149,14 +149,14 @@ impl Client {
         request.headers_mut().insert(ACCEPT, accept);
         let response = match timeout(PATIENCE, self.start(request)).await {
             Ok(response) => response?,
-            Err(_) => return Err(self.lost("no answer in time")),
+            Err(_) => return Err(self.lost(&Method::GET, "no answer in time")),
         };
         // The stream owns the connection from here on.
         let connection = self.connection.take();
         let status = response.status();
         let headers = response.headers().clone();
         if status != StatusCode::OK {
-            let body = timeout(PATIENCE, self.body(response)).await;
+            let body = timeout(PATIENCE, self.body(response, &Method::GET)).await;
             let body = body.unwrap_or_else(|_| Ok(Bytes::new()))?;
             let problem = Problem::read(status, &headers, &body, self.key.as_ref());
             return Err(CliError::Problem(problem));
@@ -175,7 +175,7 @@ impl Client {
         let built = self.build(&request)?;
         let response = self.start(built).await?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = self.body(response).await;
+        let body = self.body(response, &request.method).await;
         if body.is_err() {
             self.connection = None;
         }
@@ -189,6 +189,7 @@ impl Client {
         request: hyper::Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, CliError> {
         let mut request = request;
+        let method = request.method().clone();
         if let Some(mut old) = self.connection.take().filter(|old| !old.is_closed())
             && old.ready().await.is_ok()
         {
@@ -199,22 +200,22 @@ impl Client {
                 }
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
-                    None => return Err(self.lost(&connect::cause(error.error()))),
+                    None => return Err(self.lost(&method, &connect::cause(error.error()))),
                 },
             }
         }
         let mut fresh = connect::open(&self.base).await?;
         let sent = fresh.send_request(request).await;
-        let response = sent.map_err(|error| self.lost(&connect::cause(&error)))?;
+        let response = sent.map_err(|error| self.lost(&method, &connect::cause(&error)))?;
         self.connection = Some(fresh);
         Ok(response)
     }
 
-    async fn body(&self, response: Response<Incoming>) -> Result<Bytes, CliError> {
+    async fn body(&self, response: Response<Incoming>, method: &Method) -> Result<Bytes, CliError> {
         let whole = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
         match whole.collect().await {
             Ok(body) => Ok(body.to_bytes()),
-            Err(error) => Err(self.lost(&connect::cause(&*error))),
+            Err(error) => Err(self.lost(method, &connect::cause(&*error))),
         }
     }
 
@@ -239,10 +240,15 @@ impl Client {
         built.body(Full::new(Bytes::from(body))).map_err(wrong)
     }
 
-    fn lost(&self, why: &str) -> CliError {
+    /// Reading again is harmless; anything else may have been done.
+    fn lost(&self, method: &Method, why: &str) -> CliError {
         CliError::Lost {
             origin: self.base.to_string(),
             why: why.to_owned(),
+            advice: match *method {
+                Method::GET => "try again",
+                _ => "it may have been done; look before you repeat it",
+            },
         }
     }
 

@@ -24,15 +24,14 @@ pub(crate) enum CliError {
         why: String,
     },
     /// It was sent, and what became of it is not known.
-    #[error(
-        "the answer of {origin} was lost ({why}): it may or may not have been done; \
-         look, or repeat it"
-    )]
+    #[error("the answer of {origin} was lost ({why}): {advice}")]
     Lost {
         /// Scheme, host and port.
         origin: String,
         /// What happened to the connection.
         why: String,
+        /// What to do about it.
+        advice: &'static str,
     },
     /// As above, for a submission: repeating under the same key is safe.
     #[error("{source}; repeat it with `--idem-key {idem_key}`: it is accepted only once")]

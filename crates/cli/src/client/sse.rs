@@ -63,8 +63,11 @@ impl Events {
                     _ => continue,
                 },
             };
-            let origin = self.origin.clone();
-            return Err(CliError::Lost { origin, why });
+            return Err(CliError::Lost {
+                origin: self.origin.clone(),
+                why,
+                advice: "try again",
+            });
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `clinch batches`.
 
+use super::operation::op_id;
 use crate::client::Request;
 use crate::context::Context;
 use crate::error::CliError;
@@ -16,7 +17,7 @@ pub(crate) enum Command {
     #[command(after_help = GET_EXAMPLES)]
     Get {
         /// The batch
-        #[arg(value_parser = batch_id)]
+        #[arg(value_parser = op_id)]
         batch_id: String,
     },
 }
@@ -26,13 +27,14 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Result<Exit,
     let Command::Get { batch_id } = command;
     let request = Request::get(format!("/v1/batches/{batch_id}"));
     let answer = context.client.send(request).await?;
-    let first = ["batch_id", "sealed", "total", "completed", "failed"];
+    let first = [
+        "batch_id",
+        "complete",
+        "sealed",
+        "total",
+        "completed",
+        "failed",
+    ];
     context.out.document(&answer.document, &first)?;
     Ok(Exit::Ok)
-}
-
-fn batch_id(text: &str) -> Result<String, String> {
-    let id = uuid::Uuid::parse_str(text);
-    id.map(|id| id.hyphenated().to_string())
-        .map_err(|_| "a batch's id is a UUID".to_owned())
 }

@@ -15,10 +15,10 @@ Examples:
   clinch destinations ls -o json";
 
 const COLUMNS: &[Column] = &[
-    Column::new("DESTINATION", |one| at(one, &["/destination", "/name"])),
+    Column::new("DESTINATION", |one| at(one, &["/destination"])),
     Column::new("BREAKER", breaker),
-    Column::new("RATE", |one| at(one, &["/rate"])),
-    Column::new("CONCURRENCY", |one| at(one, &["/concurrency"])),
+    Column::new("RATE_ROOM", |one| at(one, &["/rate/available"])),
+    Column::new("CALLS_ROOM", |one| at(one, &["/concurrency/available"])),
     Column::new("PAUSED_UNTIL", |one| at(one, &["/paused_until"])),
 ];
 
@@ -38,7 +38,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Result<Exit,
 }
 
 fn breaker(destination: &Value) -> Cell {
-    let cell = at(destination, &["/breaker/state", "/breaker"]);
+    let cell = at(destination, &["/breaker"]);
     let style = match cell.text.as_str() {
         "open" => Style::Bad,
         "half_open" => Style::Warn,

@@ -29,27 +29,14 @@ const COLUMNS: &[Column] = &[
         paused if paused.text == "true" => Cell::new("paused").styled(Style::Warn),
         _ => Cell::new(""),
     }),
-    Column::new("PENDING", |domain| {
-        at(domain, &["/counts/pending", "/pending"])
-    }),
-    Column::new("LIVE", |domain| at(domain, &["/counts/live", "/live"])),
-    Column::new("RECORDED", |domain| {
-        at(domain, &["/counts/recorded", "/recorded"])
-    }),
-    Column::new("WAITING", |domain| {
-        at(domain, &["/counts/waiting", "/waiting"])
-    }),
-    Column::new("HELD", |domain| at(domain, &["/counts/held", "/held"])),
-    Column::new("COMPLETED", |domain| {
-        at(domain, &["/counts/completed", "/completed"])
-    }),
-    Column::new("FAILED", |domain| {
-        at(domain, &["/counts/failed", "/failed"])
-    }),
+    Column::new("PENDING", |domain| at(domain, &["/counts/PENDING"])),
+    Column::new("LIVE", |domain| at(domain, &["/counts/live"])),
+    Column::new("WAITING", |domain| at(domain, &["/counts/waiting"])),
+    Column::new("HELD", |domain| at(domain, &["/counts/held"])),
+    Column::new("COMPLETED", |domain| at(domain, &["/counts/COMPLETED"])),
+    Column::new("FAILED", |domain| at(domain, &["/counts/FAILED"])),
     Column::new("DEPTH", |domain| at(domain, &["/depth"])),
-    Column::new("OLDEST_MS", |domain| {
-        at(domain, &["/oldest_age_ms", "/oldest_age"])
-    }),
+    Column::new("OLDEST_MS", |domain| at(domain, &["/oldest_age_ms"])),
 ];
 
 /// What to do with queues.

@@ -4,13 +4,13 @@ use clap::ValueEnum;
 
 use crate::duration::Moment;
 
-/// What an operation is called and when it came.
+/// What an operation is called.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
-pub(crate) struct Filter {
+pub(crate) struct Names {
     /// Of this domain
     #[arg(long, value_name = "NAME")]
-    pub(crate) domain: Option<String>,
+    domain: Option<String>,
     /// Of this event type
     #[arg(long, value_name = "NAME")]
     event_type: Option<String>,
@@ -20,9 +20,35 @@ pub(crate) struct Filter {
     /// With this idempotency key
     #[arg(long, value_name = "KEY")]
     idem_key: Option<String>,
+}
+
+impl Names {
+    /// As names and values of the query.
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
+        let pairs = [
+            ("domain", &self.domain),
+            ("event_type", &self.event_type),
+            ("biz_key", &self.biz_key),
+            ("idem_key", &self.idem_key),
+        ];
+        let set = pairs.into_iter();
+        set.filter_map(|(name, value)| Some((name, value.clone()?)))
+            .collect()
+    }
+}
+
+/// What an operation is called, and when it was accepted.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct Filter {
+    #[command(flatten)]
+    names: Names,
     /// With this label
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     label: Option<Label>,
+    /// Of this batch
+    #[arg(long, value_name = "ID", value_parser = super::operation::op_id)]
+    batch_id: Option<String>,
     /// Accepted at or after: RFC 3339, or so long ago (1h)
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     from: Option<Moment>,
@@ -34,19 +60,14 @@ pub(crate) struct Filter {
 impl Filter {
     /// As names and values of the query.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
-        let label = |label: &Label| format!("{}={}", label.name, label.value);
-        let pairs = [
-            ("domain", self.domain.clone()),
-            ("event_type", self.event_type.clone()),
-            ("biz_key", self.biz_key.clone()),
-            ("idem_key", self.idem_key.clone()),
-            ("label", self.label.as_ref().map(label)),
-            ("from", self.from.map(|moment| moment.ago().to_string())),
-            ("to", self.to.map(|moment| moment.ago().to_string())),
-        ];
-        let set = pairs.into_iter();
-        set.filter_map(|(name, value)| Some((name, value?)))
-            .collect()
+        let mut pairs = self.names.pairs();
+        let label = self.label.as_ref();
+        let label = label.map(|label| ("label", format!("{}={}", label.name, label.value)));
+        let batch = self.batch_id.clone().map(|id| ("batch_id", id));
+        let from = self.from.map(|moment| ("from", moment.ago().to_string()));
+        let to = self.to.map(|moment| ("to", moment.ago().to_string()));
+        pairs.extend([label, batch, from, to].into_iter().flatten());
+        pairs
     }
 
     /// It names everything.

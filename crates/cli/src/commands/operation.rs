@@ -37,9 +37,9 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::new("DOMAIN", |op| at(op, &["/domain"])),
     Column::new("EVENT_TYPE", |op| at(op, &["/event_type"])),
     Column::new("BIZ_KEY", |op| at(op, &["/biz_key"])),
+    Column::new("WHY", |op| at(op, &["/failure/code", "/hold/reason"])),
     Column::new("ATTEMPTS", |op| at(op, &["/attempts"])),
     Column::new("ACCEPTED_AT", |op| at(op, &["/accepted_at"])),
-    Column::new("WHY", |op| at(op, &["/failure/code", "/hold/reason"])),
 ];
 
 /// `IN_PROGRESS/held`, in its colour.
@@ -61,7 +61,7 @@ pub(crate) struct Brief {
     pub(crate) state: String,
     /// Grows with every change.
     #[serde(default)]
-    pub(crate) version: u64,
+    pub(crate) version: Option<u64>,
 }
 
 impl Brief {
@@ -80,11 +80,11 @@ impl Brief {
     }
 }
 
-/// An operation's id. What is not one cannot be found either, but the mistake is the caller's.
+/// An id of an operation or a batch. What is not one cannot be found either, but the mistake is the caller's.
 pub(crate) fn op_id(text: &str) -> Result<String, String> {
     let id = uuid::Uuid::parse_str(text);
     id.map(|id| id.hyphenated().to_string())
-        .map_err(|_| "an operation's id is a UUID, as `clinch ops ls` shows it".to_owned())
+        .map_err(|_| "an id is a UUID, such as 01917f5e-0000-7000-8000-000000000000".to_owned())
 }
 
 /// For answers that should have been an operation.

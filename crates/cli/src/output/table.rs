@@ -99,6 +99,7 @@ impl Table {
         };
         let mut widths: Vec<usize> = self.columns.iter().enumerate().map(natural).collect();
         if let Some(most) = most {
+            self.leave_out(&mut widths, most);
             let room = most.saturating_sub(GAP * widths.len().saturating_sub(1));
             let ids = self.columns.iter().map(|column| column.is_id);
             let ids: Vec<bool> = ids.collect();
@@ -110,13 +111,29 @@ impl Table {
         widths
     }
 
+    /// Where not all columns have room for something to read, those at the right go: the
+    /// most important ones stand first.
+    fn leave_out(&self, widths: &mut Vec<usize>, most: usize) {
+        let least = |(column, width): (&Column, &usize)| match column.is_id {
+            true => *width,
+            false => (*width).min(NARROW),
+        };
+        let fits = |widths: &[usize]| {
+            let needed: usize = self.columns.iter().zip(widths).map(least).sum();
+            needed + GAP * widths.len().saturating_sub(1) <= most
+        };
+        while widths.len() > 1 && !fits(widths) {
+            widths.pop();
+        }
+    }
+
     /// The last cell is not padded, so that no line ends in spaces.
     fn line(&self, cells: &[Cell], out: &Output) -> String {
         let mut line = String::new();
         // How much padding the line owes: paid only when something follows.
         let mut owed = 0;
         for (i, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
-            let is_last = i + 1 == cells.len();
+            let is_last = i + 1 == self.widths.len();
             let shown = match out.width() {
                 Some(_) => text::cut(&cell.text, *width),
                 // Later pages may be wider than the first; nothing is cut in a pipe.

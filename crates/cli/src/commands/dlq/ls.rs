@@ -1,6 +1,6 @@
 //! `clinch dlq ls`.
 
-use crate::commands::filter::Filter;
+use super::Letters;
 use crate::commands::pages::{List, Paging};
 use crate::context::Context;
 use crate::error::CliError;
@@ -10,19 +10,20 @@ use crate::output::table::{Column, at};
 const EXAMPLES: &str = "\
 Examples:
   clinch dlq ls --domain payments --from 1d
-  clinch dlq ls --group";
+  clinch dlq ls --group
+  clinch dlq ls --fingerprint 5f2c1d0e9a8b7c6d";
 
 /// Dead letters one by one.
-pub(super) const COLUMNS: &[Column] = &[
+const COLUMNS: &[Column] = &[
     Column::id("OP_ID", |one| at(one, &["/op_id"])),
-    Column::new("CODE", |one| at(one, &["/failure/code", "/code"])),
-    Column::new("EFFECT", |one| at(one, &["/failure/effect", "/effect"])),
+    Column::new("CODE", |one| at(one, &["/failure/code"])),
+    Column::new("EFFECT", |one| at(one, &["/failure/effect"])),
     Column::new("DOMAIN", |one| at(one, &["/domain"])),
     Column::new("EVENT_TYPE", |one| at(one, &["/event_type"])),
     Column::new("BIZ_KEY", |one| at(one, &["/biz_key"])),
-    Column::new("FINISHED_AT", |one| at(one, &["/finished_at"])),
-    Column::new("REDRIVEN_BY", |one| at(one, &["/redriven_by"])),
-    Column::new("MESSAGE", |one| at(one, &["/failure/message", "/message"])),
+    Column::new("ATTEMPTS", |one| at(one, &["/attempts"])),
+    Column::new("FAILED_AT", |one| at(one, &["/failed_at"])),
+    Column::new("MESSAGE", |one| at(one, &["/failure/message"])),
 ];
 
 const GROUPS: &[Column] = &[
@@ -30,9 +31,8 @@ const GROUPS: &[Column] = &[
     Column::new("CODE", |group| at(group, &["/code"])),
     Column::new("DOMAIN", |group| at(group, &["/domain"])),
     Column::new("EVENT_TYPE", |group| at(group, &["/event_type"])),
-    Column::new("FIRST_AT", |group| at(group, &["/first_at"])),
-    Column::new("LAST_AT", |group| at(group, &["/last_at"])),
-    Column::new("FINGERPRINT", |group| at(group, &["/fingerprint"])),
+    Column::new("LAST_FAILED_AT", |group| at(group, &["/last_failed_at"])),
+    Column::id("FINGERPRINT", |group| at(group, &["/fingerprint"])),
     Column::new("MESSAGE", |group| at(group, &["/message"])),
 ];
 
@@ -41,7 +41,7 @@ const GROUPS: &[Column] = &[
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    filter: Filter,
+    filter: Letters,
     /// One line for each kind of error, with how many there are
     #[arg(long)]
     group: bool,

@@ -3,8 +3,8 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::Letters;
 use crate::client::{Page, Request};
-use crate::commands::filter::Filter;
 use crate::commands::operation::op_id;
 use crate::context::Context;
 use crate::error::{CliError, note};
@@ -30,9 +30,9 @@ const MEMBER: &str = "results";
 
 const COLUMNS: &[Column] = &[
     Column::id("OP_ID", |one| at(one, &["/op_id"])),
-    Column::new("RESULT", result),
-    Column::id("NEW_OP_ID", |one| at(one, &["/new_op_id"])),
+    Column::new("VERDICT", verdict),
     Column::new("REASON", |one| at(one, &["/reason"])),
+    Column::id("REDRIVEN_BY", |one| at(one, &["/redriven_by"])),
 ];
 
 /// Which.
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(value_name = "OP_ID", value_parser = op_id)]
     op_ids: Vec<String>,
     #[command(flatten)]
-    filter: Filter,
+    filter: Letters,
     #[command(flatten)]
     consent: Consent,
 }
@@ -63,6 +63,7 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
         return Ok(Exit::Ok);
     }
     let planned = planned(&page.items);
+    warn_if_cut(&plan);
     if !args.consent.yes || planned.is_empty() {
         print(&page.items, &mut context.out.question())?;
     }
@@ -108,9 +109,19 @@ fn filter(args: &Args, planned: Option<Vec<String>>) -> Map<String, Value> {
 fn planned(items: &[Box<RawValue>]) -> Vec<String> {
     let items = items.iter();
     let items = items.filter_map(|item| serde_json::from_str::<Value>(item.get()).ok());
-    let new = items.filter(|item| item.get("result").and_then(Value::as_str) == Some("new"));
-    new.filter_map(|item| item.get("op_id")?.as_str().map(str::to_owned))
+    let verdict = |item: &Value| item.get("verdict").and_then(Value::as_str) == Some("redrive");
+    items
+        .filter(verdict)
+        .filter_map(|item| item.get("op_id")?.as_str().map(str::to_owned))
         .collect()
+}
+
+/// The server looks at a bounded number of dead letters in one call.
+fn warn_if_cut(plan: &RawValue) {
+    let plan: Value = serde_json::from_str(plan.get()).unwrap_or_default();
+    if plan.get("truncated") == Some(&Value::Bool(true)) {
+        note("the plan is not all: repeat it for the rest");
+    }
 }
 
 fn print(items: &[Box<RawValue>], out: &mut Output) -> Result<(), CliError> {
@@ -119,10 +130,10 @@ fn print(items: &[Box<RawValue>], out: &mut Output) -> Result<(), CliError> {
     listing.end(None, out)
 }
 
-fn result(item: &Value) -> Cell {
-    let cell = at(item, &["/result"]);
+fn verdict(item: &Value) -> Cell {
+    let cell = at(item, &["/verdict"]);
     let style = match cell.text.as_str() {
-        "new" => Style::Good,
+        "redrive" => Style::Good,
         "refused" => Style::Bad,
         _ => Style::Plain,
     };

@@ -20,14 +20,40 @@ Examples:
   clinch ops get 01917f5e-0000-7000-8000-000000000000 -o json | jq .result";
 
 const ATTEMPTS: &[Column] = &[
-    Column::new("NUMBER", |line| at(line, &["/number", "/attempt"])),
-    Column::new("STARTED", |line| at(line, &["/started", "/started_at"])),
-    Column::new("ENDED", |line| at(line, &["/ended", "/ended_at"])),
+    Column::new("NUMBER", |attempt| at(attempt, &["/number"])),
+    Column::new("STARTED_AT", |attempt| at(attempt, &["/started_at"])),
+    Column::new("ENDED_AT", |attempt| at(attempt, &["/ended_at"])),
     Column::new("OUTCOME", outcome),
     Column::new("LATENCY", latency),
-    Column::new("WORKER", |line| at(line, &["/worker"])),
-    Column::new("ERROR", |line| at(line, &["/error", "/reason"])),
-    Column::new("LATE", late),
+    Column::new("WORKER", |attempt| at(attempt, &["/worker"])),
+    Column::new("ERROR", |attempt| at(attempt, &["/error"])),
+];
+
+const LATE: &[Column] = &[
+    Column::new("LATE_AT", |answer| at(answer, &["/at"])),
+    Column::new("OUTCOME", outcome),
+    Column::new("WORKER", |answer| at(answer, &["/worker"])),
+    Column::new("PROVIDER_TXN_ID", |answer| {
+        at(answer, &["/provider_txn_id"])
+    }),
+    Column::new("REFUSED", |answer| at(answer, &["/refused"])),
+];
+
+const LEDGER: &[Column] = &[
+    Column::new("AT", |line| at(line, &["/at"])),
+    Column::new("EVENT", |line| at(line, &["/event"])),
+    Column::new("STATE", operation::state),
+    Column::new("FENCE", |line| at(line, &["/fence"])),
+    Column::new("BY", |line| at(line, &["/by"])),
+    Column::new("NOTE", |line| at(line, &["/note"])),
+    Column::new("REFUSED", |line| at(line, &["/refused"])),
+];
+
+/// The lists of the ledger document, in the order in which they are shown.
+const LISTS: [(&str, &[Column]); 3] = [
+    ("attempts", ATTEMPTS),
+    ("late_answers", LATE),
+    ("ledger", LEDGER),
 ];
 
 /// Which, and how much of it.
@@ -56,20 +82,22 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
     Ok(Exit::Ok)
 }
 
-/// JSON: `{"operation":{…},"attempts":[…]}`, the ledger's own members as they came.
+/// JSON: the ledger document as it came, with the operation as its first member.
 fn print(operation: &RawValue, ledger: &RawValue, context: &mut Context) -> Result<(), CliError> {
-    let page = Page::read(ledger, "attempts")
-        .ok_or_else(|| context.client.not_clinch("the answer is not a ledger"))?;
+    if Page::read(ledger, "attempts").is_none() {
+        return Err(context.client.not_clinch("the answer is not a ledger"));
+    }
     let out = &mut context.out;
     if out.format == Format::Table {
         out.document(operation, operation::FIRST)?;
-        out.line("")?;
-        let mut listing = Listing::new("attempts", ATTEMPTS);
-        listing.push(&page.items, out)?;
-        if page.items.is_empty() {
-            out.line("no attempt yet")?;
+        for (member, columns) in LISTS {
+            let items = Page::read(ledger, member).map(|page| page.items);
+            if let Some(items) = items.filter(|items| !items.is_empty()) {
+                out.line("")?;
+                Listing::new(member, columns).push(&items, out)?;
+            }
         }
-        return listing.end(None, out);
+        return Ok(());
     }
     let ledger = ledger.get().trim_start().strip_prefix('{').unwrap_or("}");
     let both = format!("{{\"operation\":{},{ledger}", operation.get());
@@ -80,8 +108,8 @@ fn print(operation: &RawValue, ledger: &RawValue, context: &mut Context) -> Resu
     out.line(&both)
 }
 
-fn outcome(line: &Value) -> Cell {
-    let cell = at(line, &["/outcome", "/outcome/type"]);
+fn outcome(answer: &Value) -> Cell {
+    let cell = at(answer, &["/outcome"]);
     let style = match cell.text.as_str() {
         "ok" => Style::Good,
         "fail" => Style::Bad,
@@ -91,20 +119,9 @@ fn outcome(line: &Value) -> Cell {
     cell.styled(style)
 }
 
-fn latency(line: &Value) -> Cell {
-    let cell = at(line, &["/latency_ms", "/latency"]);
-    match line.get("latency_ms") {
+fn latency(attempt: &Value) -> Cell {
+    match attempt.get("latency_ms") {
         Some(Value::Number(millis)) => Cell::new(&format!("{millis}ms")),
-        _ => cell,
-    }
-}
-
-/// How many late answers there were; `-o json` has them whole.
-fn late(line: &Value) -> Cell {
-    match line.get("late") {
-        Some(Value::Array(answers)) if answers.is_empty() => Cell::new(""),
-        Some(Value::Array(answers)) => Cell::new(&answers.len().to_string()).styled(Style::Warn),
-        Some(Value::Null | Value::Bool(false)) | None => Cell::new(""),
-        Some(other) => Cell::of(other).styled(Style::Warn),
+        _ => Cell::new(""),
     }
 }

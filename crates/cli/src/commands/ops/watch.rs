@@ -11,7 +11,7 @@ use crate::commands::follow::{Away, settle};
 use crate::commands::operation::{COLUMNS, op_id};
 use crate::context::Context;
 use crate::duration;
-use crate::error::CliError;
+use crate::error::{CliError, note};
 use crate::exit::Exit;
 use crate::output::listing::Listing;
 use crate::output::table::{Column, at};
@@ -34,7 +34,10 @@ const EVENTS: &[Column] = &[
     Column::new("STATE", state).at_least(19),
     Column::new("DOMAIN", |event| at(event, &["/data/domain"])).at_least(12),
     Column::new("EVENT_TYPE", |event| at(event, &["/data/event_type"])).at_least(12),
-    Column::new("BIZ_KEY", |event| at(event, &["/data/biz_key"])),
+    Column::new("BIZ_KEY", |event| at(event, &["/data/biz_key"])).at_least(16),
+    Column::new("WHY", |event| {
+        at(event, &["/data/failure/code", "/data/hold/reason"])
+    }),
 ];
 
 /// What to follow.
@@ -113,6 +116,9 @@ fn print(
         return Ok(());
     }
     let is_table = context.out.format == Format::Table;
+    if is_table && event.name == "lagged" {
+        note("some changes were missed; `clinch ops ls` has them");
+    }
     if is_table && data.get("op_id").is_none() {
         return Ok(());
     }
