@@ -100,6 +100,15 @@ impl fmt::Debug for Secret {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[command(flatten)]
+    Client(Box<Client>),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+}
+
+/// Commands that ask a running server.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Client {
     /// Hand in one operation
     Submit(submit::Args),
     /// Look at operations and act on them
@@ -117,8 +126,6 @@ pub(crate) enum Command {
     /// Groups of operations
     #[command(subcommand)]
     Batches(batches::Command),
-    /// Print a completion script for a shell
-    Completions(completions::Args),
 }
 
 /// The command that was asked for; otherwise help or the usage error has been printed.

@@ -14,7 +14,7 @@ mod pages;
 mod payload;
 pub(crate) mod submit;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Client, Command, Global};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -22,28 +22,31 @@ use crate::exit::Exit;
 /// Runs the command that was asked for.
 pub(crate) fn run(cli: Cli) -> Result<Exit, CliError> {
     match cli.command {
+        Command::Client(command) => client(*command, cli.global),
         Command::Completions(args) => completions::run(args),
-        command => {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            let mut context = Context::new(cli.global)?;
-            let exit = runtime.block_on(ask(command, &mut context))?;
-            context.out.flush()?;
-            Ok(exit)
-        }
     }
 }
 
-/// Commands that ask a server.
-async fn ask(command: Command, context: &mut Context) -> Result<Exit, CliError> {
+fn client(command: Client, global: Global) -> Result<Exit, CliError> {
+    let mut context = Context::new(global)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let ran = runtime.block_on(ask(command, &mut context));
+    // A name server that does not answer must not keep the command from ending.
+    runtime.shutdown_background();
+    let exit = ran?;
+    context.out.flush()?;
+    Ok(exit)
+}
+
+async fn ask(command: Client, context: &mut Context) -> Result<Exit, CliError> {
     match command {
-        Command::Submit(args) => submit::run(args, context).await,
-        Command::Ops(command) => ops::run(command, context).await,
-        Command::Dlq(command) => dlq::run(command, context).await,
-        Command::Domains(command) => domains::run(command, context).await,
-        Command::Destinations(command) => destinations::run(command, context).await,
-        Command::Batches(command) => batches::run(command, context).await,
-        Command::Completions(args) => completions::run(args),
+        Client::Submit(args) => submit::run(args, context).await,
+        Client::Ops(command) => ops::run(command, context).await,
+        Client::Dlq(command) => dlq::run(command, context).await,
+        Client::Domains(command) => domains::run(command, context).await,
+        Client::Destinations(command) => destinations::run(command, context).await,
+        Client::Batches(command) => batches::run(command, context).await,
     }
 }

@@ -35,7 +35,8 @@ pub(crate) fn base(global: &Global) -> Result<Base, CliError> {
         return Base::parse(url).map_err(|why| CliError::usage(format!("--url: {why}")));
     }
     let mut server = read(global.config.as_deref())?.server;
-    if let Ok(listen) = std::env::var(LISTEN_VARIABLE) {
+    let variable = std::env::var(LISTEN_VARIABLE).ok();
+    if let Some(listen) = variable.filter(|listen| !listen.is_empty()) {
         server.listen = Some(listen);
     }
     let url = match &server.listen {

@@ -35,13 +35,14 @@ pub(crate) struct Targets {
     /// The operations; or find them by a filter
     #[arg(value_name = "OP_ID", value_parser = op_id)]
     pub(crate) op_ids: Vec<String>,
-    #[command(flatten)]
-    pub(crate) filter: Filter,
     /// Take at most so many of those that the filter finds
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count)]
     limit: usize,
     #[command(flatten)]
     consent: Consent,
+    // Last: its heading goes on to whatever follows it.
+    #[command(flatten)]
+    pub(crate) filter: Filter,
 }
 
 impl Targets {
@@ -80,6 +81,10 @@ pub(crate) async fn run(
     act: Act,
     context: &mut Context,
 ) -> Result<Exit, CliError> {
+    if targets.consent.dry_run && !targets.op_ids.is_empty() {
+        let found = named(&targets.op_ids, context).await?;
+        return show(&found, false, context);
+    }
     if let [op_id] = targets.op_ids.as_slice() {
         return one(op_id, &act, context).await;
     }
@@ -131,6 +136,15 @@ async fn gather(
                 break;
             }
         }
+    }
+    Ok(found)
+}
+
+async fn named(op_ids: &[String], context: &mut Context) -> Result<Vec<Box<RawValue>>, CliError> {
+    let mut found = Vec::with_capacity(op_ids.len());
+    for op_id in op_ids {
+        let request = Request::get(format!("/v1/operations/{op_id}"));
+        found.push(context.client.send(request).await?.document);
     }
     Ok(found)
 }

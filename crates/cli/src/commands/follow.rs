@@ -27,47 +27,64 @@ pub(crate) struct Followed {
     pub(crate) exit: Exit,
 }
 
-/// Follows an operation until it is terminal or the budget has run out, looking again at
-/// least every `slice`, and hands every new version to `seen`. Once it has answered, a server
-/// that goes away is waited for.
-pub(crate) async fn settle(
-    op_id: &str,
-    budget: Budget,
-    slice: Duration,
-    context: &mut Context,
-    mut seen: impl FnMut(&RawValue, &mut Context) -> Result<(), CliError>,
-) -> Result<Followed, CliError> {
-    let mut last: Option<(Brief, Box<RawValue>)> = None;
-    let mut away = Away::default();
-    loop {
-        let wait = budget.left(slice);
-        let look = Budget::start(None);
-        let request = Request::get(format!("/v1/operations/{op_id}")).wait(wait);
-        match context.client.send(request).await {
-            Ok(answer) => {
-                away = Away::default();
-                let brief = Brief::read(&answer.document)
-                    .ok_or_else(|| operation::expected(&context.client))?;
-                if last.as_ref().map(|(last, _)| last) != Some(&brief) {
-                    seen(&answer.document, context)?;
+/// What to follow, and for how long.
+#[derive(Debug)]
+pub(crate) struct Follow<'a> {
+    /// The operation.
+    pub(crate) op_id: &'a str,
+    /// Where it stood, if that is known.
+    pub(crate) known: Option<Box<RawValue>>,
+    /// Until when.
+    pub(crate) budget: Budget,
+    /// Looked at again at least so often.
+    pub(crate) slice: Duration,
+}
+
+impl Follow<'_> {
+    /// Follows it until it is terminal or the budget has run out, and hands every new version
+    /// to `seen`. Once it is known to be there, a server that goes away is waited for.
+    pub(crate) async fn settle(
+        self,
+        context: &mut Context,
+        mut seen: impl FnMut(&RawValue, &mut Context) -> Result<(), CliError>,
+    ) -> Result<Followed, CliError> {
+        let mut known = self.known;
+        let mut away = Away::default();
+        loop {
+            let wait = self.budget.left(self.slice);
+            let look = Budget::start(None);
+            let request = Request::get(format!("/v1/operations/{}", self.op_id)).wait(wait);
+            let pause = match (context.client.send(request).await, known.take()) {
+                (Ok(answer), last) => {
+                    away = Away::default();
+                    let brief = Brief::read(&answer.document)
+                        .ok_or_else(|| operation::expected(&context.client))?;
+                    if last.and_then(|last| Brief::read(&last)).as_ref() != Some(&brief) {
+                        seen(&answer.document, context)?;
+                    }
+                    if brief.exit() != Exit::Unsettled {
+                        return Ok(Followed {
+                            document: answer.document,
+                            exit: brief.exit(),
+                        });
+                    }
+                    known = Some(answer.document);
+                    // A server that does not wait as asked is not asked all the time.
+                    PAUSE.saturating_sub(look.spent())
                 }
-                let document = answer.document;
-                if brief.exit() != Exit::Unsettled || budget.left(PAUSE).is_zero() {
-                    let exit = brief.exit();
-                    return Ok(Followed { document, exit });
+                (Err(error), Some(last)) if error.is_passing() => {
+                    known = Some(last);
+                    away.pause(&error)
                 }
-                last = Some((brief, document));
-                if look.spent() < wait {
-                    clock::pause(budget.left(PAUSE)).await;
-                }
+                (Err(error), _) => return Err(error),
+            };
+            if self.budget.left(PAUSE).is_zero() {
+                let exit = Exit::Unsettled;
+                return known
+                    .map(|document| Followed { document, exit })
+                    .ok_or_else(|| operation::expected(&context.client));
             }
-            Err(error) if error.is_passing() && last.is_some() => {
-                if budget.left(PAUSE).is_zero() {
-                    return Err(error);
-                }
-                clock::pause(budget.left(away.pause(&error))).await;
-            }
-            Err(error) => return Err(error),
+            clock::pause(self.budget.left(pause)).await;
         }
     }
 }

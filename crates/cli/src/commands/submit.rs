@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::filter::{Label, label};
-use super::follow::{WAIT_MAX, settle};
+use super::follow::{Follow, WAIT_MAX};
 use super::operation::{self, Brief};
 use super::payload;
 use crate::client::Request;
@@ -107,8 +107,14 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
         note("these keys were accepted before; this is that operation");
     }
     let (mut document, mut exit) = (answer.document, brief.exit());
-    if exit == Exit::Unsettled && !budget.left(WAIT_MAX).is_zero() && args.wait.is_some() {
-        let waited = settle(&brief.op_id, budget, WAIT_MAX, context, |_, _| Ok(())).await;
+    if exit == Exit::Unsettled && args.wait.is_some() && !budget.left(WAIT_MAX).is_zero() {
+        let follow = Follow {
+            op_id: &brief.op_id,
+            known: Some(document),
+            budget,
+            slice: WAIT_MAX,
+        };
+        let waited = follow.settle(context, |_, _| Ok(())).await;
         let followed = waited.inspect_err(|_| note(&format!("op_id {}", brief.op_id)))?;
         (document, exit) = (followed.document, followed.exit);
     }

@@ -114,6 +114,14 @@ fn a_dry_run_lists_and_changes_nothing() {
     assert_eq!(ran.code, 0);
     assert!(ran.out.contains(OP) && ran.out.contains(OTHER));
     assert!(posts(&server).is_empty());
+
+    let server = Server::always(200, &operation(OP, "PENDING"));
+    let ran = run(&server, &["ops", "cancel", OP, "--dry-run"]);
+    assert_eq!(
+        (ran.code, server.lines()),
+        (0, vec![format!("GET /v1/operations/{OP}")])
+    );
+    assert!(ran.out.contains(OP), "{}", ran.out);
 }
 
 #[test]

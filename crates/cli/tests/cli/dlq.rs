@@ -105,7 +105,8 @@ OP_ID                                 VERDICT  REASON  REDRIVEN_BY
 {OP}  redrive          NEW
 "
     );
-    assert_eq!((ran.code, ran.out, ran.err), (0, expected, String::new()));
+    let note = "1 refused; --dry-run says why\n".to_owned();
+    assert_eq!((ran.code, ran.out, ran.err), (0, expected, note));
     assert_eq!(server.lines(), ["POST /v1/dead-letters/redrive"; 2]);
     let bodies: Vec<String> = server.seen().into_iter().map(|seen| seen.body).collect();
     assert_eq!(
@@ -128,4 +129,17 @@ fn the_plan_is_shown_before_the_question() {
     assert_eq!(server.seen()[0].body, expected);
     let ran = run(&redrives(), &["dlq", "redrive", OP, "--dry-run"]);
     assert!(ran.out.contains("may not be repeated"), "{}", ran.out);
+}
+
+#[test]
+fn a_redrive_that_does_nothing_says_why() {
+    let refused = format!(
+        r#"{{"results":[{{"op_id":"{OP}","verdict":"refused","redriven_by":null,"reason":"may not be repeated"}}]}}"#
+    );
+    for (body, code) in [(refused.as_str(), 4), (r#"{"results":[]}"#, 3)] {
+        let server = Server::always(200, body);
+        let ran = run(&server, &["dlq", "redrive", OP, "-y"]);
+        assert_eq!((ran.code, server.seen().len()), (code, 1));
+        assert!(ran.err.ends_with("nothing to redrive\n"), "{}", ran.err);
+    }
 }

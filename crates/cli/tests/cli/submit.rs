@@ -1,5 +1,6 @@
 //! `clinch submit`.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::documents::{OP, operation};
@@ -128,6 +129,19 @@ fn a_long_wait_goes_on_after_the_servers_longest() {
         prefers,
         [Some("wait=60".to_owned()), Some("wait=60".to_owned())]
     );
+}
+
+#[test]
+fn a_wait_outlives_a_restart_of_the_server() {
+    let asked = AtomicUsize::new(0);
+    let server = Server::new(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => Answer::new(202, operation(OP, "PENDING")),
+        1 => Answer::lost(),
+        _ => Answer::new(200, operation(OP, "COMPLETED")),
+    });
+    let ran = run(&server, &with(&["--idem-key", "k", "--wait", "10m"]));
+    assert_eq!((ran.code, server.seen().len()), (0, 3), "{}", ran.err);
+    assert!(ran.err.contains("trying again"), "{}", ran.err);
 }
 
 #[test]

@@ -40,13 +40,13 @@ const GROUPS: &[Column] = &[
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    filter: Letters,
     /// One line for each kind of error, with how many there are
     #[arg(long)]
     group: bool,
     #[command(flatten)]
     paging: Paging,
+    #[command(flatten)]
+    filter: Letters,
 }
 
 /// Prints them.

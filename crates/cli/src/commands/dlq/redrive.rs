@@ -23,7 +23,7 @@ Examples:
 
 The server's plan is shown first, then you are asked; only what the plan showed is redriven.
 A redrive keeps the outbound key, and calling twice makes one. It is refused where the call may
-have been applied and may not be repeated.";
+have been applied and may not be repeated: exit 4 if that leaves nothing to do.";
 
 /// What the API calls the list of verdicts, in a plan and in what was done.
 const MEMBER: &str = "results";
@@ -43,9 +43,9 @@ pub(crate) struct Args {
     #[arg(value_name = "OP_ID", value_parser = op_id)]
     op_ids: Vec<String>,
     #[command(flatten)]
-    filter: Letters,
-    #[command(flatten)]
     consent: Consent,
+    #[command(flatten)]
+    filter: Letters,
 }
 
 /// Shows the plan, asks, does it.
@@ -62,14 +62,21 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
         print(&page.items, &mut context.out)?;
         return Ok(Exit::Ok);
     }
-    let planned = planned(&page.items);
+    let planned = with_verdict(&page.items, "redrive");
     warn_if_cut(&plan);
+    let refused = with_verdict(&page.items, "refused").len();
     if !args.consent.yes || planned.is_empty() {
         print(&page.items, &mut context.out.question())?;
+    } else if refused > 0 {
+        note(&format!("{refused} refused; --dry-run says why"));
     }
     if planned.is_empty() {
         note("nothing to redrive");
-        return Ok(Exit::Ok);
+        return Ok(match (page.items.is_empty(), args.op_ids.is_empty()) {
+            (true, false) => Exit::NotFound,
+            _ if refused > 0 => Exit::Conflict,
+            _ => Exit::Ok,
+        });
     }
     let question = format!("redrive {} operations?", planned.len());
     args.consent.ask(&question)?;
@@ -105,13 +112,13 @@ fn filter(args: &Args, planned: Option<Vec<String>>) -> Map<String, Value> {
     filter
 }
 
-/// Those that the plan would redrive.
-fn planned(items: &[Box<RawValue>]) -> Vec<String> {
+/// The operations that got this verdict.
+fn with_verdict(items: &[Box<RawValue>], verdict: &str) -> Vec<String> {
     let items = items.iter();
     let items = items.filter_map(|item| serde_json::from_str::<Value>(item.get()).ok());
-    let verdict = |item: &Value| item.get("verdict").and_then(Value::as_str) == Some("redrive");
+    let has_it = |item: &Value| item.get("verdict").and_then(Value::as_str) == Some(verdict);
     items
-        .filter(verdict)
+        .filter(has_it)
         .filter_map(|item| item.get("op_id")?.as_str().map(str::to_owned))
         .collect()
 }

@@ -22,13 +22,13 @@ finds, only open ones are taken; they are listed, and you are asked.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// Why, for whoever looks later
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
     #[command(flatten)]
     targets: Targets,
     #[command(flatten)]
     standing: Standing,
-    /// Why, for whoever looks later
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
 }
 
 /// Cancels them.

@@ -18,14 +18,14 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
+    paging: Paging,
+    #[command(flatten)]
     filter: Filter,
     /// With this id at the provider
     #[arg(long, value_name = "ID", help_heading = "Filters")]
     provider_txn_id: Option<String>,
     #[command(flatten)]
     standing: Standing,
-    #[command(flatten)]
-    paging: Paging,
 }
 
 /// Prints them.

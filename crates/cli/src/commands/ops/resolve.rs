@@ -25,8 +25,6 @@ asking; those that a filter finds are listed, and you are asked.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    targets: Targets,
     /// What became of the call
     #[arg(long = "as", value_enum, value_name = "END")]
     end: End,
@@ -48,6 +46,8 @@ pub(crate) struct Args {
     /// failed: whether the call may have been applied
     #[arg(long, value_enum, value_name = "EFFECT")]
     effect: Option<Effect>,
+    #[command(flatten)]
+    targets: Targets,
 }
 
 /// How a held operation goes on.

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::client::Event;
 use crate::clock::{self, Budget};
-use crate::commands::follow::{Away, settle};
+use crate::commands::follow::{Away, Follow};
 use crate::commands::operation::{COLUMNS, op_id};
 use crate::context::Context;
 use crate::duration;
@@ -70,9 +70,13 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
         }
         context.out.flush()
     };
-    let budget = Budget::start(args.wait);
-    let followed = settle(&op_id, budget, SLICE, context, show).await?;
-    Ok(followed.exit)
+    let follow = Follow {
+        op_id: &op_id,
+        known: None,
+        budget: Budget::start(args.wait),
+        slice: SLICE,
+    };
+    Ok(follow.settle(context, show).await?.exit)
 }
 
 /// Follows everything, through restarts of the server: never ends by itself.
