@@ -100,15 +100,16 @@ impl Output {
             Format::Table => {
                 let value = serde_json::from_str(document.get()).unwrap_or_default();
                 let lines = record::lines(&value, first);
-                lines
-                    .iter()
-                    .try_for_each(|(name, cell)| self.line(&self.member(name, cell)))
+                let widest = lines.iter().map(|(name, _)| text::width(name) + 2).max();
+                // Most documents look alike at this width.
+                let width = widest.unwrap_or(0).max(18);
+                lines.iter().try_for_each(|(name, cell)| {
+                    let pad = " ".repeat(width.saturating_sub(text::width(name)));
+                    let value = self.painted(&cell.text, cell.style);
+                    self.line(&format!("{name}{pad}{value}"))
+                })
             }
         }
-    }
-
-    fn member(&self, name: &str, cell: &text::Cell) -> String {
-        format!("{name:<18}{}", self.painted(&cell.text, cell.style))
     }
 
     /// The text in its colour, where there are colours.
