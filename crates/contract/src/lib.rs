@@ -40,6 +40,7 @@ mod cases;
 mod chance;
 mod compare;
 mod concurrent;
+mod differ;
 mod engine;
 mod fixtures;
 mod runner;
@@ -49,5 +50,6 @@ mod world;
 
 pub use case::{BoxFuture, Case, Failure, Need};
 pub use cases::cases;
+pub use differ::{Sequences, differ};
 pub use runner::{Factory, HANG_AFTER, check, check_within, factory, run};
 pub use subject::{Capabilities, Control, Fault, LockPorts, StorePorts, Subject};
