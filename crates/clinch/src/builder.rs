@@ -112,6 +112,22 @@ impl Builder {
         })
     }
 
+    /// An executor of your own makes the calls of the route, without types in between.
+    #[must_use]
+    pub fn execute_with<I, O>(self, route: &Route<I, O>, executor: Arc<dyn Executor>) -> Self {
+        self.declare(route, |declared| declared.executor = Some(executor))
+    }
+
+    /// A probe of your own, without types in between.
+    #[must_use]
+    pub fn probe_with<I, O>(self, route: &Route<I, O>, probe: Arc<dyn Probe>) -> Self {
+        self.declare(route, |declared| {
+            declared.probe = Some(probe);
+            let rules = &mut declared.spec.rules.probe;
+            rules.get_or_insert_with(ProbeRules::default);
+        })
+    }
+
     /// Other processes make the calls of the route; this one may accept them.
     #[must_use]
     pub fn remote<I, O>(self, route: &Route<I, O>) -> Self {

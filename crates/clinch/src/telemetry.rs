@@ -78,6 +78,11 @@ impl Telemetry {
         self
     }
 
+    /// Whether the text is a W3C `traceparent`: one that is not is ignored, as the standard asks.
+    pub fn is_traceparent(text: &str) -> bool {
+        is_traceparent(text)
+    }
+
     fn shown(&self, key: &str) -> Option<String> {
         match self.keys {
             ShownKeys::Plain => Some(key.to_owned()),
