@@ -127,14 +127,16 @@ pub(crate) struct RedriveResult {
 #[derive(Debug, Default)]
 struct LetterFilter {
     op_ids: Option<Vec<OpId>>,
-    names: Vec<(fn(&DeadLetter) -> &str, String)>,
+    names: Vec<(TextOf, String)>,
     fingerprint: Option<String>,
     from: Option<Timestamp>,
     to: Option<Timestamp>,
 }
 
+type TextOf = fn(&DeadLetter) -> &str;
+
 /// By which texts letters can be chosen.
-const NAMES: [(&str, fn(&DeadLetter) -> &str); 5] = [
+const NAMES: [(&str, TextOf); 5] = [
     ("domain", |letter| letter.keys.domain.as_str()),
     ("event_type", |letter| letter.keys.event_type.as_str()),
     ("biz_key", |letter| letter.keys.biz_key.as_str()),
