@@ -34,6 +34,7 @@
 //! wrong in one way each, and names the case that must notice.
 #![forbid(unsafe_code)]
 
+mod api_keys;
 #[macro_use]
 mod case;
 mod cases;
@@ -47,6 +48,7 @@ mod subject;
 mod wire;
 mod world;
 
+pub use api_keys::api_keys;
 pub use case::{BoxFuture, Case, Failure, Need};
 pub use cases::cases;
 pub use runner::{Factory, HANG_AFTER, check, check_within, factory, run};

@@ -97,6 +97,7 @@ impl Server {
                 "name at least one role: api, worker or recovery".to_owned(),
             ));
         }
+        warn_of_what_is_not_in_effect(&config);
         let listen = config.listen()?;
         let has_keys = !parts.keys.list().await?.is_empty();
         if !listen.ip().is_loopback() && !has_keys {
@@ -230,6 +231,27 @@ async fn with_files(builder: Builder, config: &Config) -> Result<Builder> {
     let spill = FileJournal::open(&config.worker.spill_file).await?;
     let letters = FileJournal::open(&config.dead_letter.file).await?;
     Ok(builder.safety_net(spill, letters))
+}
+
+/// A key that is set and has no effect must not go unnoticed.
+fn warn_of_what_is_not_in_effect(config: &Config) {
+    let defaults = Config::default();
+    let inert = [
+        ("telemetry.otlp", config.telemetry != defaults.telemetry),
+        (
+            "reaper.in_progress_warn",
+            config.reaper.in_progress_warn != defaults.reaper.in_progress_warn,
+        ),
+        (
+            "dead_letter.retention",
+            config.dead_letter.retention != defaults.dead_letter.retention,
+        ),
+    ];
+    for (key, is_set) in inert {
+        if is_set {
+            tracing::warn!(target: "clinch", key, "this key is set and not in effect yet");
+        }
+    }
 }
 
 async fn upkeep(clock: Arc<dyn Clock>, stop: CancellationToken) {

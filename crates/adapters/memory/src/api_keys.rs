@@ -55,3 +55,18 @@ impl ApiKeys for Memory {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::ManualClock;
+
+    #[test]
+    fn core_16_keys_are_kept_as_the_port_promises() {
+        let memory = Memory::new(Arc::new(ManualClock::new(Timestamp::from_millis(0))));
+        let checked = futures_util::FutureExt::now_or_never(clinch_contract::api_keys(&memory));
+        assert_eq!(checked, Some(Ok(())));
+    }
+}

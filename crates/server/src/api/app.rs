@@ -82,11 +82,8 @@ impl App {
             return Ok("{}".to_owned());
         }
         let text = self.body(headers, body).await?;
-        Ok(if text.is_empty() {
-            "{}".to_owned()
-        } else {
-            text
-        })
+        let is_nothing = matches!(text.trim(), "" | "null");
+        Ok(if is_nothing { "{}".to_owned() } else { text })
     }
 
     async fn read(&self, headers: &HeaderMap, body: Body, max: usize) -> Result<String, Problem> {

@@ -17,6 +17,7 @@ use super::time;
 /// A batch to open.
 #[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct OpenDocument {
     /// Your own UUID: opening it twice is opening it once. Left out: a fresh one.
     batch_id: Option<String>,

@@ -71,9 +71,18 @@ pub(crate) struct LetterGroups {
     truncated: bool,
 }
 
+/// A page, or groups with `group=true`.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum LetterListing {
+    Page(LetterPage),
+    Groups(LetterGroups),
+}
+
 /// Which letters, and whether to do it.
 #[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct RedriveDocument {
     filter: LetterFilterDocument,
     /// True unless said: answer the plan and do nothing.
@@ -83,6 +92,7 @@ pub(crate) struct RedriveDocument {
 /// Every field narrows; `{}` is all.
 #[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct LetterFilterDocument {
     op_ids: Option<Vec<String>>,
     domain: Option<String>,
@@ -297,7 +307,7 @@ impl App {
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query),
     ),
     responses(
-        (status = 200, body = LetterPage, description = "Newest first; with group=true {groups, truncated}"),
+        (status = 200, body = LetterListing, description = "Newest first; with group=true by fingerprint"),
         (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_request"),
         (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
     ))]
@@ -337,7 +347,7 @@ pub(crate) async fn list(
         dead_letters: letters,
         next_cursor: cursor,
     };
-    json(StatusCode::OK, &page)
+    json(StatusCode::OK, &LetterListing::Page(page))
 }
 
 async fn groups(app: &App, filter: &LetterFilter) -> Answer {
@@ -363,7 +373,8 @@ async fn groups(app: &App, filter: &LetterFilter) -> Answer {
     }
     let mut groups: Vec<LetterGroup> = groups.into_values().collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-    json(StatusCode::OK, &LetterGroups { groups, truncated })
+    let groups = LetterGroups { groups, truncated };
+    json(StatusCode::OK, &LetterListing::Groups(groups))
 }
 
 #[utoipa::path(get, path = "/v1/dead-letters/{op_id}", tag = "dead letters",

@@ -69,7 +69,7 @@ impl Hub {
 
 #[utoipa::path(get, path = "/v1/events", tag = "operations",
     responses(
-        (status = 200, description = "Events `operation` (an operation was settled), `counters` (all domains) and `lagged` (some were missed)", content_type = "text/event-stream", body = String),
+        (status = 200, description = "Events `operation` (an operation was settled), `counters` (all domains) and `lagged` (some were missed)"),
         (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "401, 403"),
     ))]
 pub(crate) async fn events(State(app): State<Shared>) -> Answer {

@@ -32,6 +32,7 @@ const NAMELESS: &str = "remote";
 /// What a worker asks for.
 #[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct LeaseDocument {
     domain: String,
     /// Left out: all that are declared.
@@ -100,6 +101,7 @@ pub(crate) struct LeaseState {
 /// Moves the lease.
 #[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct HeartbeatDocument {
     fence: u64,
     /// From now, such as "30s" or 30; the server's lease unless said.
@@ -109,6 +111,7 @@ pub(crate) struct HeartbeatDocument {
 /// Gives an attempt back that sent nothing.
 #[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseDocument {
     fence: u64,
     worker: Option<String>,
@@ -117,6 +120,7 @@ pub(crate) struct ReleaseDocument {
 /// Keeps something for the next attempt.
 #[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct CheckpointDocument {
     fence: u64,
     checkpoint: Value,
@@ -125,6 +129,7 @@ pub(crate) struct CheckpointDocument {
 /// How an attempt ended. The outcome's fields may also stand in `outcome`.
 #[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct OutcomeDocument {
     fence: u64,
     worker: Option<String>,

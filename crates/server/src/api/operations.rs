@@ -32,6 +32,7 @@ pub(crate) struct OperationPage {
 /// Why it is to be canceled.
 #[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct ReasonDocument {
     reason: Option<String>,
 }
@@ -39,6 +40,7 @@ pub(crate) struct ReasonDocument {
 /// How a person settles a held operation.
 #[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct ResolveDocument {
     /// completed, failed or retry.
     r#as: String,

@@ -31,6 +31,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
     reason = "documents the request; `commands::read` reads it field by field"
 )]
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct SubmitDocument {
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:-]+$")]
     domain: String,
@@ -56,6 +57,7 @@ pub(crate) struct SubmitDocument {
 /// Operations to hand in.
 #[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct BulkDocument {
     #[schema(max_items = 10_000)]
     operations: Vec<SubmitDocument>,

@@ -193,6 +193,16 @@ impl Running {
     pub(crate) async fn with(text: &str, memory: Memory, roles: &[Role]) -> Self {
         let provider = Provider::default();
         let parts = parts(&memory, &provider);
+        Self::of(text, parts, memory, provider, roles).await
+    }
+
+    pub(crate) async fn of(
+        text: &str,
+        parts: Parts,
+        memory: Memory,
+        provider: Provider,
+        roles: &[Role],
+    ) -> Self {
         let server = Server::bind(config(text), parts, roles)
             .await
             .expect("it binds");

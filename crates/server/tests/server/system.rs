@@ -164,3 +164,19 @@ async fn run_12_roles_split_a_process() {
     clinch.stop();
     running.abort();
 }
+
+#[tokio::test]
+async fn a_panic_in_a_handler_is_500_and_the_next_request_is_answered() {
+    async fn panics() -> &'static str {
+        panic!("hunter2")
+    }
+    let memory = store();
+    let provider = crate::harness::Provider::default();
+    let mut parts = crate::harness::parts(&memory, &provider);
+    parts.extra = axum::Router::new().route("/panics", axum::routing::get(panics));
+    let server = Running::of(ROUTES, parts, memory, provider, &Role::ALL).await;
+    let reply = server.get("/panics").await;
+    reply.is_problem(500, "internal");
+    assert!(!reply.text.contains("hunter2"));
+    assert_eq!(server.get("/healthz").await.status, 200);
+}
