@@ -37,7 +37,10 @@ pub async fn api_keys(keys: &dyn ApiKeys) -> Result<(), String> {
         .map_err(failed)?;
     expect(made == [true, true], "several keys may have the same name")?;
     let other = key("a", "thief", 3, 30);
-    let made = keys.create(&[other.clone()]).await.map_err(failed)?;
+    let made = keys
+        .create(std::slice::from_ref(&other))
+        .await
+        .map_err(failed)?;
     expect(made == [false], "an id that exists is not new")?;
     let listed = keys.list().await.map_err(failed)?;
     let as_made = listed == [old.clone(), new.clone()];

@@ -22,6 +22,9 @@ use tokio_util::task::TaskTracker;
 /// How long to wait after a failed accept: the next one would fail as well.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Longest head of a request, and what is read ahead of a body.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
+
 /// What is allowed.
 pub(crate) struct Limits {
     pub(crate) header_timeout: Duration,
@@ -131,6 +134,7 @@ impl Connection {
         let serving = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(header_timeout)
+            .max_buf_size(BUFFER_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(serving);
         tokio::select! {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
-use clinch_core::ports::{Changed, Filter, Refused};
+use clinch::engine::Snapshot;
+use clinch_core::ports::{Changed, Filter, Operation, Refused};
 use clinch_core::protocol::{Phase, Resolution, Why};
 use clinch_core::{
     BatchId, BizKey, Domain, Effect, EventType, Fail, IdemKey, Invalid, OpId, Payload, Status,
@@ -126,10 +127,17 @@ pub(crate) async fn list(
     query.finish()?;
     let page = app.inspect.list(&filter, cursor.as_deref(), limit).await?;
     let orchestrator = app.orchestrator();
-    let open = |operation| orchestrator.snapshot(operation);
-    let snapshots: Result<Vec<_>, _> = page.items.into_iter().map(open).collect();
+    // A result that cannot be opened must not hide the other operations.
+    let open = |operation: Operation| {
+        let opened = orchestrator.snapshot(operation.clone());
+        opened.unwrap_or(Snapshot {
+            operation,
+            result: None,
+        })
+    };
+    let snapshots = page.items.into_iter().map(open).collect();
     let page = OperationPage {
-        operations: app.documents(snapshots?).await,
+        operations: app.documents(snapshots).await,
         next_cursor: page.next_cursor,
     };
     json(StatusCode::OK, &page)

@@ -126,7 +126,7 @@ impl From<Error> for Problem {
         let message = error.message();
         let problem = match error.kind() {
             ErrorKind::Invalid if error.context("code") == Some("unknown_route") => {
-                Self::new(StatusCode::BAD_REQUEST, "unknown_route", error.to_string())
+                Self::new(StatusCode::BAD_REQUEST, "unknown_route", message)
             }
             ErrorKind::Invalid | ErrorKind::Unsupported => Self::request(message),
             ErrorKind::Mismatch => {

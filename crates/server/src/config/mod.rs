@@ -60,7 +60,7 @@ impl Config {
         let config: Self = table.try_into().map_err(|error: toml::de::Error| {
             wrong(format!(
                 "the configuration is not valid: {}",
-                short(error.message())
+                unquoted(&short(&error.to_string()))
             ))
         })?;
         config.validate()?;
@@ -80,6 +80,19 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
         before.matches('\n').count() + 1
     });
     format!("line {line} is not TOML: {}", short(error.message()))
+}
+
+/// A value of the wrong type may be a secret: it is not shown.
+fn unquoted(message: &str) -> String {
+    match message.split_once("invalid type: string \"") {
+        Some((before, rest)) => {
+            let after = rest
+                .rsplit_once("\", expected")
+                .map_or("", |(_, after)| after);
+            format!("{before}invalid type: string, expected{after}")
+        }
+        None => message.to_owned(),
+    }
 }
 
 fn short(message: &str) -> String {

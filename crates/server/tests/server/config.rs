@@ -206,9 +206,15 @@ fn core_19_contradictions_are_one_line_that_says_what_to_do() {
             "covers the same",
         ),
         ("x = [".to_owned(), "line 1 is not TOML"),
+        (
+            "[worker]\nconcurrency = \"many\"".to_owned(),
+            "worker.concurrency",
+        ),
+        (route("headers = \"hunter2\""), "route.headers"),
     ];
     for (text, expected) in cases {
         let error = load(&text, &[], &[]).expect_err(&text);
+        assert!(!error.contains("hunter2"), "{error}");
         assert!(error.contains(expected) && !error.contains('\n'), "{error}");
     }
 }
