@@ -62,4 +62,24 @@ impl Backend {
         self.dispatch = Dispatch::Hints(bus);
         self
     }
+
+    /// Reading, for whoever shows operations.
+    pub fn inspect(&self) -> Arc<dyn Inspect> {
+        self.inspect.clone()
+    }
+
+    /// Dead letters.
+    pub fn recovery(&self) -> Arc<dyn Recovery> {
+        self.recovery.clone()
+    }
+
+    /// Pausing, and counters.
+    pub fn domains(&self) -> Arc<dyn Domains> {
+        self.domains.clone()
+    }
+
+    /// News of the store.
+    pub fn notices(&self) -> Arc<dyn Notices> {
+        self.notices.clone()
+    }
 }

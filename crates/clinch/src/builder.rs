@@ -116,6 +116,24 @@ impl Builder {
         })
     }
 
+    /// An executor of your own makes the calls of the route, without types in between.
+    #[must_use]
+    pub fn execute_with<I, O>(self, route: &Route<I, O>, executor: Arc<dyn Executor>) -> Self {
+        self.declare(route, |declared| {
+            let first = declared.executor.replace(executor).is_none();
+            first.then_some(()).ok_or("it has two handlers")
+        })
+    }
+
+    /// A probe of your own, without types in between.
+    #[must_use]
+    pub fn probe_with<I, O>(self, route: &Route<I, O>, probe: Arc<dyn Probe>) -> Self {
+        self.declare(route, |declared| {
+            let first = declared.probe.replace(probe).is_none();
+            first.then_some(()).ok_or("it has two probes")
+        })
+    }
+
     /// Other processes make the calls of the route; this one may accept them.
     #[must_use]
     pub fn remote<I, O>(self, route: &Route<I, O>) -> Self {

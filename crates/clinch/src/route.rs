@@ -103,6 +103,12 @@ impl<I, O> Route<I, O> {
         self
     }
 
+    /// Everything that the protocol looks at, at once.
+    #[must_use]
+    pub fn rules(self, rules: Rules) -> Self {
+        self.with(|spec| spec.rules = rules)
+    }
+
     /// Whether the call may be repeated when nobody knows if it was applied.
     #[must_use]
     pub fn safety(self, safety: Safety) -> Self {

@@ -34,6 +34,7 @@
 //! wrong in one way each, and names the case that must notice.
 #![forbid(unsafe_code)]
 
+mod api_keys;
 #[macro_use]
 mod case;
 mod cases;
@@ -48,6 +49,7 @@ mod subject;
 mod wire;
 mod world;
 
+pub use api_keys::api_keys;
 pub use case::{BoxFuture, Case, Failure, Need};
 pub use cases::cases;
 pub use differ::{Sequences, differ};

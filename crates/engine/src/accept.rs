@@ -52,7 +52,7 @@ impl Orchestrator {
     pub async fn start(&self, command: Command, budget: TimeBudget) -> Result<OperationHandle> {
         let node = &self.node;
         let waited_from = node.ports.clock.monotonic();
-        let (known, replayed) = self.enter_in_background(command, self.trace()).await?;
+        let (known, replayed) = self.accept(command).await?;
         if known.pruned {
             return Ok(unread(&known, replayed));
         }
@@ -63,6 +63,12 @@ impl Orchestrator {
             // It is accepted: whatever cannot be read now can be asked for later.
             Err(_) => unread(&known, replayed),
         })
+    }
+
+    /// Accepts the command, begins it here if it can be, and returns at once; true: the same
+    /// keys had been accepted before. [`Orchestrator::await_settled`] waits for its end.
+    pub async fn accept(&self, command: Command) -> Result<(Known, bool)> {
+        self.enter_in_background(command, self.trace()).await
     }
 
     /// Accepts in a task of its own: the commit may carry a begin, and a begin that nobody
@@ -100,14 +106,17 @@ impl Orchestrator {
     /// Accepts commands without waiting for their ends; one commit for all of them. An
     /// invalid command fails alone.
     pub async fn submit(&self, commands: Vec<Command>) -> Result<Vec<Result<Known>>> {
-        self.submit_all(commands, None).await
+        let told = self.submit_all(commands, None).await?;
+        Ok(told.into_iter().map(without_replay).collect())
     }
 
-    pub(crate) async fn submit_all(
+    /// The same, as members of a batch if one is named; true: the same keys had been accepted
+    /// before.
+    pub async fn submit_all(
         &self,
         commands: Vec<Command>,
         batch_id: Option<BatchId>,
-    ) -> Result<Vec<Result<Known>>> {
+    ) -> Result<Vec<Result<(Known, bool)>>> {
         let shed = self.node.shed(&commands).await;
         let trace = self.trace();
         let prepared: Vec<_> = commands
@@ -130,13 +139,14 @@ impl Orchestrator {
             match accepted.next().ok_or_else(missing)? {
                 Accepted::New { state, .. } => {
                     self.node.count_for("orchestrator.accept.count", &new.keys);
-                    Ok(Known {
+                    let known = Known {
                         op_id: new.op_id,
                         status: state.status,
                         pruned: false,
-                    })
+                    };
+                    Ok((known, false))
                 }
-                other => known(other),
+                other => Ok((known(other)?, true)),
             }
         });
         Ok(results.collect())
@@ -169,9 +179,14 @@ impl Orchestrator {
         let rows = self.node.ports.inspect.get(&[op_id]).await?;
         let missing = || Error::new(ErrorKind::NotFound, "there is no such operation");
         let operation = rows.into_iter().next().flatten().ok_or_else(missing)?;
+        self.snapshot(operation)
+    }
+
+    /// A row as its caller sees it: the result opened.
+    pub fn snapshot(&self, operation: Operation) -> Result<Snapshot> {
         let stored = operation.result.as_ref().and_then(|r| r.payload.as_ref());
         let sealer = &self.node.ports.sealer;
-        let opened = stored.map(|stored| sealer.open_payload(op_id, stored));
+        let opened = stored.map(|stored| sealer.open_payload(operation.op_id, stored));
         let result = opened.transpose()?;
         Ok(Snapshot { operation, result })
     }
@@ -380,6 +395,10 @@ pub(crate) fn unknown_route(domain: &Domain, event_type: &EventType) -> Error {
         .with("code", "unknown_route")
         .with("domain", domain)
         .with("event_type", event_type)
+}
+
+pub(crate) fn without_replay(told: Result<(Known, bool)>) -> Result<Known> {
+    told.map(|(known, _)| known)
 }
 
 fn known(accepted: Accepted) -> Result<Known> {

@@ -49,4 +49,4 @@ pub use mutants::{Mutant, plant};
 pub use node::{Dispatch, Ports};
 pub use recover::Scanned;
 pub use redrive::Redriven;
-pub use runtime::{Pumped, Runtime};
+pub use runtime::{Pumped, Role, Runtime};

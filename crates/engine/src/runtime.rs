@@ -104,7 +104,14 @@ impl Runtime {
     /// Runs everything until [`Runtime::stop`]; returns when the attempts of this process
     /// are done or the grace has passed. Each runner fails and restarts alone.
     pub async fn run(&self) {
-        for runner in Runner::ALL {
+        self.run_only(&Role::ALL).await;
+    }
+
+    /// The same with the runners of these roles only. Other processes on the same store have
+    /// the other roles: without a recovery anywhere, what got lost stays lost.
+    pub async fn run_only(&self, roles: &[Role]) {
+        let of_ours = |runner: &Runner| roles.iter().any(|role| role.runs(*runner));
+        for runner in Runner::ALL.into_iter().filter(of_ours) {
             let (node, busy) = (self.node.clone(), self.node.runners.clone());
             let task = async move {
                 let _busy = busy.acquire_owned().await;
@@ -128,6 +135,37 @@ impl Runtime {
     /// not called is given back.
     pub fn stop(&self) {
         self.node.stop();
+    }
+}
+
+/// What a process is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Takes commands in and tells callers what became of them.
+    Api,
+    /// Runs attempts from the queue.
+    Worker,
+    /// Announces due rows, and finds what got lost on any arrow.
+    Recovery,
+}
+
+impl Role {
+    /// One process that does everything.
+    pub const ALL: [Self; 3] = [Self::Api, Self::Worker, Self::Recovery];
+
+    fn runs(self, runner: Runner) -> bool {
+        match runner {
+            // Every role waits for news of the store.
+            Runner::Listener => true,
+            Runner::Worker => self == Self::Worker,
+            Runner::Relay
+            | Runner::Sweeper
+            | Runner::Finalizer
+            | Runner::Reaper
+            | Runner::Prober
+            | Runner::Overdue
+            | Runner::Pruner => self == Self::Recovery,
+        }
     }
 }
 
@@ -339,5 +377,20 @@ impl Node {
         let all = u32::try_from(self.config.concurrency).unwrap_or(u32::MAX);
         let _queue = self.queue_permits.acquire_many(all).await;
         let _inline = self.inline_permits.acquire_many(all).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_12_the_roles_together_run_everything_and_each_listens() {
+        for runner in Runner::ALL {
+            assert!(Role::ALL.iter().any(|role| role.runs(runner)), "{runner:?}");
+        }
+        assert!(Role::ALL.iter().all(|role| role.runs(Runner::Listener)));
+        assert!(!Role::Api.runs(Runner::Worker));
+        assert!(!Role::Worker.runs(Runner::Reaper));
     }
 }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod api_keys;
 mod batches;
 mod bus;
 mod change;

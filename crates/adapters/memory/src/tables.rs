@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use clinch_core::ports::{Counts, DeadLetter, LedgerLine, NewOperation, Operation, Scan};
+use clinch_core::ports::{ApiKey, Counts, DeadLetter, LedgerLine, NewOperation, Operation, Scan};
 use clinch_core::protocol::{Due, Lane, LaneStand, State};
 use clinch_core::{
     BatchId, Domain, Fingerprint, KeyHash, LaneKey, OpId, Status, Timestamp, WorkerId,
@@ -33,6 +33,8 @@ pub struct Tables {
     pub domains: Table<Domain, DomainRow>,
     /// Locks by name.
     pub locks: Table<String, LockRow>,
+    /// Keys of the API by id.
+    pub api_keys: Table<String, ApiKey>,
     /// The last seq given out. Not rolled back: a gap is harmless, a repeat is not.
     pub seq: u64,
 }
@@ -262,5 +264,6 @@ impl Tables {
         end(&mut self.ledger, keep);
         end(&mut self.domains, keep);
         end(&mut self.locks, keep);
+        end(&mut self.api_keys, keep);
     }
 }

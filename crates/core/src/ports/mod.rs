@@ -5,6 +5,7 @@
 //! Results come back in the order of the slice, one per item. `Err` means that the whole
 //! call did nothing, unless its kind is [`ErrorKind::Ambiguous`](crate::ErrorKind).
 
+mod api_keys;
 mod batches;
 mod bus;
 mod domains;
@@ -20,6 +21,7 @@ mod store;
 mod telemetry;
 mod world;
 
+pub use api_keys::{ApiKey, ApiKeys, Scope};
 pub use batches::{Batch, Batches, NewBatch};
 pub use bus::{Bus, Delivery, Dequeue, Hint, Publication, Receipt};
 pub use domains::{DomainView, Domains};

@@ -1,0 +1,117 @@
+//! Clients that submit payments, some of them several times, and write down what they were
+//! told.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use clinch::core::policy::SplitMix;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::client::{Base, Client, Request};
+use crate::error::CliError;
+
+/// A submission that is not acknowledged within so many tries is given up: the server is gone
+/// for good.
+const TRIES_MAX: usize = 600;
+
+/// What a client was told: the payment's key and the operation that stands for it.
+pub(crate) type Told = HashMap<String, String>;
+
+pub(crate) struct Clients {
+    url: String,
+    payments: usize,
+    seed: u64,
+    next: AtomicUsize,
+    /// Payments that were acknowledged.
+    pub(crate) accepted: AtomicUsize,
+    /// Acknowledgements of a payment that was acknowledged before.
+    pub(crate) repeated: AtomicUsize,
+}
+
+#[derive(Deserialize)]
+struct Operation {
+    op_id: String,
+}
+
+impl Clients {
+    pub(crate) fn new(url: String, payments: usize, seed: u64) -> Self {
+        Self {
+            url,
+            payments,
+            seed,
+            next: AtomicUsize::new(0),
+            accepted: AtomicUsize::new(0),
+            repeated: AtomicUsize::new(0),
+        }
+    }
+
+    /// Every payment, by so many clients at once.
+    pub(crate) async fn submit_all(self: Arc<Self>, clients: usize) -> Result<Told, CliError> {
+        let running: Vec<_> = (0..clients)
+            .map(|number| tokio::spawn(self.clone().submit_some(number as u64)))
+            .collect();
+        let mut told = Told::new();
+        for client in running {
+            let some = client.await;
+            let some = some.map_err(|_| CliError::failed("a client broke off".to_owned()))?;
+            told.extend(some?);
+        }
+        Ok(told)
+    }
+
+    async fn submit_some(self: Arc<Self>, number: u64) -> Result<Told, CliError> {
+        let base = Base::parse(&self.url).map_err(CliError::usage)?;
+        let mut client = Client::new(base, None);
+        let mut chance = SplitMix::new(self.seed ^ (number << 32));
+        let mut told = Told::new();
+        loop {
+            let payment = self.next.fetch_add(1, Ordering::SeqCst);
+            if payment >= self.payments {
+                return Ok(told);
+            }
+            let key = format!("order-{payment}");
+            let op_id = submit(&mut client, payment).await?;
+            self.accepted.fetch_add(1, Ordering::SeqCst);
+            // A client that did not hear the answer, or clicked twice.
+            if chance.next_u64() % 10 == 0 {
+                let again = submit(&mut client, payment).await?;
+                self.repeated.fetch_add(1, Ordering::SeqCst);
+                if again != op_id {
+                    let message = format!("{key} is both {op_id} and {again}");
+                    return Err(CliError::failed(message));
+                }
+            }
+            told.insert(key, op_id);
+        }
+    }
+}
+
+/// Submits under the payment's own key until it is acknowledged, as a careful client does.
+async fn submit(client: &mut Client, payment: usize) -> Result<String, CliError> {
+    let body = json!({
+        "domain": "payments",
+        "event_type": "charge",
+        "biz_key": format!("order-{payment}"),
+        "idem_key": "charge",
+        "payload": {"amount": payment},
+    });
+    let body = body.to_string().into_bytes();
+    for _ in 0..TRIES_MAX {
+        let request = Request::post("/v1/operations", body.clone()).at_once();
+        match client.send(request).await {
+            Ok(answer) => {
+                let operation: Operation = serde_json::from_str(answer.document.get())
+                    .map_err(|error| CliError::failed(format!("a strange answer: {error}")))?;
+                return Ok(operation.op_id);
+            }
+            Err(error) if error.is_passing() => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(CliError::failed("the server does not come back".to_owned()))
+}

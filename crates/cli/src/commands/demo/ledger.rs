@@ -1,0 +1,189 @@
+//! Three accounts of the same payments, compared.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::client::{Base, Client, Request};
+use crate::error::CliError;
+
+use super::clients::Told;
+use super::provider::Provider;
+
+pub(crate) struct Ledger {
+    url: String,
+}
+
+#[derive(Deserialize)]
+struct Operation {
+    op_id: String,
+    biz_key: String,
+    state: String,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    operations: Vec<Operation>,
+    next_cursor: Option<String>,
+}
+
+/// What the three say.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Books {
+    accepted: usize,
+    completed: usize,
+    failed: usize,
+    /// Acknowledged, and not there or not settled.
+    lost: usize,
+    charged: usize,
+    charged_twice: usize,
+    /// COMPLETED and not charged, or FAILED and charged.
+    wrong: usize,
+}
+
+impl Ledger {
+    pub(crate) fn new(url: String) -> Self {
+        Self { url }
+    }
+
+    fn client(&self) -> Result<Client, CliError> {
+        let base = Base::parse(&self.url).map_err(CliError::usage)?;
+        Ok(Client::new(base, None))
+    }
+
+    /// Waits until every payment is settled, or the patience ends.
+    pub(crate) async fn settle(
+        &mut self,
+        told: &Told,
+        patience: Duration,
+        mut view: impl FnMut(),
+    ) -> Result<(), CliError> {
+        let mut client = self.client()?;
+        let waiting = async {
+            for op_id in told.values() {
+                let path = format!("/v1/operations/{op_id}");
+                loop {
+                    view();
+                    let request = Request::get(&path).wait(Duration::from_secs(2));
+                    match client.send(request).await {
+                        Ok(answer) => {
+                            let operation: Operation = read(answer.document.get())?;
+                            if is_terminal(&operation.state) {
+                                break;
+                            }
+                        }
+                        Err(error) if error.is_passing() => {
+                            tokio::time::sleep(Duration::from_millis(100)).await;
+                        }
+                        // It is not there: the books will say so.
+                        Err(_) => break,
+                    }
+                }
+            }
+            Ok(())
+        };
+        // What is not settled by then counts as lost.
+        tokio::time::timeout(patience, waiting).await.unwrap_or(Ok(()))
+    }
+
+    /// Compares.
+    pub(crate) async fn close(&self, told: &Told, provider: &Provider) -> Result<Books, CliError> {
+        let mut books = Books {
+            accepted: told.len(),
+            charged: provider.charged(),
+            charged_twice: provider.charged_twice(),
+            ..Books::default()
+        };
+        let mut settled = 0;
+        let mut client = self.client()?;
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut path = "/v1/operations?domain=payments&limit=1000".to_owned();
+            if let Some(cursor) = &cursor {
+                path.push_str("&cursor=");
+                path.push_str(&crate::client::segment(cursor));
+            }
+            let answer = client.send(Request::get(path)).await?;
+            let page: Page = read(answer.document.get())?;
+            for operation in page.operations {
+                let ours = told.get(&operation.biz_key) == Some(&operation.op_id);
+                settled += usize::from(ours && is_terminal(&operation.state));
+                let completed = operation.state == "COMPLETED";
+                books.completed += usize::from(completed);
+                books.failed += usize::from(operation.state == "FAILED");
+            }
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        books.lost = told.len().saturating_sub(settled);
+        books.wrong = books.completed.abs_diff(books.charged);
+        Ok(books)
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(document: &'a str) -> Result<T, CliError> {
+    serde_json::from_str(document)
+        .map_err(|error| CliError::failed(format!("a strange answer: {error}")))
+}
+
+fn is_terminal(state: &str) -> bool {
+    matches!(state, "COMPLETED" | "FAILED")
+}
+
+impl Books {
+    pub(crate) fn is_balanced(&self) -> bool {
+        self.accepted == self.completed + self.failed
+            && self.lost == 0
+            && self.charged_twice == 0
+            && self.wrong == 0
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let verdict = if self.is_balanced() {
+            "The three accounts agree."
+        } else {
+            "The accounts do NOT agree."
+        };
+        format!(
+            "\nwhat clients were told   accepted       {:>6}\n\
+             what the store holds     completed      {:>6}\n\
+             \u{20}                        failed         {:>6}\n\
+             what the provider did    charged        {:>6}\n\
+             \u{20}                        charged twice  {:>6}\n\
+             accepted and not settled lost           {:>6}\n\
+             completed, not charged   wrong          {:>6}\n\n{verdict}\n",
+            self.accepted,
+            self.completed,
+            self.failed,
+            self.charged,
+            self.charged_twice,
+            self.lost,
+            self.wrong,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Books;
+
+    #[test]
+    fn books_that_differ_are_not_balanced() {
+        let right = Books {
+            accepted: 10,
+            completed: 9,
+            failed: 1,
+            charged: 9,
+            ..Books::default()
+        };
+        assert!(right.is_balanced());
+        let lost = Books { lost: 1, ..Books { accepted: 10, completed: 9, failed: 1, charged: 9, ..Books::default() } };
+        assert!(!lost.is_balanced());
+        let twice = Books { charged_twice: 1, ..Books::default() };
+        assert!(!twice.is_balanced());
+        let wrong = Books { wrong: 1, ..Books::default() };
+        assert!(!wrong.is_balanced());
+    }
+}

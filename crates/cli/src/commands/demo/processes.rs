@@ -1,0 +1,166 @@
+//! The processes of the demo: this very program, as a server and as two workers.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::client::{Base, Client, Request};
+use crate::error::{CliError, note};
+
+/// A server is up within this, on any machine that can run it at all.
+const START_MAX: Duration = Duration::from_secs(30);
+
+pub(crate) struct Processes {
+    folder: PathBuf,
+    config: PathBuf,
+    listen: SocketAddr,
+    server: Option<Child>,
+    workers: Vec<Child>,
+    started: usize,
+}
+
+impl Processes {
+    pub(crate) fn new(folder: &Path, provider: SocketAddr) -> Result<Self, CliError> {
+        let failed = |error| CliError::failed(format!("cannot prepare the demo: {error}"));
+        // Free now; taken by the server a moment later.
+        let free = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
+        let listen = free.local_addr().map_err(failed)?;
+        let config = folder.join("clinch.toml");
+        std::fs::write(&config, configuration(folder, listen, provider)).map_err(failed)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            config,
+            listen,
+            server: None,
+            workers: Vec::new(),
+            started: 0,
+        })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.listen)
+    }
+
+    pub(crate) async fn start_all(&mut self) -> Result<(), CliError> {
+        self.server = Some(self.spawn("api,recovery")?);
+        self.is_up().await?;
+        for _ in 0..2 {
+            let worker = self.spawn("worker")?;
+            self.workers.push(worker);
+        }
+        Ok(())
+    }
+
+    /// Kills one worker without warning, and starts another.
+    pub(crate) async fn kill_worker(&mut self) -> Result<(), CliError> {
+        if let Some(worker) = self.workers.pop() {
+            note(&format!("kill -9 of worker {}", worker.id()));
+            end(worker);
+        }
+        let worker = self.spawn("worker")?;
+        self.workers.push(worker);
+        Ok(())
+    }
+
+    /// Kills the server without warning, and starts another on the same address.
+    pub(crate) async fn kill_server(&mut self) -> Result<(), CliError> {
+        if let Some(server) = self.server.take() {
+            note(&format!("kill -9 of server {}", server.id()));
+            end(server);
+        }
+        self.server = Some(self.spawn("api,recovery")?);
+        self.is_up().await
+    }
+
+    pub(crate) async fn stop_all(&mut self) {
+        self.workers.drain(..).chain(self.server.take()).for_each(end);
+    }
+
+    fn spawn(&mut self, roles: &str) -> Result<Child, CliError> {
+        let failed = |error| CliError::failed(format!("cannot start a process: {error}"));
+        self.started += 1;
+        let log = self.folder.join(format!("process-{}.log", self.started));
+        let log = File::create(log).map_err(failed)?;
+        // Each process has files of its own for what the store does not take.
+        let files = [
+            format!("worker.spill_file={}", self.own("spill")),
+            format!("dead_letter.file={}", self.own("dlq")),
+        ];
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        command.arg("serve").arg("--config").arg(&self.config);
+        command.args(["--roles", roles]);
+        for file in files {
+            command.args(["--set", &file]);
+        }
+        command.current_dir(&self.folder);
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CLINCH_")) {
+            command.env_remove(name);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(log).spawn().map_err(failed)
+    }
+
+    fn own(&self, what: &str) -> String {
+        let name = format!("{what}-{}.log", self.started);
+        self.folder.join(name).display().to_string()
+    }
+
+    async fn is_up(&self) -> Result<(), CliError> {
+        let base = Base::parse(&self.url()).map_err(CliError::usage)?;
+        let mut client = Client::new(base, None);
+        let asked = async {
+            while client.send(Request::get("/readyz")).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let up = tokio::time::timeout(START_MAX, asked).await;
+        up.map_err(|_| CliError::failed("the server does not come up".to_owned()))
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        self.workers.drain(..).chain(self.server.take()).for_each(end);
+    }
+}
+
+/// Ends a process that we started, by its id.
+fn end(mut process: Child) {
+    // It may have ended by itself.
+    let _ = process.kill();
+    let _ = process.wait();
+}
+
+fn configuration(folder: &Path, listen: SocketAddr, provider: SocketAddr) -> String {
+    let database = folder.join("demo.db");
+    format!(
+        r#"[store]
+url = "sqlite://{}"
+fallback_poll = "1s"
+
+[server]
+listen = "{listen}"
+
+[worker]
+lease = "5s"
+
+[[route]]
+name = "charge"
+domain = "payments"
+event_type = "charge"
+destination = "psp"
+url = "http://{provider}/v1/charges"
+safety = "keyed"
+key_ttl = "24h"
+remembers_refusals = true
+txn_id = "json:/id"
+timeout = "2s"
+concurrency = 32
+retry = {{ max_attempts = 20, base = "200ms", cap = "2s" }}
+breaker = {{ open = "1s", window = 50, min_calls = 20 }}
+"#,
+        database.display()
+    )
+}

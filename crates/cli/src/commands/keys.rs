@@ -1,0 +1,103 @@
+//! `clinch keys`: works on the database, so that the first key can be made.
+
+use clinch::core::ports::{ApiKey, Clock};
+use clinch_server::auth;
+use clinch_system::SystemClock;
+use serde_json::json;
+
+use crate::args::Global;
+use crate::commands::serve;
+use crate::duration;
+use crate::error::{CliError, note};
+use crate::exit::Exit;
+use crate::store;
+
+/// What to do with keys.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Make a key; it is shown once
+    Create(Create),
+    /// List keys, without their secrets
+    Ls(Ls),
+    /// End a key
+    Revoke(Revoke),
+}
+
+/// A new key.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  clinch keys create shop --scopes submit,read --expires 90d")]
+pub(crate) struct Create {
+    /// Whose it is
+    name: String,
+    /// What it may be used for: submit, read, operate, admin, with commas
+    #[arg(long, value_name = "SCOPES", default_value = "submit,read")]
+    scopes: String,
+    /// After how long it ends by itself, such as 90d
+    #[arg(long, value_name = "DURATION")]
+    expires: Option<String>,
+}
+
+/// All keys.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  clinch keys ls")]
+pub(crate) struct Ls {}
+
+/// A key to end.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  clinch keys revoke 3f9a0c1d2e4b5a67")]
+pub(crate) struct Revoke {
+    /// Its id, as `clinch keys ls` shows it
+    id: String,
+}
+
+pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
+    let config = serve::load(global, &[])?;
+    let file = store::open_file(&config)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::failed(format!("cannot start: {error}")))?;
+    runtime.block_on(async {
+        let now = SystemClock::new().now();
+        match command {
+            Command::Create(create) => {
+                let scopes = auth::parse_scopes(&create.scopes)?;
+                let expires = create.expires.as_deref().map(duration::parse).transpose();
+                let expires = expires.map_err(|why| CliError::usage(format!("--expires: {why}")))?;
+                let ends = expires.map(|after| now + after);
+                let (key, secret) = auth::create(&file, &create.name, &scopes, now, ends).await?;
+                note(&format!("key {} of {}; it is shown this once:", key.id, key.name));
+                crate::output::print(&format!("{}\n", secret.reveal()))?;
+                Ok(Exit::Ok)
+            }
+            Command::Ls(_) => {
+                use clinch::core::ports::ApiKeys as _;
+                for key in file.list().await? {
+                    crate::output::print(&format!("{}\n", shown(&key)))?;
+                }
+                Ok(Exit::Ok)
+            }
+            Command::Revoke(revoke) => {
+                if auth::revoke(&file, &revoke.id, now).await? {
+                    note("it is ended");
+                    Ok(Exit::Ok)
+                } else {
+                    note("there is no active key with this id");
+                    Ok(Exit::NotFound)
+                }
+            }
+        }
+    })
+}
+
+fn shown(key: &ApiKey) -> serde_json::Value {
+    let scopes: Vec<_> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+    json!({
+        "id": key.id,
+        "name": key.name,
+        "scopes": scopes,
+        "created_at": key.created_at.to_string(),
+        "expires_at": key.expires_at.map(|at| at.to_string()),
+        "revoked_at": key.revoked_at.map(|at| at.to_string()),
+    })
+}

@@ -1,0 +1,84 @@
+//! The store that the configuration names.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clinch::Backend;
+use clinch::core::ports::{ApiKeys, Clock};
+use clinch_memory::Memory;
+use clinch_server::Config;
+use clinch_sqlite::{Settings, Sqlite};
+use clinch_system::SystemClock;
+
+use crate::error::CliError;
+
+/// A store, and where its API keys live.
+pub(crate) struct Opened {
+    pub(crate) backend: Backend,
+    pub(crate) keys: Arc<dyn ApiKeys>,
+}
+
+/// Opens what `store.url` names.
+pub(crate) fn open(config: &Config) -> Result<Opened, CliError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    match of(&config.store.url)? {
+        Kind::Memory => {
+            let memory = Memory::new(clock);
+            Ok(Opened {
+                backend: Backend::new(memory.clone()),
+                keys: Arc::new(memory),
+            })
+        }
+        Kind::Sqlite(path) => {
+            let sqlite = Sqlite::open(path, Settings::default(), clock)?;
+            Ok(Opened {
+                backend: Backend::new(sqlite.clone()),
+                keys: Arc::new(sqlite),
+            })
+        }
+    }
+}
+
+/// Opens the file for a command that works on the database itself.
+pub(crate) fn open_file(config: &Config) -> Result<Sqlite, CliError> {
+    match of(&config.store.url)? {
+        Kind::Sqlite(path) => {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+            Ok(Sqlite::open(path, Settings::default(), clock)?)
+        }
+        Kind::Memory => Err(CliError::usage(
+            "store.url is memory:, which ends with its process; this needs a database",
+        )),
+    }
+}
+
+/// The file behind `store.url`.
+pub(crate) fn file(config: &Config) -> Result<PathBuf, CliError> {
+    match of(&config.store.url)? {
+        Kind::Sqlite(path) => Ok(path),
+        Kind::Memory => Err(CliError::usage("store.url is memory:, there is no file")),
+    }
+}
+
+enum Kind {
+    Memory,
+    Sqlite(PathBuf),
+}
+
+fn of(url: &str) -> Result<Kind, CliError> {
+    if url == "memory:" {
+        return Ok(Kind::Memory);
+    }
+    match url.strip_prefix("sqlite://") {
+        Some(path) if !path.is_empty() => Ok(Kind::Sqlite(Path::new(path).to_owned())),
+        _ => {
+            // The address may hold a password.
+            let scheme = url.split(':').next().unwrap_or_default();
+            let message = format!(
+                "store.url names a {scheme:?} store, which this release does not have; \
+                 use sqlite://FILE or memory:"
+            );
+            Err(CliError::usage(message))
+        }
+    }
+}

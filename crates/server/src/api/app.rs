@@ -1,0 +1,168 @@
+//! What every handler shares.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use clinch::Clinch;
+use clinch::engine::Orchestrator;
+use clinch_core::OpId;
+use clinch_core::ports::{Clock, Domains, Inspect, Recovery};
+use futures_util::StreamExt;
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::events::Hub;
+use super::guard::Doorkeeper;
+use super::problem::Problem;
+use crate::config::Config;
+use crate::routes::Table;
+
+/// Around a payload: keys, labels and times fit many times over.
+const ENVELOPE_BYTES: usize = 64 * 1024;
+/// A body that is too large is read and dropped up to this, so that its sender gets to read
+/// the answer.
+const DROPPED_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+pub(crate) struct App {
+    pub(crate) clinch: Clinch,
+    pub(crate) inspect: Arc<dyn Inspect>,
+    pub(crate) recovery: Arc<dyn Recovery>,
+    pub(crate) domains: Arc<dyn Domains>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) routes: Table,
+    pub(crate) hub: Hub,
+    pub(crate) door: Doorkeeper,
+    pub(crate) metrics: PrometheusHandle,
+    /// Told when the server stops: long answers end.
+    pub(crate) stop: CancellationToken,
+}
+
+pub(crate) type Shared = Arc<App>;
+pub(crate) type Answer = Result<Response, Problem>;
+
+impl App {
+    pub(crate) fn orchestrator(&self) -> &Orchestrator {
+        self.clinch.orchestrator()
+    }
+
+    pub(crate) fn payload_max(&self) -> usize {
+        self.config.server.payload_max.0
+    }
+
+    /// The JSON text of a request with one command, or less.
+    pub(crate) async fn body(&self, headers: &HeaderMap, body: Body) -> Result<String, Problem> {
+        let max = self.payload_max().saturating_add(ENVELOPE_BYTES);
+        self.read(headers, body, max).await
+    }
+
+    /// The JSON text of a request with many commands.
+    pub(crate) async fn bulk_body(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<String, Problem> {
+        self.read(headers, body, self.config.server.bulk_max.0)
+            .await
+    }
+
+    /// The same where the body may be left out: `{}` then.
+    pub(crate) async fn optional_body(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<String, Problem> {
+        let is_empty = headers.get(header::CONTENT_TYPE).is_none()
+            && axum::body::HttpBody::is_end_stream(&body);
+        if is_empty {
+            return Ok("{}".to_owned());
+        }
+        let text = self.body(headers, body).await?;
+        let is_nothing = matches!(text.trim(), "" | "null");
+        Ok(if is_nothing { "{}".to_owned() } else { text })
+    }
+
+    async fn read(&self, headers: &HeaderMap, body: Body, max: usize) -> Result<String, Problem> {
+        if !is_json(headers) {
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            let detail = "the body must be application/json";
+            return Err(Problem::new(status, "unsupported_media_type", detail));
+        }
+        let late = || {
+            let status = StatusCode::REQUEST_TIMEOUT;
+            Problem::new(status, "request_timeout", "the body did not arrive in time")
+        };
+        let limit = self.config.server.body_timeout.0;
+        let read = tokio::time::timeout(limit, collect(body, max)).await;
+        let bytes = read.map_err(|_| late())??;
+        String::from_utf8(bytes).map_err(|_| Problem::request("the body is not UTF-8"))
+    }
+
+    /// Waits, but not past the end of the server.
+    pub(crate) async fn unless_stopped<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = wait => Some(done),
+            () = self.stop.cancelled() => None,
+        }
+    }
+}
+
+async fn collect(body: Body, max: usize) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    let mut dropped = 0;
+    let mut chunks = body.into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| Problem::request("the body ended early"))?;
+        if dropped == 0 && bytes.len() + chunk.len() <= max {
+            bytes.extend_from_slice(&chunk);
+        } else {
+            dropped += chunk.len();
+        }
+        if dropped > DROPPED_BYTES_MAX {
+            break;
+        }
+    }
+    if dropped > 0 {
+        return Err(Problem::too_large(format!(
+            "the body is longer than {max} bytes"
+        )));
+    }
+    Ok(bytes)
+}
+
+/// `application/json`, with or without parameters.
+fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = content_type
+        .and_then(|value| value.split(';').next())
+        .unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
+}
+
+/// A JSON answer.
+pub(crate) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
+    let body = serde_json::to_string(document).map_err(|_| Problem::internal())?;
+    let mut response = (status, body).into_response();
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    Ok(response)
+}
+
+/// An id out of a path. One that cannot be an id names nothing.
+pub(crate) fn op_id(text: &str) -> Result<OpId, Problem> {
+    text.parse()
+        .map_err(|_| Problem::not_found("there is no such operation"))
+}
+
+/// Whole seconds, at least one.
+pub(crate) fn secs(duration: Duration) -> u64 {
+    let up = u64::from(duration.subsec_nanos() > 0);
+    duration.as_secs().saturating_add(up).max(1)
+}

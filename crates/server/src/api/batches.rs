@@ -1,0 +1,155 @@
+//! Groups of operations whose end is one event.
+
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use clinch_core::BatchId;
+use clinch_core::ports::Batch;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::app::{Answer, App, Shared, json};
+use super::commands::{self, Around};
+use super::fields::Fields;
+use super::problem::{Problem, ProblemDocument};
+use super::submit::{BulkDocument, BulkResults, SubmitDocument};
+use super::time;
+
+/// A batch to open.
+#[expect(dead_code, reason = "documents the request")]
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OpenDocument {
+    /// Your own UUID: opening it twice is opening it once. Left out: a fresh one.
+    batch_id: Option<String>,
+    /// Accepted in the commit that completes the batch. Not a member.
+    on_complete: Option<SubmitDocument>,
+}
+
+/// A batch.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BatchDocument {
+    batch_id: String,
+    /// No new members but spawned ones.
+    sealed: bool,
+    /// Sealed, and every member settled.
+    complete: bool,
+    /// Members.
+    total: u64,
+    completed: u64,
+    failed: u64,
+    completed_at: Option<String>,
+}
+
+fn document(batch: &Batch) -> BatchDocument {
+    BatchDocument {
+        batch_id: batch.batch_id.to_string(),
+        sealed: batch.sealed,
+        complete: batch.is_complete(),
+        total: batch.total,
+        completed: batch.completed,
+        failed: batch.failed,
+        completed_at: batch.completed_at.map(time::write),
+    }
+}
+
+fn batch_id(text: &str) -> Result<BatchId, Problem> {
+    text.parse()
+        .map_err(|_| Problem::not_found("there is no such batch"))
+}
+
+impl App {
+    async fn show_batch(&self, id: BatchId) -> Answer {
+        let batch = self.orchestrator().batch(id).await?;
+        json(StatusCode::OK, &document(&batch))
+    }
+}
+
+#[utoipa::path(post, path = "/v1/batches", tag = "batches",
+    request_body = Option<OpenDocument>,
+    responses(
+        (status = 200, body = BatchDocument, description = "Open, also if it was before"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_command, invalid_request, unknown_route"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+    ))]
+pub(crate) async fn open(State(app): State<Shared>, request: Request) -> Answer {
+    let (parts, body) = request.into_parts();
+    let text = app.optional_body(&parts.headers, body).await?;
+    let mut fields = Fields::parse(&text, "invalid_request")?;
+    let id = fields
+        .text("batch_id")?
+        .map(|id| id.parse::<BatchId>())
+        .transpose();
+    let id = id.map_err(|invalid| fields.invalid(&invalid))?;
+    let around = Around {
+        trace: commands::trace(&parts.headers),
+        payload_max: app.payload_max(),
+        ..Around::default()
+    };
+    let on_complete = fields.raw("on_complete").filter(|raw| raw.get() != "null");
+    let on_complete = on_complete
+        .map(|raw| commands::read(raw.get(), &around))
+        .transpose()?;
+    fields.finish()?;
+    let orchestrator = app.orchestrator();
+    let id = match id {
+        Some(id) => {
+            orchestrator.open_batch_as(id, on_complete).await?;
+            id
+        }
+        None => orchestrator.open_batch(on_complete).await?,
+    };
+    app.show_batch(id).await
+}
+
+#[utoipa::path(get, path = "/v1/batches/{batch_id}", tag = "batches",
+    params(("batch_id" = String, Path)),
+    responses(
+        (status = 200, body = BatchDocument, description = "The batch; its members are /v1/operations?batch_id="),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+    ))]
+pub(crate) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
+    app.show_batch(batch_id(&id)?).await
+}
+
+#[utoipa::path(post, path = "/v1/batches/{batch_id}/operations", tag = "batches",
+    params(("batch_id" = String, Path)),
+    request_body = BulkDocument,
+    responses(
+        (status = 200, body = BulkResults, description = "What became of each, in order; a known key is not a member"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request, payload_too_large, unsupported_media_type"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+    ))]
+pub(crate) async fn add(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Answer {
+    let id = batch_id(&id)?;
+    let (parts, body) = request.into_parts();
+    let text = app.bulk_body(&parts.headers, body).await?;
+    app.orchestrator().batch(id).await?;
+    app.submit_many(&text, Some(id), commands::trace(&parts.headers))
+        .await
+}
+
+#[utoipa::path(post, path = "/v1/batches/{batch_id}/seal", tag = "batches",
+    params(("batch_id" = String, Path)),
+    responses(
+        (status = 200, body = BatchDocument, description = "No new members from outside; twice is once"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+    ))]
+pub(crate) async fn seal(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Answer {
+    let id = batch_id(&id)?;
+    let (parts, body) = request.into_parts();
+    let text = app.optional_body(&parts.headers, body).await?;
+    Fields::parse(&text, "invalid_request")?.finish()?;
+    app.orchestrator().batch(id).await?;
+    app.orchestrator().seal_batch(id).await?;
+    app.show_batch(id).await
+}

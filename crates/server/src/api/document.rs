@@ -1,0 +1,219 @@
+//! The operation as callers see it.
+
+use std::collections::BTreeMap;
+
+use clinch::engine::Snapshot;
+use clinch_core::ports::Known;
+use clinch_core::{Effect, Failure, Keys, Payload, Status};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::app::App;
+use super::hold::Holds;
+use super::time;
+
+/// An operation.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct OperationDocument {
+    op_id: String,
+    domain: String,
+    event_type: String,
+    biz_key: String,
+    idem_key: String,
+    /// PENDING, IN_PROGRESS, COMPLETED or FAILED.
+    pub(crate) state: &'static str,
+    /// Of IN_PROGRESS: live, waiting or held.
+    phase: Option<&'static str>,
+    /// Calls that may have left.
+    attempts: u32,
+    /// Grows within domain and biz_key.
+    seq: Option<u64>,
+    /// Raised by every change.
+    version: Option<u64>,
+    priority: i8,
+    labels: BTreeMap<String, String>,
+    run_at: Option<String>,
+    deadline: Option<String>,
+    accepted_at: Option<String>,
+    started_at: Option<String>,
+    finished_at: Option<String>,
+    next_attempt_at: Option<String>,
+    /// Whether a call may have had its effect: none or unknown.
+    effect: &'static str,
+    cancel_requested: bool,
+    /// Why it is not running now.
+    pub(crate) hold: Option<HoldDocument>,
+    redrive_of: Option<String>,
+    redriven_by: Option<String>,
+    batch_id: Option<String>,
+    trace_id: Option<String>,
+    result: Option<ResultDocument>,
+    failure: Option<FailureDocument>,
+    /// The operation is gone; its keys and its end are left.
+    #[serde(skip_serializing_if = "is_false")]
+    #[schema(required = false)]
+    pruned: bool,
+}
+
+/// Why an operation is not running now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct HoldDocument {
+    /// effect_unknown, paused, breaker_open, rate_limited, bulkhead_full, key_order,
+    /// no_executor, backoff or delayed.
+    pub(crate) reason: &'static str,
+    pub(crate) until: Option<String>,
+}
+
+/// A provider's yes.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct ResultDocument {
+    provider_txn_id: Option<String>,
+    #[schema(value_type = serde_json::Value)]
+    payload: Payload,
+}
+
+/// Why an operation is FAILED.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct FailureDocument {
+    code: String,
+    message: String,
+    cause: Option<String>,
+    /// none or unknown.
+    effect: &'static str,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+pub(crate) fn effect(effect: Effect) -> &'static str {
+    match effect {
+        Effect::None => "none",
+        Effect::Unknown => "unknown",
+    }
+}
+
+pub(crate) fn failure(failure: &Failure) -> FailureDocument {
+    FailureDocument {
+        code: failure.code.clone(),
+        message: failure.message.clone(),
+        cause: failure.cause.clone(),
+        effect: effect(failure.effect),
+    }
+}
+
+pub(crate) fn phase(phase: clinch_core::protocol::Phase) -> &'static str {
+    use clinch_core::protocol::Phase;
+    match phase {
+        Phase::Live => "live",
+        Phase::Waiting => "waiting",
+        Phase::Held => "held",
+    }
+}
+
+impl OperationDocument {
+    /// A row, and why it does not run.
+    fn of(snapshot: Snapshot, hold: Option<HoldDocument>) -> Self {
+        let Snapshot { operation, result } = snapshot;
+        let state = &operation.state;
+        let is_completed = state.status == Status::Completed;
+        let record = operation.result.as_ref();
+        let result = is_completed.then(|| ResultDocument {
+            provider_txn_id: record.and_then(|record| record.provider_txn_id.clone()),
+            payload: result.unwrap_or_else(Payload::null),
+        });
+        let failed = state.failure.as_ref().filter(|_| state.is_terminal());
+        let labels = operation.options.labels.iter();
+        let trace = operation.trace.as_deref();
+        Self {
+            state: state.status.as_str(),
+            phase: state.phase.map(phase),
+            attempts: state.attempts,
+            seq: Some(operation.seq),
+            version: Some(state.version),
+            priority: operation.options.priority.get(),
+            labels: labels.map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
+            run_at: operation.options.run_at.map(time::write),
+            deadline: operation.options.deadline.map(time::write),
+            accepted_at: Some(time::write(operation.accepted_at)),
+            started_at: operation.started_at.map(time::write),
+            finished_at: operation.finished_at.map(time::write),
+            next_attempt_at: state.next_attempt_at.map(time::write),
+            effect: effect(state.effect),
+            cancel_requested: state.cancel_requested,
+            hold,
+            redrive_of: operation.redrive_of.map(|op_id| op_id.to_string()),
+            redriven_by: operation.redriven_by.map(|op_id| op_id.to_string()),
+            batch_id: operation.batch_id.map(|batch_id| batch_id.to_string()),
+            trace_id: trace
+                .and_then(|trace| trace.split('-').nth(1))
+                .map(str::to_owned),
+            result,
+            failure: failed.map(failure),
+            ..Self::known(
+                &operation.keys,
+                &Known {
+                    op_id: operation.op_id,
+                    status: state.status,
+                    pruned: false,
+                },
+            )
+        }
+    }
+
+    /// What can be said without the row: it was pruned, or cannot be read now.
+    pub(crate) fn known(keys: &Keys, known: &Known) -> Self {
+        Self {
+            op_id: known.op_id.to_string(),
+            domain: keys.domain.to_string(),
+            event_type: keys.event_type.to_string(),
+            biz_key: keys.biz_key.to_string(),
+            idem_key: keys.idem_key.to_string(),
+            state: known.status.as_str(),
+            phase: None,
+            attempts: 0,
+            seq: None,
+            version: None,
+            priority: 0,
+            labels: BTreeMap::new(),
+            run_at: None,
+            deadline: None,
+            accepted_at: None,
+            started_at: None,
+            finished_at: None,
+            next_attempt_at: None,
+            effect: "none",
+            cancel_requested: false,
+            hold: None,
+            redrive_of: None,
+            redriven_by: None,
+            batch_id: None,
+            trace_id: None,
+            result: None,
+            failure: None,
+            pruned: known.pruned,
+        }
+    }
+
+    pub(crate) fn is_terminal(&self) -> bool {
+        matches!(self.state, "COMPLETED" | "FAILED")
+    }
+}
+
+impl App {
+    /// The documents of rows, in order.
+    pub(crate) async fn documents(&self, snapshots: Vec<Snapshot>) -> Vec<OperationDocument> {
+        let mut holds = Holds::new(self);
+        let mut documents = Vec::with_capacity(snapshots.len());
+        for snapshot in snapshots {
+            let hold = holds.of(&snapshot.operation).await;
+            documents.push(OperationDocument::of(snapshot, hold));
+        }
+        documents
+    }
+
+    pub(crate) async fn document(&self, snapshot: Snapshot) -> OperationDocument {
+        let hold = Holds::new(self).of(&snapshot.operation).await;
+        OperationDocument::of(snapshot, hold)
+    }
+}

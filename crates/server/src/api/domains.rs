@@ -1,0 +1,215 @@
+//! Queues and providers.
+
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use clinch::protect::DestinationStatus;
+use clinch_core::Domain;
+use clinch_core::ports::{Counts, DomainView, Room};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::app::{Answer, App, Shared, json};
+use super::fields::Fields;
+use super::problem::{Problem, ProblemDocument};
+use super::time;
+
+/// Every domain.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DomainsDocument {
+    pub(super) domains: Vec<DomainDocument>,
+}
+
+/// One domain.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct DomainDocument {
+    domain: String,
+    /// No attempt begins.
+    paused: bool,
+    counts: CountsDocument,
+    /// Operations that wait for a begin: PENDING and waiting.
+    depth: u64,
+    /// Age of the oldest that is due for a begin; null: none is.
+    oldest_age_ms: Option<u64>,
+}
+
+/// Maintained counters.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(crate) struct CountsDocument {
+    pending: u64,
+    in_progress: u64,
+    completed: u64,
+    failed: u64,
+    /// Of IN_PROGRESS, by phase.
+    #[serde(rename = "live")]
+    live: u64,
+    #[serde(rename = "waiting")]
+    waiting: u64,
+    #[serde(rename = "held")]
+    held: u64,
+}
+
+/// Every destination.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DestinationsDocument {
+    destinations: Vec<DestinationDocument>,
+}
+
+/// One destination, as this process sees it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DestinationDocument {
+    destination: String,
+    /// closed, open or half_open.
+    breaker: &'static str,
+    rate: RoomDocument,
+    concurrency: RoomDocument,
+    /// The provider asked everyone to stay away until then.
+    paused_until: Option<String>,
+}
+
+/// How many more calls are taken now.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RoomDocument {
+    /// Null: nothing bounds it.
+    available: Option<u64>,
+    /// When there may be more.
+    again_at: Option<String>,
+}
+
+pub(super) fn document(view: &DomainView) -> DomainDocument {
+    let Counts {
+        pending,
+        live,
+        recorded,
+        waiting,
+        held,
+        completed,
+        failed,
+    } = view.counts;
+    DomainDocument {
+        domain: view.domain.to_string(),
+        paused: view.paused,
+        counts: CountsDocument {
+            pending,
+            in_progress: live + recorded + waiting + held,
+            completed,
+            failed,
+            live: live + recorded,
+            waiting,
+            held,
+        },
+        depth: pending + waiting,
+        oldest_age_ms: view
+            .oldest_due
+            .and_then(|age| u64::try_from(age.as_millis()).ok()),
+    }
+}
+
+impl App {
+    /// Every domain that has operations, is paused or has a route.
+    pub(super) async fn domain_documents(&self) -> Result<Vec<DomainDocument>, Problem> {
+        let mut views = self.domains.domains().await?;
+        for domain in self.routes.domains() {
+            if !views.iter().any(|view| view.domain == *domain) {
+                views.push(nothing_of(domain));
+            }
+        }
+        views.sort_by(|one, other| one.domain.cmp(&other.domain));
+        Ok(views.iter().map(document).collect())
+    }
+
+    async fn set_paused(&self, domain: String, paused: bool, request: Request) -> Answer {
+        let domain = Domain::new(domain);
+        let domain = domain.map_err(|invalid| Problem::invalid("invalid_request", &invalid))?;
+        let (parts, body) = request.into_parts();
+        let text = self.optional_body(&parts.headers, body).await?;
+        let mut fields = Fields::parse(&text, "invalid_request")?;
+        fields.text("reason")?;
+        fields.finish()?;
+        self.domains.set_paused(&domain, paused).await?;
+        tracing::info!(target: "clinch", %domain, paused, "a domain was paused or resumed");
+        let views = self.domains.domains().await?;
+        let view = views.into_iter().find(|view| view.domain == domain);
+        let view = view.unwrap_or_else(|| nothing_of(&domain));
+        json(StatusCode::OK, &document(&view))
+    }
+}
+
+fn nothing_of(domain: &Domain) -> DomainView {
+    DomainView {
+        domain: domain.clone(),
+        paused: false,
+        counts: Counts::default(),
+        oldest_due: None,
+    }
+}
+
+#[utoipa::path(get, path = "/v1/domains", tag = "domains",
+    responses(
+        (status = 200, body = DomainsDocument, description = "By name"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "401, 403"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+    ))]
+pub(crate) async fn list(State(app): State<Shared>) -> Answer {
+    let domains = app.domain_documents().await?;
+    json(StatusCode::OK, &DomainsDocument { domains })
+}
+
+#[utoipa::path(post, path = "/v1/domains/{domain}/pause", tag = "domains",
+    params(("domain" = String, Path)),
+    responses(
+        (status = 200, body = DomainDocument, description = "No attempt begins from now on"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_request"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+    ))]
+pub(crate) async fn pause(
+    State(app): State<Shared>,
+    Path(domain): Path<String>,
+    request: Request,
+) -> Answer {
+    app.set_paused(domain, true, request).await
+}
+
+#[utoipa::path(post, path = "/v1/domains/{domain}/resume", tag = "domains",
+    params(("domain" = String, Path)),
+    responses(
+        (status = 200, body = DomainDocument, description = "Attempts begin again"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_request"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+    ))]
+pub(crate) async fn resume(
+    State(app): State<Shared>,
+    Path(domain): Path<String>,
+    request: Request,
+) -> Answer {
+    app.set_paused(domain, false, request).await
+}
+
+#[utoipa::path(get, path = "/v1/destinations", tag = "domains",
+    responses(
+        (status = 200, body = DestinationsDocument, description = "As this process sees them"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "401, 403"),
+    ))]
+pub(crate) async fn destinations(State(app): State<Shared>) -> Answer {
+    let now = app.clock.now();
+    let room = |room: Room| RoomDocument {
+        available: u64::try_from(room.calls)
+            .ok()
+            .filter(|_| room.calls != usize::MAX),
+        again_at: room.again_in.map(|again| time::write(now + again)),
+    };
+    let document = |status: DestinationStatus| DestinationDocument {
+        breaker: status.breaker.as_str(),
+        rate: room(status.rate),
+        concurrency: room(status.concurrency),
+        paused_until: status.paused.map(|left| time::write(now + left)),
+        destination: status.name,
+    };
+    let destinations = app
+        .clinch
+        .destinations()
+        .into_iter()
+        .map(document)
+        .collect();
+    json(StatusCode::OK, &DestinationsDocument { destinations })
+}

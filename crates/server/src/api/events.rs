@@ -1,0 +1,168 @@
+//! News as server-sent events: operations that were settled, and counters.
+//!
+//! One reader of the store's notices serves every listener, and runs only while there is one.
+//! A listener that is too slow misses events and is told so; the row is the truth.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::IntoResponse;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use clinch_core::OpId;
+use clinch_core::ports::{Notice, Notices};
+use futures_util::stream::{self, Stream, StreamExt};
+use serde_json::json;
+use tokio::sync::broadcast;
+
+use super::app::{Answer, App, Shared};
+use super::document::OperationDocument;
+use super::domains::DomainDocument;
+use super::problem::ProblemDocument;
+
+/// Events kept for a slow listener.
+const KEPT_MAX: usize = 1_024;
+/// No read of the news waits longer: the reader ends soon after its last listener.
+const WAIT: Duration = Duration::from_secs(5);
+/// Counters are told no more often.
+const COUNTERS_EVERY: Duration = Duration::from_millis(500);
+
+/// One event for all listeners.
+#[derive(Debug, Clone)]
+enum News {
+    Operation(Arc<OperationDocument>),
+    Counters(Arc<Vec<DomainDocument>>),
+    Lagged,
+}
+
+impl News {
+    fn event(&self) -> Option<Event> {
+        let event = match self {
+            Self::Operation(document) => Event::default().event("operation").json_data(&**document),
+            Self::Counters(domains) => {
+                let data = json!({ "domains": &**domains });
+                Event::default().event("counters").json_data(data)
+            }
+            Self::Lagged => Event::default().event("lagged").json_data(json!({})),
+        };
+        event.ok()
+    }
+}
+
+pub(crate) struct Hub {
+    notices: Arc<dyn Notices>,
+    news: broadcast::Sender<News>,
+    is_read: AtomicBool,
+}
+
+impl Hub {
+    pub(crate) fn new(notices: Arc<dyn Notices>) -> Self {
+        Self {
+            notices,
+            news: broadcast::Sender::new(KEPT_MAX),
+            is_read: AtomicBool::new(false),
+        }
+    }
+}
+
+#[utoipa::path(get, path = "/v1/events", tag = "operations",
+    responses(
+        (status = 200, description = "Events `operation` (an operation was settled), `counters` (all domains) and `lagged` (some were missed)"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "401, 403"),
+    ))]
+pub(crate) async fn events(State(app): State<Shared>) -> Answer {
+    let receiver = app.hub.news.subscribe();
+    let first = app.domain_documents().await?;
+    read_for_listeners(&app);
+    let first = News::Counters(Arc::new(first));
+    let first = stream::iter(first.event().map(Ok::<_, Infallible>));
+    let stream = first
+        .chain(listen(receiver))
+        .take_until(app.stop.clone().cancelled_owned());
+    Ok(Sse::new(stream)
+        .keep_alive(KeepAlive::default())
+        .into_response())
+}
+
+fn listen(receiver: broadcast::Receiver<News>) -> impl Stream<Item = Result<Event, Infallible>> {
+    stream::unfold(receiver, |mut receiver| async move {
+        loop {
+            let news = match receiver.recv().await {
+                Ok(news) => news,
+                Err(broadcast::error::RecvError::Lagged(_)) => News::Lagged,
+                Err(broadcast::error::RecvError::Closed) => return None,
+            };
+            if let Some(event) = news.event() {
+                return Some((Ok(event), receiver));
+            }
+        }
+    })
+}
+
+/// Starts the reader unless it runs.
+fn read_for_listeners(app: &Shared) {
+    if !app.hub.is_read.swap(true, Ordering::SeqCst) {
+        tokio::spawn(read(app.clone()));
+    }
+}
+
+async fn read(app: Shared) {
+    let hub = &app.hub;
+    let mut seen = 0;
+    let mut told_at: Option<Duration> = None;
+    while hub.news.receiver_count() > 0 && !app.stop.is_cancelled() {
+        // What comes in between is told with the next counters.
+        let rest = told_at
+            .map(|at| COUNTERS_EVERY.saturating_sub(app.clock.monotonic().saturating_sub(at)));
+        let Some(news) = app.unless_stopped(hub.notices.news(seen, WAIT)).await else {
+            break;
+        };
+        let Ok((notices, last)) = news else {
+            app.unless_stopped(app.clock.sleep(COUNTERS_EVERY)).await;
+            continue;
+        };
+        seen = last;
+        if notices.is_empty() {
+            continue;
+        }
+        app.tell(&notices).await;
+        if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
+            app.unless_stopped(app.clock.sleep(rest)).await;
+        }
+        if let Ok(domains) = app.domain_documents().await {
+            let _ = hub.news.send(News::Counters(Arc::new(domains)));
+        }
+        told_at = Some(app.clock.monotonic());
+    }
+    hub.is_read.store(false, Ordering::SeqCst);
+    // A listener that came in between saw the flag and started nobody.
+    if hub.news.receiver_count() > 0 && !app.stop.is_cancelled() {
+        read_for_listeners(&app);
+    }
+}
+
+impl App {
+    async fn tell(&self, notices: &[Notice]) {
+        let settled = notices.iter().filter_map(|notice| match notice {
+            Notice::Settled(op_id) => Some(*op_id),
+            _ => None,
+        });
+        let settled: Vec<OpId> = settled.collect();
+        if notices.contains(&Notice::Lagged) {
+            let _ = self.hub.news.send(News::Lagged);
+        }
+        let Ok(rows) = self.inspect.get(&settled).await else {
+            return;
+        };
+        let rows = rows.into_iter().flatten();
+        let snapshots = rows
+            .filter_map(|row| self.orchestrator().snapshot(row).ok())
+            .collect();
+        for document in self.documents(snapshots).await {
+            // Nobody may listen any more.
+            let _ = self.hub.news.send(News::Operation(Arc::new(document)));
+        }
+    }
+}

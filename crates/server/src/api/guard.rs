@@ -1,0 +1,278 @@
+//! Who is let in.
+//!
+//! Without any key the server is for this machine alone: it listens on loopback, and a request
+//! must name a loopback host (no page can rebind a name of its own to it) and come from no
+//! other origin. From the first key on, every request needs one; that no key is left does not
+//! open the door again.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use clinch_core::ports::{ApiKey, ApiKeys, Clock, Scope};
+
+use super::app::Shared;
+use super::problem::Problem;
+use crate::auth;
+
+/// What was read of a key is good for so long: a revoked key ends that late.
+const GOOD_FOR: Duration = Duration::from_secs(1);
+/// Keys remembered at once.
+const REMEMBERED_MAX: usize = 1_024;
+
+pub(crate) struct Doorkeeper {
+    keys: Arc<dyn ApiKeys>,
+    clock: Arc<dyn Clock>,
+    /// There are keys: every request needs one.
+    is_locked: AtomicBool,
+    looked_at: Mutex<Option<Duration>>,
+    remembered: Mutex<BTreeMap<[u8; 32], (ApiKey, Duration)>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unauthenticated(detail: &str) -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)
+}
+
+fn forbidden(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+}
+
+impl Doorkeeper {
+    pub(crate) fn new(keys: Arc<dyn ApiKeys>, clock: Arc<dyn Clock>, is_locked: bool) -> Self {
+        Self {
+            keys,
+            clock,
+            is_locked: AtomicBool::new(is_locked),
+            looked_at: Mutex::default(),
+            remembered: Mutex::default(),
+        }
+    }
+
+    /// True from the first key on. Keys may be made by another process at any time.
+    async fn is_locked(&self) -> Result<bool, Problem> {
+        if self.is_locked.load(Ordering::SeqCst) {
+            return Ok(true);
+        }
+        let now = self.clock.monotonic();
+        let is_fresh = lock(&self.looked_at).is_some_and(|at| now.saturating_sub(at) < GOOD_FOR);
+        if !is_fresh && !self.keys.list().await?.is_empty() {
+            self.is_locked.store(true, Ordering::SeqCst);
+            return Ok(true);
+        }
+        if !is_fresh {
+            *lock(&self.looked_at) = Some(now);
+        }
+        Ok(false)
+    }
+
+    async fn find(&self, secret: &str) -> Result<Option<ApiKey>, Problem> {
+        let hash = auth::hash(secret);
+        let now = self.clock.monotonic();
+        let fresh = |(key, at): &(ApiKey, Duration)| {
+            (now.saturating_sub(*at) < GOOD_FOR).then(|| key.clone())
+        };
+        if let Some(key) = lock(&self.remembered).get(&hash).and_then(fresh) {
+            return Ok(Some(key));
+        }
+        let found = self.keys.find(&[hash]).await?.into_iter().next().flatten();
+        let found = found.filter(|key| auth::same(&key.hash, &hash));
+        let mut remembered = lock(&self.remembered);
+        if remembered.len() >= REMEMBERED_MAX {
+            remembered.clear();
+        }
+        match &found {
+            Some(key) => remembered.insert(hash, (key.clone(), now)),
+            None => remembered.remove(&hash),
+        };
+        Ok(found)
+    }
+
+    async fn check_key(&self, wanted: &[Scope], headers: &HeaderMap) -> Result<(), Problem> {
+        let secret = bearer(headers)
+            .ok_or_else(|| unauthenticated("send an API key: Authorization: Bearer clk_…"))?;
+        if !auth::is_well_formed(secret) {
+            return Err(unauthenticated(
+                "this is not an API key, or not a whole one",
+            ));
+        }
+        let key = self.find(secret).await?;
+        let key = key.filter(|key| key.is_active(self.clock.now()));
+        let key =
+            key.ok_or_else(|| unauthenticated("the API key is unknown, revoked or expired"))?;
+        let covers = |wanted: &Scope| key.scopes.iter().any(|scope| scope.covers(*wanted));
+        if wanted.iter().any(covers) {
+            return Ok(());
+        }
+        let names: Vec<&str> = wanted.iter().map(|scope| scope.as_str()).collect();
+        Err(forbidden(format!(
+            "this needs a key with the scope {}",
+            names.join(" or ")
+        )))
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, secret) = text.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
+}
+
+/// The scopes of which one is needed; `None`: anyone may.
+fn wanted(method: &Method, path: &str) -> Option<&'static [Scope]> {
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    match parts.as_slice() {
+        ["healthz" | "readyz" | "openapi.json"] => None,
+        ["v1", "operations", op_id] if reads && !op_id.is_empty() => {
+            Some(&[Scope::Read, Scope::Submit])
+        }
+        _ if reads => Some(&[Scope::Read]),
+        ["v1", "operations"] | ["v1", "operations", "bulk"] | ["v1", "batches", ..] => {
+            Some(&[Scope::Submit])
+        }
+        _ => Some(&[Scope::Operate]),
+    }
+}
+
+/// A loopback name, with or without a port.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((host, port)) if is_port(port) => host,
+            _ => return false,
+        },
+        None => match authority.split_once(':') {
+            Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
+            Some(_) => return false,
+            None => authority,
+        },
+    };
+    host.eq_ignore_ascii_case("localhost") || host == "127.0.0.1" || host == "::1"
+}
+
+fn is_port(text: &str) -> bool {
+    let port = text.strip_prefix(':').unwrap_or(text);
+    port.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Without keys: only programs of this machine, and no web page.
+fn check_host(request: &Parts) -> Result<(), Problem> {
+    let headers = &request.headers;
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let target = request.uri.authority().map(|authority| authority.as_str());
+    let all_loopback = host.is_some_and(is_loopback) && target.is_none_or(is_loopback);
+    if !all_loopback || headers.get_all(header::HOST).iter().count() > 1 {
+        let detail = "without API keys only localhost, 127.0.0.1 and [::1] are answered; make a key with `clinch keys create`";
+        return Err(forbidden(detail));
+    }
+    if let Some(origin) = headers.get(header::ORIGIN) {
+        let origin = origin
+            .to_str()
+            .ok()
+            .and_then(|origin| origin.split_once("://"));
+        if origin.map(|(_, authority)| authority) != host {
+            return Err(forbidden(
+                "without API keys no page of another origin is answered",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The middleware.
+pub(super) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let wanted = wanted(&parts.method, parts.uri.path());
+    let checked = match (app.door.is_locked().await, wanted) {
+        (Ok(true), None) => Ok(()),
+        (Ok(true), Some(wanted)) => app.door.check_key(wanted, &parts.headers).await,
+        (Ok(false), _) => check_host(&parts),
+        // Whether there are keys is not known: only what needs none is answered.
+        (Err(_), None) => check_host(&parts),
+        (Err(problem), Some(_)) => Err(problem),
+    };
+    let request = Request::from_parts(parts, body);
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn core_16_only_loopback_names_are_loopback() {
+        for host in [
+            "localhost",
+            "LOCALHOST:7070",
+            "127.0.0.1",
+            "127.0.0.1:7070",
+            "[::1]",
+            "[::1]:7070",
+        ] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.nip.io",
+            "127.0.0.2",
+            "localhost:80@evil",
+            "[::1",
+            "[::1]evil",
+            "::1x",
+            "0.0.0.0",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn core_16_every_path_names_its_scope() {
+        let wanted = |method, path| wanted(method, path).map(<[Scope]>::to_vec);
+        let (get, post) = (&Method::GET, &Method::POST);
+        assert_eq!(wanted(get, "/healthz"), None);
+        assert_eq!(wanted(get, "/metrics"), Some(vec![Scope::Read]));
+        assert_eq!(wanted(get, "/v1/operations"), Some(vec![Scope::Read]));
+        assert_eq!(
+            wanted(get, "/v1/operations/x"),
+            Some(vec![Scope::Read, Scope::Submit])
+        );
+        assert_eq!(
+            wanted(get, "/v1/operations/x/attempts"),
+            Some(vec![Scope::Read])
+        );
+        for path in [
+            "/v1/operations",
+            "/v1/operations/bulk",
+            "/v1/batches",
+            "/v1/batches/x/seal",
+        ] {
+            assert_eq!(wanted(post, path), Some(vec![Scope::Submit]), "{path}");
+        }
+        for path in [
+            "/v1/operations/x/cancel",
+            "/v1/leases",
+            "/v1/dead-letters/redrive",
+            "/v1/domains/x/pause",
+            "/other",
+        ] {
+            assert_eq!(wanted(post, path), Some(vec![Scope::Operate]), "{path}");
+        }
+    }
+}

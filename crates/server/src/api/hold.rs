@@ -1,0 +1,166 @@
+//! Why an operation is not running now, by the table at the end of the protocol page.
+//!
+//! What the row does not say is read off its surroundings: the domain, the lane and the
+//! destination as this process sees it. A surrounding that cannot be read now is left out.
+
+use std::collections::BTreeMap;
+
+use clinch::protect::DestinationStatus;
+use clinch_core::ports::{Filter, Operation, Reason};
+use clinch_core::protocol::Phase;
+use clinch_core::{Domain, LaneKey, Status, Timestamp};
+
+use super::app::App;
+use super::document::HoldDocument;
+use super::time;
+
+/// Operations of one lane that are looked at: a longer lane is behind its first all the same.
+const LANE_MAX: usize = 200;
+
+/// The surroundings of operations, each looked at once a request.
+pub(super) struct Holds<'a> {
+    app: &'a App,
+    now: Option<Timestamp>,
+    paused: Option<Vec<Domain>>,
+    heads: BTreeMap<LaneKey, Option<u64>>,
+    destinations: Option<Vec<DestinationStatus>>,
+}
+
+fn hold(reason: &'static str, until: Option<Timestamp>) -> Option<HoldDocument> {
+    Some(HoldDocument {
+        reason,
+        until: until.map(time::write),
+    })
+}
+
+impl<'a> Holds<'a> {
+    pub(super) fn new(app: &'a App) -> Self {
+        Self {
+            app,
+            now: None,
+            paused: None,
+            heads: BTreeMap::new(),
+            destinations: None,
+        }
+    }
+
+    pub(super) async fn of(&mut self, operation: &Operation) -> Option<HoldDocument> {
+        let state = &operation.state;
+        if state.phase == Some(Phase::Held) {
+            let probe_at = state.hold.as_ref().and_then(|hold| hold.probe_at);
+            return hold("effect_unknown", probe_at);
+        }
+        if !state.awaits_begin() {
+            return None;
+        }
+        if self.is_paused(&operation.keys.domain).await {
+            return hold("paused", None);
+        }
+        if self.is_behind(operation).await {
+            return hold("key_order", None);
+        }
+        let now = self.now().await?;
+        let due = state.next_attempt_at.filter(|at| *at > now);
+        let closed = self.closed(operation, now);
+        match (due, closed) {
+            // Whichever lasts longer is what it waits for.
+            (Some(due), Some((reason, until))) if until.is_some_and(|until| until >= due) => {
+                hold(reason, until)
+            }
+            (Some(due), _) if state.status == Status::Pending => hold("delayed", Some(due)),
+            (Some(due), _) => hold("backoff", Some(due)),
+            (None, Some((reason, until))) => hold(reason, until),
+            (None, None) => self.without_executor(operation),
+        }
+    }
+
+    /// Nobody here makes its calls, and no remote worker has taken it.
+    fn without_executor(&self, operation: &Operation) -> Option<HoldDocument> {
+        let keys = &operation.keys;
+        let route = self.app.routes.find(&keys.domain, &keys.event_type);
+        let executed = route.is_some_and(|route| route.destination.is_some());
+        if executed {
+            None
+        } else {
+            hold("no_executor", None)
+        }
+    }
+
+    /// The destination takes no call: why, and until when.
+    fn closed(
+        &mut self,
+        operation: &Operation,
+        now: Timestamp,
+    ) -> Option<(&'static str, Option<Timestamp>)> {
+        let keys = &operation.keys;
+        let route = self.app.routes.find(&keys.domain, &keys.event_type)?;
+        let name = route.destination.as_ref()?;
+        let clinch = &self.app.clinch;
+        let all = self
+            .destinations
+            .get_or_insert_with(|| clinch.destinations());
+        let status = all.iter().find(|status| status.name == *name)?;
+        if !status.room.is_closed() {
+            return None;
+        }
+        let until = status.room.again_in.map(|again| now + again);
+        match status.room.reason? {
+            Reason::BreakerOpen => Some(("breaker_open", until)),
+            Reason::RateLimited | Reason::Paused => Some(("rate_limited", until)),
+            Reason::BulkheadFull if operation.state.status == Status::Pending => None,
+            Reason::BulkheadFull => Some(("bulkhead_full", until)),
+        }
+    }
+
+    async fn now(&mut self) -> Option<Timestamp> {
+        if self.now.is_none() {
+            self.now = self.app.inspect.now().await.ok();
+        }
+        self.now
+    }
+
+    async fn is_paused(&mut self, domain: &Domain) -> bool {
+        if self.paused.is_none() {
+            let views = self.app.domains.domains().await.unwrap_or_default();
+            let paused = views.into_iter().filter(|view| view.paused);
+            self.paused = Some(paused.map(|view| view.domain).collect());
+        }
+        self.paused
+            .as_ref()
+            .is_some_and(|paused| paused.contains(domain))
+    }
+
+    /// An earlier operation of its lane is open.
+    async fn is_behind(&mut self, operation: &Operation) -> bool {
+        let Some(lane) = operation.lane else {
+            return false;
+        };
+        if !self.heads.contains_key(&lane) {
+            let head = self.head(operation).await;
+            self.heads.insert(lane, head);
+        }
+        let head = self.heads.get(&lane).copied().flatten();
+        head.is_some_and(|head| head < operation.seq)
+    }
+
+    /// The least open seq of its lane, as far as it is looked at.
+    async fn head(&self, operation: &Operation) -> Option<u64> {
+        let mut head = None;
+        // The holder of a lane has begun, but for the moments between two operations.
+        for status in [Status::InProgress, Status::Pending] {
+            let filter = Filter {
+                domain: Some(operation.keys.domain.clone()),
+                biz_key: Some(operation.keys.biz_key.clone()),
+                status: Some(status),
+                ..Filter::default()
+            };
+            let page = self.app.inspect.list(&filter, None, LANE_MAX).await.ok()?;
+            let same = page
+                .items
+                .iter()
+                .filter(|other| other.lane == operation.lane);
+            head = head.into_iter().chain(same.map(|other| other.seq)).min();
+        }
+        head
+    }
+}

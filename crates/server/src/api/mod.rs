@@ -1,0 +1,125 @@
+//! The HTTP API, version 1. One module a group of routes; every answer is JSON, and every error
+//! an RFC 9457 problem document.
+
+mod app;
+mod batches;
+mod commands;
+mod dead_letters;
+mod document;
+mod domains;
+mod events;
+mod fields;
+mod guard;
+mod hold;
+mod leases;
+mod ledger;
+mod operations;
+mod problem;
+mod query;
+mod submit;
+mod system;
+mod time;
+mod wait;
+
+use std::panic::AssertUnwindSafe;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use futures_util::FutureExt;
+use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(crate) use app::{App, Shared};
+pub(crate) use events::Hub;
+pub(crate) use guard::Doorkeeper;
+use problem::Problem;
+
+fn described() -> OpenApiRouter<Shared> {
+    let info = InfoBuilder::new()
+        .title("Clinch")
+        .version("1")
+        .description(Some(
+            "Makes every call to a system you do not control end exactly one way.",
+        ))
+        .build();
+    OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info).build())
+        .routes(routes!(submit::submit, operations::list))
+        .routes(routes!(submit::bulk))
+        .routes(routes!(operations::get))
+        .routes(routes!(ledger::attempts))
+        .routes(routes!(operations::cancel))
+        .routes(routes!(operations::resolve))
+        .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::redrive))
+        .routes(routes!(dead_letters::get))
+        .routes(routes!(domains::list))
+        .routes(routes!(domains::pause))
+        .routes(routes!(domains::resume))
+        .routes(routes!(domains::destinations))
+        .routes(routes!(events::events))
+        .routes(routes!(leases::lease))
+        .routes(routes!(leases::heartbeat))
+        .routes(routes!(leases::release))
+        .routes(routes!(leases::checkpoint))
+        .routes(routes!(leases::outcome))
+        .routes(routes!(batches::open))
+        .routes(routes!(batches::get))
+        .routes(routes!(batches::add))
+        .routes(routes!(batches::seal))
+        .routes(routes!(system::healthz))
+        .routes(routes!(system::readyz))
+        .routes(routes!(system::metrics))
+}
+
+/// The description of the API, OpenAPI 3.1.
+pub fn openapi() -> OpenApi {
+    described().into_openapi()
+}
+
+/// Every route, behind the door. `extra` is served behind it too.
+pub(crate) fn router(app: Shared, extra: Router) -> Router {
+    let (router, openapi) = described().split_for_parts();
+    let openapi = serde_json::to_string(&openapi).unwrap_or_default();
+    let described = move || {
+        let openapi = openapi.clone();
+        async move { ([(header::CONTENT_TYPE, "application/json")], openapi) }
+    };
+    router
+        .route("/openapi.json", get(described))
+        .with_state(app.clone())
+        .merge(extra)
+        .fallback(async || Problem::not_found("there is nothing at this path"))
+        .method_not_allowed_fallback(async || {
+            let status = StatusCode::METHOD_NOT_ALLOWED;
+            Problem::new(
+                status,
+                "method_not_allowed",
+                "this path has other methods; see Allow",
+            )
+        })
+        .layer(from_fn_with_state(app, guard::check))
+        .layer(from_fn(whole))
+}
+
+/// Whatever happens in a handler, its caller gets a whole answer. A panic's message may quote a
+/// payload: it is not logged.
+async fn whole(request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    let Ok(response) = answered else {
+        tracing::error!(target: "clinch", %method, "a handler panicked");
+        return Problem::internal().into_response();
+    };
+    let content_type = response.headers().get(header::CONTENT_TYPE);
+    let is_problem = content_type.is_some_and(|value| value == "application/problem+json");
+    if response.status().is_client_error() && !is_problem {
+        // Refused by the framework before a handler saw it.
+        return Problem::request("the request cannot be read").into_response();
+    }
+    response
+}

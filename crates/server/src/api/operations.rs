@@ -1,0 +1,333 @@
+//! Looking at operations, and acting on one.
+
+use std::time::Duration;
+
+use axum::extract::{Path, Query, Request, State};
+use axum::http::StatusCode;
+use clinch::engine::Snapshot;
+use clinch_core::ports::{Changed, Filter, Operation, Refused};
+use clinch_core::protocol::{Phase, Resolution, Why};
+use clinch_core::{
+    BatchId, BizKey, Domain, Effect, EventType, Fail, IdemKey, Invalid, OpId, Payload, Status,
+    Success, code,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::app::{Answer, App, Shared, json, op_id};
+use super::commands::payload_of;
+use super::document::OperationDocument;
+use super::fields::Fields;
+use super::problem::{Problem, ProblemDocument};
+use super::query::Pairs;
+use super::wait::Wait;
+
+/// One page.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OperationPage {
+    operations: Vec<OperationDocument>,
+    /// Pass it as `cursor` to get the next page; null: this was the last.
+    next_cursor: Option<String>,
+}
+
+/// Why it is to be canceled.
+#[expect(dead_code, reason = "documents the request")]
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReasonDocument {
+    reason: Option<String>,
+}
+
+/// How a person settles a held operation.
+#[expect(dead_code, reason = "documents the request")]
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResolveDocument {
+    /// completed, failed or retry.
+    r#as: String,
+    reason: Option<String>,
+    /// Of completed.
+    provider_txn_id: Option<String>,
+    /// Of completed.
+    payload: Option<serde_json::Value>,
+    /// Of failed.
+    code: Option<String>,
+    /// Of failed.
+    message: Option<String>,
+    /// Of failed: none or unknown.
+    effect: Option<String>,
+}
+
+#[utoipa::path(get, path = "/v1/operations/{op_id}", tag = "operations",
+    params(
+        ("op_id" = String, Path),
+        ("wait" = Option<String>, Query, description = "Long-polls until it is settled, such as 10s"),
+        ("Prefer" = Option<String>, Header, description = "wait=N (RFC 7240)"),
+    ),
+    responses(
+        (status = 200, body = OperationDocument, description = "The operation"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+    ))]
+pub(crate) async fn get(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    Query(pairs): Query<Vec<(String, String)>>,
+    request: Request,
+) -> Answer {
+    let id = op_id(&id)?;
+    let mut query = Pairs::new(pairs)?;
+    let asked = query.take("wait");
+    query.finish()?;
+    let wait = Wait::of(request.headers(), asked.as_deref(), Duration::ZERO)?;
+    let orchestrator = app.orchestrator();
+    let waited = match wait.budget.is_zero() {
+        true => None,
+        false => {
+            app.unless_stopped(orchestrator.await_settled(id, wait.budget))
+                .await
+        }
+    };
+    let snapshot = match waited {
+        Some(snapshot) => snapshot?,
+        None => orchestrator.status(id).await?,
+    };
+    let mut response = json(StatusCode::OK, &app.document(snapshot).await)?;
+    wait.tell(response.headers_mut());
+    Ok(response)
+}
+
+#[utoipa::path(get, path = "/v1/operations", tag = "operations",
+    params(
+        ("domain" = Option<String>, Query), ("event_type" = Option<String>, Query),
+        ("biz_key" = Option<String>, Query), ("idem_key" = Option<String>, Query),
+        ("provider_txn_id" = Option<String>, Query),
+        ("state" = Option<String>, Query, description = "PENDING, IN_PROGRESS, COMPLETED or FAILED"),
+        ("phase" = Option<String>, Query, description = "live, waiting or held"),
+        ("label" = Option<String>, Query, description = "name=value or name:value"),
+        ("batch_id" = Option<String>, Query),
+        ("from" = Option<String>, Query, description = "Accepted at or after"),
+        ("to" = Option<String>, Query, description = "Accepted before"),
+        ("limit" = Option<u32>, Query, description = "50 unless said; at most 1000"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+    ),
+    responses(
+        (status = 200, body = OperationPage, description = "Newest first"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_request"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+    ))]
+pub(crate) async fn list(
+    State(app): State<Shared>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Answer {
+    let mut query = Pairs::new(pairs)?;
+    let limit = query.limit()?;
+    let cursor = query.take("cursor");
+    let filter = filter(&mut query)?;
+    query.finish()?;
+    let page = app.inspect.list(&filter, cursor.as_deref(), limit).await?;
+    let orchestrator = app.orchestrator();
+    // A result that cannot be opened must not hide the other operations.
+    let open = |operation: Operation| {
+        let opened = orchestrator.snapshot(operation.clone());
+        opened.unwrap_or(Snapshot {
+            operation,
+            result: None,
+        })
+    };
+    let snapshots = page.items.into_iter().map(open).collect();
+    let page = OperationPage {
+        operations: app.documents(snapshots).await,
+        next_cursor: page.next_cursor,
+    };
+    json(StatusCode::OK, &page)
+}
+
+fn filter(query: &mut Pairs) -> Result<Filter, Problem> {
+    let label = query.take("label").map(|label| {
+        let parts = label.split_once('=').or_else(|| label.split_once(':'));
+        let (name, value) = parts.unwrap_or((&label, ""));
+        (name.to_owned(), value.to_owned())
+    });
+    Ok(Filter {
+        domain: query.parsed("domain", Domain::new)?,
+        event_type: query.parsed("event_type", EventType::new)?,
+        biz_key: query.parsed("biz_key", BizKey::new)?,
+        idem_key: query.parsed("idem_key", IdemKey::new)?,
+        provider_txn_id: query.take("provider_txn_id"),
+        status: query.parsed("state", status)?,
+        phase: query.parsed("phase", phase)?,
+        label,
+        batch_id: query.parsed("batch_id", |id| id.parse::<BatchId>())?,
+        from: query.time("from")?,
+        to: query.time("to")?,
+    })
+}
+
+fn status(text: String) -> Result<Status, Invalid> {
+    let all = [
+        Status::Pending,
+        Status::InProgress,
+        Status::Completed,
+        Status::Failed,
+    ];
+    let known = all.into_iter().find(|status| status.as_str() == text);
+    known.ok_or_else(|| Invalid::new("state", "must be PENDING, IN_PROGRESS, COMPLETED or FAILED"))
+}
+
+fn phase(text: String) -> Result<Phase, Invalid> {
+    match text.as_str() {
+        "live" => Ok(Phase::Live),
+        "waiting" => Ok(Phase::Waiting),
+        "held" => Ok(Phase::Held),
+        _ => Err(Invalid::new("phase", "must be live, waiting or held")),
+    }
+}
+
+impl App {
+    async fn show(&self, id: OpId) -> Result<OperationDocument, Problem> {
+        let snapshot = self.orchestrator().status(id).await?;
+        Ok(self.document(snapshot).await)
+    }
+}
+
+fn illegal(refused: &Refused) -> Option<Why> {
+    match refused {
+        Refused::Illegal(illegal) => Some(illegal.why),
+        _ => None,
+    }
+}
+
+/// A change that was refused for reasons that have nothing to do with the state.
+fn not_about_the_state(id: OpId, refused: &Refused) -> Problem {
+    match refused {
+        Refused::NotFound => Problem::not_found("there is no such operation"),
+        Refused::NoRoute => {
+            let status = StatusCode::BAD_REQUEST;
+            Problem::new(status, "unknown_route", refused.to_string()).op_id(id)
+        }
+        _ => Problem::unavailable("the operation is being settled; try again").op_id(id),
+    }
+}
+
+#[utoipa::path(post, path = "/v1/operations/{op_id}/cancel", tag = "operations",
+    params(("op_id" = String, Path)),
+    request_body = Option<ReasonDocument>,
+    responses(
+        (status = 200, body = OperationDocument, description = "It is canceled"),
+        (status = 202, body = OperationDocument, description = "The attempt was told, or the effect is unknown"),
+        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "terminal"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+    ))]
+pub(crate) async fn cancel(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Answer {
+    let id = op_id(&id)?;
+    let (parts, body) = request.into_parts();
+    let text = app.optional_body(&parts.headers, body).await?;
+    let mut fields = Fields::parse(&text, "invalid_request")?;
+    let reason = fields.text("reason")?.unwrap_or_default();
+    fields.finish()?;
+    let refused = match app.orchestrator().cancel(id, &reason).await? {
+        Ok(changed) => {
+            let canceled = changed.state.is_terminal();
+            let status = if canceled {
+                StatusCode::OK
+            } else {
+                StatusCode::ACCEPTED
+            };
+            return json(status, &app.show(id).await?);
+        }
+        Err(refused) => refused,
+    };
+    match illegal(&refused) {
+        Some(Why::Terminal) => {
+            let row = app.orchestrator().status(id).await?;
+            let failure = row.operation.state.failure.as_ref();
+            if failure.is_some_and(|failure| failure.code == code::CANCELED) {
+                return json(StatusCode::OK, &app.document(row).await);
+            }
+            let state = row.operation.state.status.as_str();
+            let detail = format!("the operation is {state} and cannot be canceled");
+            Err(Problem::conflict("terminal", detail).op_id(id))
+        }
+        Some(Why::CancelRequested) => json(StatusCode::ACCEPTED, &app.show(id).await?),
+        _ => Err(not_about_the_state(id, &refused)),
+    }
+}
+
+#[utoipa::path(post, path = "/v1/operations/{op_id}/resolve", tag = "operations",
+    params(("op_id" = String, Path)),
+    request_body = ResolveDocument,
+    responses(
+        (status = 200, body = OperationDocument, description = "The operation after it"),
+        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "not_held"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request, unsupported_media_type"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+    ))]
+pub(crate) async fn resolve(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Answer {
+    let id = op_id(&id)?;
+    let (parts, body) = request.into_parts();
+    let text = app.body(&parts.headers, body).await?;
+    let mut fields = Fields::parse(&text, "invalid_request")?;
+    let reason = fields.text("reason")?.unwrap_or_default();
+    let (resolution, result) = resolution(&mut fields, app.payload_max())?;
+    fields.finish()?;
+    let resolved: Result<Changed, Refused> = app
+        .orchestrator()
+        .resolve(id, resolution, result, &reason)
+        .await?;
+    match resolved {
+        Ok(_) => json(StatusCode::OK, &app.show(id).await?),
+        Err(refused) if illegal(&refused).is_some() => {
+            let row = app.orchestrator().status(id).await?;
+            let state = row.operation.state.status.as_str();
+            let detail = format!("only a held operation can be resolved; this one is {state}");
+            Err(Problem::conflict("not_held", detail).op_id(id))
+        }
+        Err(refused) => Err(not_about_the_state(id, &refused)),
+    }
+}
+
+fn resolution(
+    fields: &mut Fields<'_>,
+    payload_max: usize,
+) -> Result<(Resolution, Option<Success>), Problem> {
+    match fields.required("as")?.as_str() {
+        "completed" => {
+            let payload = fields
+                .raw("payload")
+                .map(|raw| payload_of(raw, payload_max));
+            let success = Success {
+                provider_txn_id: fields.text("provider_txn_id")?,
+                ..Success::new(payload.transpose()?.unwrap_or_else(Payload::null))
+            };
+            Ok((Resolution::Completed, Some(success)))
+        }
+        "failed" => {
+            let code = fields
+                .text("code")?
+                .unwrap_or_else(|| "resolved_failed".to_owned());
+            let message = fields
+                .text("message")?
+                .unwrap_or_else(|| "settled by a person".to_owned());
+            let effect = match fields.text("effect")?.as_deref() {
+                None => None,
+                Some("none") => Some(Effect::None),
+                Some("unknown") => Some(Effect::Unknown),
+                Some(_) => return Err(fields.refuse("effect", "must be none or unknown")),
+            };
+            let fail = Fail::new(code, message);
+            Ok((Resolution::Failed { fail, effect }, None))
+        }
+        "retry" => Ok((Resolution::Retry, None)),
+        _ => Err(fields.refuse("as", "must be completed, failed or retry")),
+    }
+}

@@ -1,0 +1,281 @@
+//! Handing operations in: one, or many.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use clinch_core::ports::Known;
+use clinch_core::{BatchId, Command, Keys, TimeBudget, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::app::{Answer, App, Shared, json, secs};
+use super::commands::{self, Around};
+use super::document::OperationDocument;
+use super::fields::Fields;
+use super::problem::{Problem, ProblemDocument};
+use super::query::Pairs;
+use super::time;
+use super::wait::Wait;
+
+/// Operations of one bulk call: one commit must not hold the store up for long.
+const BULK_MAX: usize = 10_000;
+/// A caller that was told 202 is not sent away for longer.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// An operation to hand in.
+#[expect(
+    dead_code,
+    reason = "documents the request; `commands::read` reads it field by field"
+)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SubmitDocument {
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:-]+$")]
+    domain: String,
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:-]+$")]
+    event_type: String,
+    #[schema(min_length = 1, max_length = 255)]
+    biz_key: String,
+    /// Required here or as the `Idempotency-Key` header.
+    #[schema(min_length = 1, max_length = 255)]
+    idem_key: Option<String>,
+    payload: serde_json::Value,
+    /// Not before this moment.
+    #[schema(format = DateTime)]
+    run_at: Option<String>,
+    /// Not begun after this moment.
+    #[schema(format = DateTime)]
+    deadline: Option<String>,
+    #[schema(minimum = -10, maximum = 10)]
+    priority: Option<i8>,
+    labels: Option<BTreeMap<String, String>>,
+}
+
+/// Operations to hand in.
+#[expect(dead_code, reason = "documents the request")]
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BulkDocument {
+    #[schema(max_items = 10_000)]
+    operations: Vec<SubmitDocument>,
+}
+
+/// What became of each, in order.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BulkResults {
+    results: Vec<BulkResult>,
+}
+
+/// What became of one: an operation, or an error.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BulkResult {
+    /// The status that it would have had alone.
+    status: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    op_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
+    /// The same keys had been accepted before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replayed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pruned: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ProblemDocument>,
+}
+
+#[utoipa::path(post, path = "/v1/operations", tag = "operations",
+    params(
+        ("wait" = Option<String>, Query, description = "How long to wait for the end, such as 2s"),
+        ("Idempotency-Key" = Option<String>, Header, description = "The idem_key, bare or quoted"),
+        ("Prefer" = Option<String>, Header, description = "wait=N, respond-async (RFC 7240)"),
+    ),
+    request_body = SubmitDocument,
+    responses(
+        (status = 200, description = "Settled within the time budget", body = OperationDocument),
+        (status = 202, description = "Accepted, not settled yet", body = OperationDocument),
+        (status = 400, body = ProblemDocument, content_type = "application/problem+json", description = "invalid_command, invalid_request, unknown_route"),
+        (status = 413, body = ProblemDocument, content_type = "application/problem+json", description = "payload_too_large"),
+        (status = 415, body = ProblemDocument, content_type = "application/problem+json", description = "unsupported_media_type"),
+        (status = 422, body = ProblemDocument, content_type = "application/problem+json", description = "idempotency_mismatch"),
+        (status = 429, body = ProblemDocument, content_type = "application/problem+json", description = "shed"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "401, 403, 408"),
+    ))]
+pub(crate) async fn submit(
+    State(app): State<Shared>,
+    Query(pairs): Query<Vec<(String, String)>>,
+    request: Request,
+) -> Answer {
+    let mut query = Pairs::new(pairs)?;
+    let asked = query.take("wait");
+    query.finish()?;
+    let wait = Wait::of(
+        request.headers(),
+        asked.as_deref(),
+        TimeBudget::DEFAULT.get(),
+    )?;
+    let (parts, body) = request.into_parts();
+    let around = Around {
+        idem_key: commands::idempotency_key(&parts.headers)?,
+        trace: commands::trace(&parts.headers),
+        payload_max: app.payload_max(),
+    };
+    let text = app.body(&parts.headers, body).await?;
+    let command = commands::read(&text, &around)?;
+    drop(text);
+    let keys = command.keys.clone();
+    let from = app.clock.monotonic();
+    let (known, replayed) = app.orchestrator().accept(command).await?;
+    let waited = app.clock.monotonic().saturating_sub(from);
+    let left = wait.budget.saturating_sub(waited);
+    let document = app.settled(&keys, &known, left).await;
+    let mut response = shown(&document, &known, app.clock.now())?;
+    wait.tell(response.headers_mut());
+    if replayed {
+        let replayed = HeaderValue::from_static("true");
+        response
+            .headers_mut()
+            .insert("idempotency-replayed", replayed);
+    }
+    Ok(response)
+}
+
+/// 200 for what is settled, 202 for what is not.
+fn shown(document: &OperationDocument, known: &Known, now: Timestamp) -> Result<Response, Problem> {
+    let settled = document.is_terminal();
+    let status = if settled {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
+    };
+    let mut response = json(status, document)?;
+    let headers = response.headers_mut();
+    let location = HeaderValue::from_str(&format!("/v1/operations/{}", known.op_id));
+    if let Ok(location) = location {
+        headers.insert(header::LOCATION, location);
+    }
+    if !settled {
+        let until = document
+            .hold
+            .as_ref()
+            .and_then(|hold| hold.until.as_deref());
+        let until = until.and_then(time::read).unwrap_or(now);
+        let after = secs(until.since(now).min(RETRY_AFTER_MAX));
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(after));
+    }
+    Ok(response)
+}
+
+impl App {
+    /// The accepted operation after up to `wait`. It is accepted: what cannot be read now can
+    /// be asked for later.
+    async fn settled(&self, keys: &Keys, known: &Known, wait: Duration) -> OperationDocument {
+        if known.pruned {
+            return OperationDocument::known(keys, known);
+        }
+        let orchestrator = self.orchestrator();
+        let waited = self
+            .unless_stopped(orchestrator.await_settled(known.op_id, wait))
+            .await;
+        let snapshot = match waited {
+            Some(snapshot) => snapshot,
+            None => orchestrator.status(known.op_id).await,
+        };
+        match snapshot {
+            Ok(snapshot) => self.document(snapshot).await,
+            Err(_) => OperationDocument::known(keys, known),
+        }
+    }
+
+    /// Hands many in, one commit for all. What is not valid fails alone.
+    pub(super) async fn submit_many(
+        &self,
+        text: &str,
+        batch_id: Option<BatchId>,
+        trace: Option<String>,
+    ) -> Answer {
+        let mut fields = Fields::parse(text, "invalid_request")?;
+        let items = fields.list("operations")?;
+        let items = items.ok_or_else(|| fields.refuse("operations", "is missing"))?;
+        if items.len() > BULK_MAX {
+            return Err(fields.refuse("operations", "holds more than 10000 operations"));
+        }
+        fields.finish()?;
+        let around = Around {
+            idem_key: None,
+            trace,
+            payload_max: self.payload_max(),
+        };
+        let read: Vec<Result<Command, Problem>> = items
+            .iter()
+            .map(|item| commands::read(item.get(), &around))
+            .collect();
+        let valid: Vec<Command> = read.iter().flatten().cloned().collect();
+        let accepted = match valid.is_empty() {
+            true => Vec::new(),
+            false => self.orchestrator().submit_all(valid, batch_id).await?,
+        };
+        let mut accepted = accepted.into_iter();
+        let result = |item: Result<Command, Problem>| match item {
+            Err(problem) => refused(&problem),
+            Ok(_) => match accepted.next() {
+                Some(Ok((known, replayed))) => taken(&known, replayed),
+                Some(Err(error)) => refused(&in_bulk(error)),
+                None => refused(&Problem::internal()),
+            },
+        };
+        let results = read.into_iter().map(result).collect();
+        json(StatusCode::OK, &BulkResults { results })
+    }
+}
+
+/// A closed batch is the command's fault, not the request's.
+fn in_bulk(error: clinch::Error) -> Problem {
+    let mut problem = Problem::from(error);
+    if problem.code == "invalid_request" {
+        problem.code = commands::INVALID;
+        problem = problem.field("batch_id");
+    }
+    problem
+}
+
+fn taken(known: &Known, replayed: bool) -> BulkResult {
+    let settled = known.status.is_terminal();
+    BulkResult {
+        status: if settled { 200 } else { 202 },
+        op_id: Some(known.op_id.to_string()),
+        state: Some(known.status.as_str()),
+        replayed: Some(replayed),
+        pruned: known.pruned.then_some(true),
+        error: None,
+    }
+}
+
+fn refused(problem: &Problem) -> BulkResult {
+    BulkResult {
+        status: problem.status.as_u16(),
+        op_id: None,
+        state: None,
+        replayed: None,
+        pruned: None,
+        error: Some(problem.document()),
+    }
+}
+
+#[utoipa::path(post, path = "/v1/operations/bulk", tag = "operations",
+    request_body = BulkDocument,
+    responses(
+        (status = 200, description = "What became of each, in order", body = BulkResults),
+        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_request, payload_too_large, unsupported_media_type"),
+        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+    ))]
+pub(crate) async fn bulk(State(app): State<Shared>, request: Request) -> Answer {
+    let (parts, body) = request.into_parts();
+    let text = app.bulk_body(&parts.headers, body).await?;
+    app.submit_many(&text, None, commands::trace(&parts.headers))
+        .await
+}

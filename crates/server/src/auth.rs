@@ -1,0 +1,185 @@
+//! API keys: made once, shown once, kept as a hash.
+//!
+//! A key is `clk_`, 64 hexadecimal digits (256 random bits) and 8 more that are a checksum, so
+//! that a mistyped or truncated key is told from one that does not exist, and so that scanners
+//! find leaked ones. What is stored is its SHA-256. A fast hash is enough: 256 random bits
+//! cannot be guessed, whatever a guess costs.
+
+use std::fmt;
+use std::hint::black_box;
+
+use clinch::{Error, Result};
+use clinch_core::ports::{ApiKey, ApiKeys};
+use clinch_core::{ErrorKind, Timestamp};
+use sha2::{Digest, Sha256};
+
+pub use clinch_core::ports::Scope;
+
+/// Every key begins with it.
+pub const PREFIX: &str = "clk_";
+const SECRET_DIGITS: usize = 64;
+const CHECKSUM_DIGITS: usize = 8;
+
+/// A fresh key in clear text. `Debug` shows nothing of it.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text, to be shown once.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}
+
+/// Makes a key and keeps its hash. The secret is in the answer and nowhere else.
+///
+/// A name may have several active keys: make the new one, move the callers over, revoke the
+/// old one.
+pub async fn create(
+    keys: &dyn ApiKeys,
+    name: &str,
+    scopes: &[Scope],
+    now: Timestamp,
+    expires_at: Option<Timestamp>,
+) -> Result<(ApiKey, Secret)> {
+    let invalid = |message: &str| Error::new(ErrorKind::Invalid, message);
+    if name.is_empty() || name.len() > 128 || name.chars().any(char::is_control) {
+        return Err(invalid(
+            "a key's name holds 1 to 128 bytes and no control characters",
+        ));
+    }
+    if scopes.is_empty() {
+        return Err(invalid(
+            "name at least one scope: submit, read, operate or admin",
+        ));
+    }
+    if expires_at.is_some_and(|end| end <= now) {
+        return Err(invalid("the key would have expired already"));
+    }
+    let secret = mint()?;
+    let hash = hash(secret.reveal());
+    let mut scopes = scopes.to_vec();
+    scopes.sort();
+    scopes.dedup();
+    let key = ApiKey {
+        // Tells keys apart and gives nothing of the secret away.
+        id: hex(&Sha256::digest(hash)[..8]),
+        name: name.to_owned(),
+        hash,
+        scopes,
+        created_at: now,
+        expires_at,
+        revoked_at: None,
+    };
+    keys.create(std::slice::from_ref(&key)).await?;
+    Ok((key, secret))
+}
+
+/// Ends a key by its id; false: it was not active.
+pub async fn revoke(keys: &dyn ApiKeys, id: &str, now: Timestamp) -> Result<bool> {
+    let revoked = keys.revoke(&[id.to_owned()], now).await?;
+    Ok(revoked.first() == Some(&true))
+}
+
+/// Reads scopes as people write them: `submit,read`.
+pub fn parse_scopes(text: &str) -> Result<Vec<Scope>> {
+    let scope = |name: &str| {
+        let known = Scope::ALL
+            .into_iter()
+            .find(|scope| scope.as_str() == name.trim());
+        known.ok_or_else(|| {
+            let message =
+                format!("{name:?} is no scope; there are submit, read, operate and admin");
+            Error::new(ErrorKind::Invalid, message)
+        })
+    };
+    text.split(',').map(scope).collect()
+}
+
+fn mint() -> Result<Secret> {
+    let mut bytes = [0; SECRET_DIGITS / 2];
+    getrandom::fill(&mut bytes).map_err(|_| {
+        Error::new(
+            ErrorKind::Unavailable,
+            "the operating system gives no randomness",
+        )
+    })?;
+    let digits = hex(&bytes);
+    let checksum = checksum(&digits);
+    Ok(Secret(format!("{PREFIX}{digits}{checksum}")))
+}
+
+fn checksum(digits: &str) -> String {
+    let hash = Sha256::digest(format!("{PREFIX}{digits}").as_bytes());
+    hex(&hash[..CHECKSUM_DIGITS / 2])
+}
+
+/// Whether the text can be a key at all.
+pub(crate) fn is_well_formed(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix(PREFIX) else {
+        return false;
+    };
+    if rest.len() != SECRET_DIGITS + CHECKSUM_DIGITS || !rest.is_ascii() {
+        return false;
+    }
+    let (digits, sum) = rest.split_at(SECRET_DIGITS);
+    same(checksum(digits).as_bytes(), sum.as_bytes())
+}
+
+pub(crate) fn hash(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+/// Compares in a time that does not depend on where the two differ.
+pub(crate) fn same(one: &[u8], other: &[u8]) -> bool {
+    let differs = one
+        .iter()
+        .zip(other)
+        .fold(0, |all, (a, b)| black_box(all | (a ^ b)));
+    one.len() == other.len() && differs == 0
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn core_16_keys_carry_a_prefix_and_a_checksum_and_hide() {
+        let secret = mint().expect("randomness");
+        assert!(is_well_formed(secret.reveal()));
+        assert_eq!(secret.reveal().len(), 4 + 64 + 8);
+        assert_ne!(secret.reveal(), mint().expect("randomness").reveal());
+        assert_eq!(format!("{secret:?}"), "Secret(***)");
+        let mut mistyped = secret.reveal().to_owned();
+        let last = if mistyped.ends_with('0') { '1' } else { '0' };
+        mistyped.pop();
+        mistyped.push(last);
+        for wrong in [
+            mistyped.as_str(),
+            "",
+            "clk_",
+            "clk_zz",
+            &secret.reveal()[4..],
+        ] {
+            assert!(!is_well_formed(wrong), "{wrong}");
+        }
+        assert!(same(b"abc", b"abc") && !same(b"abc", b"abd") && !same(b"abc", b"ab"));
+    }
+
+    #[test]
+    fn scopes_are_read_as_people_write_them() {
+        let scopes = parse_scopes("submit, read").expect("known");
+        assert_eq!(scopes, [Scope::Submit, Scope::Read]);
+        assert!(parse_scopes("root").is_err());
+    }
+}

@@ -1,0 +1,104 @@
+//! `clinch.toml`: what can be set, where it is read from, and what it means.
+//!
+//! A value is taken from the file, then from the environment, then from flags; the last one
+//! that says anything wins. A key that nobody knows is an error that names the nearest one.
+
+mod known;
+mod layers;
+mod print;
+mod route;
+mod sections;
+mod units;
+
+use std::path::Path;
+
+use clinch::{Error, Result};
+use clinch_core::ErrorKind;
+
+pub use route::{
+    BreakerConfig, HedgeConfig, OrderConfig, ProbeConfig, RateLimit, RetryConfig, RouteConfig,
+    SafetyConfig,
+};
+pub use sections::{
+    Bus, Config, DeadLetter, Finalizer, Github, Reaper, ReaperStrategyConfig, Retention,
+    ServerConfig, Store, Sweeper, TelemetryConfig, Worker,
+};
+pub use units::{Size, Span};
+
+/// Where values come from, besides the file.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// The environment, as it is; only names that begin with `CLINCH__` are looked at.
+    pub environment: Vec<(String, String)>,
+    /// Flags as dotted keys: `("server.listen", "127.0.0.1:0")`, `("route.charge.url", "…")`.
+    pub flags: Vec<(String, String)>,
+}
+
+impl Config {
+    /// Reads the file if one is named, then the environment, then the flags, and refuses what
+    /// contradicts itself. Errors are one line that says what to do.
+    pub fn load(file: Option<&Path>, sources: &Sources) -> Result<Self> {
+        let text = match file {
+            Some(path) => std::fs::read_to_string(path).map_err(|error| {
+                wrong(format!(
+                    "cannot read {}: {error}; name another file with --config",
+                    path.display()
+                ))
+            })?,
+            None => String::new(),
+        };
+        Self::parse(&text, sources)
+    }
+
+    /// The same from text.
+    pub fn parse(text: &str, sources: &Sources) -> Result<Self> {
+        let mut table: toml::Table =
+            toml::from_str(text).map_err(|error| wrong(one_line(&error, text)))?;
+        layers::environment(&mut table, &sources.environment)?;
+        layers::flags(&mut table, &sources.flags)?;
+        known::check(&table)?;
+        let config: Self = table.try_into().map_err(|error: toml::de::Error| {
+            wrong(format!(
+                "the configuration is not valid: {}",
+                unquoted(&short(&error.to_string()))
+            ))
+        })?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Every effective value, with secrets masked: `clinch serve --print-config`.
+    pub fn print(&self) -> String {
+        print::masked(self)
+    }
+}
+
+/// The parser's message and place, on one line and without the text, which may hold a secret.
+fn one_line(error: &toml::de::Error, text: &str) -> String {
+    let line = error.span().map_or(1, |span| {
+        let before = text.get(..span.start).unwrap_or_default();
+        before.matches('\n').count() + 1
+    });
+    format!("line {line} is not TOML: {}", short(error.message()))
+}
+
+/// A value of the wrong type may be a secret: it is not shown.
+fn unquoted(message: &str) -> String {
+    match message.split_once("invalid type: string \"") {
+        Some((before, rest)) => {
+            let after = rest
+                .rsplit_once("\", expected")
+                .map_or("", |(_, after)| after);
+            format!("{before}invalid type: string, expected{after}")
+        }
+        None => message.to_owned(),
+    }
+}
+
+fn short(message: &str) -> String {
+    message.lines().collect::<Vec<_>>().join("; ")
+}
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorKind::Invalid, message)
+}

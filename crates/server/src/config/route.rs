@@ -1,0 +1,494 @@
+//! `[[route]]`: a kind of call.
+
+use std::collections::BTreeMap;
+
+use clinch::protect::{
+    BulkheadConfig, CircuitConfig, DestinationConfig, RateConfig, RatioConfig, Window,
+};
+use clinch::{Result, Route, Safety};
+use clinch_core::policy::{Order, ProbeRules, RetryRules, Rules};
+use clinch_core::{Domain, EventType};
+use serde::{Deserialize, Serialize};
+
+use super::units::optional_span;
+use super::{Config, Span, wrong};
+
+/// One kind of call. Every key of `[[route]]`, with its default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RouteConfig {
+    /// Names it for people and for the environment.
+    pub name: String,
+    /// Which domain.
+    pub domain: String,
+    /// Which event type; `*` for all. The most specific route wins.
+    pub event_type: String,
+    /// Who is called; by default the host of `url`.
+    pub destination: String,
+    /// What is called; `{biz_key}`, `{op_id}`, `{outbound_key}` and `{payload.field}` are
+    /// filled in.
+    pub url: String,
+    /// Remote workers make the calls.
+    pub remote: bool,
+    /// HTTP method.
+    pub method: String,
+    /// HTTP headers. Values are secrets.
+    pub headers: BTreeMap<String, String>,
+    /// Where the outbound key goes.
+    pub idempotency_header: String,
+    /// Send the caller's idem_key as it is, instead of a key derived from all four keys.
+    pub raw_idem_key: bool,
+    /// Whether the call may be repeated.
+    pub safety: SafetyConfig,
+    /// Keyed: for how long the provider remembers our key.
+    pub key_ttl: Span,
+    /// Keyed: it answers a repeated key with its first refusal too.
+    pub remembers_refusals: bool,
+    /// Statuses that mean "already done".
+    pub duplicate_status: Vec<u16>,
+    /// A 503 means that nothing was done.
+    pub unavailable_is_clean: bool,
+    /// How the provider is asked what became of a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<ProbeConfig>,
+    /// Where the provider's id is found: `json:/id` or `header:X-Txn-Id`.
+    pub txn_id: String,
+    /// The limit for one call.
+    pub timeout: Span,
+    /// How often and when to try again.
+    pub retry: RetryConfig,
+    /// From accept to the last begin; empty: none.
+    #[serde(with = "optional_span")]
+    pub deadline: Option<Span>,
+    /// Stops calling while the destination keeps failing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<BreakerConfig>,
+    /// Calls at once; by default 16.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// Calls per time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateLimit>,
+    /// A further copy of a call that takes long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hedge: Option<HedgeConfig>,
+    /// An answer of our own as JSON text; natural routes only.
+    pub fallback: String,
+    /// One at a time per biz_key, or not.
+    pub order: OrderConfig,
+    /// Private and loopback addresses may be called.
+    pub allow_private: bool,
+}
+
+impl Default for RouteConfig {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            domain: String::new(),
+            event_type: "*".to_owned(),
+            destination: String::new(),
+            url: String::new(),
+            remote: false,
+            method: "POST".to_owned(),
+            headers: BTreeMap::new(),
+            idempotency_header: "Idempotency-Key".to_owned(),
+            raw_idem_key: false,
+            safety: SafetyConfig::Unsafe,
+            key_ttl: Span::secs(86_400),
+            remembers_refusals: false,
+            duplicate_status: Vec::new(),
+            unavailable_is_clean: false,
+            probe: None,
+            txn_id: String::new(),
+            timeout: Span::secs(3),
+            retry: RetryConfig::default(),
+            deadline: Some(Span::secs(86_400)),
+            breaker: None,
+            concurrency: None,
+            rate: None,
+            hedge: None,
+            fallback: String::new(),
+            order: OrderConfig::None,
+            allow_private: false,
+        }
+    }
+}
+
+/// Whether a call may be repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SafetyConfig {
+    /// The provider remembers our key.
+    Keyed,
+    /// Repeating is harmless.
+    Natural,
+    /// May not be repeated.
+    Unsafe,
+}
+
+/// Whether operations of one biz_key run one at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderConfig {
+    /// In any order.
+    None,
+    /// One at a time, in seq order.
+    Key,
+}
+
+/// `probe = { … }`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProbeConfig {
+    /// What is asked.
+    pub url: String,
+    /// Where the answer names our call, such as `json:/key`.
+    pub r#match: String,
+    /// Statuses that mean: it was applied.
+    pub succeeded: Vec<u16>,
+    /// Statuses that mean: it was refused.
+    pub failed: Vec<u16>,
+    /// Statuses that mean: it is not known there.
+    pub not_found: Vec<u16>,
+    /// A "not found" is final so long after the call; empty: never.
+    #[serde(with = "optional_span")]
+    pub not_found_final_after: Option<Span>,
+    /// Answers without a verdict before the probing ends.
+    pub inconclusive_max: u32,
+}
+
+impl Default for ProbeConfig {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            r#match: String::new(),
+            succeeded: vec![200],
+            failed: Vec::new(),
+            not_found: vec![404],
+            not_found_final_after: None,
+            inconclusive_max: 10,
+        }
+    }
+}
+
+/// `retry = { … }`: a preset, and what differs from it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetryConfig {
+    /// `worker`, `outbox` or `sdk`; empty is `worker`.
+    pub preset: String,
+    /// Calls in all, the first included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// The delay after the first; doubles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<Span>,
+    /// No delay is longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap: Option<Span>,
+    /// Share of the delay that chance may add or take away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<f64>,
+    /// A provider's `Retry-After` is believed up to this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_max: Option<Span>,
+    /// Retries that one first call pays for, at the destination.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<f64>,
+}
+
+/// `breaker = { … }`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BreakerConfig {
+    /// Opens at this share of failures.
+    pub failure_rate: f64,
+    /// Opens at this share of slow calls.
+    pub slow_rate: f64,
+    /// A call that takes so long is slow.
+    pub slow: Span,
+    /// Calls that are looked at.
+    pub window: u32,
+    /// Does not open on fewer.
+    pub min_calls: u32,
+    /// How long it is open.
+    pub open: Span,
+    /// Trial calls.
+    pub half_open: u32,
+}
+
+impl Default for BreakerConfig {
+    fn default() -> Self {
+        Self {
+            failure_rate: 0.5,
+            slow_rate: 1.0,
+            slow: Span::secs(3),
+            window: 20,
+            min_calls: 10,
+            open: Span::secs(30),
+            half_open: 3,
+        }
+    }
+}
+
+/// `rate = { permits = 50, per = "1s" }`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateLimit {
+    /// So many calls …
+    pub permits: u32,
+    /// … in so much time.
+    pub per: Span,
+}
+
+/// `hedge = { after = "300ms" }`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HedgeConfig {
+    /// One more copy after so long without an answer.
+    pub after: Span,
+}
+
+/// A route whose payloads are any JSON.
+pub(crate) type AnyRoute = Route<serde_json::Value, serde_json::Value>;
+
+impl RouteConfig {
+    /// How people find it in the file.
+    pub fn label(&self) -> String {
+        match self.name.as_str() {
+            "" => format!("{}/{}", self.domain, self.event_type),
+            name => name.to_owned(),
+        }
+    }
+
+    /// Who is called: routes with the same destination share their guards.
+    pub fn destination_name(&self) -> String {
+        if !self.destination.is_empty() {
+            return self.destination.clone();
+        }
+        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        let host = match host.strip_prefix('[') {
+            Some(v6) => v6.split(']').next().unwrap_or_default(),
+            None => host.split(':').next().unwrap_or_default(),
+        };
+        if host.is_empty() || host.contains('{') {
+            return self.label();
+        }
+        host.to_ascii_lowercase()
+    }
+
+    fn problem(&self, problem: impl std::fmt::Display) -> clinch::Error {
+        wrong(format!("route {:?}: {problem}", self.label()))
+    }
+
+    fn retry_rules(&self) -> Result<RetryRules> {
+        let retry = &self.retry;
+        let mut rules = match retry.preset.as_str() {
+            "" | "worker" => RetryRules::WORKER,
+            "outbox" => RetryRules::OUTBOX,
+            "sdk" => RetryRules::SDK,
+            other => {
+                let problem = format!("retry.preset = {other:?} is none of worker, outbox, sdk");
+                return Err(self.problem(problem));
+            }
+        };
+        rules.max_attempts = retry.max_attempts.unwrap_or(rules.max_attempts);
+        rules.backoff.base = retry.base.map_or(rules.backoff.base, |base| base.0);
+        rules.backoff.cap = retry.cap.map_or(rules.backoff.cap, |cap| cap.0);
+        rules.backoff.jitter = retry.jitter.unwrap_or(rules.backoff.jitter);
+        rules.retry_after_max = retry
+            .retry_after_max
+            .map_or(rules.retry_after_max, |max| max.0);
+        Ok(rules)
+    }
+
+    /// What the protocol looks at.
+    pub fn rules(&self, config: &Config) -> Result<Rules> {
+        let mut rules = Rules {
+            safety: match self.safety {
+                SafetyConfig::Keyed => Safety::Keyed {
+                    ttl: self.key_ttl.0,
+                    remembers_refusals: self.remembers_refusals,
+                },
+                SafetyConfig::Natural => Safety::Natural,
+                SafetyConfig::Unsafe => Safety::Unsafe,
+            },
+            lease: config.worker.lease.0,
+            retry: self.retry_rules()?,
+            deliveries_max: config.worker.deliveries_max,
+            deadline: self.deadline.map(|deadline| deadline.0),
+            reaper: config.reaper.strategy.into(),
+            order: match self.order {
+                OrderConfig::None => Order::None,
+                OrderConfig::Key => Order::Key,
+            },
+            ..Rules::default()
+        };
+        rules.probe = self.probe.as_ref().map(|probe| ProbeRules {
+            not_found_final_after: probe.not_found_final_after.map(|after| after.0),
+            inconclusive_max: probe.inconclusive_max,
+            ..ProbeRules::default()
+        });
+        if self.hedge.is_some() {
+            rules.copies = 2;
+        }
+        rules.validate().map_err(|invalid| self.problem(invalid))?;
+        Ok(rules)
+    }
+
+    /// The route as the facade knows it.
+    pub(crate) fn route(&self, config: &Config) -> Result<AnyRoute> {
+        let mut route = AnyRoute::new(&self.domain, &self.event_type)
+            .rules(self.rules(config)?)
+            .timeout(self.timeout.0);
+        if !self.url.is_empty() {
+            route = route.destination(self.destination_name());
+        }
+        if self.raw_idem_key {
+            route = route.raw_idem_key();
+        }
+        if let Some(hedge) = &self.hedge {
+            route = route.hedge(hedge.after.0);
+        }
+        if !self.fallback.is_empty() {
+            let answer: serde_json::Value = serde_json::from_str(&self.fallback)
+                .map_err(|_| self.problem("fallback is not JSON; write it as JSON text"))?;
+            route = route.fallback(move |_| Some(answer.clone()));
+        }
+        Ok(route)
+    }
+
+    /// The guards that it asks for; `None` where it says nothing.
+    fn guards(&self) -> DestinationConfig {
+        DestinationConfig {
+            breaker: self.breaker.as_ref().map(|breaker| CircuitConfig {
+                failure_rate: breaker.failure_rate,
+                slow_rate: breaker.slow_rate,
+                slow: breaker.slow.0,
+                window: Window::Count(breaker.window),
+                min_calls: breaker.min_calls,
+                open: breaker.open.0,
+                half_open: breaker.half_open,
+                open_max: CircuitConfig::default().open_max.max(breaker.open.0),
+            }),
+            concurrency: self.concurrency.map(|calls| BulkheadConfig {
+                max_concurrent: calls,
+                ..BulkheadConfig::default()
+            }),
+            rate: self
+                .rate
+                .as_ref()
+                .map(|rate| RateConfig::new(rate.permits, rate.per.0)),
+            budget: self.retry.budget.map(|ratio| RatioConfig {
+                ratio,
+                ..RatioConfig::default()
+            }),
+        }
+    }
+
+    fn validate(&self, config: &Config) -> Result<()> {
+        if self.domain.is_empty() {
+            return Err(self.problem("domain is missing; name the domain that it serves"));
+        }
+        Domain::new(&self.domain).map_err(|invalid| self.problem(invalid))?;
+        if self.event_type != "*" {
+            EventType::new(&self.event_type).map_err(|invalid| self.problem(invalid))?;
+        }
+        if self.url.is_empty() && !self.remote {
+            return Err(self
+                .problem("nobody makes its calls; set url, or remote = true for remote workers"));
+        }
+        if !self.url.is_empty() && self.remote {
+            return Err(self.problem("url and remote = true contradict each other; leave one out"));
+        }
+        if !self.fallback.is_empty() && self.safety != SafetyConfig::Natural {
+            return Err(self.problem("fallback needs safety = \"natural\""));
+        }
+        self.route(config).map(drop)
+    }
+}
+
+/// One value of two routes with the same destination.
+fn merge<T: PartialEq>(ours: &mut Option<T>, theirs: Option<T>) -> bool {
+    match (ours.as_ref(), theirs) {
+        (_, None) => true,
+        (None, theirs) => {
+            *ours = theirs;
+            true
+        }
+        (Some(ours), Some(theirs)) => *ours == theirs,
+    }
+}
+
+impl Config {
+    pub(super) fn validate_routes(&self) -> Result<()> {
+        let mut seen = BTreeMap::new();
+        let mut names = BTreeMap::new();
+        for route in &self.route {
+            route.validate(self)?;
+            let covers = (route.domain.clone(), route.event_type.clone());
+            if let Some(other) = seen.insert(covers, route.label()) {
+                let problem =
+                    format!("covers the same domain and event_type as {other:?}; leave one out");
+                return Err(route.problem(problem));
+            }
+            if names.insert(route.label(), ()).is_some() {
+                return Err(route.problem("has a name that another route has; names are unique"));
+            }
+        }
+        self.destinations().map(drop)
+    }
+
+    /// The guards of every destination that is called by `url`. Routes that share one may say
+    /// the same of it, or leave it to each other.
+    pub fn destinations(&self) -> Result<BTreeMap<String, DestinationConfig>> {
+        let mut destinations: BTreeMap<String, DestinationConfig> = BTreeMap::new();
+        for route in self.route.iter().filter(|route| !route.url.is_empty()) {
+            let name = route.destination_name();
+            let wanted = route.guards();
+            let guards = destinations
+                .entry(name.clone())
+                .or_insert(DestinationConfig::NONE);
+            let clash = [
+                ("breaker", merge(&mut guards.breaker, wanted.breaker)),
+                (
+                    "concurrency",
+                    merge(&mut guards.concurrency, wanted.concurrency),
+                ),
+                ("rate", merge(&mut guards.rate, wanted.rate)),
+                ("retry.budget", merge(&mut guards.budget, wanted.budget)),
+            ];
+            if let Some((key, _)) = clash.iter().find(|(_, agrees)| !agrees) {
+                return Err(route.problem(format!(
+                    "{key} differs from another route of destination {name:?}; say it once, or name another destination"
+                )));
+            }
+        }
+        for (name, guards) in &mut destinations {
+            let defaults = DestinationConfig::default();
+            guards.breaker = guards.breaker.take().or(defaults.breaker);
+            guards.concurrency = guards.concurrency.take().or(defaults.concurrency);
+            guards.budget = guards.budget.take().or(defaults.budget);
+            let invalid =
+                |invalid: clinch_core::Invalid| wrong(format!("destination {name:?}: {invalid}"));
+            guards
+                .breaker
+                .as_ref()
+                .map_or(Ok(()), CircuitConfig::validate)
+                .map_err(invalid)?;
+            guards
+                .rate
+                .as_ref()
+                .map_or(Ok(()), RateConfig::validate)
+                .map_err(invalid)?;
+            guards
+                .budget
+                .as_ref()
+                .map_or(Ok(()), RatioConfig::validate)
+                .map_err(invalid)?;
+        }
+        Ok(destinations)
+    }
+}

@@ -1,0 +1,311 @@
+//! The sections of the file with their defaults.
+
+use std::net::SocketAddr;
+
+use clinch::Result;
+use clinch::engine::Config as EngineConfig;
+use clinch_core::WorkerId;
+use clinch_core::policy::ReaperStrategy;
+use clinch_core::ports::Prune;
+use serde::{Deserialize, Serialize};
+
+use super::{RouteConfig, Size, Span, wrong};
+
+/// Rows of one prune step: short enough not to be noticed.
+const PRUNE_MAX: usize = 1_000;
+
+macro_rules! section {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident : $type:ty = $default:expr,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+    };
+}
+
+section!(
+    /// Everything that can be set.
+    Config {
+        /// Where operations live.
+        store: Store = Store::default(),
+        /// How due work is announced.
+        bus: Bus = Bus::default(),
+        /// The API.
+        server: ServerConfig = ServerConfig::default(),
+        /// Attempts of this process.
+        worker: Worker = Worker::default(),
+        /// Announcements that nobody answered.
+        sweeper: Sweeper = Sweeper::default(),
+        /// Recorded answers that are not final yet.
+        finalizer: Finalizer = Finalizer::default(),
+        /// Attempts whose worker was lost.
+        reaper: Reaper = Reaper::default(),
+        /// What is told to the outside.
+        telemetry: TelemetryConfig = TelemetryConfig::default(),
+        /// How long what is kept.
+        retention: Retention = Retention::default(),
+        /// The safety net below the safety net.
+        dead_letter: DeadLetter = DeadLetter::default(),
+        /// The collector.
+        github: Github = Github::default(),
+        /// Kinds of calls.
+        route: Vec<RouteConfig> = Vec::new(),
+    }
+);
+
+section!(
+    /// `[store]`
+    Store {
+        /// `memory:`, `sqlite://`, `postgres://` or `mysql://`.
+        url: String = "sqlite://clinch.db".to_owned(),
+        /// Direct PostgreSQL address when `url` is a pooler.
+        listen_url: String = String::new(),
+        /// Covers missed notifications.
+        fallback_poll: Span = Span::secs(5),
+    }
+);
+
+section!(
+    /// `[bus]`
+    Bus {
+        /// `store` (the database is the queue), `redis://` or `nats://`.
+        url: String = "store".to_owned(),
+    }
+);
+
+section!(
+    /// `[server]`
+    ServerConfig {
+        /// Anything but loopback requires keys.
+        listen: String = "127.0.0.1:7070".to_owned(),
+        /// Certificate chain; not supported yet.
+        tls_cert: String = String::new(),
+        /// Its private key; not supported yet.
+        tls_key: String = String::new(),
+        /// Who signs callers' certificates; not supported yet.
+        tls_client_ca: String = String::new(),
+        /// Longest payload of an operation.
+        payload_max: Size = Size(256 * 1024),
+        /// Longest body of a bulk call.
+        bulk_max: Size = Size(16 * 1024 * 1024),
+        /// Longest answer of a provider that is stored whole.
+        response_max: Size = Size(256 * 1024),
+        /// New work is shed when the oldest due row is older.
+        shed_queue_age: Span = Span::secs(30),
+        /// A connection that does not finish its headers by then is closed.
+        header_timeout: Span = Span::secs(10),
+        /// A body that has not arrived by then is refused.
+        body_timeout: Span = Span::secs(30),
+        /// Connections at once. At the limit one that has sent no request yet makes room.
+        connections_max: usize = 4_096,
+        /// A stop takes at most so long, whatever still runs.
+        shutdown_deadline: Span = Span::secs(30),
+    }
+);
+
+section!(
+    /// `[worker]`
+    Worker {
+        /// Attempts at once from the queue, and as many again for callers that wait.
+        concurrency: usize = 64,
+        /// Rows of one claim.
+        batch: usize = 100,
+        /// Extended while an attempt runs.
+        lease: Span = Span::secs(30),
+        /// Attempts lost in a row before an operation counts as poison.
+        deliveries_max: u32 = 3,
+        /// Longest checkpoint.
+        checkpoint_max: Size = Size(64 * 1024),
+        /// Answers that the store did not take.
+        spill_file: String = "clinch-spill.log".to_owned(),
+    }
+);
+
+section!(
+    /// `[sweeper]`
+    Sweeper {
+        /// A row that was announced and not begun for so long is announced again.
+        grace: Span = Span::secs(30),
+    }
+);
+
+section!(
+    /// `[finalizer]`
+    Finalizer {
+        /// Upper bound; woken earlier.
+        interval: Span = Span::secs(5),
+        /// Rows of one pass: the larger of this and `worker.batch` is used.
+        batch: usize = 100,
+        /// An answer that waits longer to be final is worth a warning.
+        pending_age_max: Span = Span::secs(300),
+    }
+);
+
+/// What the Reaper does with a lost attempt; see [`ReaperStrategy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReaperStrategyConfig {
+    /// By safety.
+    #[default]
+    Auto,
+    /// Probe first.
+    Probe,
+    /// Repeat where allowed.
+    Retry,
+    /// FAILED, effect unknown.
+    Fail,
+}
+
+impl From<ReaperStrategyConfig> for ReaperStrategy {
+    fn from(strategy: ReaperStrategyConfig) -> Self {
+        match strategy {
+            ReaperStrategyConfig::Auto => Self::Auto,
+            ReaperStrategyConfig::Probe => Self::Probe,
+            ReaperStrategyConfig::Retry => Self::Retry,
+            ReaperStrategyConfig::Fail => Self::Fail,
+        }
+    }
+}
+
+section!(
+    /// `[reaper]`
+    Reaper {
+        /// Upper bound; sleeps until the next lease ends.
+        interval: Span = Span::secs(5),
+        /// What is done with a lost attempt. Never overrides safety.
+        strategy: ReaperStrategyConfig = ReaperStrategyConfig::Auto,
+        /// An operation that is in progress for longer is worth a warning.
+        in_progress_warn: Span = Span::secs(300),
+    }
+);
+
+section!(
+    /// `[telemetry]`
+    TelemetryConfig {
+        /// OTLP endpoint; off when empty.
+        otlp: String = String::new(),
+    }
+);
+
+section!(
+    /// `[retention]`
+    Retention {
+        /// COMPLETED operations.
+        completed: Span = Span::secs(7 * 86_400),
+        /// FAILED operations.
+        failed: Span = Span::secs(30 * 86_400),
+        /// Keys, so that an old key never charges again.
+        keys: Span = Span::secs(400 * 86_400),
+    }
+);
+
+section!(
+    /// `[dead_letter]`
+    DeadLetter {
+        /// Dead letters that the store did not take.
+        file: String = "clinch-dlq.log".to_owned(),
+        /// Who is told.
+        alert_url: String = String::new(),
+        /// How long the file's entries are kept.
+        retention: Span = Span::secs(7 * 86_400),
+    }
+);
+
+section!(
+    /// `[github]`
+    Github {
+        /// GitHub, GitHub Enterprise or a test server.
+        api_url: String = "https://api.github.com".to_owned(),
+        /// Secrets.
+        tokens: Vec<String> = Vec::new(),
+        /// `store`, `postgres://` or `mongodb://`.
+        sink: String = "store".to_owned(),
+        /// Quota kept in reserve.
+        threshold: u32 = 100,
+        /// Items of one page.
+        page_size: u32 = 100,
+        /// Requests at once.
+        concurrency: usize = 8,
+        /// `{ login = "octocat", cron = "0 3 * * *" }`
+        schedule: Vec<toml::Table> = Vec::new(),
+    }
+);
+
+impl Config {
+    /// Refuses what contradicts itself, with one line that says what to do.
+    pub fn validate(&self) -> Result<()> {
+        self.listen()?;
+        let server = &self.server;
+        let tls = [
+            ("tls_cert", &server.tls_cert),
+            ("tls_key", &server.tls_key),
+            ("tls_client_ca", &server.tls_client_ca),
+        ];
+        if let Some((key, _)) = tls.iter().find(|(_, value)| !value.is_empty()) {
+            return Err(wrong(format!(
+                "server.{key} is not supported yet; leave it out and put a TLS proxy in front"
+            )));
+        }
+        let zero = [
+            ("server.payload_max", server.payload_max.0 == 0),
+            ("server.bulk_max", server.bulk_max.0 == 0),
+            ("server.connections_max", server.connections_max == 0),
+            ("server.shed_queue_age", server.shed_queue_age.0.is_zero()),
+            ("server.header_timeout", server.header_timeout.0.is_zero()),
+            ("server.body_timeout", server.body_timeout.0.is_zero()),
+            ("worker.concurrency", self.worker.concurrency == 0),
+            ("worker.batch", self.worker.batch == 0),
+            ("worker.lease", self.worker.lease.0.is_zero()),
+            ("worker.deliveries_max", self.worker.deliveries_max == 0),
+            ("store.fallback_poll", self.store.fallback_poll.0.is_zero()),
+            ("finalizer.interval", self.finalizer.interval.0.is_zero()),
+            ("reaper.interval", self.reaper.interval.0.is_zero()),
+        ];
+        if let Some((key, _)) = zero.iter().find(|(_, is_zero)| *is_zero) {
+            return Err(wrong(format!("{key} must be more than 0")));
+        }
+        self.validate_routes()
+    }
+
+    /// Where to listen.
+    pub fn listen(&self) -> Result<SocketAddr> {
+        let listen = self.server.listen.replacen("localhost:", "127.0.0.1:", 1);
+        listen.parse().map_err(|_| {
+            wrong(format!(
+                "server.listen = {:?} is not an address; write \"127.0.0.1:7070\" or \"[::1]:7070\"",
+                self.server.listen
+            ))
+        })
+    }
+
+    /// The engine's parameters for a process with this name.
+    pub fn engine(&self, worker: WorkerId) -> EngineConfig {
+        let mut engine = EngineConfig::new(worker);
+        engine.concurrency = self.worker.concurrency;
+        engine.batch = self.worker.batch.max(self.finalizer.batch);
+        engine.lease = self.worker.lease.0;
+        engine.checkpoint_bytes_max = self.worker.checkpoint_max.0;
+        engine.fallback_poll = self.store.fallback_poll.0;
+        engine.sweep_grace = self.sweeper.grace.0;
+        engine.finalizer_interval = self.finalizer.interval.0;
+        engine.pending_age_max = self.finalizer.pending_age_max.0;
+        engine.reaper_interval = self.reaper.interval.0;
+        // Within the deadline of the whole stop.
+        engine.shutdown_grace = self.server.shutdown_deadline.0.mul_f64(0.9);
+        engine.retention = Prune {
+            completed: self.retention.completed.0,
+            failed: self.retention.failed.0,
+            keys: self.retention.keys.0,
+            max: PRUNE_MAX,
+        };
+        engine
+    }
+}

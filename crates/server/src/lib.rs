@@ -1,0 +1,24 @@
+//! The HTTP API, its keys and its configuration around one Clinch process.
+//!
+//! - [`Config`] is `clinch.toml`: file, then environment, then flags.
+//! - [`Server::bind`] puts a [`clinch::Clinch`] together from it and listens; [`Server::run`]
+//!   answers until it is told to stop, and loses nothing then.
+//! - [`Executors`] is the seam to whoever makes the calls of a `[[route]]` with a `url`.
+//! - [`auth`] makes and judges API keys.
+//!
+//! What is answered is in `docs/guide/http-api.md`, and as OpenAPI at `/openapi.json`.
+#![forbid(unsafe_code)]
+
+mod api;
+pub mod auth;
+pub mod config;
+mod connections;
+mod routes;
+mod serve;
+pub mod telemetry;
+
+pub use api::openapi;
+pub use clinch::engine::Role;
+pub use config::Config;
+pub use routes::{Built, Executors, Facts};
+pub use serve::{Parts, Server, roles};

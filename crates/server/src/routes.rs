@@ -1,0 +1,125 @@
+//! Routes of the configuration, and who makes their calls.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clinch::engine::Role;
+use clinch::{Builder, Error, Result};
+use clinch_core::ports::{Executor, Probe};
+use clinch_core::{Domain, ErrorKind, EventType};
+
+use crate::Config;
+use crate::config::RouteConfig;
+
+/// Who makes the calls of a route.
+#[derive(Clone)]
+pub struct Built {
+    /// Makes them.
+    pub executor: Arc<dyn Executor>,
+    /// Asks what became of one.
+    pub probe: Option<Arc<dyn Probe>>,
+}
+
+/// What an executor has to know of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// It listens on loopback only: routes may call loopback too.
+    pub is_loopback_only: bool,
+    /// Longest answer that is stored whole, in bytes.
+    pub response_bytes_max: usize,
+}
+
+/// Turns a `[[route]]` with a `url` into its executor and probe. Closures do.
+pub trait Executors: Send + Sync {
+    /// Refuses a route that it cannot call, with one line that says what to do.
+    fn build(&self, route: &RouteConfig, facts: &Facts) -> Result<Built>;
+}
+
+impl<F> Executors for F
+where
+    F: Fn(&RouteConfig, &Facts) -> Result<Built> + Send + Sync,
+{
+    fn build(&self, route: &RouteConfig, facts: &Facts) -> Result<Built> {
+        self(route, facts)
+    }
+}
+
+/// What is known of a route.
+pub(crate) struct Declared {
+    /// Who is called, where this server makes the calls.
+    pub(crate) destination: Option<String>,
+}
+
+/// Every route of the configuration.
+#[derive(Default)]
+pub(crate) struct Table {
+    routes: BTreeMap<Domain, BTreeMap<Option<EventType>, Declared>>,
+}
+
+impl Table {
+    /// The most specific one.
+    pub(crate) fn find(&self, domain: &Domain, event_type: &EventType) -> Option<&Declared> {
+        let routes = self.routes.get(domain)?;
+        routes
+            .get(&Some(event_type.clone()))
+            .or_else(|| routes.get(&None))
+    }
+
+    pub(crate) fn domains(&self) -> impl Iterator<Item = &Domain> {
+        self.routes.keys()
+    }
+
+    fn of(config: &Config) -> Result<Self> {
+        let invalid =
+            |invalid: clinch_core::Invalid| Error::new(ErrorKind::Invalid, invalid.to_string());
+        let mut table = Self::default();
+        for route in &config.route {
+            let domain = Domain::new(&route.domain).map_err(invalid)?;
+            let event_type = match route.event_type.as_str() {
+                "*" => None,
+                one => Some(EventType::new(one).map_err(invalid)?),
+            };
+            let called = !route.url.is_empty();
+            let destination = called.then(|| route.destination_name());
+            let routes = table.routes.entry(domain).or_default();
+            routes.insert(event_type, Declared { destination });
+        }
+        Ok(table)
+    }
+}
+
+/// Declares every route, with its executor where this process makes calls and with its probe
+/// where it recovers.
+pub(crate) fn declare(
+    mut builder: Builder,
+    config: &Config,
+    executors: &dyn Executors,
+    facts: &Facts,
+    roles: &[Role],
+) -> Result<(Builder, Table)> {
+    let (works, recovers) = (
+        roles.contains(&Role::Worker),
+        roles.contains(&Role::Recovery),
+    );
+    for route in &config.route {
+        let declared = route.route(config)?;
+        if route.url.is_empty() || !(works || recovers) {
+            builder = builder.remote(&declared);
+            continue;
+        }
+        let built = executors.build(route, facts)?;
+        builder = builder.remote(&declared);
+        if works {
+            builder = builder.execute_with(&declared, built.executor);
+        }
+        if let Some(probe) = built.probe.filter(|_| recovers) {
+            builder = builder.probe_with(&declared, probe);
+        }
+    }
+    if works {
+        for (name, guards) in config.destinations()? {
+            builder = builder.destination(name, guards);
+        }
+    }
+    Ok((builder, Table::of(config)?))
+}

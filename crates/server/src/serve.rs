@@ -1,0 +1,280 @@
+//! One process: the API, the workers and recovery, or some of them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use clinch::engine::Role;
+use clinch::protect::QueueAge;
+use clinch::{Backend, Builder, Clinch, Error, Result, Telemetry};
+use clinch_core::ports::{ApiKeys, Clock, Ids};
+use clinch_core::{ErrorKind, WorkerId};
+use clinch_system::{FileJournal, SystemClock, SystemIds};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::{self, App, Doorkeeper, Hub};
+use crate::config::Config;
+use crate::connections::{self, Limits};
+use crate::routes::{self, Executors, Facts};
+use crate::telemetry;
+
+/// The metrics exporter forgets old samples so often; without it, it would grow.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// What a server is made of, besides its configuration.
+pub struct Parts {
+    /// Where operations live.
+    pub backend: Backend,
+    /// Where API keys live.
+    pub keys: Arc<dyn ApiKeys>,
+    /// Who makes the calls of routes with a `url`.
+    pub executors: Arc<dyn Executors>,
+    /// What is counted, traced and logged.
+    pub telemetry: Telemetry,
+    /// Further routes, such as a console; behind the same door.
+    pub extra: Router,
+    /// The last word on how the engine is put together: an alert, a sealer, handlers in Rust.
+    pub tune: Box<dyn FnOnce(Builder) -> Builder + Send>,
+}
+
+impl Parts {
+    /// With nothing that is optional.
+    pub fn new(
+        backend: Backend,
+        keys: Arc<dyn ApiKeys>,
+        executors: impl Executors + 'static,
+    ) -> Self {
+        Self {
+            backend,
+            keys,
+            executors: Arc::new(executors),
+            telemetry: Telemetry::default(),
+            extra: Router::new(),
+            tune: Box::new(|builder| builder),
+        }
+    }
+}
+
+/// Reads roles as people write them: `api,worker,recovery`.
+pub fn roles(text: &str) -> Result<Vec<Role>> {
+    let role = |name: &str| match name.trim() {
+        "api" => Ok(Role::Api),
+        "worker" => Ok(Role::Worker),
+        "recovery" => Ok(Role::Recovery),
+        other => Err(invalid(format!(
+            "{other:?} is no role; there are api, worker and recovery"
+        ))),
+    };
+    text.split(',').map(role).collect()
+}
+
+/// A server that listens and does not answer yet.
+pub struct Server {
+    clinch: Clinch,
+    config: Arc<Config>,
+    roles: Vec<Role>,
+    clock: Arc<dyn Clock>,
+    stop: CancellationToken,
+    front: Option<Front>,
+}
+
+/// The part that faces callers.
+struct Front {
+    listener: TcpListener,
+    addr: SocketAddr,
+    router: Router,
+}
+
+impl Server {
+    /// Puts everything together and listens. Without any API key it listens on loopback only.
+    pub async fn bind(config: Config, parts: Parts, roles: &[Role]) -> Result<Self> {
+        config.validate()?;
+        if roles.is_empty() {
+            return Err(invalid(
+                "name at least one role: api, worker or recovery".to_owned(),
+            ));
+        }
+        warn_of_what_is_not_in_effect(&config);
+        let listen = config.listen()?;
+        let has_keys = !parts.keys.list().await?.is_empty();
+        if !listen.ip().is_loopback() && !has_keys {
+            return Err(invalid(format!(
+                "server.listen = \"{listen}\" is not loopback and there is no API key; make one with `clinch keys create`, or listen on 127.0.0.1"
+            )));
+        }
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let facts = Facts {
+            is_loopback_only: listen.ip().is_loopback(),
+            response_bytes_max: config.server.response_max.0,
+        };
+        let builder = Clinch::builder()
+            .backend(parts.backend.clone())
+            .clock(clock.clone())
+            .config(config.engine(worker()?))
+            .shed(QueueAge {
+                limit: config.server.shed_queue_age.0,
+            })
+            .telemetry(parts.telemetry);
+        let builder = with_files(builder, &config).await?;
+        let declared = routes::declare(builder, &config, parts.executors.as_ref(), &facts, roles)?;
+        let (builder, table) = declared;
+        let metrics = telemetry::recorder()?;
+        let clinch = (parts.tune)(builder).build()?;
+        let stop = CancellationToken::new();
+        let config = Arc::new(config);
+        let app = Arc::new(App {
+            clinch: clinch.clone(),
+            inspect: parts.backend.inspect(),
+            recovery: parts.backend.recovery(),
+            domains: parts.backend.domains(),
+            hub: Hub::new(parts.backend.notices()),
+            door: Doorkeeper::new(parts.keys, clock.clone(), has_keys),
+            clock: clock.clone(),
+            config: config.clone(),
+            routes: table,
+            metrics,
+            stop: stop.clone(),
+        });
+        let front = match roles.contains(&Role::Api) {
+            true => Some(Front::bind(listen, api::router(app, parts.extra)).await?),
+            false => None,
+        };
+        Ok(Self {
+            clinch,
+            config,
+            roles: roles.to_vec(),
+            clock,
+            stop,
+            front,
+        })
+    }
+
+    /// Where it listens; `None`: it has no role that does.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.front.as_ref().map(|front| front.addr)
+    }
+
+    /// The engine behind it.
+    pub fn clinch(&self) -> &Clinch {
+        &self.clinch
+    }
+
+    /// Answers and works until `shutdown`, then stops: no new connection, long answers end,
+    /// running attempts finish or are given back, and whatever still runs at the deadline is
+    /// left to recovery. True: everything ended in time.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> bool {
+        let deadline = self.config.server.shutdown_deadline.0;
+        let connections = TaskTracker::new();
+        let (clinch, roles) = (self.clinch.clone(), self.roles.clone());
+        let runners = tokio::spawn(async move { clinch.runtime().run_only(&roles).await });
+        let upkeep = tokio::spawn(upkeep(self.clock.clone(), self.stop.clone()));
+        let front = self.front.map(|front| {
+            let limits = Limits {
+                header_timeout: self.config.server.header_timeout.0,
+                connections_max: self.config.server.connections_max,
+            };
+            let stop = self.stop.clone();
+            let (clock, tasks) = (self.clock.clone(), connections.clone());
+            tokio::spawn(connections::accept(
+                front.listener,
+                front.router,
+                limits,
+                clock,
+                stop,
+                tasks,
+            ))
+        });
+        shutdown.await;
+        tracing::info!(target: "clinch", "stopping");
+        self.stop.cancel();
+        self.clinch.stop();
+        connections.close();
+        let all_ended = async {
+            if let Some(front) = front {
+                let _ = front.await;
+            }
+            connections.wait().await;
+            let _ = runners.await;
+            let _ = upkeep.await;
+        };
+        let in_time = tokio::time::timeout(deadline, all_ended).await.is_ok();
+        tracing::info!(target: "clinch", in_time, "stopped");
+        in_time
+    }
+}
+
+impl Front {
+    async fn bind(listen: SocketAddr, router: Router) -> Result<Self> {
+        let failed = |error: std::io::Error| {
+            let message =
+                format!("cannot listen on {listen}: {error}; set server.listen to a free address");
+            Error::new(ErrorKind::Unavailable, message)
+        };
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let addr = listener.local_addr().map_err(failed)?;
+        Ok(Self {
+            listener,
+            addr,
+            router,
+        })
+    }
+}
+
+/// Files for what the store does not take; a store that ends with its process needs none.
+async fn with_files(builder: Builder, config: &Config) -> Result<Builder> {
+    if config.store.url.starts_with("memory:") {
+        return Ok(builder);
+    }
+    let spill = FileJournal::open(&config.worker.spill_file).await?;
+    let letters = FileJournal::open(&config.dead_letter.file).await?;
+    Ok(builder.safety_net(spill, letters))
+}
+
+/// A key that is set and has no effect must not go unnoticed.
+fn warn_of_what_is_not_in_effect(config: &Config) {
+    let defaults = Config::default();
+    let inert = [
+        ("telemetry.otlp", config.telemetry != defaults.telemetry),
+        (
+            "reaper.in_progress_warn",
+            config.reaper.in_progress_warn != defaults.reaper.in_progress_warn,
+        ),
+        (
+            "dead_letter.retention",
+            config.dead_letter.retention != defaults.dead_letter.retention,
+        ),
+    ];
+    for (key, is_set) in inert {
+        if is_set {
+            tracing::warn!(target: "clinch", key, "this key is set and not in effect yet");
+        }
+    }
+}
+
+async fn upkeep(clock: Arc<dyn Clock>, stop: CancellationToken) {
+    let Ok(recorder) = telemetry::recorder() else {
+        return;
+    };
+    while !stop.is_cancelled() {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = clock.sleep(UPKEEP) => recorder.run_upkeep(),
+        }
+    }
+}
+
+/// Names this process: people see it on claims and ledger lines.
+fn worker() -> Result<WorkerId> {
+    let id = SystemIds.attempt_id().to_string();
+    let short = id.rsplit('-').next().unwrap_or_default();
+    let name = format!("clinch-{}-{short}", std::process::id());
+    WorkerId::new(name).map_err(|error| invalid(error.to_string()))
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Invalid, message)
+}

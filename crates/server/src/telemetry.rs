@@ -1,0 +1,70 @@
+//! Logs and metrics to the outside.
+//!
+//! Lines go through the `tracing` crate: [`logs`] writes them to standard error, as text or as
+//! JSON. Numbers go through the `metrics` crate to `/metrics`. OTLP is a seam: a program that
+//! wants it installs its own subscriber layer and gives the server a
+//! [`clinch::Telemetry`] that propagates contexts (`Parts::telemetry`).
+
+use std::sync::{Mutex, PoisonError};
+
+use clinch::{Error, Result};
+use clinch_core::ErrorKind;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+
+/// How lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Upper bounds of the histograms, in seconds: from an inline call to the longest waits.
+const BUCKETS: [f64; 14] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 600.0,
+];
+
+/// Writes lines to standard error from now on; `filter` is that of `RUST_LOG`, such as `info`.
+pub fn logs(format: LogFormat, filter: &str) -> Result<()> {
+    let wrong = |message: String| Error::new(ErrorKind::Invalid, message);
+    let filter = EnvFilter::try_new(filter).map_err(|_| {
+        wrong(format!(
+            "{filter:?} is no log filter; write info or clinch=debug"
+        ))
+    })?;
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    let installed = match format {
+        LogFormat::Text => lines.try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    };
+    installed.map_err(|_| wrong("another log subscriber is installed already".to_owned()))
+}
+
+/// The process's recorder: there is one, however many servers there are.
+static RECORDER: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
+
+pub(crate) fn recorder() -> Result<PrometheusHandle> {
+    let mut recorder = RECORDER.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handle) = recorder.as_ref() {
+        return Ok(handle.clone());
+    }
+    let failed = |_| {
+        Error::new(
+            ErrorKind::Invalid,
+            "another metrics recorder is installed already",
+        )
+    };
+    let builder = PrometheusBuilder::new().with_recommended_naming(true);
+    let handle = builder
+        .set_buckets(&BUCKETS)
+        .map_err(failed)?
+        .install_recorder()
+        .map_err(failed)?;
+    *recorder = Some(handle.clone());
+    Ok(handle)
+}

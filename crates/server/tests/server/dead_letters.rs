@@ -1,0 +1,123 @@
+//! Dead letters, and redriving them.
+
+use serde_json::{Value, json};
+
+use crate::harness::Running;
+
+#[tokio::test]
+async fn dead_letters_are_listed_and_grouped() {
+    let server = Running::new().await;
+    let mut ops = Vec::new();
+    for key in ["k1", "k2", "k3"] {
+        ops.push(server.submit("fail", key, "30s").await.op_id());
+    }
+    let canceled = server.submit("busy", "k4", "0").await.op_id();
+    server.phase(&canceled, "waiting").await;
+    server
+        .post(&format!("/v1/operations/{canceled}/cancel"), &json!({}))
+        .await;
+    let page = server.get("/v1/dead-letters?limit=2").await.body;
+    assert_eq!(page["dead_letters"].as_array().map(Vec::len), Some(2));
+    let cursor = page["next_cursor"].as_str().expect("more").to_owned();
+    let rest = server
+        .get(&format!("/v1/dead-letters?limit=2&cursor={cursor}"))
+        .await
+        .body;
+    assert_eq!(
+        (
+            rest["dead_letters"].as_array().map(Vec::len),
+            &rest["next_cursor"]
+        ),
+        (Some(1), &Value::Null)
+    );
+    let letter = server
+        .get(&format!("/v1/dead-letters/{}", ops[0]))
+        .await
+        .body;
+    assert_eq!(letter["failure"]["code"], "card_declined");
+    server
+        .get(&format!("/v1/dead-letters/{canceled}"))
+        .await
+        .is_problem(404, "not_found");
+    let groups = server.get("/v1/dead-letters?group=true").await.body;
+    assert_eq!(groups["groups"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        (&groups["groups"][0]["count"], &groups["groups"][0]["code"]),
+        (&json!(3), &json!("card_declined"))
+    );
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_redriven_once() {
+    let server = Running::new().await;
+    let mut ops = Vec::new();
+    for key in ["k1", "k2", "k3"] {
+        ops.push(server.submit("fail", key, "30s").await.op_id());
+    }
+    let redrive = async |body: Value| server.post("/v1/dead-letters/redrive", &body).await;
+    let plan = redrive(json!({"filter": {"domain": "pay"}, "dry_run": true}))
+        .await
+        .body;
+    assert_eq!(
+        (&plan["matched"], &plan["redriven"]),
+        (&json!(3), &json!(3)),
+        "{plan}"
+    );
+    assert_eq!(plan["results"][0]["redriven_by"], Value::Null);
+    let one = json!({"filter": {"op_ids": [ops[0]]}, "dry_run": false});
+    let first = redrive(one.clone()).await.body;
+    assert_eq!(
+        (&first["redriven"], &first["already"]),
+        (&json!(1), &json!(0)),
+        "{first}"
+    );
+    let again = redrive(one).await.body;
+    assert_eq!(
+        (&again["redriven"], &again["already"]),
+        (&json!(0), &json!(1)),
+        "{again}"
+    );
+    assert_eq!(
+        first["results"][0]["redriven_by"],
+        again["results"][0]["redriven_by"]
+    );
+    let new = first["results"][0]["redriven_by"]
+        .as_str()
+        .expect("an op_id");
+    let document = server.settled(new).await;
+    assert_eq!(document["redrive_of"], json!(ops[0]));
+    assert_eq!(document["idem_key"], json!(format!("redrive:{}:1", ops[0])));
+    assert_eq!(server.settled(&ops[0]).await["redriven_by"], json!(new));
+    for (body, field) in [
+        (json!({}), "filter"),
+        (json!({"filter": {"dommain": "pay"}}), "dommain"),
+        (json!({"filter": {}, "dry_run": "no"}), "dry_run"),
+        (json!({"filter": {"op_ids": ["x"]}}), "op_ids"),
+    ] {
+        let reply = redrive(body).await;
+        assert_eq!(
+            reply.is_problem(400, "invalid_request").body["field"],
+            field
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_unsafe_call_that_may_have_been_applied_is_not_redriven() {
+    let server = Running::new().await;
+    let op_id = server.submit("unsure", "k1", "0").await.op_id();
+    server.phase(&op_id, "held").await;
+    let body = json!({"as": "failed", "code": "gave_up", "message": "", "effect": "unknown"});
+    let resolved = server
+        .post(&format!("/v1/operations/{op_id}/resolve"), &body)
+        .await;
+    assert_eq!(resolved.body["failure"]["effect"], "unknown");
+    let body = json!({"filter": {"code": "gave_up"}, "dry_run": false});
+    let reply = server.post("/v1/dead-letters/redrive", &body).await.body;
+    assert_eq!(
+        (&reply["matched"], &reply["refused"]),
+        (&json!(1), &json!(1)),
+        "{reply}"
+    );
+    assert!(reply["results"][0]["reason"].is_string());
+}

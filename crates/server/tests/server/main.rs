@@ -1,0 +1,19 @@
+//! Real sockets on free ports, the in-memory store, and executors that do as they are told.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on stops"
+)]
+
+mod accept;
+mod auth;
+mod batches;
+mod config;
+mod dead_letters;
+mod harness;
+mod leases;
+mod limits;
+mod operations;
+mod secrets;
+mod stop;
+mod system;
