@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::client::ApiKey;
-use crate::commands::{batches, completions, destinations, dlq, domains, ops, submit};
+use crate::commands::{
+    batches, completions, demo, destinations, dlq, domains, keys, ops, serve, submit,
+};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Format;
@@ -102,6 +104,13 @@ impl fmt::Debug for Secret {
 pub(crate) enum Command {
     #[command(flatten)]
     Client(Box<Client>),
+    /// Show it all: a server, two workers, a provider with a bad day, and two kills
+    Demo(demo::Args),
+    /// Run the API, workers and recovery, or some of them
+    Serve(serve::Args),
+    /// API keys; works on the database, so that the first one can be made
+    #[command(subcommand)]
+    Keys(keys::Command),
     /// Print a completion script for a shell
     Completions(completions::Args),
 }

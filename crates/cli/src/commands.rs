@@ -3,15 +3,18 @@
 pub(crate) mod batches;
 mod bulk;
 pub(crate) mod completions;
+pub(crate) mod demo;
 pub(crate) mod destinations;
 pub(crate) mod dlq;
 pub(crate) mod domains;
 mod filter;
 mod follow;
+pub(crate) mod keys;
 mod operation;
 pub(crate) mod ops;
 mod pages;
 mod payload;
+pub(crate) mod serve;
 pub(crate) mod submit;
 
 use crate::args::{Cli, Client, Command, Global};
@@ -24,6 +27,9 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, CliError> {
     match cli.command {
         Command::Client(command) => client(*command, cli.global),
         Command::Completions(args) => completions::run(args),
+        Command::Demo(args) => demo::run(args, &cli.global),
+        Command::Serve(args) => serve::run(args, &cli.global),
+        Command::Keys(command) => keys::run(command, &cli.global),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write as _};
 
+use clinch_core::ErrorKind;
+
 use crate::client::Problem;
 use crate::exit::Exit;
 use crate::output::text;
@@ -52,6 +54,12 @@ pub(crate) enum CliError {
         /// What was wrong with the answer.
         why: String,
     },
+    /// The engine, the store or the configuration said no.
+    #[error("{0}")]
+    Engine(#[from] clinch::Error),
+    /// It did not work out.
+    #[error("{0}")]
+    Failed(String),
     /// A person was asked and did not say yes.
     #[error("nothing was changed")]
     Declined,
@@ -69,6 +77,11 @@ impl CliError {
         Self::Usage(what.into())
     }
 
+    /// Something of our own did not work out.
+    pub(crate) fn failed(what: impl Into<String>) -> Self {
+        Self::Failed(what.into())
+    }
+
     /// The exit code it comes to.
     pub(crate) fn exit(&self) -> Exit {
         match self {
@@ -76,7 +89,10 @@ impl CliError {
             Self::Problem(problem) => problem.exit(),
             Self::BrokenPipe => Exit::BrokenPipe,
             Self::LostSubmission { source, .. } => source.exit(),
-            Self::Unreachable { .. }
+            Self::Engine(error) if error.kind() == ErrorKind::Invalid => Exit::Usage,
+            Self::Engine(_)
+            | Self::Failed(_)
+            | Self::Unreachable { .. }
             | Self::Lost { .. }
             | Self::NotClinch { .. }
             | Self::Declined

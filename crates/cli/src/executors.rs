@@ -80,7 +80,7 @@ fn http_route(route: &RouteConfig, facts: &Facts) -> Result<HttpRoute> {
 fn probe_route(probe: &ProbeConfig) -> ProbeRoute {
     ProbeRoute {
         url: probe.url.clone(),
-        r#match: probe.r#match.clone(),
+        matches: probe.r#match.clone(),
         succeeded: probe.succeeded.clone(),
         failed: probe.failed.clone(),
         not_found: probe.not_found.clone(),

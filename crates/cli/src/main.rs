@@ -1,6 +1,7 @@
 //! The command line of Clinch: parse, call, print, exit code.
 //!
-//! Everything here talks to a running server by HTTP. What it prints on standard output is
+//! Most commands talk to a running server by HTTP; `serve` is one, `demo` starts several, and
+//! `keys` works on the database. What it prints on standard output is
 //! the answer; everything said beside it goes to standard error.
 #![forbid(unsafe_code)]
 
@@ -11,11 +12,13 @@ mod commands;
 mod context;
 mod duration;
 mod error;
+mod executors;
 mod exit;
 mod output;
 mod progress;
 mod prompt;
 mod settings;
+mod store;
 
 use std::process::ExitCode;
 

@@ -24,6 +24,14 @@ pub(crate) enum Format {
     Jsonl,
 }
 
+/// Writes text to standard output as it is.
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
 /// A place to write to: standard output, or standard error for what belongs to a question.
 pub(crate) struct Output {
     sink: BufWriter<Box<dyn Write + Send>>,

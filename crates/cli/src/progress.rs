@@ -63,3 +63,12 @@ impl Drop for Progress {
         self.hide();
     }
 }
+
+/// One line that is drawn over the last; nothing where there is no terminal.
+pub(crate) fn line(text: &str) {
+    let mut err = io::stderr();
+    if err.is_terminal() {
+        let drawn = format!("\r\x1b[2K{text}");
+        let _ = err.write_all(drawn.as_bytes()).and_then(|()| err.flush());
+    }
+}

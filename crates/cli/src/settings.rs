@@ -1,7 +1,7 @@
 //! Which server to talk to: flag, else environment, else configuration file, else the default.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
@@ -34,7 +34,7 @@ pub(crate) fn base(global: &Global) -> Result<Base, CliError> {
     if let Some(url) = global.url.as_deref().filter(|url| !url.is_empty()) {
         return Base::parse(url).map_err(|why| CliError::usage(format!("--url: {why}")));
     }
-    let mut server = read(global.config.as_deref())?.server;
+    let mut server = read(global)?.server;
     let variable = std::env::var(LISTEN_VARIABLE).ok();
     if let Some(listen) = variable.filter(|listen| !listen.is_empty()) {
         server.listen = Some(listen);
@@ -46,11 +46,17 @@ pub(crate) fn base(global: &Global) -> Result<Base, CliError> {
     Base::parse(&url).map_err(|why| CliError::usage(format!("server.listen: {why}")))
 }
 
-fn read(named: Option<&Path>) -> Result<File, CliError> {
-    let path = match named {
-        Some(path) if !path.as_os_str().is_empty() => path.to_owned(),
-        _ if Path::new(DEFAULT_FILE).exists() => PathBuf::from(DEFAULT_FILE),
-        _ => return Ok(File::default()),
+/// The configuration file, if there is one.
+pub(crate) fn file(global: &Global) -> Option<PathBuf> {
+    match global.config.as_deref() {
+        Some(path) if !path.as_os_str().is_empty() => Some(path.to_owned()),
+        _ => Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()),
+    }
+}
+
+fn read(global: &Global) -> Result<File, CliError> {
+    let Some(path) = file(global) else {
+        return Ok(File::default());
     };
     let shown = path.display();
     let text = std::fs::read_to_string(&path)

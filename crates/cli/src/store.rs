@@ -52,14 +52,6 @@ pub(crate) fn open_file(config: &Config) -> Result<Sqlite, CliError> {
     }
 }
 
-/// The file behind `store.url`.
-pub(crate) fn file(config: &Config) -> Result<PathBuf, CliError> {
-    match of(&config.store.url)? {
-        Kind::Sqlite(path) => Ok(path),
-        Kind::Memory => Err(CliError::usage("store.url is memory:, there is no file")),
-    }
-}
-
 enum Kind {
     Memory,
     Sqlite(PathBuf),

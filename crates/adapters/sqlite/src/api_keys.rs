@@ -71,7 +71,10 @@ fn read(row: &Row<'_>) -> Result<ApiKey> {
     Ok(ApiKey {
         id: row.text(0)?,
         name: row.text(1)?,
-        hash: row.bytes(2)?.try_into().map_err(|_| error::corrupt("hash"))?,
+        hash: row
+            .bytes(2)?
+            .try_into()
+            .map_err(|_| error::corrupt("hash"))?,
         scopes: scopes.split(',').map(scope).collect::<Result<_>>()?,
         created_at: row.moment(4)?,
         expires_at: row.maybe_moment(5)?,

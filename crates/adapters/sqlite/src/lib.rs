@@ -46,6 +46,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod api_keys;
 mod backup;
 mod batches;
 mod bell;

@@ -12,7 +12,10 @@ use crate::error;
 const APPLICATION_ID: i32 = 0x636c_6e63;
 
 /// Every version of the schema. A file of version n gets those after the n-th.
-const VERSIONS: [&str; 1] = [include_str!("../sql/schema/0001.sql")];
+const VERSIONS: [&str; 2] = [
+    include_str!("../sql/schema/0001.sql"),
+    include_str!("../sql/schema/0002.sql"),
+];
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

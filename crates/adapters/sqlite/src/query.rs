@@ -26,6 +26,9 @@ macro_rules! statements {
 
 statements! {
     AnnouncedDue = "announced_due",
+    ApiKeyByHash = "api_key_by_hash",
+    ApiKeyById = "api_key_by_id",
+    ApiKeys = "api_keys",
     Batch = "batch",
     BeginRead = "begin_read",
     BeginWrite = "begin_write",
@@ -50,6 +53,7 @@ statements! {
     HasOperation = "has_operation",
     HintOf = "hint_of",
     InLine = "in_line",
+    InsertApiKey = "insert_api_key",
     InsertBatch = "insert_batch",
     InsertDeadLetter = "insert_dead_letter",
     InsertKeptKey = "insert_kept_key",
@@ -95,6 +99,7 @@ statements! {
     PutSpawn = "put_spawn",
     Release = "release",
     RequestBySeq = "request_by_seq",
+    RevokeApiKey = "revoke_api_key",
     RowById = "row_by_id",
     RowBySeq = "row_by_seq",
     SetLastSeq = "set_last_seq",

@@ -102,15 +102,24 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     let told = submitting
         .await
         .map_err(|_| CliError::failed("the clients broke off".to_owned()))??;
-    ledger.settle(&told, PATIENCE, || view(&clients, &provider)).await?;
+    ledger
+        .settle(&told, PATIENCE, || view(&clients, &provider))
+        .await?;
     let books = ledger.close(&told, &provider).await?;
     crate::output::print(&books.text())?;
     if args.keep {
-        note(&format!("the server stays up at {}; interrupt to end", processes.url()));
+        note(&format!(
+            "the server stays up at {}; interrupt to end",
+            processes.url()
+        ));
         let _ = tokio::signal::ctrl_c().await;
     }
     processes.stop_all().await;
-    Ok(if books.is_balanced() { Exit::Ok } else { Exit::Failed })
+    Ok(if books.is_balanced() {
+        Exit::Ok
+    } else {
+        Exit::Failed
+    })
 }
 
 #[derive(Clone, Copy)]

@@ -1,5 +1,6 @@
 //! `clinch keys`: works on the database, so that the first key can be made.
 
+use clinch::core::Timestamp;
 use clinch::core::ports::{ApiKey, Clock};
 use clinch_server::auth;
 use clinch_system::SystemClock;
@@ -63,10 +64,14 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
             Command::Create(create) => {
                 let scopes = auth::parse_scopes(&create.scopes)?;
                 let expires = create.expires.as_deref().map(duration::parse).transpose();
-                let expires = expires.map_err(|why| CliError::usage(format!("--expires: {why}")))?;
+                let expires =
+                    expires.map_err(|why| CliError::usage(format!("--expires: {why}")))?;
                 let ends = expires.map(|after| now + after);
                 let (key, secret) = auth::create(&file, &create.name, &scopes, now, ends).await?;
-                note(&format!("key {} of {}; it is shown this once:", key.id, key.name));
+                note(&format!(
+                    "key {} of {}; it is shown this once:",
+                    key.id, key.name
+                ));
                 crate::output::print(&format!("{}\n", secret.reveal()))?;
                 Ok(Exit::Ok)
             }
@@ -96,8 +101,13 @@ fn shown(key: &ApiKey) -> serde_json::Value {
         "id": key.id,
         "name": key.name,
         "scopes": scopes,
-        "created_at": key.created_at.to_string(),
-        "expires_at": key.expires_at.map(|at| at.to_string()),
-        "revoked_at": key.revoked_at.map(|at| at.to_string()),
+        "created_at": shown_at(key.created_at),
+        "expires_at": key.expires_at.map(shown_at),
+        "revoked_at": key.revoked_at.map(shown_at),
     })
+}
+
+fn shown_at(at: Timestamp) -> Option<String> {
+    let moment = jiff::Timestamp::from_millisecond(at.as_millis()).ok()?;
+    Some(moment.to_string())
 }

@@ -39,7 +39,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log: Log,
     /// Which lines to log, as in RUST_LOG
-    #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "warn,clinch=info")]
+    #[arg(
+        long,
+        value_name = "FILTER",
+        env = "RUST_LOG",
+        default_value = "warn,clinch=info"
+    )]
     log_filter: String,
     /// Set one value, whatever file and environment say
     #[arg(long, value_name = "KEY=VALUE")]
@@ -91,9 +96,9 @@ pub(crate) fn load(global: &Global, set: &[String]) -> Result<Config, CliError> 
     let file: Option<PathBuf> = settings::file(global);
     let mut flags = Vec::with_capacity(set.len());
     for pair in set {
-        let (key, value) = pair
-            .split_once('=')
-            .ok_or_else(|| CliError::usage("--set takes KEY=VALUE, such as server.listen=127.0.0.1:0"))?;
+        let (key, value) = pair.split_once('=').ok_or_else(|| {
+            CliError::usage("--set takes KEY=VALUE, such as server.listen=127.0.0.1:0")
+        })?;
         flags.push((key.to_owned(), value.to_owned()));
     }
     let sources = Sources {

@@ -83,7 +83,9 @@ impl Ledger {
             Ok(())
         };
         // What is not settled by then counts as lost.
-        tokio::time::timeout(patience, waiting).await.unwrap_or(Ok(()))
+        tokio::time::timeout(patience, waiting)
+            .await
+            .unwrap_or(Ok(()))
     }
 
     /// Compares.
@@ -111,6 +113,10 @@ impl Ledger {
                 let completed = operation.state == "COMPLETED";
                 books.completed += usize::from(completed);
                 books.failed += usize::from(operation.state == "FAILED");
+                let payment = operation.biz_key.strip_prefix("order-");
+                let payment = payment.and_then(|number| number.parse().ok());
+                let charges = payment.map_or(0, |payment| provider.charges(payment));
+                books.wrong += usize::from(charges != usize::from(completed));
             }
             cursor = page.next_cursor;
             if cursor.is_none() {
@@ -118,7 +124,6 @@ impl Ledger {
             }
         }
         books.lost = told.len().saturating_sub(settled);
-        books.wrong = books.completed.abs_diff(books.charged);
         Ok(books)
     }
 }
@@ -179,11 +184,26 @@ mod tests {
             ..Books::default()
         };
         assert!(right.is_balanced());
-        let lost = Books { lost: 1, ..Books { accepted: 10, completed: 9, failed: 1, charged: 9, ..Books::default() } };
+        let lost = Books {
+            lost: 1,
+            ..Books {
+                accepted: 10,
+                completed: 9,
+                failed: 1,
+                charged: 9,
+                ..Books::default()
+            }
+        };
         assert!(!lost.is_balanced());
-        let twice = Books { charged_twice: 1, ..Books::default() };
+        let twice = Books {
+            charged_twice: 1,
+            ..Books::default()
+        };
         assert!(!twice.is_balanced());
-        let wrong = Books { wrong: 1, ..Books::default() };
+        let wrong = Books {
+            wrong: 1,
+            ..Books::default()
+        };
         assert!(!wrong.is_balanced());
     }
 }

@@ -75,7 +75,10 @@ impl Processes {
     }
 
     pub(crate) async fn stop_all(&mut self) {
-        self.workers.drain(..).chain(self.server.take()).for_each(end);
+        self.workers
+            .drain(..)
+            .chain(self.server.take())
+            .for_each(end);
     }
 
     fn spawn(&mut self, roles: &str) -> Result<Child, CliError> {
@@ -122,7 +125,10 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        self.workers.drain(..).chain(self.server.take()).for_each(end);
+        self.workers
+            .drain(..)
+            .chain(self.server.take())
+            .for_each(end);
     }
 }
 

@@ -24,14 +24,16 @@ pub(crate) struct Provider {
 
 struct Books {
     chance: SplitMix,
-    /// How often each key was charged, or that it was refused.
+    /// What became of each key.
     by_key: HashMap<String, Entry>,
+    /// How often each payment was charged, under whatever key.
+    charges: HashMap<u64, usize>,
     dropped: usize,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Entry {
-    Charged(usize),
+    Charged,
     Refused,
 }
 
@@ -48,6 +50,7 @@ impl Provider {
         let books = Books {
             chance: SplitMix::new(seed),
             by_key: HashMap::new(),
+            charges: HashMap::new(),
             dropped: 0,
         };
         Self {
@@ -59,22 +62,25 @@ impl Provider {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keys that were charged.
+    /// Payments that were charged.
     pub(crate) fn charged(&self) -> usize {
-        self.count(|entry| matches!(entry, Entry::Charged(_)))
+        self.books().charges.len()
     }
 
-    /// Keys that were charged more than once.
+    /// Payments that were charged more than once.
     pub(crate) fn charged_twice(&self) -> usize {
-        self.count(|entry| matches!(entry, Entry::Charged(times) if *times > 1))
+        let books = self.books();
+        books.charges.values().filter(|times| **times > 1).count()
     }
 
+    /// Payments that were refused.
     pub(crate) fn refused(&self) -> usize {
-        self.count(|entry| matches!(entry, Entry::Refused))
-    }
-
-    fn count(&self, which: impl Fn(&Entry) -> bool) -> usize {
-        self.books().by_key.values().filter(|entry| which(entry)).count()
+        let books = self.books();
+        let refused = books
+            .by_key
+            .values()
+            .filter(|entry| **entry == Entry::Refused);
+        refused.count()
     }
 
     /// Answers that were dropped after the charge.
@@ -82,12 +88,9 @@ impl Provider {
         self.books().dropped
     }
 
-    /// How often this key was charged.
-    pub(crate) fn charges(&self, key: &str) -> usize {
-        match self.books().by_key.get(key) {
-            Some(Entry::Charged(times)) => *times,
-            Some(Entry::Refused) | None => 0,
-        }
+    /// How often this payment was charged.
+    pub(crate) fn charges(&self, payment: u64) -> usize {
+        self.books().charges.get(&payment).copied().unwrap_or(0)
     }
 
     /// Serves on a free port of loopback for as long as the demo lasts.
@@ -122,9 +125,9 @@ impl Provider {
         let key = key.to_owned();
         let body = request.into_body().collect().await;
         let body = body.map_err(std::io::Error::other)?.to_bytes();
-        let amount = serde_json::from_slice::<serde_json::Value>(&body).unwrap_or_default();
-        let refuse = amount["amount"].as_u64().is_some_and(|amount| amount % 50 == 13);
-        let (mood, latency) = self.decide(&key, refuse);
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        let payment = body["amount"].as_u64().unwrap_or_default();
+        let (mood, latency) = self.decide(&key, payment);
         tokio::time::sleep(latency).await;
         match mood {
             Mood::Drop => Err(std::io::Error::other("the provider hangs up")),
@@ -139,33 +142,49 @@ impl Provider {
         }
     }
 
-    fn decide(&self, key: &str, refuse: bool) -> (Mood, Duration) {
+    fn decide(&self, key: &str, payment: u64) -> (Mood, Duration) {
         let mut books = self.books();
         let latency = Duration::from_millis(books.chance.next_u64() % 40);
         let roll = books.chance.next_u64() % 1_000;
         if roll < 30 {
             let busy = json!({"error": "unavailable"});
-            return (Mood::Answer(StatusCode::SERVICE_UNAVAILABLE, busy, None), latency);
+            let answer = Mood::Answer(StatusCode::SERVICE_UNAVAILABLE, busy, None);
+            return (answer, latency);
         }
         if roll < 33 {
             let busy = json!({"error": "too many requests"});
-            return (Mood::Answer(StatusCode::TOO_MANY_REQUESTS, busy, Some("1")), latency);
+            let answer = Mood::Answer(StatusCode::TOO_MANY_REQUESTS, busy, Some("1"));
+            return (answer, latency);
         }
-        let known = books.by_key.get(key).copied();
-        let entry = match known {
-            Some(entry) => entry,
-            None if refuse => Entry::Refused,
-            None => Entry::Charged(1),
+        let entry = match books.by_key.get(key) {
+            Some(entry) => *entry,
+            None => books.enter(key, payment),
         };
-        books.by_key.insert(key.to_owned(), entry);
         if roll < 70 {
-            books.dropped += usize::from(matches!(entry, Entry::Charged(_)));
+            books.dropped += usize::from(entry == Entry::Charged);
             return (Mood::Drop, latency);
         }
-        let answer = match entry {
-            Entry::Charged(_) => (StatusCode::OK, json!({"id": format!("tx_{}", books.by_key.len())})),
-            Entry::Refused => (StatusCode::PAYMENT_REQUIRED, json!({"error": "card_declined"})),
+        let (status, body) = match entry {
+            Entry::Charged => (StatusCode::OK, json!({"id": format!("tx_{payment}")})),
+            Entry::Refused => {
+                let declined = json!({"error": "card_declined"});
+                (StatusCode::PAYMENT_REQUIRED, declined)
+            }
         };
-        (Mood::Answer(answer.0, answer.1, None), latency)
+        (Mood::Answer(status, body, None), latency)
+    }
+}
+
+impl Books {
+    /// Does it: one payment in fifty is declined, the others are charged.
+    fn enter(&mut self, key: &str, payment: u64) -> Entry {
+        let entry = if payment % 50 == 13 {
+            Entry::Refused
+        } else {
+            *self.charges.entry(payment).or_default() += 1;
+            Entry::Charged
+        };
+        self.by_key.insert(key.to_owned(), entry);
+        entry
     }
 }
