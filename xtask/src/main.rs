@@ -52,8 +52,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        arguments: "retries [--json]",
-        summary: "outcomes per second with and without retries",
+        arguments: "embedded|retries [--json]",
+        summary: "the embedded store under load; outcomes with and without retries",
         run: bench::run,
     },
     Command {

@@ -26,8 +26,6 @@ pub struct Backend {
     pub(crate) inspect: Arc<dyn Inspect>,
     pub(crate) notices: Arc<dyn Notices>,
     pub(crate) dispatch: Dispatch,
-    /// What it holds outlives the process.
-    pub(crate) durable: bool,
 }
 
 impl Backend {
@@ -37,9 +35,7 @@ impl Backend {
     }
 
     pub(crate) fn memory_on(clock: Arc<dyn Clock>) -> Self {
-        let mut backend = Self::new(Memory::new(clock));
-        backend.durable = false;
-        backend
+        Self::new(Memory::new(clock))
     }
 
     /// A store that is its own bus.
@@ -57,7 +53,6 @@ impl Backend {
             inspect: store.clone(),
             notices: store.clone(),
             dispatch: Dispatch::Queue(store),
-            durable: true,
         }
     }
 

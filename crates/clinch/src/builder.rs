@@ -63,6 +63,8 @@ pub struct Builder {
     pub(crate) clock: Option<Arc<dyn Clock>>,
     ids: Option<Arc<dyn Ids>>,
     spawner: Option<Arc<dyn Spawner>>,
+    /// What was said that contradicts something said before.
+    problem: Option<Error>,
 }
 
 struct Declared {
@@ -91,7 +93,10 @@ impl Builder {
         E: Classify + Send + 'static,
     {
         let executor = Arc::new(Typed::<I, O, F>::new(handler));
-        self.declare(route, |declared| declared.executor = Some(executor))
+        self.declare(route, |declared| {
+            let first = declared.executor.replace(executor).is_none();
+            first.then_some(()).ok_or("it has two handlers")
+        })
     }
 
     /// This function asks the provider what became of a call of the route.
@@ -106,38 +111,43 @@ impl Builder {
     {
         let probe = Arc::new(Typed::<I, O, F>::new(probe));
         self.declare(route, |declared| {
-            declared.probe = Some(probe);
-            let rules = &mut declared.spec.rules.probe;
-            rules.get_or_insert_with(ProbeRules::default);
+            let first = declared.probe.replace(probe).is_none();
+            first.then_some(()).ok_or("it has two probes")
         })
     }
 
     /// An executor of your own makes the calls of the route, without types in between.
     #[must_use]
     pub fn execute_with<I, O>(self, route: &Route<I, O>, executor: Arc<dyn Executor>) -> Self {
-        self.declare(route, |declared| declared.executor = Some(executor))
+        self.declare(route, |declared| {
+            let first = declared.executor.replace(executor).is_none();
+            first.then_some(()).ok_or("it has two handlers")
+        })
     }
 
     /// A probe of your own, without types in between.
     #[must_use]
     pub fn probe_with<I, O>(self, route: &Route<I, O>, probe: Arc<dyn Probe>) -> Self {
         self.declare(route, |declared| {
-            declared.probe = Some(probe);
-            let rules = &mut declared.spec.rules.probe;
-            rules.get_or_insert_with(ProbeRules::default);
+            let first = declared.probe.replace(probe).is_none();
+            first.then_some(()).ok_or("it has two probes")
         })
     }
 
     /// Other processes make the calls of the route; this one may accept them.
     #[must_use]
     pub fn remote<I, O>(self, route: &Route<I, O>) -> Self {
-        self.declare(route, |_| {})
+        self.declare(route, |_| Ok(()))
     }
 
     /// The guards that routes with this destination share.
     #[must_use]
     pub fn destination(mut self, name: impl Into<String>, guards: DestinationConfig) -> Self {
-        self.destinations.insert(name.into(), guards);
+        let name = name.into();
+        if self.own_destinations.contains_key(&name) {
+            self.problem.get_or_insert_with(|| guarded_twice(&name));
+        }
+        self.destinations.insert(name, guards);
         self
     }
 
@@ -145,6 +155,9 @@ impl Builder {
     #[must_use]
     pub fn guarded_by(mut self, destination: Arc<Destination>) -> Self {
         let name = destination.status().name;
+        if self.destinations.contains_key(&name) {
+            self.problem.get_or_insert_with(|| guarded_twice(&name));
+        }
         self.own_destinations.insert(name, destination);
         self
     }
@@ -212,7 +225,11 @@ impl Builder {
         self
     }
 
-    fn declare<I, O>(mut self, route: &Route<I, O>, change: impl FnOnce(&mut Declared)) -> Self {
+    fn declare<I, O>(
+        mut self,
+        route: &Route<I, O>,
+        change: impl FnOnce(&mut Declared) -> Result<(), &'static str>,
+    ) -> Self {
         let spec = &route.spec;
         let names = (spec.domain.clone(), spec.event_type.clone());
         let declared = self.routes.entry(names).or_insert_with(|| Declared {
@@ -220,12 +237,22 @@ impl Builder {
             executor: None,
             probe: None,
         });
-        change(declared);
+        let same = if declared.spec.says_the_same_as(spec) {
+            Ok(())
+        } else {
+            Err("it is declared twice, with different policies")
+        };
+        if let Err(problem) = same.and_then(|()| change(declared)) {
+            self.problem.get_or_insert_with(|| of_route(spec, problem));
+        }
         self
     }
 
     /// Refuses what contradicts itself. Runs nothing by itself: see [`Clinch::run`].
     pub fn build(self) -> Result<Clinch> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
         let missing = "name a backend, such as Backend::memory()";
         let backend = self
             .backend
@@ -295,6 +322,10 @@ impl Guards {
         routes: BTreeMap<(String, String), Declared>,
     ) -> Result<(Handlers, Vec<Arc<Destination>>)> {
         let mut handlers = Handlers::new();
+        let named: Vec<_> = routes
+            .values()
+            .map(|one| one.spec.destination_name())
+            .collect();
         for declared in routes.into_values() {
             let domain = Domain::new(&declared.spec.domain).map_err(invalid)?;
             let event_types = match declared.spec.event_type.as_str() {
@@ -303,11 +334,7 @@ impl Guards {
             };
             handlers = handlers.with(domain, event_types, self.handler(declared)?);
         }
-        if let Some(name) = self
-            .configs
-            .keys()
-            .find(|name| !self.made.contains_key(*name))
-        {
+        if let Some(name) = self.configs.keys().find(|name| !named.contains(*name)) {
             let message = "guards were given for a destination that no route names";
             return Err(Error::new(ErrorKind::Invalid, message).with("destination", name));
         }
@@ -326,7 +353,18 @@ impl Guards {
                            for a call that may have been applied";
             return Err(of_route(&spec, message));
         }
-        let mut handler = Handler::new(spec.rules.clone());
+        if let Safety::Keyed { .. } = spec.rules.safety
+            && spec.timeouts.total > spec.rules.lease + spec.rules.margin
+        {
+            let message = "total_timeout must not be longer than lease and margin together: a \
+                           late copy could be sent when the provider has forgotten the key";
+            return Err(of_route(&spec, message));
+        }
+        let mut rules = spec.rules.clone();
+        if probe.is_some() {
+            rules.probe.get_or_insert_with(ProbeRules::default);
+        }
+        let mut handler = Handler::new(rules);
         handler.idempotency = spec.idempotency;
         handler.probe = probe;
         // Worth a warning before it is cut off.
@@ -350,8 +388,7 @@ impl Guards {
     }
 
     fn destination(&mut self, spec: &Spec) -> Result<Arc<Destination>> {
-        let own = || format!("{}/{}", spec.domain, spec.event_type);
-        let name = spec.destination.clone().unwrap_or_else(own);
+        let name = spec.destination_name();
         if let Some(made) = self.made.get(&name) {
             return Ok(made.clone());
         }
@@ -361,6 +398,11 @@ impl Guards {
         self.made.insert(name, made.clone());
         Ok(made)
     }
+}
+
+fn guarded_twice(name: &str) -> Error {
+    let message = "guards were given twice for this destination";
+    Error::new(ErrorKind::Invalid, message).with("destination", name)
 }
 
 fn of_route(spec: &Spec, message: &str) -> Error {

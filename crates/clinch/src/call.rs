@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clinch_core::ports::Attempt;
-use clinch_core::{Command, Envelope, Error, ErrorKind, OpId, Result, Timestamp};
+use clinch_core::{Command, Envelope, Error, ErrorKind, OpId, Payload, Result, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -135,8 +135,9 @@ impl<O> Done<O> {
         self
     }
 
-    /// Accepts a further request in the commit that settles this one: both happen or neither.
-    /// A request that is not valid is left out, and logged.
+    /// Accepts a further request in the commit that settles this one. The yes is kept
+    /// whatever is wrong with the request: one that is not valid is left out, and logged as an
+    /// error.
     #[must_use]
     pub fn then<P>(mut self, request: Request<P>) -> Self {
         let command = request.into_command();
@@ -151,12 +152,48 @@ impl<O> From<O> for Done<O> {
     }
 }
 
-pub(crate) fn encode<T: Serialize>(value: &T, bytes_max: usize) -> Result<clinch_core::Payload> {
-    clinch_core::Payload::from_value(value, bytes_max).map_err(invalid)
+pub(crate) fn encode<T: Serialize>(value: &T, bytes_max: usize) -> Result<Payload> {
+    Payload::from_value(value, bytes_max).map_err(invalid)
 }
 
-pub(crate) fn decode<T: DeserializeOwned>(payload: &clinch_core::Payload) -> Result<T> {
+pub(crate) fn decode<T: DeserializeOwned>(payload: &Payload) -> Result<T> {
     payload.to().map_err(invalid)
+}
+
+/// The one field of a result that is kept as text.
+const AS_TEXT: &str = "clinch.text";
+
+/// Longest result that is stored: with what it spawns it must still fit a record of the spill
+/// file, where bytes are written as hex.
+const RESULT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// A result as it is stored. What is no canonical JSON (an integer past 2^53, say) is kept as
+/// its text; what is too long, or no JSON at all, is left out and logged. The yes stays.
+pub(crate) fn encode_result<T: Serialize>(op_id: OpId, value: &T) -> Payload {
+    if let Ok(payload) = encode(value, RESULT_BYTES_MAX) {
+        return payload;
+    }
+    let text = serde_json::to_string(value).ok();
+    let kept = text.and_then(|text| {
+        let wrapped = serde_json::json!({ AS_TEXT: text });
+        encode(&wrapped, RESULT_BYTES_MAX).ok()
+    });
+    kept.unwrap_or_else(|| {
+        let message = "a result is too long or no JSON and was left out";
+        tracing::event!(target: "clinch", tracing::Level::ERROR, op.id = op_id.to_string(), "{message}");
+        let left_out = serde_json::json!({"truncated": true});
+        encode(&left_out, RESULT_BYTES_MAX).unwrap_or_else(|_| Payload::null())
+    })
+}
+
+/// What [`encode_result`] stored.
+pub(crate) fn decode_result<T: DeserializeOwned>(payload: &Payload) -> Option<T> {
+    let text = || {
+        let value = payload.value();
+        let text = value.get(AS_TEXT)?.as_str()?.to_owned();
+        serde_json::from_str(&text).ok()
+    };
+    payload.to().ok().or_else(text)
 }
 
 pub(crate) fn invalid(invalid: clinch_core::Invalid) -> Error {

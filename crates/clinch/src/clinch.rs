@@ -68,7 +68,8 @@ impl Clinch {
     ) -> Result<Handle<O>> {
         let command = request.into_command()?;
         let budget = TimeBudget::new(budget);
-        Handle::of(self.orchestrator.start(command, budget).await?)
+        let handle = self.orchestrator.start(command, budget).await?;
+        Ok(Handle::of(handle))
     }
 
     /// Accepts requests without waiting for their ends; one commit for all of them. A request
@@ -85,7 +86,8 @@ impl Clinch {
         _route: &Route<I, O>,
         op_id: OpId,
     ) -> Result<Handle<O>> {
-        Handle::of_snapshot(self.orchestrator.status(op_id).await?)
+        let snapshot = self.orchestrator.status(op_id).await?;
+        Ok(Handle::of_snapshot(snapshot))
     }
 
     /// Waits for its end, at most so long, and shows it as it stands then.
@@ -96,7 +98,7 @@ impl Clinch {
         at_most: Duration,
     ) -> Result<Handle<O>> {
         let snapshot = self.orchestrator.await_settled(op_id, at_most).await?;
-        Handle::of_snapshot(snapshot)
+        Ok(Handle::of_snapshot(snapshot))
     }
 
     /// No further call is wanted; the status says what came of it: FAILED, or still

@@ -1,11 +1,11 @@
 //! What became of a request.
 
-use clinch_core::{Error, ErrorKind, Failure, OpId, OperationHandle, Payload, Result, Status};
+use clinch_core::{Failure, OpId, OperationHandle, Payload, Result, Status};
 use clinch_engine::Snapshot;
 use serde::de::DeserializeOwned;
 
 use crate::Done;
-use crate::call::decode;
+use crate::call::decode_result;
 
 /// An operation as it stood when the wait ended.
 ///
@@ -50,6 +50,14 @@ pub enum Settled<O> {
     Completed(Done<O>),
     /// FAILED, and why; `failure.effect` says whether the call may have been applied.
     Failed(Failure),
+    /// COMPLETED, with a result that is no `O`: of an older version of the route, or left out
+    /// because it was too long.
+    OtherResult {
+        /// The provider's own id of what it did.
+        provider_txn_id: Option<String>,
+        /// The result as it is stored.
+        payload: Payload,
+    },
     /// It ended long ago; how is all that is left of it.
     Pruned(Status),
 }
@@ -70,68 +78,89 @@ impl<O> Handle<O> {
         self.settled.as_ref()
     }
 
-    /// Its end as a `Result`; `None` if it has none yet, or is pruned.
+    /// Its end as a `Result`; `None` if it has none yet, or none that is an `O`.
     pub fn into_result(self) -> Option<Result<Done<O>, Failure>> {
         match self.settled? {
             Settled::Completed(done) => Some(Ok(done)),
             Settled::Failed(failure) => Some(Err(failure)),
-            Settled::Pruned(_) => None,
+            Settled::OtherResult { .. } | Settled::Pruned(_) => None,
         }
     }
 }
 
 impl<O: DeserializeOwned> Handle<O> {
-    pub(crate) fn of(handle: OperationHandle) -> Result<Self> {
+    pub(crate) fn of(handle: OperationHandle) -> Self {
         let op_id = handle.op_id;
         let settled = match (handle.status, handle.result, handle.failure) {
             (status, ..) if handle.pruned => Some(Settled::Pruned(status)),
-            (Status::Completed, Some((txn_id, payload)), _) => {
-                Some(completed(op_id, txn_id, &payload)?)
-            }
+            (Status::Completed, Some((txn_id, payload)), _) => Some(completed(txn_id, payload)),
             (Status::Failed, _, Some(failure)) => Some(Settled::Failed(failure)),
             _ => None,
         };
-        Ok(Self {
+        Self {
             op_id,
             replayed: handle.replayed,
             settled,
-        })
+        }
     }
 
-    pub(crate) fn of_snapshot(snapshot: Snapshot) -> Result<Self> {
+    pub(crate) fn of_snapshot(snapshot: Snapshot) -> Self {
         let Snapshot { operation, result } = snapshot;
         let op_id = operation.op_id;
         let settled = match operation.state.status {
             Status::Completed => {
                 let txn_id = operation.result.and_then(|result| result.provider_txn_id);
                 let payload = result.unwrap_or_else(Payload::null);
-                Some(completed(op_id, txn_id, &payload)?)
+                Some(completed(txn_id, payload))
             }
             Status::Failed => operation.state.failure.map(Settled::Failed),
             Status::Pending | Status::InProgress => None,
         };
-        Ok(Self {
+        Self {
             op_id,
             replayed: false,
             settled,
-        })
+        }
     }
 }
 
 /// A result of another type is the route's fault, not the operation's: that one is COMPLETED.
-fn completed<O: DeserializeOwned>(
-    op_id: OpId,
-    provider_txn_id: Option<String>,
-    payload: &Payload,
-) -> Result<Settled<O>> {
-    let other = |error: Error| {
-        let message = "the operation is COMPLETED, but its result is of another type";
-        let wrong = Error::new(ErrorKind::Corrupt, message).with("op_id", op_id);
-        wrong.caused_by(error)
-    };
-    Ok(Settled::Completed(Done {
-        value: decode(payload).map_err(other)?,
-        provider_txn_id,
-        spawn: Vec::new(),
-    }))
+fn completed<O: DeserializeOwned>(provider_txn_id: Option<String>, payload: Payload) -> Settled<O> {
+    match decode_result(&payload) {
+        Some(value) => Settled::Completed(Done {
+            value,
+            provider_txn_id,
+            spawn: Vec::new(),
+        }),
+        None => Settled::OtherResult {
+            provider_txn_id,
+            payload,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clinch_core::ports::Ids;
+    use clinch_system::SystemIds;
+
+    use super::*;
+    use crate::call::encode_result;
+
+    fn kept<T: serde::Serialize + DeserializeOwned>(value: &T) -> Settled<T> {
+        completed(None, encode_result(SystemIds.op_id(), value))
+    }
+
+    #[test]
+    fn a_result_is_kept_whatever_its_numbers() {
+        let snowflake = kept(&1_234_567_890_123_456_789_u64);
+        assert!(
+            matches!(snowflake, Settled::Completed(done) if done.value == 1_234_567_890_123_456_789)
+        );
+        let huge = kept(&"x".repeat(3 * 1024 * 1024));
+        assert!(
+            matches!(huge, Settled::OtherResult { .. }),
+            "COMPLETED all the same"
+        );
+    }
 }

@@ -5,15 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use clinch_core::ports::{Attempt, Executor, Probe, ProbeVerdict};
-use clinch_core::{Envelope, Fail, Outcome, Payload, Success};
+use clinch_core::{Envelope, Fail, Outcome, Success};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::call::{decode, encode};
+use crate::call::{decode, encode_result};
 use crate::{Call, Classify, Done, Refusal};
-
-/// Longest result that is stored; a longer one is a mistake of the handler.
-const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A handler function as an executor.
 pub(crate) struct Typed<I, O, F> {
@@ -47,7 +44,7 @@ where
         };
         let call = Call::new(input, envelope.clone(), attempt.clone());
         match (self.function)(call).await {
-            Ok(done) => Outcome::Ok(success(done.into())),
+            Ok(done) => Outcome::Ok(success(envelope, done.into())),
             Err(error) => match error.classify() {
                 Refusal::Retry(retry) => Outcome::Retry(retry),
                 Refusal::Fail(fail) => Outcome::Fail(fail),
@@ -57,18 +54,18 @@ where
 }
 
 /// A yes is kept whatever else is wrong with it.
-fn success<O: Serialize>(done: Done<O>) -> Success {
-    let payload = encode(&done.value, RESULT_BYTES_MAX).unwrap_or_else(|_| {
-        tracing::error!(target: "clinch", "a result cannot be stored and was left out");
-        Payload::null()
-    });
+fn success<O: Serialize>(envelope: &Envelope, done: Done<O>) -> Success {
+    let payload = encode_result(envelope.op_id, &done.value);
     let mut spawn = Vec::with_capacity(done.spawn.len());
     for command in done.spawn {
         match command {
             Ok(command) => spawn.push(command),
-            Err(_) => {
-                tracing::error!(target: "clinch", "a request that follows a call is not valid and was left out")
-            }
+            Err(_) => tracing::event!(
+                target: "clinch",
+                tracing::Level::ERROR,
+                op.id = envelope.op_id.to_string(),
+                "a request that follows a call is not valid and was left out"
+            ),
         }
     }
     Success {
@@ -118,7 +115,7 @@ where
         };
         let call = Call::new(input, envelope.clone(), Arc::new(NoAttempt));
         match (self.function)(call).await {
-            Ok(Probed::Succeeded(done)) => ProbeVerdict::Succeeded(success(done)),
+            Ok(Probed::Succeeded(done)) => ProbeVerdict::Succeeded(success(envelope, done)),
             Ok(Probed::Failed(fail)) => ProbeVerdict::Failed(fail),
             Ok(Probed::NotFound) => ProbeVerdict::NotFound,
             Ok(Probed::Unknown) | Err(_) => ProbeVerdict::Unknown,

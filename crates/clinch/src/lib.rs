@@ -29,7 +29,8 @@
 //! match handle.settled() {
 //!     Some(Settled::Completed(done)) => assert_eq!(done.value, "charged 5000"), // 200
 //!     Some(Settled::Failed(failure)) => panic!("{}", failure.code),            // 200
-//!     Some(Settled::Pruned(_)) | None => panic!("still at work"),              // 202
+//!     Some(_) => panic!("settled long ago, or by another version"),            // 200
+//!     None => panic!("still at work"),                                         // 202
 //! }
 //! # Ok(())
 //! # }

@@ -61,6 +61,24 @@ pub(crate) struct Spec {
     pub fallback: Option<Arc<dyn Fallback>>,
 }
 
+impl Spec {
+    /// Everything that can be compared is equal.
+    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+        self.rules == other.rules
+            && self.idempotency == other.idempotency
+            && self.destination == other.destination
+            && self.timeouts == other.timeouts
+            && self.hedge == other.hedge
+            && self.fallback.is_some() == other.fallback.is_some()
+    }
+
+    /// By default each route has its own.
+    pub(crate) fn destination_name(&self) -> String {
+        let own = || format!("{}/{}", self.domain, self.event_type);
+        self.destination.clone().unwrap_or_else(own)
+    }
+}
+
 impl<I, O> Route<I, O> {
     /// A route that may not be repeated, with the recommended policies.
     pub fn new(domain: impl Into<String>, event_type: impl Into<String>) -> Self {
@@ -251,7 +269,7 @@ impl<I, O> Route<I, O> {
 ///     .label("campaign", "spring");
 /// # let _ = request;
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Request<O> {
     command: Result<Command>,
     labels: BTreeMap<String, String>,
@@ -305,7 +323,7 @@ impl<O> Request<O> {
     /// the standard asks; without one a fresh trace begins.
     #[must_use]
     pub fn trace(self, parent: &str) -> Self {
-        let valid = crate::telemetry::is_traceparent(parent).then(|| parent.to_owned());
+        let valid = clinch_core::ports::is_traceparent(parent).then(|| parent.to_owned());
         self.with(|options| {
             options.trace = valid;
             Ok(())

@@ -43,7 +43,7 @@ use crate::{Backend, Builder, Clinch, Done, Route, Settled};
 const TURNS: usize = 500;
 
 /// No test waits longer, on the engine's clock: every operation ends within its deadline.
-const PATIENCE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const PATIENCE: Duration = Duration::from_secs(48 * 60 * 60);
 
 /// An engine under test. Its runners stop when it is dropped.
 ///
@@ -92,7 +92,7 @@ impl Test {
     ///
     /// # Panics
     ///
-    /// If it is not settled within a week, with its ledger: it is held for a person, or no
+    /// If it is not settled within two days of the engine's clock, with its ledger: it is held for a person, or no
     /// handler runs it.
     pub async fn assert_settled<I, O: DeserializeOwned>(
         &self,
@@ -125,6 +125,7 @@ impl Test {
         match self.assert_settled(route, op_id).await {
             Settled::Completed(done) => done,
             Settled::Failed(failure) => fail(&format!("{op_id} FAILED: {failure:?}")),
+            Settled::OtherResult { .. } => fail(&format!("{op_id} has a result of another type")),
             Settled::Pruned(status) => fail(&format!("{op_id} is pruned: {status:?}")),
         }
     }
@@ -137,7 +138,9 @@ impl Test {
     ) -> Failure {
         match self.assert_settled(route, op_id).await {
             Settled::Failed(failure) => failure,
-            Settled::Completed(_) => fail(&format!("{op_id} is COMPLETED")),
+            Settled::Completed(_) | Settled::OtherResult { .. } => {
+                fail(&format!("{op_id} is COMPLETED"))
+            }
             Settled::Pruned(status) => fail(&format!("{op_id} is pruned: {status:?}")),
         }
     }

@@ -159,6 +159,17 @@ impl Engine {
         Ok((Self { runtime, ..self }, psp))
     }
 
+    /// The same with every call left to workers outside of the process.
+    pub(crate) fn remote(self) -> Verdict<Self> {
+        let mut handlers = Handlers::new();
+        for (domain, event_types, rules) in self.w.routes.iter() {
+            let handler = Handler::new(rules.clone());
+            handlers = handlers.with(domain.clone(), event_types.clone(), handler);
+        }
+        let runtime = Runtime::new(self.ports.clone(), handlers, self.config.clone())?;
+        Ok(Self { runtime, ..self })
+    }
+
     /// Runs one pump beside the case, and moves time on until it is done.
     pub(crate) async fn pump_through(&self, step: Duration) -> Verdict {
         let runtime = self.runtime.clone();

@@ -47,6 +47,7 @@ pub(crate) fn ask(domains: &[&str], max: usize, wait: Duration) -> Verdict<Deque
         worker: fixtures::worker(0)?,
         attempts: fixtures::fresh_attempts(max),
         routes: Arc::new(fixtures::routes()?),
+        only: Arc::new(fixtures::routes()?),
     })
 }
 

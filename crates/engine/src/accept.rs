@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clinch_core::ports::{
     Accepted, Amendment, BeginRequest, Changed, Known, NewOperation, Operation, Refused, StoredOk,
-    Tags,
+    Tags, is_traceparent,
 };
 use clinch_core::protocol::{Event, Inherited, Resolution, State};
 use clinch_core::{
@@ -117,7 +117,7 @@ impl Orchestrator {
         commands: Vec<Command>,
         batch_id: Option<BatchId>,
     ) -> Result<Vec<Result<(Known, bool)>>> {
-        let shed = self.node.shed(&commands).await?;
+        let shed = self.node.shed(&commands).await;
         let trace = self.trace();
         let prepared: Vec<_> = commands
             .into_iter()
@@ -133,14 +133,12 @@ impl Orchestrator {
         }
         let store = &self.node.ports.store;
         let mut accepted = store.accept(&valid, &self.node.routes).await?.into_iter();
-        for new in &valid {
-            self.node.count_for("orchestrator.accept.count", &new.keys);
-        }
         let missing = || Error::new(ErrorKind::Ambiguous, "the store gave no result");
         let results = prepared.into_iter().map(|prepared| {
             let new = prepared?;
             match accepted.next().ok_or_else(missing)? {
                 Accepted::New { state, .. } => {
+                    self.node.count_for("orchestrator.accept.count", &new.keys);
                     let known = Known {
                         op_id: new.op_id,
                         status: state.status,
@@ -251,7 +249,7 @@ impl Orchestrator {
     /// Accepts, and begins in the same commit if this process can run it now.
     async fn enter(&self, command: Command, trace: Option<String>) -> Result<Entered> {
         let node = &self.node;
-        let shed = node.shed(std::slice::from_ref(&command)).await?;
+        let shed = node.shed(std::slice::from_ref(&command)).await;
         if let Some(error) = shed.into_iter().next().flatten() {
             return Err(error);
         }
@@ -275,7 +273,6 @@ impl Orchestrator {
             ..Tags::default()
         };
         node.within("accept", &tags, Box::pin(accept)).await;
-        node.count_for("orchestrator.accept.count", &new.keys);
         let (seq, state) = match accepted {
             Ok(Accepted::New { seq, state }) => (seq, *state),
             Ok(other) => return known(other).map(Entered::Known),
@@ -288,6 +285,7 @@ impl Orchestrator {
             }
             Err(error) => return Err(error),
         };
+        node.count_for("orchestrator.accept.count", &new.keys);
         let ours = new.begin.as_ref().map(|begin| begin.attempt_id);
         let granted = state.is_current(1) && state.attempt_id == ours && ours.is_some();
         let may_call = granted || planted!(CallsWithoutBegin);
@@ -329,6 +327,7 @@ impl Orchestrator {
             mut options,
         } = command;
         let trace = options.trace.take().or(trace);
+        let trace = trace.filter(|trace| is_traceparent(trace));
         let handler = node.handlers.find(&keys.domain, &keys.event_type);
         let handler = handler.ok_or_else(|| unknown_route(&keys.domain, &keys.event_type))?;
         let op_id = node.ports.ids.op_id();

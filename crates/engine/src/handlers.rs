@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::policy::{EventTypes, Idempotency, Routes, Rules};
-use clinch_core::ports::{Executor, Gate, Probe, Unguarded};
+use clinch_core::ports::{Executor, Gate, Probe, Reason, Unguarded};
 use clinch_core::{Domain, Error, ErrorKind, EventType, Result};
+
+use crate::execute::Rest;
 
 /// What is declared for a domain and its event types.
 #[derive(Clone)]
@@ -39,6 +41,15 @@ impl Handler {
     }
 }
 
+impl Handler {
+    /// Its provider is failing, or asked to be left alone; more than full or used up.
+    pub(crate) fn is_closed_by_its_provider(&self) -> bool {
+        let room = self.gate.room();
+        let reason = matches!(room.reason, Some(Reason::BreakerOpen | Reason::Paused));
+        room.is_closed() && reason
+    }
+}
+
 /// Every declared route with its handler.
 #[derive(Clone, Default)]
 pub struct Handlers {
@@ -50,6 +61,7 @@ pub(crate) struct Lot {
     pub gate: Arc<dyn Gate>,
     pub domains: Vec<Domain>,
     pub routes: Arc<Routes>,
+    pub rest: Rest,
 }
 
 impl Handlers {
@@ -72,6 +84,20 @@ impl Handlers {
         self.by_route
             .get(&one)
             .or_else(|| self.by_route.get(&any()))
+    }
+
+    /// The event type has a route of its own.
+    pub(crate) fn is_named(&self, domain: &Domain, event_type: &EventType) -> bool {
+        let one = (domain.clone(), EventTypes::One(event_type.clone()));
+        self.by_route.contains_key(&one)
+    }
+
+    /// A provider that calls of this domain go to is failing, or asked to be left alone.
+    pub(crate) fn is_closed_by_a_provider(&self, domain: &Domain) -> bool {
+        let routes = self.by_route.iter().filter(|((of, _), _)| of == domain);
+        routes
+            .into_iter()
+            .any(|(_, handler)| handler.is_closed_by_its_provider())
     }
 
     /// Every domain with a route.
@@ -114,6 +140,7 @@ impl Handlers {
                 gate,
                 domains,
                 routes: Arc::new(routes),
+                rest: Rest::default(),
             }
         };
         gates.into_iter().map(lot).collect()

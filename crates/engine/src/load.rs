@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use clinch_core::{Command, Domain, Error, ErrorKind, Keys, Result};
+use clinch_core::{Command, Domain, Error, ErrorKind, Keys};
 
 use crate::node::Node;
 
 /// What was read of the queues is good for so long; work that comes later reads again.
 const GOOD_FOR: Duration = Duration::from_secs(1);
+
+/// Nobody is turned away by figures that are older: whoever comes looks first.
+const STALE_AFTER: Duration = Duration::from_secs(2);
 
 /// How long the oldest due row of each domain has waited, as of the last look.
 #[derive(Default)]
@@ -20,6 +23,8 @@ pub(crate) struct Load {
 #[derive(Default)]
 struct Seen {
     at: Option<Duration>,
+    /// Somebody is at it.
+    looking: bool,
     oldest_due: BTreeMap<Domain, Duration>,
 }
 
@@ -28,14 +33,20 @@ impl Load {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True for one caller: what was seen is stale and the caller looks.
-    fn is_time_to_look(&self, now: Duration) -> bool {
+    /// What was seen is too old to turn anyone away by; one caller at a time is told so, or
+    /// all if nothing was seen for long.
+    fn is_time_to_look(&self, now: Duration) -> Look {
         let mut seen = self.lock();
-        let fresh = seen.at.is_some_and(|at| now.saturating_sub(at) < GOOD_FOR);
-        if !fresh {
-            seen.at = Some(now);
+        let age = seen.at.map(|at| now.saturating_sub(at));
+        match age {
+            Some(age) if age < GOOD_FOR => Look::Fresh,
+            Some(age) if age < STALE_AFTER && !seen.looking => {
+                seen.looking = true;
+                Look::Again
+            }
+            Some(age) if age < STALE_AFTER => Look::Fresh,
+            _ => Look::First,
         }
-        !fresh
     }
 
     fn oldest_due(&self, domain: &Domain) -> Duration {
@@ -44,18 +55,44 @@ impl Load {
     }
 }
 
+enum Look {
+    /// Good enough.
+    Fresh,
+    /// Look in the background, and go by what was seen until then.
+    Again,
+    /// Look before judging.
+    First,
+}
+
 impl Node {
     /// The error for each command that is turned away. Replays never are: who was told that
     /// an operation is accepted may ask for it at any time.
-    pub(crate) async fn shed(self: &Arc<Self>, commands: &[Command]) -> Result<Vec<Option<Error>>> {
+    pub(crate) async fn shed(self: &Arc<Self>, commands: &[Command]) -> Vec<Option<Error>> {
+        if self.ports.shed.is_none() {
+            return commands.iter().map(|_| None).collect();
+        }
+        match self.load.is_time_to_look(self.ports.clock.monotonic()) {
+            Look::Fresh => {}
+            Look::First => self.look_at_the_queues().await,
+            Look::Again => {
+                let node = self.clone();
+                let look = async move { node.look_at_the_queues().await };
+                self.ports.spawner.spawn(Box::pin(look));
+            }
+        }
         let mut verdicts: Vec<_> = commands.iter().map(|c| self.turns_away(c)).collect();
         let turned_away = |(_, verdict): &(&Command, &Option<Duration>)| verdict.is_some();
         let pairs = commands.iter().zip(&verdicts).filter(turned_away);
         let keys: Vec<Keys> = pairs.map(|(command, _)| command.keys.clone()).collect();
         if !keys.is_empty() {
-            let mut known = self.ports.inspect.find(&keys).await?.into_iter();
+            // A store that cannot say whether it is a replay will say so at the accept.
+            let known = self.ports.inspect.find(&keys).await.ok();
+            let mut known = known.map(Vec::into_iter);
             for verdict in verdicts.iter_mut().filter(|verdict| verdict.is_some()) {
-                if known.next().flatten().is_some() {
+                if known
+                    .as_mut()
+                    .is_none_or(|known| known.next().flatten().is_some())
+                {
                     *verdict = None;
                 }
             }
@@ -64,35 +101,35 @@ impl Node {
         if shed > 0 {
             self.count("orchestrator.shed.count", None, shed);
         }
-        Ok(verdicts
+        verdicts
             .into_iter()
             .map(|after| after.map(refusal))
-            .collect())
+            .collect()
     }
 
-    /// `Some`: too much waits; when to come back. Work for a destination that is closed is
-    /// taken in all the same: it waits for the provider, not for us.
-    fn turns_away(self: &Arc<Self>, command: &Command) -> Option<Duration> {
+    /// `Some`: too much waits; when to come back. In a domain with a destination that its
+    /// provider closed, the oldest row may be waiting for that provider and not for us: then
+    /// everything is taken in.
+    fn turns_away(&self, command: &Command) -> Option<Duration> {
         let shed = self.ports.shed.as_ref()?;
-        if self.load.is_time_to_look(self.ports.clock.monotonic()) {
-            let node = self.clone();
-            let look = async move { node.look_at_the_queues().await };
-            self.ports.spawner.spawn(Box::pin(look));
-        }
-        let keys = &command.keys;
-        let handler = self.handlers.find(&keys.domain, &keys.event_type)?;
-        if handler.gate.room().is_closed() {
+        let domain = &command.keys.domain;
+        if self.handlers.is_closed_by_a_provider(domain) {
             return None;
         }
-        shed.shed(command, self.load.oldest_due(&keys.domain))
+        shed.shed(command, self.load.oldest_due(domain))
     }
 
     async fn look_at_the_queues(&self) {
-        // A store that does not answer tells us nothing new: the last look stands.
-        if let Ok(domains) = self.ports.domains.domains().await {
+        let domains = self.ports.domains.domains().await;
+        let now = self.ports.clock.monotonic();
+        let mut seen = self.load.lock();
+        seen.looking = false;
+        // A store that does not answer tells us nothing new.
+        if let Ok(domains) = domains {
             let open = domains.into_iter().filter(|view| !view.paused);
             let ages = open.filter_map(|view| Some((view.domain, view.oldest_due?)));
-            self.load.lock().oldest_due = ages.collect();
+            seen.oldest_due = ages.collect();
+            seen.at = Some(now);
         }
     }
 }

@@ -54,6 +54,9 @@ impl Runtime {
     /// fails does not keep the others from their step; the first error is returned.
     pub async fn pump(&self, max: usize) -> Result<Pumped> {
         let node = &self.node;
+        if node.is_stopping() {
+            return Ok(Pumped::default());
+        }
         let relayed = node.relay().await;
         let swept = node.sweep().await;
         let recovered = self.recover().await;
@@ -281,10 +284,10 @@ impl Node {
                 config.fallback_poll
             }
         };
-        // Due and yet not taken: it is another process's. Do not spin on it.
-        let next = scanned
-            .next
-            .filter(|next| scanned.found > 0 || !next.is_zero());
+        // Due and yet not taken: it is another process's. Do not spin on it. The worker leaves
+        // such rows alone by itself: its zero means that something came meanwhile.
+        let taken = scanned.found > 0 || runner == Runner::Worker;
+        let next = scanned.next.filter(|next| taken || !next.is_zero());
         let nap = next.map_or(bound, |next| next.min(bound));
         tokio::select! {
             biased;
@@ -305,13 +308,15 @@ impl Node {
         *seen = last;
         for notice in notices {
             match notice {
-                Notice::Due(_) => {
+                Notice::Due(domain) => {
+                    self.wake_lots(Some(&domain));
                     self.wake(&Runner::DUE);
                     self.due_news.send_modify(|count| *count += 1);
                 }
                 Notice::Recovery => self.wake(&Runner::RECOVERY),
                 Notice::Settled(op_id) => self.waiters.wake(op_id),
                 Notice::Lagged => {
+                    self.wake_lots(None);
                     self.wake(&Runner::ALL);
                     self.due_news.send_modify(|count| *count += 1);
                     self.waiters.wake_all();

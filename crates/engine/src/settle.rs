@@ -89,12 +89,16 @@ impl Node {
         let Some(handler) = self.handlers.find(&keys.domain, &keys.event_type) else {
             return;
         };
+        let rules = &handler.rules.retry;
+        if envelope.attempt >= rules.max_attempts {
+            return;
+        }
         let later = handler.gate.retry_delay();
-        if !later.is_zero() {
-            let (high, low) = envelope.op_id.0.as_u64_pair();
-            let mut jitter = SplitMix::new(high ^ low ^ envelope.fence);
-            let rules = &handler.rules.retry;
-            let planned = rules.delay(envelope.attempt, retry.after, &mut jitter);
+        let (high, low) = envelope.op_id.0.as_u64_pair();
+        let mut jitter = SplitMix::new(high ^ low ^ envelope.fence);
+        let planned = rules.delay(envelope.attempt, retry.after, &mut jitter);
+        // What is named is capped, what is planned is not: never make it earlier.
+        if !later.is_zero() && planned < rules.retry_after_max {
             retry.after = Some(planned.saturating_add(later));
         }
     }
@@ -204,7 +208,10 @@ impl Node {
         let orchestrator = Orchestrator { node: self.clone() };
         let mut stored = store_ok(self, op_id, success).unwrap_or_else(|error| {
             problems.push(error);
-            StoredOk::default()
+            StoredOk {
+                provider_txn_id: stored_txn_id(success),
+                ..StoredOk::default()
+            }
         });
         let mut bytes = 0;
         for (number, command) in success.spawn.iter().enumerate() {
@@ -280,12 +287,16 @@ pub(crate) fn may_help(error: &Error) -> bool {
     error.is_retryable() || error.kind() == ErrorKind::Ambiguous
 }
 
+fn stored_txn_id(success: &Success) -> Option<String> {
+    let txn_id = success.provider_txn_id.clone();
+    txn_id.map(|id| shorten(id, TXN_ID_BYTES_MAX))
+}
+
 /// The answer as it is stored, without what it spawns.
 pub(crate) fn store_ok(node: &Node, op_id: OpId, success: &Success) -> Result<StoredOk> {
     let sealed = node.ports.sealer.seal(op_id, success.payload.as_bytes())?;
-    let txn_id = success.provider_txn_id.clone();
     Ok(StoredOk {
-        provider_txn_id: txn_id.map(|id| shorten(id, TXN_ID_BYTES_MAX)),
+        provider_txn_id: stored_txn_id(success),
         result: Some(sealed),
         spawn: Vec::new(),
     })

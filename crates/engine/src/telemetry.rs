@@ -16,11 +16,18 @@ impl Node {
     }
 
     pub(crate) fn count_for(&self, counter: &'static str, keys: &Keys) {
-        self.ports.meter.add(counter, &labels(keys), 1);
+        self.ports.meter.add(counter, &self.labels(keys), 1);
     }
 
     pub(crate) fn measure(&self, histogram: &'static str, keys: &Keys, took: Duration) {
-        self.ports.meter.record(histogram, &labels(keys), took);
+        self.ports.meter.record(histogram, &self.labels(keys), took);
+    }
+
+    /// An event type without a route of its own is the caller's word: it is no label.
+    fn labels<'a>(&self, keys: &'a Keys) -> [(&'static str, &'a str); 2] {
+        let named = self.handlers.is_named(&keys.domain, &keys.event_type);
+        let event_type = if named { keys.event_type.as_str() } else { "*" };
+        [("domain", keys.domain.as_str()), ("event_type", event_type)]
     }
 
     pub(crate) fn log(&self, level: Level, message: &'static str, tags: &Tags<'_>) {
@@ -69,11 +76,6 @@ impl Node {
             self.count("orchestrator.alert.failed.count", None, 1);
         }
     }
-}
-
-fn labels(keys: &Keys) -> [(&'static str, &str); 2] {
-    let domain = ("domain", keys.domain.as_str());
-    [domain, ("event_type", keys.event_type.as_str())]
 }
 
 pub(crate) fn tags_of(envelope: &Envelope) -> Tags<'_> {

@@ -123,7 +123,10 @@ impl Chain {
     pub fn gate(&self) -> Arc<dyn Gate> {
         let destination = Arc::clone(&self.destination);
         match self.fallback {
-            Some(_) => Arc::new(WithFallback(destination)),
+            Some(_) => Arc::new(WithFallback {
+                name: format!("{} with fallback", destination.destination()),
+                destination,
+            }),
             None => destination,
         }
     }
@@ -217,7 +220,10 @@ impl Chain {
 impl Executor for Chain {
     async fn execute(&self, envelope: &Envelope, attempt: &Arc<dyn Attempt>) -> Outcome {
         let outcome = self.copies(envelope, attempt).await;
-        match self.fall_back(envelope, &outcome) {
+        // Whoever is canceled or has lost its lease has no answer to give.
+        let may_answer = attempt.holds_lease() && !attempt.is_canceled();
+        let fallback = self.fall_back(envelope, &outcome).filter(|_| may_answer);
+        match fallback {
             Some(success) => Outcome::Ok(success),
             None => outcome,
         }
@@ -225,22 +231,26 @@ impl Executor for Chain {
 }
 
 /// The gate of a route with a fallback: an open breaker is no reason to wait.
-struct WithFallback(Arc<Destination>);
+struct WithFallback {
+    destination: Arc<Destination>,
+    /// A name of its own: the engine claims for it while it does not for the others.
+    name: String,
+}
 
 impl Gate for WithFallback {
     fn destination(&self) -> &str {
-        self.0.destination()
+        &self.name
     }
 
     fn room(&self) -> Room {
-        if self.0.breaker().room().is_closed() {
+        if self.destination.breaker().room().is_closed() {
             return Room::UNBOUNDED;
         }
-        self.0.room()
+        self.destination.room()
     }
 
     fn retry_delay(&self) -> Duration {
-        self.0.retry_delay()
+        self.destination.retry_delay()
     }
 }
 

@@ -143,7 +143,10 @@ fn answer(result: clinch::Result<Handle<Canceled>>) -> Response {
             let body = json!({"op_id": op_id, "state": "FAILED", "code": failure.code, "effect": failure.effect});
             (StatusCode::OK, Json(body)).into_response()
         }
-        Some(Settled::Pruned(_)) => problem(StatusCode::GONE, "it ended long ago"),
+        Some(Settled::OtherResult { .. } | Settled::Pruned(_)) => problem(
+            StatusCode::GONE,
+            "it ended long ago, or under another version",
+        ),
         None => {
             let location = [(header::LOCATION, format!("/status/{op_id}"))];
             let body = json!({"op_id": op_id, "state": "IN_PROGRESS"});

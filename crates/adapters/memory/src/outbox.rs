@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{Claim, Claimed, Hint, Operation, Outbox, Silence};
+use clinch_core::protocol::Due;
 use clinch_core::{Domain, OpId, Result, Timestamp};
 
 use crate::{Memory, Row, Slot, Tables, Tx};
@@ -112,10 +113,33 @@ impl Tables {
         first
     }
 
+    /// How long the oldest row has been due for a begin, announced or not.
     pub(crate) fn oldest_due(&self, domain: &Domain, now: Timestamp) -> Option<Duration> {
         // Each line is in order of its due times: only its first counts.
         let firsts = PRIORITIES.filter_map(|priority| self.line_at(domain, priority, now).next());
-        firsts.map(|(_, due, _, _)| now.since(due)).max()
+        let fresh = firsts.map(|(_, due, _, _)| due).min();
+        let announced = self.announced().filter_map(|op_id| {
+            let row = self.rows.get(&op_id)?;
+            let ours = row.operation.keys.domain == *domain;
+            match row.operation.state.due() {
+                Due::Begin(due) if ours => Some(due),
+                _ => None,
+            }
+        });
+        let oldest = announced.chain(fresh).min()?;
+        Some(now.since(oldest))
+    }
+
+    fn announced(&self) -> impl Iterator<Item = OpId> {
+        let first = Slot::Announced {
+            at: Timestamp::from_millis(i64::MIN),
+            seq: 0,
+        };
+        let last = Slot::Announced {
+            at: Timestamp::from_millis(i64::MAX),
+            seq: u64::MAX,
+        };
+        self.slots.range(first..=last).map(|(_, op_id)| *op_id)
     }
 
     /// When the claim on a row ends; long ago if there is none.

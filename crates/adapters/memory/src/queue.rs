@@ -23,7 +23,7 @@ impl Tx<'_> {
             let line = self.tables.line(&dequeue.domains, self.now);
             let line = line.map(|(_, _, _, op_id)| op_id);
             let line = line.filter(|op_id| !tried.contains(op_id));
-            let routed = line.filter(|op| self.tables.has_route(*op, Some(&dequeue.routes)));
+            let routed = line.filter(|op| self.tables.has_route(*op, Some(&dequeue.only)));
             let ops: Vec<_> = routed.take(wanted).collect();
             if ops.is_empty() {
                 return deliveries;
@@ -78,7 +78,7 @@ impl Bus for Memory {
                 return Ok(deliveries);
             }
             let due = self.read(|tables, now| {
-                let due = tables.first_due(&dequeue.domains, Some(&dequeue.routes))?;
+                let due = tables.first_due(&dequeue.domains, Some(&dequeue.only))?;
                 // Due already and still not taken: somebody else has it. Wait for news.
                 (due > now).then(|| due.since(now))
             });

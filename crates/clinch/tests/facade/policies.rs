@@ -36,6 +36,19 @@ async fn core_4_what_contradicts_itself_is_refused_at_build() {
         panic!("a backend must be named");
     };
     assert!(error.to_string().contains("backend"));
+    let unlike = Clinch::builder().backend(Backend::memory());
+    let unlike = unlike.remote(&unsafe_route().natural());
+    let unlike = unlike.handle(&unsafe_route(), yes).build();
+    assert!(unlike.is_err(), "the same route, repeatable and not");
+    let twice = Clinch::builder().backend(Backend::memory());
+    let twice = twice
+        .handle(&unsafe_route(), yes)
+        .handle(&unsafe_route(), yes);
+    assert!(twice.build().is_err(), "two handlers of one route");
+    let late = unsafe_route()
+        .keyed(Duration::from_secs(100))
+        .timeout(Duration::from_secs(150));
+    assert!(refusal(late).contains("total_timeout"));
     let stray = Clinch::builder().backend(Backend::memory());
     let stray = stray.destination("nobody", DestinationConfig::default());
     assert!(
@@ -186,4 +199,111 @@ async fn an_answer_and_what_follows_it_are_one() {
         follow.await.expect("accepted").replayed(),
         "accepted by the charge"
     );
+}
+
+#[tokio::test]
+async fn one_providers_trouble_is_not_anothers() {
+    let limit = Duration::from_secs(30);
+    let down: Route<u32, u32> = Route::new("pay", "down").natural().destination("a");
+    let up: Route<u32, u32> = Route::new("pay", "up").natural().destination("b");
+    let builder = Clinch::builder()
+        .shed(QueueAge { limit })
+        .handle(&down, |_: Call<u32>| async {
+            Err::<u32, _>(Retry::not_applied("down"))
+        })
+        .handle(&up, yes);
+    let test = testing::start(builder).expect("it starts");
+    let broken = (0..200).map(|n| down.request(format!("order-{n}"), "a", &n));
+    test.clinch
+        .submit(broken.collect())
+        .await
+        .expect("accepted");
+    for minute in 0..10 {
+        test.advance(Duration::from_secs(60)).await;
+        let request = up.request(format!("up-{minute}"), "a", &minute);
+        let handle = test.clinch.start(request, SECOND).await;
+        let handle = handle.expect("it is not shed for another's outage");
+        assert!(
+            handle.settled().is_some(),
+            "it does not wait for another's outage"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_was_seen_long_ago_turns_nobody_away() {
+    let route: Route<u32, u32> = Route::new("pay", "charge").natural();
+    let builder = Clinch::builder().shed(QueueAge {
+        limit: Duration::from_secs(30),
+    });
+    let test = testing::start(builder.remote(&route)).expect("it starts");
+    let first = test
+        .clinch
+        .start(route.request("first", "a", &1), Duration::ZERO)
+        .await;
+    let first = first.expect("accepted").op_id();
+    test.advance(Duration::from_secs(60)).await;
+    let second = test
+        .clinch
+        .start(route.request("second", "a", &1), Duration::ZERO)
+        .await;
+    assert_eq!(second.expect_err("a minute old").kind(), ErrorKind::Shed);
+    test.clinch
+        .cancel(first, "not needed")
+        .await
+        .expect("canceled");
+    test.advance(Duration::from_secs(3_600)).await;
+    let third = test
+        .clinch
+        .start(route.request("third", "a", &1), Duration::ZERO)
+        .await;
+    assert!(third.is_ok(), "the queue has been empty for an hour");
+}
+
+#[tokio::test]
+async fn a_poll_that_is_not_ready_does_not_open_the_breaker() {
+    let route: Route<u32, u32> = Route::new("jobs", "poll").natural().max_attempts(100);
+    let builder = Clinch::builder().handle(&route, |call: Call<u32>| async move {
+        match call.attempt() {
+            50 => Ok(call.input),
+            _ => Err(Retry::not_applied("not ready").after(Duration::from_secs(5))),
+        }
+    });
+    let test = testing::start(builder).expect("it starts");
+    let handle = test
+        .clinch
+        .start(route.request("a", "1", &7), Duration::ZERO)
+        .await;
+    let op_id = handle.expect("accepted").op_id();
+    assert_eq!(test.assert_completed(&route, op_id).await.value, 7);
+    assert_eq!(test.attempts(op_id).await, 50);
+}
+
+#[tokio::test]
+async fn a_fallback_answers_while_others_wait_at_the_same_destination() {
+    let read: Route<u32, u32> = Route::new("a-rates", "read").natural();
+    let read = read.destination("psp").fallback(|_| Some(0));
+    let write: Route<u32, u32> = Route::new("b-rates", "write").natural().destination("psp");
+    let broken = |_: Call<u32>| async { Err::<u32, _>(Retry::not_applied("down")) };
+    let builder = Clinch::builder()
+        .handle(&read, broken)
+        .handle(&write, broken);
+    let test = testing::start(builder).expect("it starts");
+    let fill = (0..20).map(|n| write.request(format!("order-{n}"), "a", &n));
+    test.clinch.submit(fill.collect()).await.expect("accepted");
+    test.advance(SECOND).await;
+    let writes = test
+        .clinch
+        .submit(vec![write.request("late", "a", &1)])
+        .await;
+    let late = writes.expect("accepted").remove(0).expect("valid");
+    let reads = test
+        .clinch
+        .submit(vec![read.request("rate", "a", &1)])
+        .await;
+    let rate = reads.expect("accepted").remove(0).expect("valid");
+    test.advance(SECOND).await;
+    let answered = test.clinch.look(&read, rate).await.expect("there");
+    assert!(matches!(answered.settled(), Some(Settled::Completed(done)) if done.value == 0));
+    assert_eq!(test.operation(late).await.state.fence, 0, "never claimed");
 }

@@ -29,6 +29,7 @@ pub(super) const CASES: &[Case] = area!(
         counters_equal_the_rows_after_a_random_workload: ["CORE-15"],
         counters_equal_the_rows_after_a_concurrent_workload: ["CORE-15"],
         tells_the_age_of_the_oldest_due_row: ["CORE-15"],
+        the_oldest_due_row_may_have_been_announced: ["CORE-15"],
     }
 );
 
@@ -363,6 +364,19 @@ async fn tells_the_age_of_the_oldest_due_row(w: World) -> Verdict {
         w.row(first).await?.state.status,
         Status::Completed,
         "the end"
+    );
+    Ok(())
+}
+
+async fn the_oldest_due_row_may_have_been_announced(w: World) -> Verdict {
+    w.pending(NATURAL).await?;
+    let claimed = w.claim(9).await?;
+    w.outbox.published(&claimed).await?;
+    w.advance(secs(100)).await;
+    let age = w.domain(NATURAL).await?.and_then(|view| view.oldest_due);
+    ensure!(
+        age >= Some(secs(100)) && age <= Some(secs(130)),
+        "announced and not begun for 100 s: {age:?}"
     );
     Ok(())
 }

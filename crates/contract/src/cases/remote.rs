@@ -22,7 +22,8 @@ scenarios! { "remote", "remote_by_hints",
     a_checkpoint_is_there_for_the_next: [],
     a_lease_that_nobody_reports_on_is_lost: ["RUN-6"],
     a_worker_waits_for_work: ["COL-13"],
-    an_undeclared_domain_is_refused: [],
+    what_is_not_for_remote_workers_is_refused: [],
+    a_report_that_was_not_taken_is_never_confirmed: ["RUN-7"],
     a_dead_letter_is_redriven_once: ["OUT-5"],
     what_may_have_been_applied_is_not_redriven: ["OUT-5"],
 }
@@ -76,6 +77,7 @@ async fn report(e: &Engine, of: &Envelope, outcome: Outcome) -> clinch_core::Res
 }
 
 async fn what_a_worker_reports_settles_it(e: Engine) -> Verdict {
+    let e = e.remote()?;
     for (outcome, end) in [(yes(), Status::Completed), (no(), Status::Failed)] {
         let op = submitted(&e, NATURAL, &format!("{end:?}")).await?;
         let lease = leased(&e, NATURAL).await?;
@@ -89,6 +91,7 @@ async fn what_a_worker_reports_settles_it(e: Engine) -> Verdict {
 }
 
 async fn a_stale_fence_is_refused_and_a_yes_is_taken(e: Engine) -> Verdict {
+    let e = e.remote()?;
     let op = submitted(&e, NATURAL, "a").await?;
     let first = leased(&e, NATURAL).await?;
     e.advance(LEASE * 2).await;
@@ -110,6 +113,7 @@ async fn a_stale_fence_is_refused_and_a_yes_is_taken(e: Engine) -> Verdict {
 }
 
 async fn the_same_report_again_is_answered_like_the_first(e: Engine) -> Verdict {
+    let e = e.remote()?;
     let ends = [
         (busy(), Status::InProgress),
         (no(), Status::Failed),
@@ -128,6 +132,7 @@ async fn the_same_report_again_is_answered_like_the_first(e: Engine) -> Verdict 
 }
 
 async fn a_release_costs_no_attempt(e: Engine) -> Verdict {
+    let e = e.remote()?;
     let op = submitted(&e, UNSAFE, "a").await?;
     let lease = leased(&e, UNSAFE).await?;
     let orchestrator = e.runtime.orchestrator();
@@ -148,6 +153,7 @@ async fn a_release_costs_no_attempt(e: Engine) -> Verdict {
 }
 
 async fn a_heartbeat_keeps_the_lease(e: Engine) -> Verdict {
+    let e = e.remote()?;
     let op = submitted(&e, UNSAFE, "a").await?;
     let lease = leased(&e, UNSAFE).await?;
     let orchestrator = e.runtime.orchestrator();
@@ -169,6 +175,7 @@ async fn a_heartbeat_keeps_the_lease(e: Engine) -> Verdict {
 }
 
 async fn a_checkpoint_is_there_for_the_next(e: Engine) -> Verdict {
+    let e = e.remote()?;
     let op = submitted(&e, NATURAL, "a").await?;
     let lease = leased(&e, NATURAL).await?;
     let orchestrator = e.runtime.orchestrator();
@@ -185,6 +192,7 @@ async fn a_checkpoint_is_there_for_the_next(e: Engine) -> Verdict {
 }
 
 async fn a_lease_that_nobody_reports_on_is_lost(e: Engine) -> Verdict {
+    let e = e.remote()?;
     let op = submitted(&e, UNSAFE, "a").await?;
     leased(&e, UNSAFE).await?;
     e.advance(LEASE * 2).await;
@@ -195,6 +203,7 @@ async fn a_lease_that_nobody_reports_on_is_lost(e: Engine) -> Verdict {
 }
 
 async fn a_worker_waits_for_work(e: Engine) -> Verdict {
+    let e = e.remote()?;
     let orchestrator = e.runtime.orchestrator();
     let wait = LeaseRequest {
         wait: secs(60),
@@ -212,10 +221,28 @@ async fn a_worker_waits_for_work(e: Engine) -> Verdict {
     Ok(())
 }
 
-async fn an_undeclared_domain_is_refused(e: Engine) -> Verdict {
-    let refused = e.runtime.orchestrator().lease(&request("nobody")?).await;
-    let kind = refused.map(|_| ()).map_err(|error| error.kind());
-    ensure_eq!(kind, Err(ErrorKind::Invalid), "no route");
+async fn what_is_not_for_remote_workers_is_refused(e: Engine) -> Verdict {
+    // One is not declared, the other is executed here.
+    for domain in ["nobody", NATURAL] {
+        let refused = e.runtime.orchestrator().lease(&request(domain)?).await;
+        let kind = refused.map(|_| ()).map_err(|error| error.kind());
+        ensure_eq!(kind, Err(ErrorKind::Invalid), "{domain}");
+    }
+    Ok(())
+}
+
+async fn a_report_that_was_not_taken_is_never_confirmed(e: Engine) -> Verdict {
+    let e = e.remote()?;
+    submitted(&e, NATURAL, "a").await?;
+    let lease = leased(&e, NATURAL).await?;
+    e.advance(LEASE * 2).await;
+    e.runtime.recover().await?;
+    // Nobody has begun it since, and yet the attempt was given up.
+    for outcome in [no(), busy()] {
+        let late = report(&e, &lease, outcome).await;
+        let kind = late.map_err(|error| error.kind());
+        ensure_eq!(kind, Err(ErrorKind::Conflict), "a report after the Reaper");
+    }
     Ok(())
 }
 
@@ -252,6 +279,7 @@ async fn a_dead_letter_is_redriven_once(e: Engine) -> Verdict {
 }
 
 async fn what_may_have_been_applied_is_not_redriven(e: Engine) -> Verdict {
+    let e = e.remote()?;
     let op = submitted(&e, UNSAFE, "a").await?;
     leased(&e, UNSAFE).await?;
     e.advance(LEASE * 2).await;

@@ -16,7 +16,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_contract::{Capabilities, Case, Factory, cases, check, check_within, factory};
+use clinch_contract::{
+    Capabilities, Case, Factory, Sequences, cases, check, check_within, differ, factory,
+};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use flaw::{Flaw, Real, Unbroken};
@@ -177,6 +179,65 @@ fn control() -> Trial {
     })
 }
 
+/// Flaws that the differential test must find in these many sequences: it sees every answer,
+/// but makes one call after the other and crashes nothing.
+const FOUND_BY_DIFFER: [&str; 14] = [
+    "ForgetsTheFence",
+    "FinalizesAtWriteAhead",
+    "DropsALateOk",
+    "ForgetsTheFingerprint",
+    "AcceptsWithoutAQueueRow",
+    "RefundsNothing",
+    "DoesNotRaiseTheVersion",
+    "KeepsDeadLettersOfCancels",
+    "IgnoresPause",
+    "IgnoresTheLane",
+    "IgnoresRunAt",
+    "NeverEndsAClaim",
+    "PrunesKeysWithHistory",
+    "LetsCountersDrift",
+];
+
+/// True: random sequences of calls give other answers than the reference.
+fn differs(broken: &Factory) -> bool {
+    let (reference, broken) = (with::<Unbroken>(), broken.clone());
+    let plan = Sequences {
+        from: 1,
+        count: 150,
+        calls: 60,
+        each: 10,
+    };
+    let compare = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        runtime.block_on(differ(&reference, &broken, plan))
+    };
+    // A panic is a difference too.
+    std::thread::spawn(compare)
+        .join()
+        .map_or(true, |verdict| verdict.is_err())
+}
+
+fn differential() -> Vec<Trial> {
+    let all = [row_flaws(), begin_flaws(), claim_flaws()];
+    let all = all.into_iter().flatten();
+    let sought = all.filter(|broken| FOUND_BY_DIFFER.contains(&broken.flaw));
+    let trial = |broken: Broken| {
+        let name = format!("differ finds that it {}", snake(broken.flaw));
+        Trial::test(name, move || match differs(&broken.factory) {
+            true => Ok(()),
+            false => Err(Failed::from("no answer differs")),
+        })
+    };
+    let same = Trial::test("differ finds nothing in the unbroken", || {
+        match differs(&with::<Unbroken>()) {
+            false => Ok(()),
+            true => Err(Failed::from("the reference differs from itself")),
+        }
+    });
+    sought.map(trial).chain([same]).collect()
+}
+
 fn snake(camel: &str) -> String {
     let mut snake = String::new();
     for (at, letter) in camel.char_indices() {
@@ -194,5 +255,6 @@ fn main() -> ExitCode {
     let broken = [row_flaws(), begin_flaws(), claim_flaws(), hint_flaws()];
     let mut trials: Vec<Trial> = broken.into_iter().flatten().map(trial).collect();
     trials.push(control());
+    trials.extend(differential());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

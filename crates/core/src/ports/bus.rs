@@ -92,8 +92,11 @@ pub struct Dequeue {
     /// Fresh ids for the attempts that a bus which is the store begins, one each; it begins
     /// no more than there are. After an ambiguous dequeue they tell what was begun.
     pub attempts: Vec<AttemptId>,
-    /// The rules, for a bus that begins attempts.
+    /// The rules of every route, for a bus that begins attempts: a begin may end an operation
+    /// and accept what follows it.
     pub routes: Arc<Routes>,
+    /// A bus that begins attempts hands out only what has a route here.
+    pub only: Arc<Routes>,
 }
 
 /// A hint on loan.

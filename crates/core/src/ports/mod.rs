@@ -40,5 +40,5 @@ pub use store::{
     Accepted, Amendment, Answer, AnswerBody, BeginRequest, Changed, Extension, Known, NewOperation,
     Refused, Reschedule, Store, StoredOk,
 };
-pub use telemetry::{Level, Meter, MetricLabels, Tags, Tracer, Untold, Work};
+pub use telemetry::{Level, Meter, MetricLabels, Tags, Tracer, Untold, Work, is_traceparent};
 pub use world::{Clock, Ids, Notice, Notices, Rng, Spawner};

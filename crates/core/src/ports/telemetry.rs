@@ -36,7 +36,7 @@ pub trait Tracer: Send + Sync {
 }
 
 /// The standard tags (CORE-14), as far as they are known.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Tags<'a> {
     /// `op.id`.
     pub op_id: Option<OpId>,
@@ -87,4 +87,39 @@ impl Tracer for Untold {
         work
     }
     fn log(&self, _level: Level, _message: &'static str, _tags: &Tags<'_>) {}
+}
+
+/// A W3C `traceparent` of version 00: `00-<32 hex>-<16 hex>-<2 hex>`, neither id all zeros.
+pub fn is_traceparent(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [version, trace, span, flags] = parts.as_slice() else {
+        return false;
+    };
+    let hex = |part: &str, digits: usize| {
+        let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        part.len() == digits && part.chars().all(is_hex)
+    };
+    let zero = |part: &str| part.chars().all(|c| c == '0');
+    let shape = *version == "00" && hex(trace, 32) && hex(span, 16) && hex(flags, 2);
+    shape && !zero(trace) && !zero(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_traceparent_has_its_shape() {
+        let right = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert!(is_traceparent(right));
+        for wrong in [
+            "",
+            "00-0-0-01",
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+        ] {
+            assert!(!is_traceparent(wrong), "{wrong}");
+        }
+    }
 }

@@ -84,19 +84,21 @@ impl Begun {
         let execute = async { outcome = call(node, envelope, running).await };
         node.within("execute", &tags, Box::pin(execute)).await;
         let ended = clock.monotonic();
-        let latency = ended.saturating_sub(started);
-        node.measure("orchestrator.execute.duration", keys, latency);
-        let tags = Tags {
-            latency: Some(latency),
-            outcome: Some(name_of(&outcome)),
-            ..tags
-        };
-        node.tell_outcome(envelope, &outcome, &tags);
+        let (name, retried) = (name_of(&outcome), is_retried(&outcome));
+        // Settled before anything is told: a recorder that fails must not cost an answer.
         let mut settled = false;
         let settle = async { settled = node.settle(envelope, outcome).await };
         node.within("settle", &tags, Box::pin(settle)).await;
         let took = clock.monotonic().saturating_sub(ended);
+        let latency = ended.saturating_sub(started);
+        node.measure("orchestrator.execute.duration", keys, latency);
         node.measure("orchestrator.settle.duration", keys, took);
+        let tags = Tags {
+            latency: Some(latency),
+            outcome: Some(name),
+            ..tags
+        };
+        node.tell_outcome(envelope, retried, &tags);
         if settled {
             let whole = clock.now().since(self.accepted_at);
             node.measure("orchestrator.end_to_end.duration", keys, whole);
@@ -104,22 +106,23 @@ impl Begun {
     }
 }
 
+fn is_retried(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Retry(retry) if retry.applied != Applied::NotCalled)
+}
+
 impl Node {
     /// The levels of RUN-10: a retry is a warning, and so is what comes close to a limit.
-    fn tell_outcome(&self, envelope: &Envelope, outcome: &Outcome, tags: &Tags<'_>) {
+    fn tell_outcome(&self, envelope: &Envelope, retried: bool, tags: &Tags<'_>) {
         let keys = &envelope.command.keys;
         let handler = self.handlers.find(&keys.domain, &keys.event_type);
-        let level = match outcome {
-            Outcome::Retry(retry) if retry.applied != Applied::NotCalled => Level::Warn,
-            _ => Level::Info,
-        };
+        let level = if retried { Level::Warn } else { Level::Info };
         self.log(level, "attempt ended", tags);
         let slow = handler.and_then(|handler| handler.slow);
         if slow.is_some_and(|slow| tags.latency >= Some(slow)) {
             self.log(Level::Warn, "the call came close to its timeout", tags);
         }
         let last = handler.map(|handler| handler.rules.retry.max_attempts.saturating_sub(1));
-        if level == Level::Warn && last == Some(envelope.attempt) {
+        if retried && last == Some(envelope.attempt) {
             self.log(Level::Warn, "one attempt is left", tags);
         }
     }

@@ -1,33 +1,80 @@
-//! How much to ask for, by destination.
+//! How much to ask for, by destination, and when to ask again.
 //!
 //! A worker asks for no more than it has permits for, and for no more than a destination has
 //! room for. While a breaker is open or a destination is paused, its rows stay due at no
 //! write. Room is a look, not a reservation: whoever calls takes the guards' permits, and an
 //! attempt that meets a closed one after all is given back.
+//!
+//! A lot that had nothing is left alone until its next row is due or there is news of one of
+//! its domains, so that idle destinations cost the busy ones nothing.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use clinch_core::ports::{Hint, Room};
+use clinch_core::Domain;
+use clinch_core::ports::Hint;
 
 use crate::handlers::Lot;
 use crate::node::Node;
 
 /// How long to leave a destination alone whose calls are all taken, where no end of a call
-/// can wake the reader: on a bus of hints.
+/// can wake the reader: on a bus of hints. Doubles with each time that a hint came in vain.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
 
-/// The lots with room, the one whose turn it is first.
+/// Doublings of it: ten seconds at most.
+const FULL_DOUBLINGS_MAX: u32 = 6;
+
+/// Whether a lot is worth asking for.
+#[derive(Default)]
+pub(crate) struct Rest {
+    /// Raised by news of its domains.
+    news: AtomicU64,
+    rested: Mutex<Rested>,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Rested {
+    /// The news when it had nothing.
+    seen: u64,
+    /// Until then, on the monotonic clock, it has nothing, if there is no news.
+    until: Duration,
+}
+
+impl Rest {
+    pub(crate) fn wake(&self) {
+        self.news.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Read before an ask: what comes after it is not missed.
+    pub(super) fn news(&self) -> u64 {
+        self.news.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn rest(&self, seen: u64, until: Duration) {
+        *self.rested.lock().unwrap_or_else(PoisonError::into_inner) = Rested { seen, until };
+    }
+
+    /// `None`: it is worth asking for now.
+    fn left(&self, now: Duration) -> Option<Duration> {
+        let rested = *self.rested.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = rested.until.saturating_sub(now);
+        (rested.seen == self.news() && !left.is_zero()).then_some(left)
+    }
+}
+
+/// The lots worth asking for, the one whose turn it is first, with their room.
 pub(super) struct Open<'a> {
     pub lots: Vec<(&'a Lot, usize)>,
-    /// When there may be room in one of the others.
+    /// When one of the others is.
     pub again_in: Option<Duration>,
     /// One of the others waits for a running call to end.
     pub full: bool,
 }
 
 impl Node {
-    pub(super) fn open_lots(&self) -> Open<'_> {
+    pub(super) fn open_lots(&self, rested: bool) -> Open<'_> {
+        let now = self.ports.clock.monotonic();
         let first = self.turn.fetch_add(1, Ordering::Relaxed) % self.lots.len().max(1);
         let (later, sooner) = self.lots.split_at(first);
         let mut open = Open {
@@ -37,9 +84,12 @@ impl Node {
         };
         for lot in sooner.iter().chain(later) {
             let room = lot.gate.room();
+            let rests = lot.rest.left(now).filter(|_| rested);
             if room.is_closed() {
                 open.again_in = soonest(open.again_in, room.again_in);
                 open.full |= room.again_in.is_none();
+            } else if rests.is_some() {
+                open.again_in = soonest(open.again_in, rests);
             } else {
                 open.lots.push((lot, room.calls));
             }
@@ -47,11 +97,22 @@ impl Node {
         open
     }
 
-    /// `Some`: no call can be made for this hint before so long.
-    pub(super) fn closed_for(&self, hint: &Hint, taken: usize) -> Option<Duration> {
+    /// `Some`: no call can be made for this hint before so long, besides those `taken`.
+    pub(super) fn closed_for(&self, hint: &Hint, taken: usize, vain: u32) -> Option<Duration> {
         let handler = self.handlers.find(&hint.domain, &hint.event_type)?;
-        let room: Room = handler.gate.room();
-        (room.calls <= taken).then(|| room.again_in.unwrap_or(FULL_PAUSE))
+        let room = handler.gate.room();
+        let doublings = vain.min(FULL_DOUBLINGS_MAX);
+        let full = FULL_PAUSE.saturating_mul(1 << doublings);
+        (room.calls <= taken).then(|| room.again_in.unwrap_or(full))
+    }
+
+    /// There is news: of this domain, or of any.
+    pub(crate) fn wake_lots(&self, of: Option<&Domain>) {
+        let covers = |lot: &&Lot| of.is_none_or(|domain| lot.domains.contains(domain));
+        self.lots
+            .iter()
+            .filter(covers)
+            .for_each(|lot| lot.rest.wake());
     }
 }
 
@@ -61,9 +122,50 @@ impl Open<'_> {
         let full = self.full.then_some(FULL_PAUSE);
         soonest(self.again_in, full).map_or(bound, |wait| wait.min(bound))
     }
+
+    /// Calls that could be made now.
+    pub(super) fn room(&self) -> usize {
+        let rooms = self.lots.iter().map(|(_, room)| *room);
+        rooms.fold(0, usize::saturating_add)
+    }
+
+    pub(super) fn domains(&self) -> Vec<Domain> {
+        let lots = self.lots.iter();
+        let mut domains: Vec<_> = lots.flat_map(|(lot, _)| lot.domains.clone()).collect();
+        domains.sort();
+        domains.dedup();
+        domains
+    }
 }
 
 /// The sooner of two, where `None` is never.
 pub(super) fn soonest(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     one.into_iter().chain(other).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_lot_rests_until_its_time_or_news() {
+        let rest = Rest::default();
+        assert_eq!(rest.left(Duration::ZERO), None, "at first it is asked for");
+        rest.rest(rest.news(), SECOND * 5);
+        assert_eq!(rest.left(SECOND), Some(SECOND * 4));
+        assert_eq!(rest.left(SECOND * 5), None);
+        rest.wake();
+        assert_eq!(rest.left(SECOND), None);
+    }
+
+    #[test]
+    fn news_during_an_ask_is_not_missed() {
+        let rest = Rest::default();
+        let seen = rest.news();
+        rest.wake();
+        rest.rest(seen, SECOND * 5);
+        assert_eq!(rest.left(SECOND), None);
+    }
 }

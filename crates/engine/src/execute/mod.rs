@@ -6,4 +6,5 @@ mod remote;
 mod worker;
 
 pub(crate) use attempt::Begun;
+pub(crate) use claims::Rest;
 pub use remote::LeaseRequest;

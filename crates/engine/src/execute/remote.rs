@@ -10,18 +10,24 @@ use std::time::Duration;
 
 use clinch_core::policy::{EventTypes, Routes};
 use clinch_core::ports::{
-    Amendment, Answer, AnswerBody, Changed, Delivery, Extension, Operation, Refused, Reschedule,
+    Amendment, Answer, AnswerBody, BeginRequest, Changed, Delivery, Extension, LedgerLine,
+    Operation, Refused, Reschedule,
 };
-use clinch_core::protocol::{Event, State, Why};
+use clinch_core::protocol::{Event, State};
 use clinch_core::{
-    Domain, Envelope, Error, ErrorKind, EventType, OpId, Outcome, Result, Retry, WorkerId,
+    Applied, Domain, Envelope, Error, ErrorKind, EventType, OpId, Outcome, Result, Retry, WorkerId,
 };
+use tokio::sync::oneshot;
 
 use crate::Orchestrator;
 use crate::node::{Dispatch, Node};
 
-/// No read of the bus waits longer: a worker that hung up must not take hints with it.
+/// No worker waits longer for one answer.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How soon a waiting worker looks at a bus of hints again: news of the store comes before the
+/// relay has announced.
+const HINT_PAUSE: Duration = Duration::from_millis(500);
 
 /// What a remote worker asks for.
 #[derive(Debug, Clone)]
@@ -43,8 +49,9 @@ pub struct LeaseRequest {
 impl Orchestrator {
     /// Begins attempts for a worker outside of this process.
     ///
-    /// - Only of declared routes; an unknown one is refused.
-    /// - What nobody reports on is a lost attempt when its lease ends.
+    /// - Only of declared routes that no executor of this process serves.
+    /// - What nobody reports on is a lost attempt when its lease ends; what was begun for a
+    ///   worker that hung up is given back at once.
     pub async fn lease(&self, request: &LeaseRequest) -> Result<Vec<Envelope>> {
         let node = &self.node;
         let routes = Arc::new(node.remote_routes(request)?);
@@ -52,21 +59,50 @@ impl Orchestrator {
         let mut news = node.due_news.subscribe();
         loop {
             news.borrow_and_update();
-            let taken = node.take_remote(request, &routes).await?;
+            let taken = self.take_in_background(request, &routes).await?;
             let left = until.saturating_sub(node.ports.clock.monotonic());
             if !taken.is_empty() || left.is_zero() || node.is_stopping() {
                 return Ok(taken);
             }
             let due = node.ports.outbox.next_due(Some(&routes)).await?;
-            // Due and not taken: somebody else has it. The fallback covers lost news.
+            // Due and not taken: somebody else has it, or it is on its way to the bus. The
+            // fallback covers lost news.
             let due = due.filter(|due| !due.is_zero());
-            let nap = due.map_or(left, |due| due.min(left));
+            let bound = match node.ports.dispatch {
+                Dispatch::Queue(_) => node.config.fallback_poll,
+                Dispatch::Hints(_) => HINT_PAUSE,
+            };
+            let nap = due.map_or(left, |due| due.min(left)).min(bound);
             tokio::select! {
                 biased;
                 _ = news.changed() => {}
-                () = node.sleep_unless_stopped(nap.min(node.config.fallback_poll)) => {}
+                () = node.sleep_unless_stopped(nap) => {}
             }
         }
+    }
+
+    /// Takes in a task of its own: what was begun for a worker that hangs up meanwhile must
+    /// not become a lost attempt.
+    async fn take_in_background(
+        &self,
+        request: &LeaseRequest,
+        routes: &Arc<Routes>,
+    ) -> Result<Vec<Envelope>> {
+        let (reply, taken) = oneshot::channel();
+        let (this, request, routes) = (self.clone(), request.clone(), routes.clone());
+        let task = async move {
+            let taken = this.node.take_remote(&request, &routes).await;
+            if let Err(Ok(unheard)) = reply.send(taken) {
+                for envelope in unheard {
+                    let worker = request.worker.clone();
+                    // If this fails too the lease runs out.
+                    let _ = this.release(envelope.op_id, envelope.fence, worker).await;
+                }
+            }
+        };
+        self.node.ports.spawner.spawn(Box::pin(task));
+        let lost = |_| Error::new(ErrorKind::Unavailable, "the lease was not confirmed");
+        taken.await.map_err(lost)?
     }
 
     /// Moves the lease; the state says whether cancel was requested.
@@ -77,7 +113,7 @@ impl Orchestrator {
             lease,
         };
         let changed = self.node.groups.extend.call(extension).await?;
-        self.current(changed)
+        self.current(op_id, changed)
     }
 
     /// Keeps bytes for the next attempt.
@@ -97,7 +133,7 @@ impl Orchestrator {
             reason: String::new(),
         };
         let changed = node.groups.amend.call(amendment).await?;
-        self.current(changed)
+        self.current(op_id, changed)
     }
 
     /// Gives an attempt back that sent nothing.
@@ -119,6 +155,7 @@ impl Orchestrator {
         outcome: Outcome,
     ) -> Result<State> {
         let row = self.status(op_id).await?.operation;
+        let said = event_name(&outcome);
         let reported = match outcome {
             Outcome::Ok(success) => {
                 let trace = row.trace.as_deref();
@@ -146,9 +183,13 @@ impl Orchestrator {
                 Ok(changed.state)
             }
             Err(refused) => {
-                let row = self.status(op_id).await?.operation;
-                if is_repeated(&row, fence, &refused) {
-                    Ok(row.state)
+                let ledger = self.node.ports.inspect.ledger(op_id).await?;
+                // This attempt was reported on in the same way, and that was taken.
+                let same = |line: &LedgerLine| {
+                    line.refused.is_none() && line.fence == fence && line.event == said
+                };
+                if ledger.iter().any(same) {
+                    Ok(self.status(op_id).await?.operation.state)
                 } else {
                     Err(stale(op_id, &refused))
                 }
@@ -172,24 +213,22 @@ impl Orchestrator {
         self.node.groups.settle.call(answer).await
     }
 
-    fn current(&self, changed: Result<Changed, Refused>) -> Result<State> {
+    fn current(&self, op_id: OpId, changed: Result<Changed, Refused>) -> Result<State> {
         match changed {
             Ok(changed) => Ok(changed.state),
-            Err(refused) => Err(match refused {
-                Refused::NotFound => Error::new(ErrorKind::NotFound, refused.to_string()),
-                _ => Error::new(ErrorKind::Conflict, refused.to_string()),
-            }),
+            Err(refused) => Err(stale(op_id, &refused)),
         }
     }
 }
 
-/// Nobody has begun it since: the attempt that this fence stands for has been reported on.
-fn is_repeated(row: &Operation, fence: u64, refused: &Refused) -> bool {
-    let refused_as_over = matches!(
-        refused,
-        Refused::Illegal(illegal) if matches!(illegal.why, Why::StaleFence | Why::Terminal)
-    );
-    refused_as_over && row.state.fence == fence && row.state.lease_until.is_none()
+/// The name of its line in the ledger.
+fn event_name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok(_) => "Ok",
+        Outcome::Fail(_) => "Fail",
+        Outcome::Retry(retry) if retry.applied == Applied::NotCalled => "NotCalled",
+        Outcome::Retry(_) => "Retry",
+    }
 }
 
 fn stale(op_id: OpId, refused: &Refused) -> Error {
@@ -201,6 +240,25 @@ fn stale(op_id: OpId, refused: &Refused) -> Error {
 }
 
 impl Node {
+    /// A begin whose commit is ambiguous is ours if its attempt id reads back.
+    async fn begin_as(
+        &self,
+        begin: BeginRequest,
+        routes: &Arc<Routes>,
+    ) -> Result<Result<Operation, Refused>> {
+        let attempts = [begin.attempt_id];
+        let missing = || Error::new(ErrorKind::Ambiguous, "the store gave no result");
+        match self.ports.store.begin(&[begin], routes).await {
+            Err(error) if error.kind() == ErrorKind::Ambiguous => {
+                let lease = self.config.lease;
+                let rows = self.persist(lease, || self.ports.inspect.begun(&attempts));
+                let row = rows.await?.into_iter().next().flatten();
+                row.map(Ok).ok_or(error)
+            }
+            other => other?.into_iter().next().ok_or_else(missing),
+        }
+    }
+
     /// The declared routes that a worker asks for.
     fn remote_routes(&self, request: &LeaseRequest) -> Result<Routes> {
         let (domain, all) = (&request.domain, request.event_types.is_empty());
@@ -209,8 +267,13 @@ impl Node {
             EventTypes::Any => all,
         };
         let mut routes = Routes::new();
+        let local = |types: &EventTypes| {
+            self.runnable
+                .iter()
+                .any(|(of, those, _)| of == domain && those == types)
+        };
         for (of, types, rules) in self.routes.iter().filter(|(of, ..)| *of == domain) {
-            if wanted(types) {
+            if wanted(types) && !local(types) {
                 routes = routes.with(of.clone(), types.clone(), rules.clone());
             } else if let EventTypes::One(one) = types {
                 routes = routes.without(of.clone(), one.clone());
@@ -218,13 +281,15 @@ impl Node {
         }
         for one in &request.event_types {
             // Covered by a route for all types, if at all.
-            let Some(rules) = self.routes.find(domain, one) else {
+            let rules = self.routes.find(domain, one);
+            let here = self.runnable.find(domain, one).is_some();
+            let Some(rules) = rules.filter(|_| !here) else {
                 return Err(crate::accept::unknown_route(domain, one));
             };
             routes = routes.with(domain.clone(), EventTypes::One(one.clone()), rules.clone());
         }
         if routes.iter().next().is_none() {
-            let message = "no route is declared for this domain";
+            let message = "no route for remote workers is declared for this domain";
             return Err(Error::new(ErrorKind::Invalid, message).with("domain", domain));
         }
         Ok(routes)
@@ -271,23 +336,19 @@ impl Node {
             let _ = bus.nack(&again).await;
             return None;
         }
-        let begin = clinch_core::ports::BeginRequest {
+        let begin = BeginRequest {
             op_id: hint.op_id,
             attempt_id: self.ports.ids.attempt_id(),
             worker: request.worker.clone(),
             lease: request.lease,
         };
-        let begun = self.ports.store.begin(&[begin], routes).await;
-        let receipts = [delivery.receipt.clone()];
-        match begun {
-            Ok(results) => {
-                // The row has decided; a hint that is not acked comes again and is a no-op.
-                let _ = bus.ack(&receipts).await;
-                results.into_iter().next()?.ok()
-            }
-            // The hint comes again after its visibility timeout; a begin that happened all the
-            // same is a lost attempt then.
-            Err(_) => None,
-        }
+        let begun = match self.begin_as(begin, routes).await {
+            Ok(begun) => begun.ok(),
+            // The hint comes again after its visibility timeout.
+            Err(_) => return None,
+        };
+        // The row has decided; a hint that is not acked comes again and is a no-op.
+        let _ = bus.ack(std::slice::from_ref(&delivery.receipt)).await;
+        begun
     }
 }

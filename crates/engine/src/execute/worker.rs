@@ -16,13 +16,28 @@ use clinch_core::policy::Routes;
 use clinch_core::ports::{BeginRequest, Delivery, Dequeue, Hint, Operation, Receipt, Refused};
 use clinch_core::{AttemptId, Domain, Error, ErrorKind, OpId, Result};
 use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Begun;
-use super::claims::{Open, soonest};
+use super::claims::soonest;
 use crate::handlers::Lot;
 use crate::node::{Dispatch, Node};
+use crate::panics::caught;
 use crate::recover::Scanned;
+
+/// How long a lot is left alone whose ask failed; the others go on.
+const FAILED_PAUSE: Duration = Duration::from_secs(1);
+
+/// What one ask brought.
+struct Asked<'a> {
+    lot: &'a Lot,
+    room: usize,
+    max: usize,
+    /// The lot's news before it.
+    news: u64,
+    deliveries: Result<Vec<Delivery>>,
+}
 
 impl Node {
     /// Takes what can be run now and starts it.
@@ -40,66 +55,101 @@ impl Node {
         }
     }
 
-    /// Asks once for each destination with room, all at once, and for as much as is fair.
+    /// Asks for each destination with room, all at once, for as much as is fair; then for more
+    /// where there was enough. What was begun is run as soon as its ask came back: a slow or
+    /// failing ask holds up no other.
     async fn work_from_queue(
         self: &Arc<Self>,
         mut permits: Vec<OwnedSemaphorePermit>,
     ) -> Result<Scanned> {
         // Said before the look: a call that ends after it is not missed.
         self.starved.store(true, Ordering::SeqCst);
-        let open = self.open_lots();
-        let (mut found, mut more, mut failed) = (0, open.full, None);
-        for lots in open.lots.chunks(permits.len().max(1)) {
-            let share = (permits.len() / lots.len()).max(1);
+        let open = self.open_lots(true);
+        let (mut found, mut failed) = (0, Vec::new());
+        let mut asked_for = open.lots;
+        let mut idle = Vec::new();
+        let asks_made = asked_for.len();
+        while !asked_for.is_empty() && !permits.is_empty() {
+            let later = asked_for.split_off(permits.len().min(asked_for.len()));
+            let share = (permits.len() / asked_for.len()).max(1);
             let asked_at = self.ports.clock.monotonic();
-            let asks = lots.iter().map(|(lot, room)| async move {
-                let max = share.min(*room);
-                let taken = self.take_from(lot, max).await?;
-                Ok((taken.len() == max, taken))
-            });
-            for taken in join_all(asks).await {
-                let (full, deliveries) = taken.unwrap_or_else(|error| {
-                    failed = Some(error);
-                    (false, Vec::new())
-                });
-                more |= full;
-                found += deliveries.len();
-                for delivery in deliveries {
-                    self.spawn_delivery(delivery, asked_at, permits.pop());
+            let asks = asked_for.drain(..);
+            let asks = asks.map(|(lot, room)| self.ask_lot(lot, room, share.min(room)));
+            let mut asks: FuturesUnordered<_> = asks.collect();
+            let mut more = later;
+            while let Some(asked) = asks.next().await {
+                let (taken, full) = match asked.deliveries {
+                    Ok(deliveries) => (
+                        deliveries.len(),
+                        self.run_all(deliveries, asked_at, &mut permits) == asked.max,
+                    ),
+                    Err(error) => {
+                        asked.lot.rest.rest(asked.news, asked_at + FAILED_PAUSE);
+                        failed.push(error);
+                        continue;
+                    }
+                };
+                found += taken;
+                if !full {
+                    idle.push((asked.lot, asked.news));
+                } else if asked.room > taken {
+                    more.push((asked.lot, asked.room - taken));
                 }
             }
-            if found > 0 {
-                break;
-            }
+            asked_for = more;
         }
         drop(permits);
-        self.starved.store(more, Ordering::SeqCst);
-        match failed {
-            Some(error) => Err(error),
-            None if more && found > 0 => Ok(Scanned {
-                found,
-                next: Some(Duration::ZERO),
-            }),
-            None => Ok(Scanned {
-                found,
-                next: self.next_due(&open, found).await?,
-            }),
+        self.starved.store(open.full, Ordering::SeqCst);
+        join_all(idle.into_iter().map(|(lot, seen)| self.rest_lot(lot, seen))).await;
+        match failed.pop() {
+            Some(error) if failed.len() + 1 == asks_made => Err(error),
+            _ if found > 0 => Ok(Scanned::more(found)),
+            _ => {
+                let open = self.open_lots(true);
+                let now = (!open.lots.is_empty()).then_some(Duration::ZERO);
+                Ok(Scanned {
+                    found,
+                    next: soonest(open.again_in, now),
+                })
+            }
         }
     }
 
-    /// When one of the open destinations has work, or one of the others opens. What is due and
-    /// was not found is somebody else's.
-    async fn next_due(&self, open: &Open<'_>, found: usize) -> Result<Option<Duration>> {
-        let outbox = &self.ports.outbox;
-        let asks = open
-            .lots
-            .iter()
-            .map(|(lot, _)| outbox.next_due(Some(&lot.routes)));
-        let mut next = open.again_in;
-        for due in join_all(asks).await {
-            next = soonest(next, due?.filter(|due| found > 0 || !due.is_zero()));
+    async fn ask_lot<'a>(self: &Arc<Self>, lot: &'a Lot, room: usize, max: usize) -> Asked<'a> {
+        let news = lot.rest.news();
+        let panicked = |_| Error::new(ErrorKind::Internal, "the bus adapter panicked");
+        let taken = caught(self.take_from(lot, max)).await.map_err(panicked);
+        Asked {
+            lot,
+            room,
+            max,
+            news,
+            deliveries: taken.and_then(|taken| taken),
         }
-        Ok(next)
+    }
+
+    /// Starts what has begun; returns how much that is.
+    fn run_all(
+        self: &Arc<Self>,
+        deliveries: Vec<Delivery>,
+        asked_at: Duration,
+        permits: &mut Vec<OwnedSemaphorePermit>,
+    ) -> usize {
+        let count = deliveries.len();
+        for delivery in deliveries {
+            self.spawn_delivery(delivery, asked_at, permits.pop());
+        }
+        count
+    }
+
+    /// Leaves a lot alone that had nothing more. What is due and was not handed out is somebody
+    /// else's.
+    async fn rest_lot(&self, lot: &Lot, seen: u64) {
+        let bound = self.config.fallback_poll;
+        let due = self.ports.outbox.next_due(Some(&lot.routes)).await;
+        let due = due.ok().flatten().filter(|due| !due.is_zero());
+        let nap = due.map_or(bound, |due| due.min(bound));
+        lot.rest.rest(seen, self.ports.clock.monotonic() + nap);
     }
 
     /// One waiting read for every domain with an open destination.
@@ -107,60 +157,55 @@ impl Node {
         self: &Arc<Self>,
         mut permits: Vec<OwnedSemaphorePermit>,
     ) -> Result<Scanned> {
-        let open = self.open_lots();
+        let open = self.open_lots(false);
         let wait = open.wait(self.config.fallback_poll);
         if open.lots.is_empty() {
             drop(permits);
             self.sleep_unless_stopped(wait).await;
             return Ok(Scanned::nothing_to_do());
         }
-        let domains = domains_of(&open);
+        let max = permits.len().min(open.room());
         let asked_at = self.ports.clock.monotonic();
         // Hints can be dropped: a waiting read may be cut short.
         let hints = tokio::select! {
             biased;
             () = self.stop_told() => Vec::new(),
-            hints = self.take_deliveries(domains, self.runnable.clone(), permits.len(), wait) => hints?,
+            hints = self.take_deliveries(open.domains(), self.runnable.clone(), max, wait) => hints?,
         };
         let found = hints.len();
-        let mut taken = BTreeMap::new();
-        for delivery in hints {
-            if self.passes(&delivery, &mut taken).await {
-                self.spawn_delivery(delivery, asked_at, permits.pop());
-            }
-        }
-        Ok(Scanned {
-            found,
-            next: Some(Duration::ZERO),
-        })
+        let hints = self.that_pass(hints).await;
+        self.run_all(hints, asked_at, &mut permits);
+        Ok(Scanned::more(found))
     }
 
-    /// False: its destination has no room, and the hint went back.
-    async fn passes(&self, delivery: &Delivery, taken: &mut BTreeMap<String, usize>) -> bool {
-        let hint = &delivery.hint;
-        let Some(handler) = self.handlers.find(&hint.domain, &hint.event_type) else {
-            return true;
-        };
-        let taken = taken
-            .entry(handler.gate.destination().to_owned())
-            .or_default();
-        match self.closed_for(hint, *taken) {
-            Some(pause) => {
-                let again = [(delivery.receipt.clone(), pause)];
-                // If this fails too, it comes again after its visibility timeout.
-                let _ = self.ports.dispatch.bus().nack(&again).await;
-                false
-            }
-            None => {
-                *taken += 1;
-                true
+    /// Those whose destination has room; the others go back to the bus.
+    async fn that_pass(&self, hints: Vec<Delivery>) -> Vec<Delivery> {
+        let mut taken: BTreeMap<String, usize> = BTreeMap::new();
+        let mut back = Vec::new();
+        let mut pass = Vec::with_capacity(hints.len());
+        for delivery in hints {
+            let hint = &delivery.hint;
+            let handler = self.handlers.find(&hint.domain, &hint.event_type);
+            let name = handler.map_or("", |handler| handler.gate.destination());
+            let taken = taken.entry(name.to_owned()).or_default();
+            match self.closed_for(hint, *taken, delivery.redeliveries) {
+                Some(pause) => back.push((delivery.receipt.clone(), pause)),
+                None => {
+                    *taken += 1;
+                    pass.push(delivery);
+                }
             }
         }
+        if !back.is_empty() {
+            // If this fails they come again after their visibility timeout.
+            let _ = self.ports.dispatch.bus().nack(&back).await;
+        }
+        pass
     }
 
     /// The next delivery that can be run now, without waiting.
     pub(crate) async fn next_delivery(&self) -> Result<Option<Delivery>> {
-        let open = self.open_lots();
+        let open = self.open_lots(false);
         match &self.ports.dispatch {
             Dispatch::Queue(_) => {
                 for (lot, _) in &open.lots {
@@ -171,17 +216,16 @@ impl Node {
                 }
                 Ok(None)
             }
-            Dispatch::Hints(_) => {
-                let domains = domains_of(&open);
-                loop {
-                    let (domains, routes) = (domains.clone(), self.runnable.clone());
-                    let taken = self.take_deliveries(domains, routes, 1, Duration::ZERO);
-                    match taken.await?.into_iter().next() {
-                        Some(hint) if !self.passes(&hint, &mut BTreeMap::new()).await => {}
-                        next => return Ok(next),
-                    }
+            Dispatch::Hints(_) => loop {
+                let (domains, routes) = (open.domains(), self.runnable.clone());
+                let taken = self.take_deliveries(domains, routes, 1, Duration::ZERO);
+                let taken = taken.await?;
+                let came = !taken.is_empty();
+                let passed = self.that_pass(taken).await.pop();
+                if passed.is_some() || !came {
+                    return Ok(passed);
                 }
-            }
+            },
         }
     }
 
@@ -235,19 +279,19 @@ impl Node {
     async fn take_deliveries(
         &self,
         domains: Vec<Domain>,
-        routes: Arc<Routes>,
+        only: Arc<Routes>,
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Delivery>> {
         let dequeue = Dequeue {
             wait,
-            ..self.dequeue(domains, routes, max)
+            ..self.dequeue(domains, only, max)
         };
         self.dequeue_deliveries(&dequeue).await
     }
 
     /// Without waiting, under fresh attempt ids.
-    pub(super) fn dequeue(&self, domains: Vec<Domain>, routes: Arc<Routes>, max: usize) -> Dequeue {
+    pub(super) fn dequeue(&self, domains: Vec<Domain>, only: Arc<Routes>, max: usize) -> Dequeue {
         Dequeue {
             domains,
             max,
@@ -255,7 +299,8 @@ impl Node {
             visibility: self.config.lease,
             worker: self.config.worker.clone(),
             attempts: (0..max).map(|_| self.ports.ids.attempt_id()).collect(),
-            routes,
+            routes: self.routes.clone(),
+            only,
         }
     }
 
@@ -368,12 +413,4 @@ impl Node {
             other => other,
         }
     }
-}
-
-fn domains_of(open: &Open<'_>) -> Vec<Domain> {
-    let lots = open.lots.iter();
-    let mut domains: Vec<_> = lots.flat_map(|(lot, _)| lot.domains.clone()).collect();
-    domains.sort();
-    domains.dedup();
-    domains
 }

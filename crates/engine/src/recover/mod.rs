@@ -20,6 +20,14 @@ pub struct Scanned {
 }
 
 impl Scanned {
+    /// There may be more at once.
+    pub(crate) fn more(found: usize) -> Self {
+        Self {
+            found,
+            next: Some(Duration::ZERO),
+        }
+    }
+
     pub(crate) fn nothing_to_do() -> Self {
         Self {
             found: 0,

@@ -7,6 +7,7 @@ use clinch_core::protocol::{Event, ProbeAnswer};
 use clinch_core::{OpId, Result};
 
 use super::Scanned;
+use crate::handlers::Handler;
 use crate::node::Node;
 use crate::panics::caught;
 use crate::telemetry::tags_of_row;
@@ -103,15 +104,15 @@ impl Node {
         let keys = &row.keys;
         let rules = self.routes.find(&keys.domain, &keys.event_type)?;
         let handler = self.handlers.find(&keys.domain, &keys.event_type);
-        if handler.is_some_and(|handler| handler.gate.room().is_closed()) {
-            // The provider is left alone; asking again later is not a doubt.
-            return None;
-        }
         let Some(probe) = handler.and_then(|handler| handler.probe.as_ref()) else {
             // A route that promises a probe is another process's to ask about.
             let nobody = rules.probe.is_none();
             return nobody.then_some((ProbeAnswer::Unknown, None));
         };
+        if handler.is_some_and(Handler::is_closed_by_its_provider) {
+            // The provider is left alone; asking again later is not a doubt.
+            return None;
+        }
         let Ok(envelope) = self.envelope(&row) else {
             return Some((ProbeAnswer::Unknown, None));
         };

@@ -160,8 +160,9 @@ fn verdict(outcome: &Outcome, took: Duration) -> Verdict {
         Outcome::Ok(_) | Outcome::Fail(_) => Verdict::Answered { took },
         Outcome::Retry(retry) => match retry.applied {
             Applied::NotCalled => Verdict::Ignored,
-            // It answered: "later".
+            // It answered: "later", to everyone or about this one.
             Applied::No if retry.pauses => Verdict::Ignored,
+            Applied::No if retry.after.is_some() => Verdict::Answered { took },
             Applied::No | Applied::Unknown => Verdict::Failed { took },
         },
     }

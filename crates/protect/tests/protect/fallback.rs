@@ -129,7 +129,7 @@ fn with_a_fallback_an_open_breaker_does_not_keep_operations_from_being_claimed()
     assert!(rig.chain().gate().room().is_closed());
     let gate = with_fallback(&rig).gate();
     assert_eq!(gate.room(), Room::UNBOUNDED);
-    assert_eq!(gate.destination(), "psp");
+    assert_eq!(gate.destination(), "psp with fallback");
     rig.destination.circuit().expect("breaker").release();
     assert_eq!(
         gate.room().reason,

@@ -1,0 +1,127 @@
+//! From an answer's body to a payload.
+
+use clinch_core::Payload;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+
+/// What was read of a body.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub bytes: Vec<u8>,
+    /// There was more than the cap.
+    pub truncated: bool,
+}
+
+/// Reads up to `bytes_max`. What comes after is not waited for.
+///
+/// An error means that the body ended before its length, its last chunk or its stream did.
+pub(crate) async fn read(body: &mut Incoming, bytes_max: usize) -> Result<Body, hyper::Error> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else {
+            continue;
+        };
+        let room = bytes_max - bytes.len();
+        if data.len() > room {
+            bytes.extend(data.iter().take(room));
+            return Ok(Body {
+                bytes,
+                truncated: true,
+            });
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(Body {
+        bytes,
+        truncated: false,
+    })
+}
+
+impl Body {
+    /// The body as JSON, as far as it is: for looking things up, not for storing.
+    pub(crate) fn json(&self) -> Option<Value> {
+        serde_json::from_slice(&self.bytes)
+            .ok()
+            .filter(|_| !self.truncated)
+    }
+
+    /// What is stored of it.
+    ///
+    /// - JSON that the core accepts is stored as it is; an empty body is `null`.
+    /// - All else is `{"body": "<text>"}`: other types, and JSON that two readers could
+    ///   understand differently (duplicate members, integers past 2^53 − 1).
+    /// - A body over the cap is `{"body": "<what came first>", "truncated": true}`, also if it
+    ///   was JSON. Bytes that are not UTF-8 become U+FFFD.
+    pub(crate) fn payload(&self, bytes_max: usize) -> Payload {
+        if self.bytes.is_empty() && !self.truncated {
+            return Payload::null();
+        }
+        let text = String::from_utf8_lossy(&self.bytes);
+        if !self.truncated
+            && let Ok(payload) = Payload::parse(&text, bytes_max)
+        {
+            return payload;
+        }
+        let (text, is_cut) = cut(&text, bytes_max);
+        let value = match self.truncated || is_cut {
+            true => json!({"body": text, "truncated": true}),
+            false => json!({"body": text}),
+        };
+        // Room for the members' names.
+        Payload::from_value(&value, bytes_max.saturating_add(64))
+            .unwrap_or_else(|_| Payload::null())
+    }
+}
+
+/// The longest beginning that takes at most `bytes_max` bytes as a JSON string.
+fn cut(text: &str, bytes_max: usize) -> (&str, bool) {
+    let mut used = 0;
+    for (at, letter) in text.char_indices() {
+        used += match letter {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..='\u{1f}' => 6,
+            _ => letter.len_utf8(),
+        };
+        if used > bytes_max {
+            return (&text[..at], true);
+        }
+    }
+    (text, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(bytes: &[u8], truncated: bool, max: usize) -> String {
+        let bytes = bytes.to_vec();
+        Body { bytes, truncated }.payload(max).as_str().to_owned()
+    }
+
+    #[test]
+    fn bodies_become_payloads_of_bounded_size() {
+        assert_eq!(stored(br#"{"b":1.0,"a":2}"#, false, 99), r#"{"a":2,"b":1}"#);
+        assert_eq!(stored(b"", false, 99), "null");
+        assert_eq!(stored(b"paid", false, 99), r#"{"body":"paid"}"#);
+        assert_eq!(stored(b"\xff!", false, 99), "{\"body\":\"\u{fffd}!\"}");
+        let large = br#"{"id":12345678901234567890}"#;
+        assert_eq!(
+            stored(large, false, 99),
+            r#"{"body":"{\"id\":12345678901234567890}"}"#
+        );
+        assert_eq!(
+            stored(b"[1,2", true, 4),
+            r#"{"body":"[1,2","truncated":true}"#
+        );
+        assert_eq!(stored(b"", true, 0), r#"{"body":"","truncated":true}"#);
+        // Escapes count as what they take.
+        assert_eq!(stored(b"\0\0x", false, 13), r#"{"body":"\u0000\u0000x"}"#);
+        assert_eq!(
+            stored(b"\0\0x", false, 12),
+            r#"{"body":"\u0000\u0000","truncated":true}"#
+        );
+        assert!(stored(&[0; 5_000], false, 5_000).len() <= 5_064);
+        assert!(stored(&[b'"'; 5_000], true, 5_000).len() <= 5_064);
+    }
+}

@@ -1,0 +1,157 @@
+//! From a place to an open connection: resolve, check, dial, encrypt, agree on a version.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::pool::{Connection, Place, Sender};
+use super::{HttpClient, tls};
+use crate::target::Host;
+
+/// Most addresses of one name that are tried: more than any provider has healthy at once.
+const ADDRESSES_MAX: usize = 8;
+/// How long one address is waited for before the next is tried beside it (RFC 8305).
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
+
+/// Why not a byte of a request left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unsent {
+    /// The name has no address now.
+    Dns,
+    /// All its addresses are of kinds that the route may not call.
+    Egress(&'static str),
+    Connect(&'static str),
+    Tls(&'static str),
+    Timeout,
+    /// Whoever calls did not let it go.
+    Gate(&'static str),
+    /// It cannot be written as HTTP.
+    Malformed,
+}
+
+impl HttpClient {
+    /// A fresh connection, within the limit.
+    pub(super) async fn open(&self, place: &Place, limit: Duration) -> Result<Connection, Unsent> {
+        tokio::select! {
+            biased;
+            opened = self.open_unlimited(place) => opened,
+            () = self.inner.clock.sleep(limit) => Err(Unsent::Timeout),
+        }
+    }
+
+    async fn open_unlimited(&self, place: &Place) -> Result<Connection, Unsent> {
+        let tcp = self.dial(place).await?;
+        // Requests are written whole; waiting for more to come only costs latency.
+        let _ = tcp.set_nodelay(true);
+        let sender = if place.target.is_tls {
+            let name = server_name(&place.target.host)?;
+            let connector = TlsConnector::from(self.inner.tls.clone());
+            let encrypted = connector.connect(name, tcp).await;
+            let stream = encrypted.map_err(|error| Unsent::Tls(tls::reason(&error)))?;
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            handshake(stream, is_http2).await?
+        } else {
+            handshake(tcp, false).await?
+        };
+        Ok(Connection::new(sender, place, &self.inner.pool))
+    }
+
+    /// Dials what the name means now. Each address is judged here, and nobody is asked again
+    /// between the judgement and the dial.
+    async fn dial(&self, place: &Place) -> Result<TcpStream, Unsent> {
+        let target = &place.target;
+        let addresses = match &target.host {
+            Host::Ip(ip) => vec![*ip],
+            Host::Name(name) => {
+                let found = self.inner.network.resolve(name, target.port).await;
+                found.map_err(|_| Unsent::Dns)?
+            }
+        };
+        let mut refused = None;
+        let mut allowed: Vec<IpAddr> = Vec::new();
+        for ip in addresses {
+            match place.reach.permits(ip) {
+                Ok(()) if !allowed.contains(&ip) => allowed.push(ip),
+                Ok(()) => {}
+                Err(kind) => refused = Some(kind),
+            }
+        }
+        allowed.truncate(ADDRESSES_MAX);
+        match (allowed.is_empty(), refused) {
+            (true, Some(kind)) => Err(Unsent::Egress(kind)),
+            (true, None) => Err(Unsent::Dns),
+            (false, _) => self.first(&allowed, target.port).await,
+        }
+    }
+
+    /// The first that answers. A slow one does not hold up the next.
+    async fn first(&self, addresses: &[IpAddr], port: u16) -> Result<TcpStream, Unsent> {
+        let mut waiting = addresses.iter();
+        let mut dials = FuturesUnordered::new();
+        let mut failed = "no address";
+        loop {
+            if let Some(ip) = waiting.next() {
+                let address = SocketAddr::new(*ip, port);
+                dials.push(self.inner.network.connect(address));
+            } else if dials.is_empty() {
+                return Err(Unsent::Connect(failed));
+            }
+            let is_last = waiting.len() == 0;
+            let pause = self.inner.clock.sleep(NEXT_ADDRESS_AFTER);
+            tokio::select! {
+                biased;
+                Some(dialled) = dials.next() => match dialled {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => failed = reason(&error),
+                },
+                () = pause, if !is_last => {}
+            }
+        }
+    }
+}
+
+fn server_name(host: &Host) -> Result<ServerName<'static>, Unsent> {
+    match host {
+        Host::Ip(ip) => Ok(ServerName::from(*ip)),
+        Host::Name(name) => ServerName::try_from(name.to_string())
+            .map_err(|_| Unsent::Tls("the host is no name for a certificate")),
+    }
+}
+
+/// Agrees on a version of HTTP; the connection then drives itself until it is dropped.
+async fn handshake<S>(stream: S, is_http2: bool) -> Result<Sender, Unsent>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let io = TokioIo::new(stream);
+    if is_http2 {
+        let agreed = http2::handshake(TokioExecutor::new(), io).await;
+        let (sender, connection) = agreed.map_err(|_| Unsent::Connect("no HTTP/2 handshake"))?;
+        tokio::spawn(connection);
+        return Ok(Sender::Http2(sender, Arc::default()));
+    }
+    let agreed = http1::handshake(io).await;
+    let (sender, connection) = agreed.map_err(|_| Unsent::Connect("no HTTP handshake"))?;
+    tokio::spawn(connection);
+    Ok(Sender::Http1(sender))
+}
+
+fn reason(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused",
+        io::ErrorKind::HostUnreachable => "host unreachable",
+        io::ErrorKind::NetworkUnreachable => "network unreachable",
+        io::ErrorKind::TimedOut => "timed out",
+        io::ErrorKind::ConnectionReset => "connection reset",
+        _ => "cannot connect",
+    }
+}

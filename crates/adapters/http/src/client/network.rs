@@ -1,0 +1,36 @@
+//! What the client asks of the machine's network.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use async_trait::async_trait;
+use tokio::net::TcpStream;
+
+/// Resolves names and dials addresses.
+///
+/// What `resolve` answers is never trusted: each address is checked right before it is
+/// dialled, and `connect` gets the checked address, not the name.
+#[async_trait]
+pub trait Network: Send + Sync {
+    /// The addresses of a name, as they are now.
+    async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<IpAddr>>;
+
+    /// A connection to exactly this address.
+    async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream>;
+}
+
+/// The operating system's resolver and sockets.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemNetwork;
+
+#[async_trait]
+impl Network for SystemNetwork {
+    async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<IpAddr>> {
+        let found = tokio::net::lookup_host((name, port)).await?;
+        Ok(found.map(|address| address.ip()).collect())
+    }
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        TcpStream::connect(address).await
+    }
+}

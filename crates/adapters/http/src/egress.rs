@@ -1,0 +1,105 @@
+//! Which addresses a route may call.
+//!
+//! A route's host is fixed by its configuration, but a name means whatever its resolver says
+//! at the moment. So names are never trusted: an address is judged when it is dialled, and
+//! the judged address itself is dialled, without asking the resolver again.
+
+mod address;
+
+use std::net::IpAddr;
+
+use clinch_core::Invalid;
+
+pub use address::{AddressKind, kind_of};
+
+use crate::target::{Host, Target};
+
+/// What the server says about calls that leave it.
+///
+/// ```
+/// use clinch_http::Egress;
+///
+/// // A server that listens on loopback only may call providers there, in development.
+/// let egress = Egress::default().loopback_allowed(true);
+/// # let _ = egress;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Egress {
+    loopback_allowed: bool,
+}
+
+impl Egress {
+    /// Whether a route whose host is literally loopback (`127.0.0.0/8`, `[::1]`, `localhost`)
+    /// may be called without `allow_private`. Say so only for a server that itself listens on
+    /// loopback alone: nobody else can make it call there.
+    #[must_use]
+    pub fn loopback_allowed(mut self, allowed: bool) -> Self {
+        self.loopback_allowed = allowed;
+        self
+    }
+
+    /// How far a route may reach; an error if its host is already too far.
+    pub(crate) fn reach(
+        self,
+        target: &Target,
+        allow_private: bool,
+        field: &'static str,
+    ) -> Result<Reach, Invalid> {
+        let reach = match target.host.is_loopback() {
+            _ if allow_private => Reach::Private,
+            true if self.loopback_allowed => Reach::Loopback,
+            _ => Reach::Public,
+        };
+        let refused = match &target.host {
+            Host::Ip(ip) => reach.permits(*ip).err(),
+            Host::Name(_) if reach == Reach::Public && target.host.is_loopback() => {
+                Some("loopback")
+            }
+            Host::Name(_) => None,
+        };
+        match refused {
+            None => Ok(reach),
+            Some(kind) => {
+                let host = &target.host;
+                let hint = match reach {
+                    Reach::Private => "no route may call it",
+                    _ => "set allow_private = true if that is meant",
+                };
+                let problem = format!("names {host}, a {kind} address; {hint}");
+                Err(Invalid::new(field, problem))
+            }
+        }
+    }
+}
+
+/// How far the calls of a route may reach.
+///
+/// ```
+/// use clinch_http::Reach;
+///
+/// let metadata = "169.254.169.254".parse().expect("an address");
+/// assert_eq!(Reach::Public.permits(metadata), Err("link-local"));
+/// assert_eq!(Reach::Private.permits(metadata), Ok(()));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// Addresses of the public internet only.
+    Public,
+    /// Loopback only.
+    Loopback,
+    /// All but those that no call can mean: unspecified, multicast, broadcast, reserved.
+    Private,
+}
+
+impl Reach {
+    /// Whether this address may be dialled; the error is what kind of address it is.
+    pub fn permits(self, ip: IpAddr) -> Result<(), &'static str> {
+        let (kind, name) = kind_of(ip);
+        let permitted = match self {
+            Self::Public => kind == AddressKind::Public,
+            Self::Loopback => kind == AddressKind::Loopback,
+            Self::Private => kind != AddressKind::Never,
+        };
+        permitted.then_some(()).ok_or(name)
+    }
+}

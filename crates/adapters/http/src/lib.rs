@@ -1,0 +1,42 @@
+//! The HTTP executor: a route's calls without code.
+//!
+//! A [`HttpRoute`] says what to call and how answers are to be read; [`HttpExecutor`] makes
+//! the calls over a shared [`HttpClient`], and [`HttpProbe`] asks what became of one. Three
+//! things are held to above all:
+//!
+//! - **An honest outcome.** Only what provably never left, and what the provider itself
+//!   answers, is called "not applied"; everything else is unknown. The table is in
+//!   [`HttpExecutor`].
+//! - **No forbidden address.** Every address is checked by [`Egress`] at the moment it is
+//!   dialled, and what was checked is what is dialled. Redirects are never followed.
+//! - **No leak.** Header values, payloads and answers appear in no error, no failure text and
+//!   no `Debug`.
+//!
+//! Read it in the order of a call: [`HttpRoute`] is checked once and becomes a request; the
+//! client finds or opens a connection; the answer becomes an outcome.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod body;
+mod cause;
+mod client;
+mod egress;
+mod executor;
+mod nearest;
+mod plan;
+mod probe;
+mod request;
+mod retry_after;
+mod route;
+mod secrets;
+mod selector;
+mod target;
+mod template;
+mod trace;
+
+pub use client::{HttpClient, HttpClientBuilder, Network, SystemNetwork};
+pub use egress::{AddressKind, Egress, Reach, kind_of};
+pub use executor::HttpExecutor;
+pub use probe::HttpProbe;
+pub use route::{HttpMethod, HttpRoute, ProbeRoute, RESPONSE_BYTES_MAX};
+pub use secrets::{Secrets, SystemSecrets};

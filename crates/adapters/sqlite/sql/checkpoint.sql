@@ -1,0 +1,1 @@
+SELECT bytes FROM clinch_checkpoint WHERE seq = ?1

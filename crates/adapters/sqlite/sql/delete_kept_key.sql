@@ -1,0 +1,1 @@
+DELETE FROM clinch_kept_key WHERE seq = ?1

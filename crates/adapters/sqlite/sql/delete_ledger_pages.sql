@@ -1,0 +1,1 @@
+DELETE FROM clinch_ledger_page WHERE seq = ?1

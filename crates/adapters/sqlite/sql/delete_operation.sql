@@ -1,0 +1,1 @@
+DELETE FROM clinch_operation WHERE seq = ?1

@@ -1,0 +1,1 @@
+INSERT INTO clinch_key (hash, seq) VALUES (?1, ?2)

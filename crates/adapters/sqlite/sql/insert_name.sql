@@ -1,0 +1,1 @@
+INSERT INTO clinch_name (text) VALUES (?1)

@@ -1,0 +1,1 @@
+SELECT seq FROM clinch_key WHERE hash = ?1

@@ -1,0 +1,1 @@
+SELECT max(op_id) FROM clinch_operation

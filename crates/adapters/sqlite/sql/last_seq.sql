@@ -1,0 +1,1 @@
+SELECT last_seq FROM clinch_store

@@ -1,0 +1,1 @@
+SELECT owner, until, fence FROM clinch_lock WHERE name = ?1

@@ -1,0 +1,1 @@
+SELECT text FROM clinch_name WHERE id = ?1

@@ -1,0 +1,1 @@
+SELECT id FROM clinch_name WHERE text = ?1

@@ -1,0 +1,1 @@
+UPDATE clinch_store SET last_seq = ?1

@@ -1,0 +1,1 @@
+SELECT seq, status, accepted_at, finished_at FROM clinch_operation ORDER BY seq

@@ -1,0 +1,1 @@
+SELECT operations FROM clinch_spawn WHERE seq = ?1

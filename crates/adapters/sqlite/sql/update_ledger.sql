@@ -1,0 +1,1 @@
+UPDATE clinch_operation SET ledger = ?2 WHERE seq = ?1

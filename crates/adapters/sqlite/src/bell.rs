@@ -1,0 +1,281 @@
+//! Waking other processes on the same file.
+//!
+//! Each process has a datagram socket in the folder beside the database and sends its news
+//! to all the others after a commit. A new one greets those it finds there, so that they
+//! know it from then on; nobody looks at the folder again. Sending never waits: who is too
+//! busy to take a message has so many of them that it will look at everything anyway. A
+//! message that is lost costs latency, and the bound of every wait covers that.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use clinch_core::ports::Notice;
+use clinch_core::{Domain, Error, ErrorKind, OpId, Result};
+use uuid::Uuid;
+
+/// Largest message; more news than fit are told as "look at everything".
+const MESSAGE_MAX: usize = 8_192;
+/// Messages read at once after which some may have been refused: below the kernel's default
+/// of ten that may wait.
+const LAGGED_AFTER: usize = 8;
+
+/// How long a greeting waits for one who is too busy to hear it.
+const HELLO_WAIT: Duration = Duration::from_secs(1);
+
+const DUE: u8 = b'd';
+const SETTLED: u8 = b's';
+const RECOVERY: u8 = b'r';
+const LAGGED: u8 = b'l';
+const HELLO: u8 = b'h';
+
+/// Rings for the others, and listens for them.
+pub(crate) struct Bell {
+    dir: PathBuf,
+    own: String,
+    socket: UnixDatagram,
+    sender: UnixDatagram,
+    peers: Mutex<BTreeSet<String>>,
+    closed: AtomicBool,
+}
+
+impl Bell {
+    /// Joins the others. `hear` is called with what they tell.
+    pub(crate) fn hang(
+        dir: &Path,
+        hear: impl Fn(Vec<Notice>) + Send + 'static,
+    ) -> Result<Arc<Self>> {
+        static OPENED: AtomicU32 = AtomicU32::new(0);
+        let number = OPENED.fetch_add(1, Ordering::Relaxed);
+        let own = format!("{}-{number}.sock", std::process::id());
+        let failed = |error: io::Error| {
+            let message = "the socket that wakes this process cannot be made beside the database";
+            Error::new(ErrorKind::Unavailable, message).caused_by(error)
+        };
+        let path = dir.join(&own);
+        // Of an earlier process with our number.
+        let _ = fs::remove_file(&path);
+        let socket = at(&path, |path| UnixDatagram::bind(path)).map_err(failed)?;
+        let sender = UnixDatagram::unbound().map_err(failed)?;
+        let bell = Arc::new(Self {
+            dir: dir.to_owned(),
+            own,
+            socket,
+            sender,
+            peers: Mutex::default(),
+            closed: AtomicBool::new(false),
+        });
+        bell.greet().map_err(failed)?;
+        let listener = bell.socket.try_clone().map_err(failed)?;
+        let weak = Arc::downgrade(&bell);
+        let listen = move || {
+            let mut heard = Heard::default();
+            while heard.read(&listener).is_ok() {
+                let Some(bell) = weak.upgrade().filter(|bell| !bell.is_closed()) else {
+                    return;
+                };
+                bell.peers().append(&mut heard.hellos);
+                drop(bell);
+                hear(std::mem::take(&mut heard.notices));
+            }
+        };
+        let builder = thread::Builder::new().name("clinch-sqlite-bell".into());
+        builder.spawn(listen).map_err(failed)?;
+        Ok(bell)
+    }
+
+    fn peers(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Makes itself known to everyone who is there.
+    fn greet(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.dir)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".sock") && name != self.own {
+                self.peers().insert(name);
+            }
+        }
+        let mut hello = vec![HELLO];
+        text(&mut hello, &self.own);
+        // Worth a wait: who does not hear it does not know us.
+        self.sender.set_write_timeout(Some(HELLO_WAIT))?;
+        self.send(&hello);
+        self.sender.set_nonblocking(true)
+    }
+
+    /// Tells the others.
+    pub(crate) fn ring(&self, notices: &[Notice]) {
+        if notices.is_empty() || self.peers().is_empty() {
+            return;
+        }
+        let mut message = Vec::new();
+        for notice in notices {
+            write(&mut message, notice);
+            if message.len() > MESSAGE_MAX {
+                message = vec![LAGGED];
+                break;
+            }
+        }
+        self.send(&message);
+    }
+
+    fn send(&self, message: &[u8]) {
+        self.peers().retain(|peer| {
+            let path = self.dir.join(peer);
+            let sent = at(&path, |path| self.sender.send_to(message, path));
+            let gone = sent.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock);
+            if gone {
+                // Nobody listens there any more.
+                let _ = fs::remove_file(&path);
+            }
+            !gone
+        });
+    }
+
+    /// Stops listening.
+    pub(crate) fn take_down(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        let path = self.dir.join(&self.own);
+        let _ = at(&path, |path| self.sender.send_to(&[LAGGED], path));
+        let _ = fs::remove_file(&path);
+    }
+}
+
+/// The address of a socket has little room: a longer path goes by way of its folder's handle.
+fn at<T>(path: &Path, call: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+    use std::os::fd::AsRawFd;
+    /// Bytes of `sockaddr_un`'s path, its end included.
+    const PATH_MAX: usize = 108;
+    if path.as_os_str().len() < PATH_MAX {
+        return call(path);
+    }
+    let unnamed = || io::Error::from(io::ErrorKind::InvalidInput);
+    let dir = fs::File::open(path.parent().ok_or_else(unnamed)?)?;
+    let name = path.file_name().ok_or_else(unnamed)?;
+    let short = format!("/proc/self/fd/{}", dir.as_raw_fd());
+    call(&Path::new(&short).join(name))
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Heard {
+    notices: Vec<Notice>,
+    hellos: BTreeSet<String>,
+}
+
+impl Heard {
+    /// Waits for a message, and takes what else is there.
+    fn read(&mut self, socket: &UnixDatagram) -> io::Result<()> {
+        let mut buffer = vec![0; MESSAGE_MAX + 1_024];
+        let mut count = 0;
+        socket.set_nonblocking(false)?;
+        loop {
+            match socket.recv(&mut buffer) {
+                Ok(length) => self.take(&buffer[..length]),
+                Err(error) if count > 0 && error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            count += 1;
+            if count >= LAGGED_AFTER {
+                self.notices.push(Notice::Lagged);
+                break;
+            }
+            socket.set_nonblocking(true)?;
+        }
+        Ok(())
+    }
+
+    /// A message that makes no sense tells that there is news.
+    fn take(&mut self, message: &[u8]) {
+        if self.parse(message).is_none() {
+            self.notices.push(Notice::Lagged);
+        }
+    }
+
+    fn parse(&mut self, mut message: &[u8]) -> Option<()> {
+        while let Some((kind, rest)) = message.split_first() {
+            message = rest;
+            match *kind {
+                RECOVERY => self.notices.push(Notice::Recovery),
+                LAGGED => self.notices.push(Notice::Lagged),
+                SETTLED => {
+                    let (id, rest) = message.split_first_chunk::<16>()?;
+                    message = rest;
+                    let op_id = OpId(Uuid::from_bytes(*id));
+                    self.notices.push(Notice::Settled(op_id));
+                }
+                DUE | HELLO => {
+                    let (length, rest) = message.split_first()?;
+                    let (name, rest) = rest.split_at_checked(usize::from(*length))?;
+                    message = rest;
+                    let name = std::str::from_utf8(name).ok()?;
+                    if *kind == HELLO {
+                        self.hellos.insert(name.to_owned());
+                    } else {
+                        self.notices.push(Notice::Due(Domain::new(name).ok()?));
+                    }
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+}
+
+fn write(message: &mut Vec<u8>, notice: &Notice) {
+    match notice {
+        Notice::Due(domain) => {
+            message.push(DUE);
+            text(message, domain.as_str());
+        }
+        Notice::Settled(op_id) => {
+            message.push(SETTLED);
+            message.extend_from_slice(op_id.0.as_bytes());
+        }
+        Notice::Recovery => message.push(RECOVERY),
+        Notice::Lagged => message.push(LAGGED),
+    }
+}
+
+/// Names are short: domains have at most 128 bytes.
+fn text(message: &mut Vec<u8>, text: &str) {
+    message.push(u8::try_from(text.len()).unwrap_or(0));
+    message.extend_from_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_heard() {
+        let domain = Domain::new("payments").expect("valid");
+        let notices = vec![
+            Notice::Due(domain),
+            Notice::Settled(OpId(Uuid::from_u128(7))),
+            Notice::Recovery,
+            Notice::Lagged,
+        ];
+        let mut message = Vec::new();
+        notices
+            .iter()
+            .for_each(|notice| write(&mut message, notice));
+        let mut heard = Heard::default();
+        heard.take(&message);
+        assert_eq!(heard.notices, notices);
+        heard.take(b"?");
+        assert_eq!(heard.notices.last(), Some(&Notice::Lagged));
+    }
+}

@@ -1,0 +1,91 @@
+//! Accepting inside the caller's own transaction on the same file: the business row and the
+//! operation commit together or not at all.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clinch_core::policy::Routes;
+use clinch_core::ports::{Accepted, NewOperation, Notice};
+use clinch_core::{Error, ErrorKind, Result};
+use rusqlite::{Connection, Transaction};
+
+use crate::bell::Bell;
+use crate::db::Db;
+use crate::error;
+use crate::news::News;
+use crate::open::{self, Use};
+use crate::turn::{self, Turn};
+use crate::tx::Tx;
+use crate::{Sqlite, absolute};
+
+/// To be called after the caller's commit: wakes whoever waits for what was accepted. If it
+/// never is, the fallback poll finds the work.
+#[must_use = "workers are woken by `wake`, after the commit"]
+pub struct WakeUp {
+    news: Arc<News>,
+    bell: Arc<Bell>,
+    notices: Vec<Notice>,
+}
+
+impl WakeUp {
+    /// The transaction is committed: wakes the workers, here and in other processes.
+    pub fn wake(self) {
+        self.bell.ring(&self.notices);
+        self.news.tell(self.notices);
+    }
+}
+
+impl Sqlite {
+    /// Accepts operations in a transaction of the caller's.
+    ///
+    /// - Business rows and operations commit together or not at all.
+    /// - On `Err` the transaction is as it was before the call, and goes on.
+    /// - The transaction's connection must be one to this file; [`Sqlite::connect`] gives one
+    ///   that commits as durably as the store itself.
+    /// - A wish to begin is ignored: nobody may call before the commit.
+    /// - Blocks the thread, as the caller's own statements do.
+    pub fn accept_in(
+        &self,
+        tx: &mut Transaction<'_>,
+        new: &[NewOperation],
+        routes: &Routes,
+    ) -> Result<(Vec<Accepted>, WakeUp)> {
+        self.refuse_other_files(tx)?;
+        let mut new = new.to_vec();
+        new.iter_mut().for_each(|new| new.begin = None);
+        let savepoint = tx.savepoint().map_err(error::sql)?;
+        let (accepted, notices) = {
+            let mut db = Db::new(&savepoint);
+            let mut tx = Tx::new(&mut db, self.clock().now());
+            let accepted = tx.accept_all(&new, routes)?;
+            (accepted, tx.finish()?)
+        };
+        savepoint.commit().map_err(error::sql)?;
+        let wake_up = WakeUp {
+            news: self.shared.news.clone(),
+            bell: self.shared.bell.clone(),
+            notices,
+        };
+        Ok((accepted, wake_up))
+    }
+
+    /// A connection to the file for the caller's own tables, with the store's settings.
+    pub fn connect(&self) -> Result<Connection> {
+        open::connect(&self.shared.path, &self.shared.settings, Use::Write)
+    }
+
+    /// Waits until it is this caller's turn to write among all who write to the file: take it
+    /// before a transaction of your own, or a busy store may keep it waiting.
+    pub fn turn(&self) -> Result<Turn> {
+        turn::take_one(&self.shared.side)
+    }
+
+    fn refuse_other_files(&self, tx: &Transaction<'_>) -> Result<()> {
+        let path = tx.path().map(Path::new).map(absolute).transpose()?;
+        if path.as_deref() == Some(self.path()) {
+            return Ok(());
+        }
+        let message = "the transaction is on another file than the store; use `connect`";
+        Err(Error::new(ErrorKind::Invalid, message))
+    }
+}

@@ -1,0 +1,54 @@
+//! Pausing and counters.
+
+use async_trait::async_trait;
+use clinch_core::ports::{DomainView, Domains};
+use clinch_core::{Domain, Result};
+
+use crate::Sqlite;
+use crate::column::Column;
+use crate::db::Db;
+use crate::query::Query;
+use crate::tx::{DomainRow, Tx};
+
+#[async_trait]
+impl Domains for Sqlite {
+    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
+        let domain = domain.clone();
+        let work = move |tx: &mut Tx<'_, '_>| {
+            let id = tx.db.name(domain.as_str())?;
+            tx.set_paused(id, paused)?;
+            if !paused {
+                tx.fresh.due.insert(id);
+            }
+            Ok(())
+        };
+        self.write(work).await
+    }
+
+    async fn domains(&self) -> Result<Vec<DomainView>> {
+        let now = self.clock().now();
+        let read = move |db: &mut Db<'_>| {
+            let rows = db.all(Query::Domains, [], |row| {
+                Ok((row.int(0)?, DomainRow::read(row, 1)?))
+            })?;
+            let mut views = Vec::with_capacity(rows.len());
+            for (id, row) in rows {
+                let announced = db.first(Query::AnnouncedDue, [id], |row| row.maybe_moment(0))?;
+                let mut oldest = announced.flatten();
+                for stream in db.streams(id, |_| true)? {
+                    let due = db.oldest(&stream)?.filter(|due| *due <= now);
+                    oldest = [oldest, due].into_iter().flatten().min();
+                }
+                views.push(DomainView {
+                    domain: db.domain(id)?,
+                    paused: row.paused,
+                    counts: row.counts,
+                    oldest_due: oldest.map(|due| now.since(due)),
+                });
+            }
+            views.sort_by(|one, other| one.domain.cmp(&other.domain));
+            Ok(views)
+        };
+        self.read(read).await
+    }
+}

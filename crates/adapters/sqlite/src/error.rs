@@ -1,0 +1,83 @@
+//! The driver's errors as ours: no driver's type crosses a port.
+
+use clinch_core::{Error, ErrorKind, Invalid};
+use rusqlite::ErrorCode;
+
+/// What a failed statement means. Nothing was changed: the transaction is rolled back.
+pub(crate) fn sql(error: rusqlite::Error) -> Error {
+    let (kind, message) = meaning(&error);
+    Error::new(kind, message).caused_by(error)
+}
+
+/// What a failed COMMIT means. A disk that reports an error may have written all the same.
+pub(crate) fn commit(error: rusqlite::Error) -> Error {
+    let unclear = matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::SystemIoFailure) | None
+    );
+    if unclear {
+        let message = "the disk failed during a commit; read back whether it happened";
+        return Error::new(ErrorKind::Ambiguous, message).caused_by(error);
+    }
+    sql(error)
+}
+
+/// What is stored cannot be read as what was written.
+pub(crate) fn corrupt(what: &'static str) -> Error {
+    let message = "a stored value is not one that this adapter writes; restore a backup";
+    Error::new(ErrorKind::Corrupt, message).with("value", what)
+}
+
+/// The same, where the vocabulary refused the value.
+pub(crate) fn unreadable(invalid: Invalid) -> Error {
+    corrupt("a name or a hash").caused_by(invalid)
+}
+
+fn meaning(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
+    use ErrorCode as Code;
+    match error.sqlite_error_code() {
+        Some(Code::DatabaseBusy | Code::DatabaseLocked) => (
+            ErrorKind::Unavailable,
+            "the file is locked by another writer; try again, and look for a transaction that stays open",
+        ),
+        Some(Code::DiskFull) => (
+            ErrorKind::Full,
+            "the disk is full; nothing was written, free some space",
+        ),
+        Some(Code::ReadOnly) => (
+            ErrorKind::Unavailable,
+            "the file or its file system is read-only; nothing was written",
+        ),
+        Some(Code::CannotOpen) => (
+            ErrorKind::Unavailable,
+            "the file cannot be opened; check that its folder exists and may be written",
+        ),
+        Some(Code::PermissionDenied) => (
+            ErrorKind::Unavailable,
+            "the file may not be read or written by this user",
+        ),
+        Some(Code::DatabaseCorrupt) => {
+            (ErrorKind::Corrupt, "the file is damaged; restore a backup")
+        }
+        Some(Code::NotADatabase) => (
+            ErrorKind::Corrupt,
+            "the file is not a SQLite database, or its first page is damaged",
+        ),
+        Some(Code::SystemIoFailure) => (
+            ErrorKind::Unavailable,
+            "the disk failed; nothing was changed, look at the system's log",
+        ),
+        Some(Code::OutOfMemory) => (
+            ErrorKind::Unavailable,
+            "SQLite is out of memory; nothing was changed",
+        ),
+        Some(Code::TooBig) => (
+            ErrorKind::Invalid,
+            "a value is larger than SQLite stores (1 GB)",
+        ),
+        _ => (
+            ErrorKind::Internal,
+            "SQLite refused a statement; this is a bug of the adapter or a change made behind its back",
+        ),
+    }
+}

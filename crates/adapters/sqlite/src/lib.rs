@@ -1,0 +1,306 @@
+//! The embedded default: every port of a store, and the queue, in one SQLite file.
+//!
+//! [`Sqlite`] is all of it. Calls that write are jobs of one writer thread, which commits once
+//! for whoever waits (`writer`); calls that read go to a small pool (`readers`). A transaction
+//! is a `Tx`: every change of an operation goes through `change`, which reads the row, asks
+//! [`State::apply`](clinch_core::protocol::State::apply), and writes the row once with
+//! everything that follows from it.
+//!
+//! # Where things lie
+//!
+//! | table | rows | written |
+//! | --- | --- | --- |
+//! | `clinch_request` | what was asked for | once, at accept |
+//! | `clinch_operation` | state, place in the queue, result, ledger | once a commit that changes it |
+//! | `clinch_key` | short hash of the four keys | once, at accept |
+//! | `clinch_domain`, `clinch_store` | counters, last seq | once a commit |
+//!
+//! Both big tables are in order of acceptance, so that the rows of one commit are neighbours.
+//! The queue is four partial indexes of `clinch_operation`: they hold open operations only.
+//!
+//! # The budget of one operation
+//!
+//! Rows and index entries written on the way through the queue, for an operation without a
+//! lane or a batch:
+//!
+//! | commit | table rows | index entries |
+//! | --- | --- | --- |
+//! | accept | request, operation, key: 3 | id, fresh, overdue: 3 in |
+//! | dequeue, which begins | operation: 1 | fresh, overdue out; needy in |
+//! | settle: write-ahead and finalize | operation: 1 | needy out |
+//!
+//! and once a commit, however many operations share it: one row of each domain touched, and
+//! the row of the last seq. On the fast path accept and begin are one commit: 3 rows and 2
+//! entries (id, needy), then settle.
+//!
+//! In pages of 4 KiB, for operations of about 100 bytes of payload: a thousand accepts in one
+//! commit fill about 75 pages of requests, 45 of operations and 10 of their indexes, all of them
+//! neighbours, and touch one page of the key index each, at random. A begin or a settle of a
+//! thousand rewrites the same 45 to 80 pages of operations. The random page is therefore most
+//! of what an accept writes, and the reason for its 18 bytes an entry.
+//!
+//! # Several processes
+//!
+//! `turn` lets processes write in turns, `bell` wakes those that wait, and what one process
+//! cached of another's work is read anew: nothing of a row is kept between transactions.
+#![forbid(unsafe_code)]
+
+mod accept;
+mod backup;
+mod batches;
+mod bell;
+mod caller;
+mod change;
+mod checkpointer;
+mod column;
+mod db;
+mod domains;
+mod error;
+mod fault;
+mod filesystem;
+mod inspect;
+mod lane;
+mod ledger;
+mod line;
+mod locks;
+mod names;
+mod news;
+mod open;
+mod outbox;
+mod prune;
+mod query;
+mod queue;
+mod readers;
+mod recovery;
+mod request;
+mod row;
+mod settings;
+mod store;
+mod turn;
+mod tx;
+mod writer;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fs, thread};
+
+use clinch_core::policy::Routes;
+use clinch_core::ports::{Clock, Notice};
+use clinch_core::{Error, ErrorKind, Result};
+
+pub use backup::Restored;
+pub use caller::WakeUp;
+pub use fault::Fault;
+pub use settings::Settings;
+pub use turn::Turn;
+
+use bell::Bell;
+use checkpointer::Log;
+use db::Db;
+use fault::Faults;
+use news::News;
+use open::Use;
+use query::Query;
+use readers::{Quick, Readers};
+use turn::Turnstile;
+use tx::Tx;
+use writer::{Desk, Writer};
+
+/// Every port of a store, in one file. Cheap to clone; clones share the connections.
+#[derive(Clone)]
+pub struct Sqlite {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    path: PathBuf,
+    /// Sockets and locks that the processes on this file share.
+    side: PathBuf,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    writer: Writer,
+    readers: Readers,
+    quick: Quick,
+    news: Arc<News>,
+    bell: Arc<Bell>,
+    faults: Arc<Faults>,
+    /// Of the last dequeue: what a nack is judged by.
+    routes: Mutex<Arc<Routes>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.bell.take_down();
+    }
+}
+
+impl Sqlite {
+    /// Opens the file, or makes it. `clock` is the store's own.
+    ///
+    /// - `Corrupt`: it is damaged or belongs to another program.
+    /// - `Unsupported`: it is of a newer release, or on a network file system.
+    /// - `Unavailable`: it is read-only, locked, or its folder is missing.
+    pub fn open(path: impl AsRef<Path>, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
+        let path = absolute(path.as_ref())?;
+        filesystem::check(path.parent().unwrap_or(&path))?;
+        let side = side_of(&path)?;
+        let mut conn = {
+            let _turn = turn::take_one(&side)?;
+            let mut conn = open::connect(&path, &settings, Use::Write)?;
+            open::migrate(&mut conn, &settings).map_err(|e| e.with("path", path.display()))?;
+            conn
+        };
+        let log = Log::start(open::connect(&path, &settings, Use::Checkpoint)?)?;
+        let grown = log.clone();
+        let hook = move |_: &mut rusqlite::hooks::Wal, pages| {
+            grown.grew(pages);
+            Ok(())
+        };
+        conn.wal_hook(Some(hook)).map_err(error::sql)?;
+        let reader = |_| open::connect(&path, &settings, Use::Read);
+        let readers = (0..settings.readers.max(1))
+            .map(reader)
+            .collect::<Result<_>>()?;
+        let readers = Readers::start(readers)?;
+        let quick = Quick::new(open::connect(&path, &settings, Use::Read)?);
+        let news = Arc::new(News::default());
+        let heard = news.clone();
+        let bell = Bell::hang(&side, move |notices| heard.tell(notices))?;
+        let faults = Arc::new(Faults::default());
+        let (writer, jobs) = writer::channel();
+        let desk = Desk {
+            clock: clock.clone(),
+            faults: faults.clone(),
+            turnstile: Turnstile::open(&side, settings.busy_timeout)?,
+            log,
+            tell: teller(&news, &bell),
+        };
+        let builder = thread::Builder::new().name("clinch-sqlite-write".into());
+        let started = builder.spawn(move || desk.run(&conn, &jobs));
+        started.map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "cannot start a thread").caused_by(error)
+        })?;
+        let routes = Mutex::default();
+        Ok(Self {
+            shared: Arc::new(Shared {
+                path,
+                side,
+                settings,
+                clock,
+                writer,
+                readers,
+                quick,
+                news,
+                bell,
+                faults,
+                routes,
+            }),
+        })
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// Makes the next writing call fail. Does nothing in a release build.
+    pub fn fail_next(&self, fault: Fault) {
+        self.shared.faults.arm(fault);
+    }
+
+    /// How SQLite finds the rows of each statement, by name: for whoever asks why it is slow.
+    pub fn plans(&self, conn: &rusqlite::Connection) -> Result<Vec<(String, Vec<String>)>> {
+        let plan = |query: &Query| -> rusqlite::Result<_> {
+            let text = format!("EXPLAIN QUERY PLAN {}", query.text());
+            let mut statement = conn.prepare(&text)?;
+            // The plan does not ask for the values.
+            let mut rows = statement.raw_query();
+            let mut steps = Vec::new();
+            while let Some(row) = rows.next()? {
+                steps.push(row.get::<_, String>(3)?);
+            }
+            Ok((query.name().to_owned(), steps))
+        };
+        let explained = |query: &&Query| !query.is_control();
+        let plans = Query::ALL.iter().filter(explained).map(plan);
+        plans.collect::<rusqlite::Result<_>>().map_err(error::sql)
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.shared.clock.as_ref()
+    }
+
+    fn news(&self) -> &News {
+        &self.shared.news
+    }
+
+    fn last_routes(&self) -> MutexGuard<'_, Arc<Routes>> {
+        let routes = self.shared.routes.lock();
+        routes.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Tx<'_, '_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.shared.writer.call(work).await
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Db<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.shared.readers.call(work).await
+    }
+}
+
+/// Tells who waits here, then who waits in other processes.
+fn teller(news: &Arc<News>, bell: &Arc<Bell>) -> Box<dyn Fn(Vec<Notice>) + Send> {
+    let (news, bell) = (news.clone(), Arc::downgrade(bell));
+    Box::new(move |notices| {
+        if let Some(bell) = bell.upgrade() {
+            bell.ring(&notices);
+        }
+        news.tell(notices);
+    })
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    let invalid = |error| {
+        let message = "the path of the database makes no sense";
+        Error::new(ErrorKind::Invalid, message).caused_by(error)
+    };
+    let path = std::path::absolute(path).map_err(invalid)?;
+    // Two names of one folder must lead to the same sockets and locks.
+    let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
+    Ok(match (dir, path.file_name()) {
+        (Some(dir), Some(name)) => dir.join(name),
+        _ => path,
+    })
+}
+
+/// The folder beside the file, made if it is not there.
+fn side_of(path: &Path) -> Result<PathBuf> {
+    let mut side = path.as_os_str().to_owned();
+    side.push(".wake");
+    let side = PathBuf::from(side);
+    match fs::create_dir(&side) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            let message = "the folder of the database cannot be written; check that it exists \
+                           and is not read-only";
+            Err(Error::new(ErrorKind::Unavailable, message)
+                .with("path", path.display())
+                .caused_by(error))
+        }
+        _ => Ok(side),
+    }
+}
+
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sqlite")
+            .field("path", &self.shared.path)
+            .finish()
+    }
+}

@@ -1,0 +1,137 @@
+//! Opening the file: whose it is, which version, and how it is set up.
+
+use std::path::Path;
+
+use clinch_core::{Error, ErrorKind, Result};
+use rusqlite::{Connection, MAIN_DB, OpenFlags, TransactionBehavior};
+
+use crate::Settings;
+use crate::error;
+
+/// "clnc" in ASCII: tells our files from those of other programs.
+const APPLICATION_ID: i32 = 0x636c_6e63;
+
+/// Every version of the schema. A file of version n gets those after the n-th.
+const VERSIONS: [&str; 1] = [include_str!("../sql/schema/0001.sql")];
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Write,
+    Read,
+    Checkpoint,
+}
+
+/// A connection to a file that is ours, or will be.
+pub(crate) fn connect(path: &Path, settings: &Settings, purpose: Use) -> Result<Connection> {
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if purpose == Use::Write {
+        flags |= OpenFlags::SQLITE_OPEN_CREATE;
+    }
+    let at = |error: Error| error.with("path", path.display());
+    let conn = Connection::open_with_flags(path, flags).map_err(|e| at(error::sql(e)))?;
+    set_up(&conn, settings, purpose).map_err(|e| at(error::sql(e)))?;
+    if conn.is_readonly(MAIN_DB).map_err(error::sql)? {
+        let message = "the file or its file system is read-only";
+        return Err(at(Error::new(ErrorKind::Unavailable, message)));
+    }
+    Ok(conn)
+}
+
+fn set_up(conn: &Connection, settings: &Settings, purpose: Use) -> rusqlite::Result<()> {
+    /// Statements kept by a connection: more than there are.
+    const STATEMENTS_MAX: usize = 128;
+    conn.busy_timeout(settings.busy_timeout)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    // Takes effect on a file that is new.
+    conn.pragma_update(None, "page_size", settings.page_bytes)?;
+    // The first look at the file: one that is foreign or damaged is found here.
+    conn.pragma_query_value(None, "schema_version", |_| Ok(()))?;
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
+    conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+    conn.pragma_update(None, "trusted_schema", false)?;
+    conn.pragma_update(None, "foreign_keys", false)?;
+    let cache_kib = match purpose {
+        Use::Write => settings.writer_cache_kib,
+        Use::Read => settings.reader_cache_kib,
+        Use::Checkpoint => 1_024,
+    };
+    // Negative means KiB, not pages.
+    conn.pragma_update(None, "cache_size", -i64::from(cache_kib))?;
+    if purpose == Use::Read {
+        conn.pragma_update(None, "query_only", true)?;
+    }
+    Ok(())
+}
+
+/// Makes the file ours if it is empty, and brings its schema up to date.
+pub(crate) fn migrate(conn: &mut Connection, settings: &Settings) -> Result<()> {
+    let before = stand(conn)?;
+    check(&before, settings)?;
+    let mode =
+        conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+    if mode.map_err(error::sql)? != "wal" {
+        let message = "the file cannot be switched to write-ahead logging; is it open elsewhere?";
+        return Err(Error::new(ErrorKind::Unavailable, message));
+    }
+    let immediate = TransactionBehavior::Immediate;
+    let tx = conn.transaction_with_behavior(immediate);
+    let tx = tx.map_err(error::sql)?;
+    // Somebody else may have been faster.
+    let stand = stand(&tx)?;
+    check(&stand, settings)?;
+    for (version, schema) in VERSIONS.iter().enumerate().skip(stand.version) {
+        tx.execute_batch(schema).map_err(error::sql)?;
+        tx.pragma_update(
+            None,
+            "user_version",
+            i64::try_from(version + 1).unwrap_or(0),
+        )
+        .map_err(error::sql)?;
+    }
+    if stand.application_id != APPLICATION_ID {
+        tx.pragma_update(None, "application_id", APPLICATION_ID)
+            .map_err(error::sql)?;
+    }
+    tx.commit().map_err(error::commit)
+}
+
+struct Stand {
+    application_id: i32,
+    version: usize,
+    tables: i64,
+}
+
+fn stand(conn: &Connection) -> Result<Stand> {
+    let number = |pragma: &str| {
+        let value = conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+        value.map_err(error::sql)
+    };
+    let tables = "SELECT count(*) FROM sqlite_schema";
+    let tables = conn.query_row(tables, [], |row| row.get::<_, i64>(0));
+    let version = usize::try_from(number("user_version")?);
+    Ok(Stand {
+        application_id: number("application_id")?,
+        version: version.map_err(|_| error::corrupt("user_version"))?,
+        tables: tables.map_err(error::sql)?,
+    })
+}
+
+fn check(stand: &Stand, settings: &Settings) -> Result<()> {
+    let ours = stand.application_id == APPLICATION_ID;
+    let free = stand.application_id == 0 && stand.version == 0;
+    if !ours && !(free && (stand.tables == 0 || settings.adopt)) {
+        let message = "the file belongs to another program; name another file, or set `adopt` to \
+                       add Clinch's tables to it";
+        return Err(Error::new(ErrorKind::Corrupt, message)
+            .with("application_id", format!("{:#x}", stand.application_id)));
+    }
+    if stand.version > VERSIONS.len() {
+        let message = "the file was written by a newer release; upgrade this program";
+        return Err(Error::new(ErrorKind::Unsupported, message)
+            .with("file_version", stand.version)
+            .with("known_version", VERSIONS.len()));
+    }
+    Ok(())
+}

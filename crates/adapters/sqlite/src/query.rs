@@ -1,0 +1,115 @@
+//! Every statement by name; the text is in `sql/`, one query a file.
+
+/// Names the statements, and numbers them so that a prepared one is found without its text.
+macro_rules! statements {
+    ($($name:ident = $file:literal),+ $(,)?) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Query { $($name),+ }
+
+        impl Query {
+            pub(crate) const ALL: &[Self] = &[$(Self::$name),+];
+
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $file),+
+                }
+            }
+
+            pub(crate) const fn text(self) -> &'static str {
+                match self {
+                    $(Self::$name => include_str!(concat!("../sql/", $file, ".sql"))),+
+                }
+            }
+        }
+    };
+}
+
+statements! {
+    AnnouncedDue = "announced_due",
+    Batch = "batch",
+    BeginRead = "begin_read",
+    BeginWrite = "begin_write",
+    Commit = "commit",
+    BatchEvent = "batch_event",
+    Checkpoint = "checkpoint",
+    Claim = "claim",
+    CompleteBatch = "complete_batch",
+    DeadLetters = "dead_letters",
+    DeleteCheckpoint = "delete_checkpoint",
+    DeleteDeadLetter = "delete_dead_letter",
+    DeleteKeptKey = "delete_kept_key",
+    DeleteKey = "delete_key",
+    DeleteLedgerPages = "delete_ledger_pages",
+    DeleteOperation = "delete_operation",
+    DeleteRequest = "delete_request",
+    DeleteSpawn = "delete_spawn",
+    Domain = "domain",
+    Domains = "domains",
+    FirstNeeding = "first_needing",
+    FirstOverdue = "first_overdue",
+    HasOperation = "has_operation",
+    HintOf = "hint_of",
+    InLine = "in_line",
+    InsertBatch = "insert_batch",
+    InsertDeadLetter = "insert_dead_letter",
+    InsertKeptKey = "insert_kept_key",
+    InsertKey = "insert_key",
+    InsertLedgerPage = "insert_ledger_page",
+    InsertName = "insert_name",
+    InsertOperation = "insert_operation",
+    InsertRequest = "insert_request",
+    JoinLane = "join_lane",
+    KeptKey = "kept_key",
+    KeyedOperation = "keyed_operation",
+    KeysByHash = "keys_by_hash",
+    LaneHead = "lane_head",
+    LastOpId = "last_op_id",
+    LastSeq = "last_seq",
+    LeaveLane = "leave_lane",
+    LedgerPages = "ledger_pages",
+    LineUp = "line_up",
+    List = "list",
+    ListOfKey = "list_of_key",
+    Lock = "lock",
+    NameById = "name_by_id",
+    NameByText = "name_by_text",
+    Needing = "needing",
+    NextDue = "next_due",
+    NextEventType = "next_event_type",
+    NextRank = "next_rank",
+    NextInLine = "next_in_line",
+    NextNeeding = "next_needing",
+    NextOverdue = "next_overdue",
+    OldKeptKeys = "old_kept_keys",
+    OpenOperations = "open_operations",
+    OperationById = "operation_by_id",
+    OperationBySeq = "operation_by_seq",
+    OperationsLive = "operations_live",
+    Overdue = "overdue",
+    Prunable = "prunable",
+    Published = "published",
+    PutBatch = "put_batch",
+    PutCheckpoint = "put_checkpoint",
+    PutDomain = "put_domain",
+    PutLock = "put_lock",
+    PutSpawn = "put_spawn",
+    Release = "release",
+    RequestBySeq = "request_by_seq",
+    RowById = "row_by_id",
+    RowBySeq = "row_by_seq",
+    SetLastSeq = "set_last_seq",
+    SetRedriven = "set_redriven",
+    SettledRows = "settled_rows",
+    Silent = "silent",
+    Spawn = "spawn",
+    TakeLane = "take_lane",
+    UpdateLedger = "update_ledger",
+    UpdateOperation = "update_operation",
+}
+
+impl Query {
+    /// It begins or ends a transaction.
+    pub(crate) fn is_control(self) -> bool {
+        matches!(self, Self::BeginRead | Self::BeginWrite | Self::Commit)
+    }
+}

@@ -1,0 +1,196 @@
+//! The store as its own bus: what it hands out has begun in the same commit.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::ports::{
+    BeginRequest, Bus, Delivery, Dequeue, Extension, Hint, Operation, Publication, Receipt,
+    Reschedule,
+};
+use clinch_core::{AttemptId, Error, ErrorKind, OpId, Result, Retry, WorkerId};
+
+use crate::Sqlite;
+use crate::db::Db;
+use crate::line::Stream;
+use crate::news::wait_for;
+use crate::tx::Tx;
+
+impl Db<'_> {
+    /// The streams that a worker asks for, paused domains included.
+    fn routed_streams(&mut self, dequeue: &Dequeue) -> Result<Vec<(i64, Vec<Stream>)>> {
+        let mut routed = Vec::new();
+        for domain in &dequeue.domains {
+            let Some(id) = self.find_name(domain.as_str())? else {
+                continue;
+            };
+            let has_route = |event_type: &_| dequeue.only.find(domain, event_type).is_some();
+            routed.push((id, self.streams(id, has_route)?));
+        }
+        Ok(routed)
+    }
+}
+
+impl Tx<'_, '_> {
+    fn open_streams_for(&mut self, dequeue: &Dequeue) -> Result<Vec<Stream>> {
+        let mut open = Vec::new();
+        for (domain, streams) in self.db.routed_streams(dequeue)? {
+            if !self.domain_row(domain)?.paused {
+                open.extend(streams);
+            }
+        }
+        Ok(open)
+    }
+
+    /// Deliveries; if there are none, how long until there may be one. A row that is due and
+    /// was not taken is not for this worker, and only news can change that.
+    fn take_due_or_wait(&mut self, dequeue: &Dequeue) -> Result<(Vec<Delivery>, Option<Duration>)> {
+        let deliveries = self.take_due(dequeue)?;
+        if !deliveries.is_empty() || dequeue.wait.is_zero() {
+            return Ok((deliveries, None));
+        }
+        let streams = self.open_streams_for(dequeue)?;
+        let first = self.db.first_due(&streams)?;
+        let later = first.filter(|due| *due > self.now);
+        Ok((deliveries, later.map(|due| due.since(self.now))))
+    }
+
+    fn take_due(&mut self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
+        let mut deliveries = Vec::new();
+        let mut tried = BTreeSet::new();
+        loop {
+            let left = &dequeue.attempts[tried.len().min(dequeue.attempts.len())..];
+            let wanted = left.len().min(dequeue.max - deliveries.len());
+            if wanted == 0 {
+                return Ok(deliveries);
+            }
+            let streams = self.open_streams_for(dequeue)?;
+            let line = self.db.due_in(&streams, self.now, wanted + tried.len())?;
+            let untried = line
+                .iter()
+                .map(|row| row.seq)
+                .filter(|seq| !tried.contains(seq));
+            let seqs: Vec<u64> = untried.take(wanted).collect();
+            if seqs.is_empty() {
+                return Ok(deliveries);
+            }
+            // What may not be called is held or failed by its begin and needs no worker: the
+            // next one takes its place.
+            for (seq, attempt_id) in seqs.iter().zip(left) {
+                deliveries.extend(self.deliver(*seq, *attempt_id, dequeue)?);
+            }
+            tried.extend(seqs);
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        seq: u64,
+        attempt_id: AttemptId,
+        dequeue: &Dequeue,
+    ) -> Result<Option<Delivery>> {
+        let Some((row, request)) = self.db.both_at(seq)? else {
+            return Ok(None);
+        };
+        let begin = BeginRequest {
+            op_id: row.op_id,
+            attempt_id,
+            worker: dequeue.worker.clone(),
+            lease: dequeue.visibility,
+        };
+        let begun = self.begin(&begin, row, request, &dequeue.routes)?;
+        Ok(begun.ok().map(|operation| Delivery {
+            hint: hint_of(&operation),
+            receipt: receipt(operation.op_id, operation.state.fence),
+            redeliveries: operation.state.deliveries,
+            begun: Some(Box::new(operation)),
+        }))
+    }
+}
+
+fn hint_of(operation: &Operation) -> Hint {
+    Hint {
+        op_id: operation.op_id,
+        domain: operation.keys.domain.clone(),
+        event_type: operation.keys.event_type.clone(),
+        lane: operation.lane,
+        dispatch_no: operation.dispatch_no + 1,
+        trace: operation.trace.clone(),
+    }
+}
+
+/// Store and bus are one: the queue row is the announcement.
+#[async_trait]
+impl Bus for Sqlite {
+    async fn publish(&self, _publications: &[Publication]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
+        let dequeue = Arc::new(dequeue.clone());
+        *self.last_routes() = dequeue.routes.clone();
+        let mut news = self.news().watch();
+        let until = self.clock().monotonic().saturating_add(dequeue.wait);
+        loop {
+            let seen = *news.borrow_and_update();
+            let (asked, asked_at) = (dequeue.clone(), self.clock().monotonic());
+            let (deliveries, due_in) = self.write(move |tx| tx.take_due_or_wait(&asked)).await?;
+            let left = until.saturating_sub(self.clock().monotonic());
+            if !deliveries.is_empty() || left.is_zero() {
+                return Ok(deliveries);
+            }
+            // From when it was asked: time may have passed since.
+            let due_at = due_in.map_or(until, |due_in| asked_at.saturating_add(due_in));
+            let nap = due_at.min(until).saturating_sub(self.clock().monotonic());
+            wait_for(&mut news, self.clock(), nap, |last| *last > seen).await;
+        }
+    }
+
+    /// Settling ends a delivery; there is nothing to ack.
+    async fn ack(&self, _receipts: &[Receipt]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
+        let routes = self.last_routes().clone();
+        let worker = WorkerId::new("nack");
+        let worker = worker.map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
+        let attempt = |(receipt, delay): &(Receipt, Duration)| {
+            let (op_id, fence) = parse(receipt)?;
+            Ok(Reschedule {
+                op_id,
+                fence,
+                worker: worker.clone(),
+                retry: Retry::not_called("nack").after(*delay),
+            })
+        };
+        let attempts: Vec<_> = receipts.iter().map(attempt).collect::<Result<_>>()?;
+        self.write(move |tx| tx.reschedule_all(&attempts, &routes).map(|_| ()))
+            .await
+    }
+
+    async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
+        let extension = |receipt| {
+            let (op_id, fence) = parse(receipt)?;
+            Ok(Extension {
+                op_id,
+                fence,
+                lease: visibility,
+            })
+        };
+        let extensions: Vec<_> = receipts.iter().map(extension).collect::<Result<_>>()?;
+        self.write(move |tx| tx.extend_all(&extensions).map(|_| ()))
+            .await
+    }
+}
+
+fn receipt(op_id: OpId, fence: u64) -> Receipt {
+    Receipt(format!("{op_id}/{fence}"))
+}
+
+fn parse(receipt: &Receipt) -> Result<(OpId, u64)> {
+    let parts = receipt.0.split_once('/');
+    let parsed = parts.and_then(|(op, fence)| Some((op.parse().ok()?, fence.parse().ok()?)));
+    parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, "the receipt is not one of this store"))
+}

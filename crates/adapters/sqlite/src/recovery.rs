@@ -1,0 +1,133 @@
+//! Scans, dead letters and pruning.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
+use clinch_core::{Error, ErrorKind, OpId, Result, Timestamp};
+use rusqlite::params;
+
+use crate::Sqlite;
+use crate::column::{Column, millis};
+use crate::db::Db;
+use crate::error;
+use crate::inspect::page;
+use crate::outbox::Found;
+use crate::query::Query;
+use crate::row::{LEASE_ENDED, PROBE_DUE, UNFINALIZED, to_json};
+use crate::tx::Tx;
+
+fn need_of(scan: Scan) -> Option<i64> {
+    match scan {
+        Scan::Unfinalized => Some(UNFINALIZED),
+        Scan::LeaseEnded => Some(LEASE_ENDED),
+        Scan::ProbeDue => Some(PROBE_DUE),
+        Scan::Overdue => None,
+    }
+}
+
+impl Tx<'_, '_> {
+    /// Free rows that need `scan` now and that the claim covers, the oldest need first.
+    fn needing(&mut self, scan: Scan, claim: &Claim) -> Result<Vec<Found>> {
+        let now = millis(self.now);
+        let read = |row: &rusqlite::Row<'_>| Ok((row.count(0)?, row.moment(1)?, row.int(2)?));
+        let found = match need_of(scan) {
+            Some(need) => self.db.all(Query::Needing, params![need, now], read)?,
+            None => self.db.all(Query::Overdue, [now], read)?,
+        };
+        self.covered(found, claim)
+    }
+
+    /// False: there is one already.
+    pub(crate) fn insert_dead_letter(&mut self, letter: &DeadLetter) -> Result<bool> {
+        let params = params![
+            letter.op_id.0.as_bytes(),
+            millis(letter.failed_at),
+            to_json(letter)?
+        ];
+        Ok(self.db.run(Query::InsertDeadLetter, params)? == 1)
+    }
+}
+
+#[async_trait]
+impl Recovery for Sqlite {
+    async fn scan(&self, scan: Scan, claim: &Claim) -> Result<Vec<Claimed>> {
+        let claim = claim.clone();
+        let work = move |tx: &mut Tx<'_, '_>| {
+            let found = tx.needing(scan, &claim)?;
+            tx.claim(&found, &claim)
+        };
+        self.write(work).await
+    }
+
+    async fn next_due(&self, scan: Scan) -> Result<Option<Duration>> {
+        let now = self.clock().now();
+        let read = move |db: &mut Db<'_>| {
+            let first = match need_of(scan) {
+                Some(need) => db.first_free(Query::NextNeeding, [need])?,
+                None => db.first_free(Query::NextOverdue, [])?,
+            };
+            Ok(first.map(|from| from.since(now)))
+        };
+        self.read(read).await
+    }
+
+    async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
+        let after = cursor.map(parse_cursor).transpose()?;
+        let read = move |db: &mut Db<'_>| {
+            let (at, op_id) = after.unzip();
+            let op_id = op_id.map(|op_id: OpId| op_id.0.into_bytes());
+            page(
+                limit,
+                |limit| {
+                    let params = params![at.map(millis), op_id, limit];
+                    db.all(Query::DeadLetters, params, |row| {
+                        let letter = serde_json::from_str::<DeadLetter>(&row.text(0)?);
+                        letter.map_err(|error| error::corrupt("dead letter").caused_by(error))
+                    })
+                },
+                cursor_of,
+            )
+        };
+        self.read(read).await
+    }
+
+    async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
+        for letter in letters {
+            let stored = letter.payload.as_bytes();
+            let hash = &letter.content_hash;
+            if !hash.verifies(&letter.op_id, &letter.keys.event_type, stored) {
+                let message = "the dead letter does not match its content hash";
+                return Err(Error::new(ErrorKind::Corrupt, message).with("op_id", letter.op_id));
+            }
+        }
+        let letters = letters.to_vec();
+        let import = move |tx: &mut Tx<'_, '_>| {
+            let import = |letter: &DeadLetter| tx.insert_dead_letter(letter);
+            letters.iter().map(import).collect()
+        };
+        self.write(import).await
+    }
+
+    async fn prune(&self, prune: &Prune) -> Result<Pruned> {
+        self.prune_old(prune.clone()).await
+    }
+}
+
+fn cursor_of(letter: &DeadLetter) -> String {
+    format!("{}-{}", letter.failed_at.as_millis(), letter.op_id)
+}
+
+fn parse_cursor(cursor: &str) -> Result<(Timestamp, OpId)> {
+    // The moment may be negative: its sign is not the separator.
+    let split = cursor.char_indices().skip(1).find(|(_, c)| *c == '-');
+    let parsed = split.and_then(|(at, _)| {
+        let millis = cursor[..at].parse().ok()?;
+        Some((
+            Timestamp::from_millis(millis),
+            cursor[at + 1..].parse().ok()?,
+        ))
+    });
+    let message = "the cursor is not one of this list; start without one";
+    parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, message))
+}

@@ -1,0 +1,35 @@
+//! What can be set about the file.
+
+use std::time::Duration;
+
+/// How the file is opened. The defaults suit one service on a local disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a writer waits for another process that writes, before it says
+    /// `Unavailable`.
+    pub busy_timeout: Duration,
+    /// Threads that read, each with a connection of its own.
+    pub readers: usize,
+    /// Memory for pages on the writer's side: the indexes that are written in random order
+    /// should fit.
+    pub writer_cache_kib: u32,
+    /// The same for each reader.
+    pub reader_cache_kib: u32,
+    /// Size of a page of a new file: a power of two from 512 to 65536.
+    pub page_bytes: u32,
+    /// Add the tables to a file that has tables of its own and belongs to no other program.
+    pub adopt: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            busy_timeout: Duration::from_secs(5),
+            readers: 2,
+            writer_cache_kib: 65_536,
+            reader_cache_kib: 8_192,
+            page_bytes: 4_096,
+            adopt: false,
+        }
+    }
+}

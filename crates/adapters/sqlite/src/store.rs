@@ -1,0 +1,168 @@
+//! The hot path.
+
+use async_trait::async_trait;
+use clinch_core::policy::Routes;
+use clinch_core::ports::{
+    Accepted, Amendment, Answer, AnswerBody, BeginRequest, Changed, Extension, NewOperation,
+    Operation, Refused, Reschedule, Store, StoredOk,
+};
+use clinch_core::protocol::{Event, IllegalTransition, Why};
+use clinch_core::{OpId, Result};
+
+use crate::Sqlite;
+use crate::change::{Answered, Luggage};
+use crate::tx::Tx;
+
+type Outcomes = Result<Vec<Answered<Changed>>>;
+
+impl Tx<'_, '_> {
+    /// Write-ahead, and finalize in the same write of the row where `finalize` says so.
+    fn answer(
+        &mut self,
+        answer: &Answer,
+        finalize: bool,
+        routes: &Routes,
+    ) -> Result<Answered<Changed>> {
+        let (event, ok) = match answer_event(answer) {
+            Ok(said) => said,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let luggage = Luggage {
+            ok,
+            ..Luggage::by(&answer.worker)
+        };
+        let events = [&event, &Event::Finalize];
+        let events = if finalize { &events[..] } else { &events[..1] };
+        self.change(answer.op_id, events, luggage, routes)
+    }
+
+    fn begin_one(&mut self, begin: &BeginRequest, routes: &Routes) -> Result<Answered<Operation>> {
+        match self.db.both(begin.op_id)? {
+            Some((row, request)) => self.begin(begin, row, request, routes),
+            None => Ok(Err(Refused::NotFound)),
+        }
+    }
+
+    pub(crate) fn extend_all(&mut self, extensions: &[Extension]) -> Outcomes {
+        // No guard of an extension looks at the route.
+        let routes = Routes::new();
+        let extend = |extension: &Extension| {
+            let event = Event::Extend {
+                fence: extension.fence,
+                lease: extension.lease,
+            };
+            self.change(extension.op_id, &[&event], Luggage::default(), &routes)
+        };
+        extensions.iter().map(extend).collect()
+    }
+
+    pub(crate) fn reschedule_all(&mut self, attempts: &[Reschedule], routes: &Routes) -> Outcomes {
+        let reschedule = |attempt: &Reschedule| {
+            let luggage = Luggage::by(&attempt.worker);
+            self.change(attempt.op_id, &[&attempt.event()], luggage, routes)
+        };
+        attempts.iter().map(reschedule).collect()
+    }
+
+    fn amend_one(&mut self, amendment: &Amendment, routes: &Routes) -> Result<Answered<Changed>> {
+        if matches!(amendment.event, Event::Begin(_)) {
+            return Ok(Err(not_here("Begin")));
+        }
+        let luggage = Luggage {
+            ok: amendment.ok.as_ref(),
+            checkpoint: amendment.checkpoint.as_ref(),
+            by: Some(&amendment.by),
+            reason: &amendment.reason,
+        };
+        self.change(amendment.op_id, &[&amendment.event], luggage, routes)
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    async fn accept(&self, new: &[NewOperation], routes: &Routes) -> Result<Vec<Accepted>> {
+        let (new, routes) = (new.to_vec(), routes.clone());
+        self.write(move |tx| tx.accept_all(&new, &routes)).await
+    }
+
+    async fn begin(
+        &self,
+        begins: &[BeginRequest],
+        routes: &Routes,
+    ) -> Result<Vec<Answered<Operation>>> {
+        let (begins, routes) = (begins.to_vec(), routes.clone());
+        let begin = move |tx: &mut Tx<'_, '_>| {
+            let one = |begin: &BeginRequest| tx.begin_one(begin, &routes);
+            begins.iter().map(one).collect()
+        };
+        self.write(begin).await
+    }
+
+    async fn extend(&self, extensions: &[Extension]) -> Outcomes {
+        let extensions = extensions.to_vec();
+        self.write(move |tx| tx.extend_all(&extensions)).await
+    }
+
+    async fn write_ahead(&self, answers: &[Answer], routes: &Routes) -> Outcomes {
+        let (answers, routes) = (answers.to_vec(), routes.clone());
+        let record = move |tx: &mut Tx<'_, '_>| {
+            let one = |answer: &Answer| tx.answer(answer, false, &routes);
+            answers.iter().map(one).collect()
+        };
+        self.write(record).await
+    }
+
+    async fn finalize(&self, ops: &[OpId], routes: &Routes) -> Outcomes {
+        let (ops, routes) = (ops.to_vec(), routes.clone());
+        let finalize = move |tx: &mut Tx<'_, '_>| {
+            let luggage = Luggage::default();
+            let one = |op: &OpId| tx.change(*op, &[&Event::Finalize], luggage, &routes);
+            ops.iter().map(one).collect()
+        };
+        self.write(finalize).await
+    }
+
+    async fn settle(&self, answers: &[Answer], routes: &Routes) -> Outcomes {
+        let (answers, routes) = (answers.to_vec(), routes.clone());
+        let settle = move |tx: &mut Tx<'_, '_>| {
+            let one = |answer: &Answer| tx.answer(answer, true, &routes);
+            answers.iter().map(one).collect()
+        };
+        self.write(settle).await
+    }
+
+    async fn reschedule(&self, attempts: &[Reschedule], routes: &Routes) -> Outcomes {
+        let (attempts, routes) = (attempts.to_vec(), routes.clone());
+        self.write(move |tx| tx.reschedule_all(&attempts, &routes))
+            .await
+    }
+
+    async fn amend(&self, amendments: &[Amendment], routes: &Routes) -> Outcomes {
+        let (amendments, routes) = (amendments.to_vec(), routes.clone());
+        let amend = move |tx: &mut Tx<'_, '_>| {
+            let one = |amendment: &Amendment| tx.amend_one(amendment, &routes);
+            amendments.iter().map(one).collect()
+        };
+        self.write(amend).await
+    }
+}
+
+fn answer_event(answer: &Answer) -> Result<(Event, Option<&StoredOk>), Refused> {
+    match (&answer.body, answer.fence) {
+        (AnswerBody::Ok(ok), fence) => Ok((Event::Ok { fence }, Some(ok))),
+        (AnswerBody::Fail(fail), Some(fence)) => {
+            let fail = fail.clone();
+            Ok((Event::Fail { fence, fail }, None))
+        }
+        // A refusal without a fence speaks for no attempt.
+        (AnswerBody::Fail(_), None) => Err(not_here("Fail")),
+    }
+}
+
+fn not_here(event: &'static str) -> Refused {
+    Refused::Illegal(IllegalTransition {
+        event,
+        why: Why::StaleFence,
+        ledger: false,
+    })
+}

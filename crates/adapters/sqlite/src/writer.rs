@@ -1,0 +1,298 @@
+//! The one thread that writes, and how callers share its commits.
+//!
+//! A call is a job. The writer takes the job that waits longest, opens a transaction, runs
+//! it, and goes on with whatever has arrived meanwhile; then it commits once for all of them
+//! and answers. Nobody waits for a timer: a lone caller gets a commit of its own.
+//!
+//! If a job fails, the transaction is rolled back and every job of the group runs again in a
+//! transaction of its own, so that no job's failure is another's. Jobs are therefore made to
+//! be run twice.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use clinch_core::ports::{Clock, Notice};
+use clinch_core::{Error, ErrorKind, Result};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::checkpointer::Log;
+use crate::db::Db;
+use crate::error;
+use crate::fault::{Fault, Faults};
+use crate::query::Query;
+use crate::turn::Turnstile;
+use crate::tx::Tx;
+
+/// Callers that may wait for the writer. More than that is an overload that waiting makes
+/// worse; each waits with its own data, so the bound is also one on memory.
+const WAITING_MAX: usize = 16_384;
+/// Jobs of one commit: enough that the cost of a commit is nothing to each, few enough that
+/// the first does not wait long for the last.
+const GROUP_MAX: usize = 1_024;
+/// Changed rows after which a commit takes no further job, for the same reason.
+const GROUP_WRITES_MAX: u64 = 20_000;
+
+/// A call on its way through the writer.
+trait Job: Send {
+    /// Runs in an open transaction; what it found is kept for the answer.
+    fn run(&mut self, tx: &mut Tx<'_, '_>) -> Result<()>;
+    /// After the commit, or with the reason why there was none.
+    fn answer(self: Box<Self>, outcome: Result<()>);
+}
+
+struct Call<F, T> {
+    work: F,
+    done: Option<T>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<T: Send, F> Job for Call<F, T>
+where
+    F: FnMut(&mut Tx<'_, '_>) -> Result<T> + Send,
+{
+    fn run(&mut self, tx: &mut Tx<'_, '_>) -> Result<()> {
+        self.done = Some((self.work)(tx)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<()>) {
+        let lost = || Error::new(ErrorKind::Internal, "a job was answered without a result");
+        let Self { done, reply, .. } = *self;
+        // A caller that went away does not need its answer.
+        let _ = reply.send(outcome.and_then(|()| done.ok_or_else(lost)));
+    }
+}
+
+/// The callers' end. The thread ends when the last is gone.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    jobs: SyncSender<Box<dyn Job>>,
+}
+
+/// The writer's own end.
+pub(crate) struct Jobs(Receiver<Box<dyn Job>>);
+
+pub(crate) fn channel() -> (Writer, Jobs) {
+    let (jobs, waiting) = sync_channel(WAITING_MAX);
+    (Writer { jobs }, Jobs(waiting))
+}
+
+impl Writer {
+    /// Runs `work` in a transaction that others may share; the answer comes after the
+    /// commit. If the caller goes away it happens all the same.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Tx<'_, '_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let done = None;
+        let job = Box::new(Call { work, done, reply });
+        self.jobs.try_send(job).map_err(|refused| match refused {
+            TrySendError::Full(_) => {
+                let message = "too many callers wait for the file; slow down";
+                Error::new(ErrorKind::Full, message)
+            }
+            TrySendError::Disconnected(_) => {
+                Error::new(ErrorKind::Unavailable, "the store is closed")
+            }
+        })?;
+        let lost = |_| Error::new(ErrorKind::Ambiguous, "the writer ended during a commit");
+        answer.await.map_err(lost)?
+    }
+}
+
+/// What the writer thread works with.
+pub(crate) struct Desk {
+    pub clock: Arc<dyn Clock>,
+    pub faults: Arc<Faults>,
+    pub turnstile: Turnstile,
+    pub log: Arc<Log>,
+    /// Called after each commit, before the answers.
+    pub tell: Box<dyn Fn(Vec<Notice>) + Send>,
+}
+
+/// A job and what came of it so far.
+type Ran = (Box<dyn Job>, Result<()>);
+
+/// How a shared transaction ended.
+enum Group {
+    /// Everything that succeeded is durable.
+    Committed(Vec<Ran>, Vec<Notice>),
+    /// Nothing was done; each goes alone.
+    Spoilt(Vec<Ran>),
+    /// Nothing was done, or nobody knows; trying each alone would not help.
+    Failed(Vec<Ran>, Error),
+}
+
+impl Desk {
+    /// Until every caller is gone.
+    pub(crate) fn run(mut self, conn: &Connection, jobs: &Jobs) {
+        let mut db = Db::new(conn);
+        while let Ok(first) = jobs.0.recv() {
+            if let Some(fault) = self.faults.take() {
+                self.run_armed(&mut db, first, fault);
+                continue;
+            }
+            match self.share(&mut db, first, jobs) {
+                Group::Committed(ran, notices) => self.conclude(ran, notices),
+                Group::Failed(ran, error) => {
+                    for (job, _) in ran {
+                        job.answer(Err(error.clone()));
+                    }
+                }
+                Group::Spoilt(ran) => {
+                    for (job, _) in ran {
+                        self.run_alone(&mut db, job);
+                    }
+                }
+            }
+            self.log.tend(conn);
+        }
+    }
+
+    fn conclude(&self, ran: Vec<Ran>, notices: Vec<Notice>) {
+        (self.tell)(notices);
+        for (job, outcome) in ran {
+            job.answer(outcome);
+        }
+    }
+
+    fn run_alone(&mut self, db: &mut Db<'_>, job: Box<dyn Job>) {
+        match self.transact(db, vec![job], || None) {
+            Group::Committed(ran, notices) => self.conclude(ran, notices),
+            Group::Failed(ran, error) => {
+                for (job, _) in ran {
+                    job.answer(Err(error.clone()));
+                }
+            }
+            Group::Spoilt(ran) => {
+                for (job, outcome) in ran {
+                    job.answer(outcome);
+                }
+            }
+        }
+    }
+
+    /// One transaction for `first` and whatever arrives while it is open.
+    fn share(&mut self, db: &mut Db<'_>, first: Box<dyn Job>, jobs: &Jobs) -> Group {
+        self.transact(db, vec![first], || jobs.0.try_recv().ok())
+    }
+
+    fn transact(
+        &mut self,
+        db: &mut Db<'_>,
+        jobs: Vec<Box<dyn Job>>,
+        mut more: impl FnMut() -> Option<Box<dyn Job>>,
+    ) -> Group {
+        let unrun = |jobs: Vec<Box<dyn Job>>| jobs.into_iter().map(|job| (job, Ok(()))).collect();
+        let turn = match self.turnstile.take() {
+            Ok(turn) => turn,
+            Err(error) => return Group::Failed(unrun(jobs), error),
+        };
+        if let Err(error) = db.control(Query::BeginWrite) {
+            return Group::Failed(unrun(jobs), error::sql(error));
+        }
+        let (start, mut ran) = (db.writes(), Vec::with_capacity(jobs.len()));
+        let mut tx = Tx::new(db, self.clock.now());
+        let mut next = jobs.into_iter();
+        while let Some(mut job) = next.next().or_else(&mut more) {
+            tx.now = self.clock.now();
+            let outcome = caught(|| job.run(&mut tx));
+            // Whatever it had done, in the file or in what this transaction remembers, is undone.
+            let is_spoilt = outcome.is_err();
+            ran.push((job, outcome));
+            if is_spoilt {
+                ran.extend(next.map(|job| (job, Ok(()))));
+                roll_back(tx.db);
+                drop(turn);
+                return Group::Spoilt(ran);
+            }
+            let is_full = tx.db.writes() - start > GROUP_WRITES_MAX;
+            if ran.len() >= GROUP_MAX || is_full {
+                break;
+            }
+        }
+        let outcome = commit(&mut tx);
+        drop(turn);
+        match outcome {
+            Ok(notices) => Group::Committed(ran, notices),
+            Err(error) => Group::Failed(ran, error),
+        }
+    }
+
+    /// The next writing call fails in the way that a test has asked for.
+    fn run_armed(&mut self, db: &mut Db<'_>, mut job: Box<dyn Job>, fault: Fault) {
+        let down = || Error::new(ErrorKind::Unavailable, "the store is down (injected)");
+        match fault {
+            Fault::BeforeCommit => job.answer(Err(down())),
+            Fault::MidCommit => {
+                let begun = db.control(Query::BeginWrite);
+                let mut tx = Tx::new(db, self.clock.now());
+                let outcome = begun.map_err(error::sql).and_then(|()| job.run(&mut tx));
+                roll_back(tx.db);
+                job.answer(outcome.and_then(|()| Err(down())));
+            }
+            Fault::AfterCommit => {
+                let lost = Error::new(
+                    ErrorKind::Ambiguous,
+                    "the commit was not confirmed (injected)",
+                );
+                match self.transact(db, vec![job], || None) {
+                    Group::Committed(ran, notices) => {
+                        (self.tell)(notices);
+                        for (job, outcome) in ran {
+                            job.answer(outcome.and_then(|()| Err(lost.clone())));
+                        }
+                    }
+                    Group::Failed(ran, _) | Group::Spoilt(ran) => {
+                        for (job, outcome) in ran {
+                            job.answer(outcome.and_then(|()| Err(down())));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn commit(tx: &mut Tx<'_, '_>) -> Result<Vec<Notice>> {
+    let notices = match tx.finish() {
+        Ok(notices) => notices,
+        Err(error) => {
+            roll_back(tx.db);
+            return Err(error);
+        }
+    };
+    match tx.db.control(Query::Commit) {
+        Ok(()) => {
+            tx.db.names.committed();
+            Ok(notices)
+        }
+        Err(failed) => {
+            roll_back(tx.db);
+            Err(error::commit(failed))
+        }
+    }
+}
+
+fn roll_back(db: &mut Db<'_>) {
+    if !db.conn().is_autocommit() {
+        // It fails only if SQLite has rolled back by itself.
+        let _ = db.conn().execute_batch("ROLLBACK");
+    }
+    db.names.rolled_back();
+}
+
+/// A bug in one job must not end the thread that serves all of them.
+fn caught(work: impl FnOnce() -> Result<()>) -> Result<()> {
+    let panicked = |_: Box<dyn Any + Send>| {
+        Err(Error::new(
+            ErrorKind::Internal,
+            "the adapter panicked; nothing was written",
+        ))
+    };
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(panicked)
+}

@@ -1,0 +1,185 @@
+//! The flags that every command has, and the table of commands.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::client::ApiKey;
+use crate::commands::{batches, completions, destinations, dlq, domains, ops, submit};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Format;
+
+const EXAMPLES: &str = "\
+Examples:
+  clinch submit payments charge order-123 --payload '{\"amount\":5000}' --wait 3s
+  clinch ops ls --state FAILED
+  clinch ops get 01917f5e-0000-7000-8000-000000000000 --path
+
+Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 conflict, 5 not settled in time.
+A flag beats the environment, the environment beats the configuration file.";
+
+/// Makes every call to a system you do not control end exactly one way
+#[derive(Debug, Parser)]
+#[command(name = "clinch", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags of every command.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The configuration file; by default clinch.toml in the working folder, if there is one
+    #[arg(long, global = true, value_name = "FILE", env = "CLINCH_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// The server; by default what the configuration file lets it listen on, else
+    /// http://127.0.0.1:7070
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "CLINCH_URL",
+        hide_env_values = true
+    )]
+    pub(crate) url: Option<String>,
+    /// The API key; rather by the environment, where other users of the machine do not see it
+    #[arg(
+        long,
+        global = true,
+        value_name = "KEY",
+        env = "CLINCH_API_KEY",
+        hide_env_values = true
+    )]
+    api_key: Option<Secret>,
+    /// How to print: a table for people, one JSON document, or one JSON document a line
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
+    pub(crate) output: Format,
+    /// No colours; also by setting NO_COLOR. Colours are used on a terminal only
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+}
+
+impl Global {
+    /// The key, if there is one that a header can carry.
+    pub(crate) fn key(&self) -> Result<Option<ApiKey>, CliError> {
+        match &self.api_key {
+            Some(Secret(text)) if !text.is_empty() => ApiKey::new(text).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Text that no error and no debug output shows. Taking it never fails: the parser would
+/// quote what it refuses.
+#[derive(Clone)]
+struct Secret(String);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[command(flatten)]
+    Client(Box<Client>),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+}
+
+/// Commands that ask a running server.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Client {
+    /// Hand in one operation
+    Submit(submit::Args),
+    /// Look at operations and act on them
+    #[command(subcommand)]
+    Ops(ops::Command),
+    /// Dead letters: operations that ended FAILED other than by cancel
+    #[command(subcommand)]
+    Dlq(dlq::Command),
+    /// Queues: counters, pause, resume
+    #[command(subcommand)]
+    Domains(domains::Command),
+    /// Providers: breaker, rate, concurrency
+    #[command(subcommand)]
+    Destinations(destinations::Command),
+    /// Groups of operations
+    #[command(subcommand)]
+    Batches(batches::Command),
+}
+
+/// The command that was asked for; otherwise help or the usage error has been printed.
+pub(crate) fn parse() -> Result<Cli, Exit> {
+    let mut command = Cli::command();
+    // Help and usage errors are printed before the flag is parsed.
+    if std::env::args_os().any(|argument| argument == "--no-color") {
+        command = command.color(ColorChoice::Never);
+    }
+    let parsed = command
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map_err(|error| match error.print() {
+        Err(broken) => CliError::from(broken).exit(),
+        Ok(()) if error.use_stderr() => Exit::Usage,
+        Ok(()) => Exit::Ok,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_table_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example_and_every_flag_a_word() {
+        fn check(command: &clap::Command, path: &str) {
+            for argument in command.get_arguments() {
+                let id = argument.get_id();
+                assert!(argument.get_help().is_some(), "{path}: {id} has no help");
+            }
+            if command.has_subcommands() {
+                for inner in command.get_subcommands() {
+                    check(inner, &format!("{path} {}", inner.get_name()));
+                }
+            } else {
+                let help = command.get_after_help().map(ToString::to_string);
+                let example = format!("  {path}");
+                assert!(
+                    help.is_some_and(|help| help.contains(&example)),
+                    "{path} has no example"
+                );
+            }
+        }
+        check(&Cli::command(), "clinch");
+    }
+
+    #[test]
+    fn debug_output_has_no_key() {
+        let cli = Cli::parse_from(["clinch", "--api-key", "canary", "completions", "bash"]);
+        assert!(!format!("{cli:?}").contains("canary"));
+    }
+}

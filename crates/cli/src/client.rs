@@ -1,0 +1,262 @@
+//! The one place that talks HTTP.
+//!
+//! hyper and rustls, as in the HTTP executor, so that the binary carries one HTTP stack. One
+//! connection, used again while it lasts. No proxy, whatever the environment says, and no
+//! redirect is followed: a key goes to the server that was named and nowhere else.
+
+mod base;
+mod connect;
+mod key;
+mod page;
+mod problem;
+mod sse;
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::SendRequest;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, USER_AGENT};
+use hyper::{Method, Response, StatusCode};
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+pub(crate) use base::{Base, query, segment};
+pub(crate) use key::ApiKey;
+pub(crate) use page::Page;
+pub(crate) use problem::Problem;
+pub(crate) use sse::{Event, Events};
+
+use crate::duration::whole_seconds;
+use crate::error::{CliError, note};
+
+/// How long a server may take beyond the wait it was asked for. Well above any answer of a
+/// healthy one, well below a person's patience.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Largest answer: a page of a hundred operations, each with the largest result.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What to ask.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    method: Method,
+    path: String,
+    body: Option<Vec<u8>>,
+    prefer: Option<String>,
+    patience: Duration,
+}
+
+impl Request {
+    /// Asks for a document. Names from outside go through [`segment`] and [`query`].
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self {
+            method: Method::GET,
+            path: path.into(),
+            body: None,
+            prefer: None,
+            patience: PATIENCE,
+        }
+    }
+
+    /// Sends a JSON document.
+    pub(crate) fn post(path: impl Into<String>, body: Vec<u8>) -> Self {
+        Self {
+            method: Method::POST,
+            body: Some(body),
+            ..Self::get(path)
+        }
+    }
+
+    /// Lets the server wait so long for the operation to settle.
+    pub(crate) fn wait(self, wait: Duration) -> Self {
+        Self {
+            prefer: Some(format!("wait={}", whole_seconds(wait))),
+            patience: PATIENCE.saturating_add(wait),
+            ..self
+        }
+    }
+
+    /// Asks for an answer at once.
+    pub(crate) fn at_once(self) -> Self {
+        Self {
+            prefer: Some("respond-async".to_owned()),
+            ..self
+        }
+    }
+}
+
+/// What the server said; its status is a success.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// 200, 202, …
+    pub(crate) status: StatusCode,
+    /// The same keys had been accepted before.
+    pub(crate) is_replay: bool,
+    /// The document.
+    pub(crate) document: Box<RawValue>,
+}
+
+/// A connection to one server.
+#[derive(Debug)]
+pub(crate) struct Client {
+    base: Base,
+    key: Option<ApiKey>,
+    connection: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl Client {
+    /// Connects when it is first asked something.
+    pub(crate) fn new(base: Base, key: Option<ApiKey>) -> Self {
+        if key.is_some() && base.is_in_the_clear() {
+            note(&format!(
+                "warning: the API key travels unencrypted to {base}; use https"
+            ));
+        }
+        Self {
+            base,
+            key,
+            connection: None,
+        }
+    }
+
+    /// Asks, and takes a document as the answer.
+    pub(crate) async fn send(&mut self, request: Request) -> Result<Answer, CliError> {
+        let (patience, method) = (request.patience, request.method.clone());
+        let whole = timeout(patience, self.exchange(request)).await;
+        let (status, headers, body) = whole.unwrap_or_else(|_| {
+            // Half an answer may be on its way; it must not be taken for the next one.
+            self.connection = None;
+            Err(self.lost(&method, "no answer in time"))
+        })?;
+        if !status.is_success() {
+            let problem = Problem::read(status, &headers, &body, self.key.as_ref());
+            return Err(CliError::Problem(problem));
+        }
+        let document = serde_json::from_slice(if body.is_empty() { b"null" } else { &body });
+        Ok(Answer {
+            status,
+            is_replay: headers
+                .get("idempotency-replayed")
+                .is_some_and(|value| value.as_bytes() == b"true"),
+            document: document.map_err(|_| self.not_clinch("the answer is not JSON"))?,
+        })
+    }
+
+    /// Follows a stream of events.
+    pub(crate) async fn events(&mut self, path: &str) -> Result<Events, CliError> {
+        let mut request = self.build(&Request::get(path))?;
+        let accept = hyper::header::HeaderValue::from_static("text/event-stream");
+        request.headers_mut().insert(ACCEPT, accept);
+        let response = match timeout(PATIENCE, self.start(request)).await {
+            Ok(response) => response?,
+            Err(_) => return Err(self.lost(&Method::GET, "no answer in time")),
+        };
+        // The stream owns the connection from here on.
+        let connection = self.connection.take();
+        let status = response.status();
+        let headers = response.headers().clone();
+        if status != StatusCode::OK {
+            let body = timeout(PATIENCE, self.body(response, &Method::GET)).await;
+            let body = body.unwrap_or_else(|_| Ok(Bytes::new()))?;
+            let problem = Problem::read(status, &headers, &body, self.key.as_ref());
+            return Err(CliError::Problem(problem));
+        }
+        let kind = headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes());
+        if !kind.is_some_and(|kind| kind.starts_with(b"text/event-stream")) {
+            return Err(self.not_clinch("the answer is not a stream of events"));
+        }
+        Ok(Events::new(response.into_body(), connection, &self.base))
+    }
+
+    async fn exchange(
+        &mut self,
+        request: Request,
+    ) -> Result<(StatusCode, HeaderMap, Bytes), CliError> {
+        let built = self.build(&request)?;
+        let response = self.start(built).await?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = self.body(response, &request.method).await;
+        if body.is_err() {
+            self.connection = None;
+        }
+        Ok((status, headers, body?))
+    }
+
+    /// Sends on the connection there is. What did not leave on an old one goes out on a new
+    /// one; what may have left is never sent twice.
+    async fn start(
+        &mut self,
+        request: hyper::Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, CliError> {
+        let mut request = request;
+        let method = request.method().clone();
+        if let Some(mut old) = self.connection.take().filter(|old| !old.is_closed())
+            && old.ready().await.is_ok()
+        {
+            match old.try_send_request(request).await {
+                Ok(response) => {
+                    self.connection = Some(old);
+                    return Ok(response);
+                }
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(self.lost(&method, &connect::cause(error.error()))),
+                },
+            }
+        }
+        let mut fresh = connect::open(&self.base).await?;
+        let sent = fresh.send_request(request).await;
+        let response = sent.map_err(|error| self.lost(&method, &connect::cause(&error)))?;
+        self.connection = Some(fresh);
+        Ok(response)
+    }
+
+    async fn body(&self, response: Response<Incoming>, method: &Method) -> Result<Bytes, CliError> {
+        let whole = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+        match whole.collect().await {
+            Ok(body) => Ok(body.to_bytes()),
+            Err(error) => Err(self.lost(method, &connect::cause(&*error))),
+        }
+    }
+
+    fn build(&self, request: &Request) -> Result<hyper::Request<Full<Bytes>>, CliError> {
+        let mut built = hyper::Request::builder()
+            .method(&request.method)
+            .uri(self.base.target(&request.path))
+            .header(HOST, self.base.authority())
+            .header(ACCEPT, "application/json, application/problem+json")
+            .header(USER_AGENT, concat!("clinch/", env!("CARGO_PKG_VERSION")));
+        if request.body.is_some() {
+            built = built.header(CONTENT_TYPE, "application/json");
+        }
+        if let Some(prefer) = &request.prefer {
+            built = built.header("prefer", prefer);
+        }
+        if let Some(key) = &self.key {
+            built = built.header(AUTHORIZATION, key.header());
+        }
+        let body = request.body.clone().unwrap_or_default();
+        let wrong = |_| CliError::usage("that cannot be sent: a name or address is not valid");
+        built.body(Full::new(Bytes::from(body))).map_err(wrong)
+    }
+
+    /// Reading again is harmless; anything else may have been done.
+    fn lost(&self, method: &Method, why: &str) -> CliError {
+        CliError::Lost {
+            origin: self.base.to_string(),
+            why: why.to_owned(),
+            advice: match *method {
+                Method::GET => "try again",
+                _ => "it may have been done; look before you repeat it",
+            },
+        }
+    }
+
+    /// Somebody else's answer.
+    pub(crate) fn not_clinch(&self, why: &str) -> CliError {
+        CliError::NotClinch {
+            origin: self.base.to_string(),
+            why: why.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The commands, one module each.
+
+pub(crate) mod batches;
+mod bulk;
+pub(crate) mod completions;
+pub(crate) mod destinations;
+pub(crate) mod dlq;
+pub(crate) mod domains;
+mod filter;
+mod follow;
+mod operation;
+pub(crate) mod ops;
+mod pages;
+mod payload;
+pub(crate) mod submit;
+
+use crate::args::{Cli, Client, Command, Global};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::Exit;
+
+/// Runs the command that was asked for.
+pub(crate) fn run(cli: Cli) -> Result<Exit, CliError> {
+    match cli.command {
+        Command::Client(command) => client(*command, cli.global),
+        Command::Completions(args) => completions::run(args),
+    }
+}
+
+fn client(command: Client, global: Global) -> Result<Exit, CliError> {
+    let mut context = Context::new(global)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let ran = runtime.block_on(ask(command, &mut context));
+    // A name server that does not answer must not keep the command from ending.
+    runtime.shutdown_background();
+    let exit = ran?;
+    context.out.flush()?;
+    Ok(exit)
+}
+
+async fn ask(command: Client, context: &mut Context) -> Result<Exit, CliError> {
+    match command {
+        Client::Submit(args) => submit::run(args, context).await,
+        Client::Ops(command) => ops::run(command, context).await,
+        Client::Dlq(command) => dlq::run(command, context).await,
+        Client::Domains(command) => domains::run(command, context).await,
+        Client::Destinations(command) => destinations::run(command, context).await,
+        Client::Batches(command) => batches::run(command, context).await,
+    }
+}

@@ -1,0 +1,238 @@
+//! One act on many operations: those that were named, or those that a filter finds.
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::filter::Filter;
+use super::operation::{self, Brief, op_id};
+use super::pages::{List, PAGE, count};
+use crate::client::Request;
+use crate::context::Context;
+use crate::error::{CliError, note};
+use crate::exit::Exit;
+use crate::output::listing::Listing;
+use crate::output::table::{Column, at};
+use crate::output::text::Style;
+use crate::progress::Progress;
+use crate::prompt::Consent;
+
+const RESULTS: &[Column] = &[
+    Column::id("OP_ID", |result| at(result, &["/op_id"])),
+    Column::new("RESULT", |result| {
+        let style = match result.get("code") {
+            Some(_) => Style::Bad,
+            None => Style::Good,
+        };
+        at(result, &["/code", "/done"]).styled(style)
+    })
+    .at_least(20),
+    Column::new("DETAIL", |result| at(result, &["/detail"])),
+];
+
+/// Which operations to act on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Targets {
+    /// The operations; or find them by a filter
+    #[arg(value_name = "OP_ID", value_parser = op_id)]
+    pub(crate) op_ids: Vec<String>,
+    /// Take at most so many of those that the filter finds
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count)]
+    limit: usize,
+    #[command(flatten)]
+    consent: Consent,
+    // Last: its heading goes on to whatever follows it.
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+}
+
+impl Targets {
+    /// Ids or a filter, not both and not neither: `cancel` alone must not mean everything.
+    pub(crate) fn check(&self, has_filter: bool) -> Result<(), CliError> {
+        match (self.op_ids.is_empty(), has_filter) {
+            (true, false) => Err(CliError::usage(
+                "name operations, or give a filter such as --domain",
+            )),
+            (false, true) => Err(CliError::usage(
+                "name operations or give a filter, not both",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What to do with each.
+#[derive(Debug)]
+pub(crate) struct Act {
+    /// The last segment of the route, and the word for the question.
+    pub(crate) verb: &'static str,
+    /// What was done on 200.
+    pub(crate) done: &'static str,
+    /// What was done on 202.
+    pub(crate) begun: &'static str,
+    /// Sent to each.
+    pub(crate) body: Vec<u8>,
+}
+
+/// Acts on the operations that were named, or asks about those that the filters find, which
+/// are looked for one filter after the other.
+pub(crate) async fn run(
+    targets: Targets,
+    filters: Vec<Vec<(&'static str, String)>>,
+    act: Act,
+    context: &mut Context,
+) -> Result<Exit, CliError> {
+    if targets.consent.dry_run && !targets.op_ids.is_empty() {
+        let found = named(&targets.op_ids, context).await?;
+        return show(&found, false, context);
+    }
+    if let [op_id] = targets.op_ids.as_slice() {
+        return one(op_id, &act, context).await;
+    }
+    if !targets.op_ids.is_empty() {
+        return each(&targets.op_ids, &act, context).await;
+    }
+    targets.consent.check()?;
+    let found = gather(filters, targets.limit, context).await?;
+    if found.is_empty() {
+        note("none found");
+        return Ok(Exit::Ok);
+    }
+    if targets.consent.dry_run {
+        return show(&found, false, context);
+    }
+    if !targets.consent.yes {
+        show(&found, true, context)?;
+    }
+    let question = format!("{} these {} operations?", act.verb, found.len());
+    targets.consent.ask(&question)?;
+    let briefs = found.iter().filter_map(|document| Brief::read(document));
+    let op_ids: Vec<String> = briefs.map(|brief| brief.op_id).collect();
+    each(&op_ids, &act, context).await
+}
+
+async fn gather(
+    filters: Vec<Vec<(&'static str, String)>>,
+    limit: usize,
+    context: &mut Context,
+) -> Result<Vec<Box<RawValue>>, CliError> {
+    let mut found = Vec::new();
+    for pairs in filters {
+        let list = List {
+            path: "/v1/operations",
+            member: "operations",
+            pairs,
+        };
+        let mut cursor = None;
+        loop {
+            let left = limit.saturating_sub(found.len()).min(PAGE);
+            if left == 0 {
+                note(&format!("only the first {limit}; repeat it for the rest"));
+                return Ok(found);
+            }
+            let page = list.page(left, cursor.as_deref(), context).await?;
+            found.extend(page.items);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn named(op_ids: &[String], context: &mut Context) -> Result<Vec<Box<RawValue>>, CliError> {
+    let mut found = Vec::with_capacity(op_ids.len());
+    for op_id in op_ids {
+        let request = Request::get(format!("/v1/operations/{op_id}"));
+        found.push(context.client.send(request).await?.document);
+    }
+    Ok(found)
+}
+
+/// The matches: as the answer, or above the question.
+fn show(found: &[Box<RawValue>], asks: bool, context: &mut Context) -> Result<Exit, CliError> {
+    let mut question;
+    let out = if asks {
+        question = context.out.question();
+        &mut question
+    } else {
+        &mut context.out
+    };
+    let mut listing = Listing::new("operations", operation::COLUMNS);
+    listing.push(found, out)?;
+    listing.end(None, out)?;
+    Ok(Exit::Ok)
+}
+
+async fn one(op_id: &str, act: &Act, context: &mut Context) -> Result<Exit, CliError> {
+    let answer = context.client.send(request(op_id, act)).await?;
+    if answer.status.as_u16() == 202 {
+        note(act.begun);
+    }
+    context.out.document(&answer.document, operation::FIRST)?;
+    Ok(Exit::Ok)
+}
+
+#[derive(Serialize)]
+struct Done<'a> {
+    op_id: &'a str,
+    status: u16,
+    done: &'a str,
+    operation: Box<RawValue>,
+}
+
+#[derive(Serialize)]
+struct Refused<'a> {
+    op_id: &'a str,
+    status: u16,
+    code: &'a str,
+    detail: &'a str,
+}
+
+/// A refusal is that operation's alone. A server that is away ends it: the rest stays as it is.
+async fn each(op_ids: &[String], act: &Act, context: &mut Context) -> Result<Exit, CliError> {
+    let mut listing = Listing::new("results", RESULTS);
+    let mut progress = Progress::new(act.verb, op_ids.len());
+    let mut exit = Exit::Ok;
+    for (i, op_id) in op_ids.iter().enumerate() {
+        let result = match context.client.send(request(op_id, act)).await {
+            Ok(answer) => to_raw_value(&Done {
+                op_id,
+                status: answer.status.as_u16(),
+                done: match answer.status.as_u16() {
+                    202 => act.begun,
+                    _ => act.done,
+                },
+                operation: answer.document,
+            }),
+            Err(CliError::Problem(problem)) if problem.concerns_one() => {
+                exit = exit.and(problem.exit());
+                to_raw_value(&Refused {
+                    op_id,
+                    status: problem.status,
+                    code: &problem.code,
+                    detail: &problem.detail,
+                })
+            }
+            Err(error) => {
+                progress.hide();
+                listing.end(None, &mut context.out)?;
+                note(&format!("stopped after {i} of {}", op_ids.len()));
+                return Err(error);
+            }
+        };
+        let result = result.map_err(|_| operation::expected(&context.client))?;
+        progress.hide();
+        listing.push(&[result], &mut context.out)?;
+        context.out.flush()?;
+        progress.step();
+    }
+    drop(progress);
+    listing.end(None, &mut context.out)?;
+    Ok(exit)
+}
+
+fn request(op_id: &str, act: &Act) -> Request {
+    let path = format!("/v1/operations/{op_id}/{}", act.verb);
+    Request::post(path, act.body.clone())
+}

@@ -1,0 +1,171 @@
+//! Which operations: the query of the list routes as flags.
+
+use clap::ValueEnum;
+
+use crate::duration::Moment;
+
+/// What an operation is called.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct Names {
+    /// Of this domain
+    #[arg(long, value_name = "NAME")]
+    domain: Option<String>,
+    /// Of this event type
+    #[arg(long, value_name = "NAME")]
+    event_type: Option<String>,
+    /// Of this business object
+    #[arg(long, value_name = "KEY")]
+    biz_key: Option<String>,
+    /// With this idempotency key
+    #[arg(long, value_name = "KEY")]
+    idem_key: Option<String>,
+}
+
+impl Names {
+    /// As names and values of the query.
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
+        let pairs = [
+            ("domain", &self.domain),
+            ("event_type", &self.event_type),
+            ("biz_key", &self.biz_key),
+            ("idem_key", &self.idem_key),
+        ];
+        let set = pairs.into_iter();
+        set.filter_map(|(name, value)| Some((name, value.clone()?)))
+            .collect()
+    }
+}
+
+/// What an operation is called, and when it was accepted.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct Filter {
+    #[command(flatten)]
+    names: Names,
+    /// With this label
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
+    label: Option<Label>,
+    /// Of this batch
+    #[arg(long, value_name = "ID", value_parser = super::operation::op_id)]
+    batch_id: Option<String>,
+    /// Accepted at or after: RFC 3339, or so long ago (1h)
+    #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
+    from: Option<Moment>,
+    /// Accepted before: RFC 3339, or so long ago
+    #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
+    to: Option<Moment>,
+}
+
+impl Filter {
+    /// As names and values of the query.
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
+        let mut pairs = self.names.pairs();
+        let label = self.label.as_ref();
+        let label = label.map(|label| ("label", format!("{}={}", label.name, label.value)));
+        let batch = self.batch_id.clone().map(|id| ("batch_id", id));
+        let from = self.from.map(|moment| ("from", moment.ago().to_string()));
+        let to = self.to.map(|moment| ("to", moment.ago().to_string()));
+        pairs.extend([label, batch, from, to].into_iter().flatten());
+        pairs
+    }
+
+    /// It names everything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pairs().is_empty()
+    }
+}
+
+/// Where an operation stands.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct Standing {
+    /// In this state
+    #[arg(long, value_enum, ignore_case = true, value_name = "STATE")]
+    pub(crate) state: Option<State>,
+    /// In this phase of IN_PROGRESS
+    #[arg(long, value_enum, ignore_case = true, value_name = "PHASE")]
+    pub(crate) phase: Option<Phase>,
+}
+
+impl Standing {
+    /// As names and values of the query.
+    pub(crate) fn pairs(self) -> Vec<(&'static str, String)> {
+        let state = self.state.map(|state| ("state", state.name().to_owned()));
+        let phase = self.phase.map(|phase| ("phase", phase.name().to_owned()));
+        state.into_iter().chain(phase).collect()
+    }
+}
+
+/// The states of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(crate) enum State {
+    /// Accepted, not begun
+    Pending,
+    /// Begun, not settled
+    InProgress,
+    /// Ended well
+    Completed,
+    /// Ended badly
+    Failed,
+}
+
+impl State {
+    /// As the API has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::InProgress => "IN_PROGRESS",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+        }
+    }
+
+    /// It never changes again.
+    pub(crate) fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed)
+    }
+}
+
+/// The phases of IN_PROGRESS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Phase {
+    /// An attempt holds a lease
+    Live,
+    /// For a time
+    Waiting,
+    /// For an answer or a person
+    Held,
+}
+
+impl Phase {
+    /// As the API has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Waiting => "waiting",
+            Self::Held => "held",
+        }
+    }
+}
+
+/// A label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Label {
+    /// Before the first `=`.
+    pub(crate) name: String,
+    /// After it.
+    pub(crate) value: String,
+}
+
+/// Reads `name=value`.
+pub(crate) fn label(text: &str) -> Result<Label, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok(Label {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        }),
+        _ => Err("a label is NAME=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,37 @@
+//! `clinch ops`.
+
+mod cancel;
+mod get;
+mod ls;
+mod resolve;
+mod watch;
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::Exit;
+
+/// What to do with operations.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List operations, newest first
+    Ls(ls::Args),
+    /// Show one operation, with --path everything that happened to it
+    Get(get::Args),
+    /// Follow one operation until it settles, or all of them until interrupted
+    Watch(watch::Args),
+    /// Cancel operations
+    Cancel(cancel::Args),
+    /// Settle held operations, or let them call once more
+    Resolve(resolve::Args),
+}
+
+/// Runs it.
+pub(crate) async fn run(command: Command, context: &mut Context) -> Result<Exit, CliError> {
+    match command {
+        Command::Ls(args) => ls::run(args, context).await,
+        Command::Get(args) => get::run(args, context).await,
+        Command::Watch(args) => watch::run(args, context).await,
+        Command::Cancel(args) => cancel::run(args, context).await,
+        Command::Resolve(args) => resolve::run(args, context).await,
+    }
+}

@@ -1,0 +1,67 @@
+//! `clinch ops cancel`.
+
+use serde_json::json;
+
+use crate::commands::bulk::{self, Act, Targets};
+use crate::commands::filter::{Standing, State};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::Exit;
+
+const EXAMPLES: &str = "\
+Examples:
+  clinch ops cancel 01917f5e-0000-7000-8000-000000000000 --reason 'order withdrawn'
+  clinch ops cancel --domain payments --label team=shop --dry-run
+  clinch ops cancel --domain payments --state PENDING -y
+
+An operation whose call may have been applied is not canceled at once: it is told, and what the
+provider says decides. Named operations are canceled without asking. Of those that a filter
+finds, only open ones are taken; they are listed, and you are asked.";
+
+/// Which, and why.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Why, for whoever looks later
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    targets: Targets,
+    #[command(flatten)]
+    standing: Standing,
+}
+
+/// Cancels them.
+pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliError> {
+    let Standing { state, phase } = args.standing;
+    let has_filter = !args.targets.filter.is_empty() || state.is_some() || phase.is_some();
+    args.targets.check(has_filter)?;
+    if state.is_some_and(State::is_terminal) {
+        let what =
+            "what is COMPLETED or FAILED cannot be canceled: only PENDING and IN_PROGRESS can";
+        return Err(CliError::usage(what));
+    }
+    // The route takes one state; open is two of them.
+    let open: &[Option<State>] = match (state, phase) {
+        (None, None) => &[Some(State::Pending), Some(State::InProgress)],
+        _ => &[state],
+    };
+    let filters = open.iter().map(|state| {
+        let mut pairs = args.targets.filter.pairs();
+        let state = *state;
+        pairs.extend(Standing { state, phase }.pairs());
+        pairs
+    });
+    let filters = filters.collect();
+    let body = match args.reason {
+        Some(reason) => json!({ "reason": reason }),
+        None => json!({}),
+    };
+    let act = Act {
+        verb: "cancel",
+        done: "canceled",
+        begun: "cancel requested; what the provider says decides",
+        body: body.to_string().into_bytes(),
+    };
+    bulk::run(args.targets, filters, act, context).await
+}

@@ -1,0 +1,141 @@
+//! `clinch submit`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::filter::{Label, label};
+use super::follow::{Follow, WAIT_MAX};
+use super::operation::{self, Brief};
+use super::payload;
+use crate::client::Request;
+use crate::clock::{self, Budget};
+use crate::context::Context;
+use crate::duration::{self, Moment};
+use crate::error::{CliError, note};
+use crate::exit::Exit;
+
+const EXAMPLES: &str = "\
+Examples:
+  clinch submit payments charge order-123 --payload '{\"amount\":5000}' --wait 3s
+  clinch submit payments charge order-123 --payload @charge.json --idem-key c0ffee
+  make-charge | clinch submit payments charge order-123 --payload - --delay 5m --label team=shop
+
+The same four keys always name the same operation: repeat a submission whose answer was lost
+under the same --idem-key. Without --wait the command ends once the operation is accepted.
+With it: exit 0 COMPLETED, 1 FAILED, 5 not settled in time (the work goes on).";
+
+/// What to hand in.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Business area
+    domain: String,
+    /// What is to be done
+    event_type: String,
+    /// The business object
+    biz_key: String,
+    /// JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON|@FILE|-")]
+    payload: String,
+    /// The idempotency key; a fresh one is made and printed if you give none
+    #[arg(long, value_name = "KEY")]
+    idem_key: Option<String>,
+    /// Wait so long for it to settle (3s); rounded up to whole seconds
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    wait: Option<Duration>,
+    /// Not before so much later (5m), by this machine's clock
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    delay: Option<Duration>,
+    /// No attempt begins after this: RFC 3339, or so much later (1h)
+    #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
+    deadline: Option<Moment>,
+    /// From -10 to 10; higher is claimed first among what is due
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i8).range(-10..=10))]
+    priority: i8,
+    /// A label for people; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
+    label: Vec<Label>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    domain: &'a str,
+    event_type: &'a str,
+    biz_key: &'a str,
+    idem_key: &'a str,
+    payload: &'a RawValue,
+    run_at: Option<String>,
+    deadline: Option<String>,
+    priority: i8,
+    labels: BTreeMap<&'a str, &'a str>,
+}
+
+/// Hands it in and prints the operation.
+pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliError> {
+    let payload = payload::read(&args.payload)?;
+    let idem_key = match &args.idem_key {
+        Some(key) => key.clone(),
+        None => {
+            let key = Uuid::now_v7().to_string();
+            // Before anything is sent: whoever loses the answer needs it to ask again.
+            note(&format!("idem_key {key}"));
+            key
+        }
+    };
+    let request = Request::post("/v1/operations", body(&args, &idem_key, &payload)?);
+    let budget = Budget::start(args.wait);
+    let request = match args.wait {
+        Some(wait) => request.wait(wait.min(WAIT_MAX)),
+        None => request.at_once(),
+    };
+    let sent = context.client.send(request).await;
+    let answer = sent.map_err(|error| match error.is_passing() {
+        true => CliError::LostSubmission {
+            source: Box::new(error),
+            idem_key,
+        },
+        false => error,
+    })?;
+    let brief =
+        Brief::read(&answer.document).ok_or_else(|| operation::expected(&context.client))?;
+    if answer.is_replay {
+        note("these keys were accepted before; this is that operation");
+    }
+    let (mut document, mut exit) = (answer.document, brief.exit());
+    if exit == Exit::Unsettled && args.wait.is_some() && !budget.left(WAIT_MAX).is_zero() {
+        let follow = Follow {
+            op_id: &brief.op_id,
+            known: Some(document),
+            budget,
+            slice: WAIT_MAX,
+        };
+        let waited = follow.settle(context, |_, _| Ok(())).await;
+        let followed = waited.inspect_err(|_| note(&format!("op_id {}", brief.op_id)))?;
+        (document, exit) = (followed.document, followed.exit);
+    }
+    context.out.document(&document, operation::FIRST)?;
+    Ok(if args.wait.is_some() { exit } else { Exit::Ok })
+}
+
+fn body(args: &Args, idem_key: &str, payload: &RawValue) -> Result<Vec<u8>, CliError> {
+    let labels = args.label.iter();
+    let body = Body {
+        domain: &args.domain,
+        event_type: &args.event_type,
+        biz_key: &args.biz_key,
+        idem_key,
+        payload,
+        run_at: args.delay.map(|delay| clock::after(delay).to_string()),
+        deadline: args.deadline.map(|moment| moment.ahead().to_string()),
+        priority: args.priority,
+        labels: labels
+            .map(|label| (label.name.as_str(), label.value.as_str()))
+            .collect(),
+    };
+    serde_json::to_vec(&body).map_err(|_| CliError::usage("the payload cannot be sent"))
+}

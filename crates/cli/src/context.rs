@@ -1,0 +1,26 @@
+//! What every client command works with.
+
+use crate::args::Global;
+use crate::client::Client;
+use crate::error::CliError;
+use crate::output::Output;
+use crate::settings;
+
+/// The server to ask and the place to answer.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// Asks the server.
+    pub(crate) client: Client,
+    /// Writes the answer.
+    pub(crate) out: Output,
+}
+
+impl Context {
+    /// From the global flags, the environment and the configuration file, in that order.
+    pub(crate) fn new(global: Global) -> Result<Self, CliError> {
+        let out = Output::stdout(global.output, !global.no_color);
+        let base = settings::base(&global)?;
+        let client = Client::new(base, global.key()?);
+        Ok(Self { client, out })
+    }
+}

@@ -1,0 +1,131 @@
+//! Where answers are written, and how they look.
+
+pub(crate) mod json;
+pub(crate) mod listing;
+pub(crate) mod record;
+pub(crate) mod table;
+pub(crate) mod text;
+
+use std::fmt;
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use serde_json::value::RawValue;
+
+use crate::error::CliError;
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For people: cells are cut to the terminal's width.
+    Table,
+    /// One document, indented.
+    Json,
+    /// One document a line.
+    Jsonl,
+}
+
+/// A place to write to: standard output, or standard error for what belongs to a question.
+pub(crate) struct Output {
+    sink: BufWriter<Box<dyn Write + Send>>,
+    /// How to print.
+    pub(crate) format: Format,
+    has_color: bool,
+    width: Option<usize>,
+}
+
+impl Output {
+    /// The answer.
+    pub(crate) fn stdout(format: Format, color: bool) -> Self {
+        let stdout = io::stdout();
+        let is_terminal = stdout.is_terminal();
+        let width = is_terminal
+            .then(|| terminal_size::terminal_size_of(&stdout))
+            .flatten();
+        Self::new(Box::new(stdout), format, color && is_terminal, width)
+    }
+
+    /// What a person must see before they answer a question. Always a table.
+    pub(crate) fn question(&self) -> Self {
+        let stderr = io::stderr();
+        let is_terminal = stderr.is_terminal();
+        let width = is_terminal
+            .then(|| terminal_size::terminal_size_of(&stderr))
+            .flatten();
+        Self::new(Box::new(stderr), Format::Table, self.has_color, width)
+    }
+
+    fn new(
+        sink: Box<dyn Write + Send>,
+        format: Format,
+        color: bool,
+        size: Option<(terminal_size::Width, terminal_size::Height)>,
+    ) -> Self {
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let is_dumb = set("TERM").is_some_and(|term| term == "dumb");
+        let columns = set("COLUMNS").and_then(|columns| columns.parse().ok());
+        Self {
+            sink: BufWriter::new(sink),
+            format,
+            has_color: color && !is_dumb && set("NO_COLOR").is_none(),
+            // A file or a pipe gets every value whole, for `grep` and `awk`.
+            width: columns.or(size.map(|(width, _)| usize::from(width.0))),
+        }
+    }
+
+    /// Columns to fit; `None` for as many as there are.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.width
+    }
+
+    /// One line.
+    pub(crate) fn line(&mut self, line: &str) -> Result<(), CliError> {
+        Ok(writeln!(self.sink, "{line}")?)
+    }
+
+    /// Text as it is.
+    pub(crate) fn raw(&mut self, text: &[u8]) -> Result<(), CliError> {
+        Ok(self.sink.write_all(text)?)
+    }
+
+    /// Hands everything on, so that a reader sees it now.
+    pub(crate) fn flush(&mut self) -> Result<(), CliError> {
+        Ok(self.sink.flush()?)
+    }
+
+    /// One document: as a record with these members first, or as the server sent it.
+    pub(crate) fn document(&mut self, document: &RawValue, first: &[&str]) -> Result<(), CliError> {
+        match self.format {
+            Format::Json => self.line(&json::indented(document.get(), 0)),
+            Format::Jsonl => self.line(&json::compact(document.get())),
+            Format::Table => {
+                let value = serde_json::from_str(document.get()).unwrap_or_default();
+                let lines = record::lines(&value, first);
+                let widest = lines.iter().map(|(name, _)| text::width(name) + 2).max();
+                // Most documents look alike at this width.
+                let width = widest.unwrap_or(0).max(18);
+                lines.iter().try_for_each(|(name, cell)| {
+                    let pad = " ".repeat(width.saturating_sub(text::width(name)));
+                    let value = self.painted(&cell.text, cell.style);
+                    self.line(&format!("{name}{pad}{value}"))
+                })
+            }
+        }
+    }
+
+    /// The text in its colour, where there are colours.
+    pub(crate) fn painted(&self, text: &str, style: text::Style) -> String {
+        match style.code().filter(|_| self.has_color && !text.is_empty()) {
+            Some(code) => format!("\x1b[{code}m{text}\x1b[0m"),
+            None => text.to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output")
+            .field("format", &self.format)
+            .field("width", &self.width)
+            .finish_non_exhaustive()
+    }
+}

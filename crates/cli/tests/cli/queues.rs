@@ -1,0 +1,79 @@
+//! `clinch domains`, `destinations`, `batches`, `completions`.
+
+use crate::documents::OP;
+use crate::run::{command, ended, run};
+use crate::server::Server;
+
+const DOMAIN: &str = r#"{"domain":"payments","paused":true,"counts":{"PENDING":1,"IN_PROGRESS":9,"COMPLETED":5,"FAILED":6,"live":2,"waiting":3,"held":4},"depth":4,"oldest_age_ms":1200}"#;
+
+#[test]
+fn domains() {
+    let server = Server::always(200, &format!(r#"{{"domains":[{DOMAIN}]}}"#));
+    let ran = run(&server, &["domains", "ls"]);
+    let expected = "\
+DOMAIN    PAUSED  PENDING  LIVE  WAITING  HELD  COMPLETED  FAILED  DEPTH  OLDEST_MS
+payments  paused  1        2     3        4     5          6       4      1200
+";
+    assert_eq!((ran.code, ran.out.as_str()), (0, expected));
+    assert_eq!(server.lines(), ["GET /v1/domains"]);
+    let ran = run(&server, &["domains", "ls", "-o", "jsonl"]);
+    assert_eq!(ran.out, format!("{DOMAIN}\n"));
+    let ran = run(&server, &["domains", "ls", "-o", "json"]);
+    let read: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(read["domains"][0]["depth"], 4);
+}
+
+#[test]
+fn pause_and_resume() {
+    let server = Server::always(200, DOMAIN);
+    let ran = run(&server, &["domains", "pause", "pay/ments"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, "pay/ments is paused\n"));
+    let expected = "domain              payments\npaused              true\n";
+    assert!(ran.out.starts_with(expected), "{}", ran.out);
+    assert!(ran.out.contains("counts.IN_PROGRESS  9\n"), "{}", ran.out);
+    assert_eq!(run(&server, &["domains", "resume", "payments"]).code, 0);
+    let expected = [
+        "POST /v1/domains/pay%2Fments/pause",
+        "POST /v1/domains/payments/resume",
+    ];
+    assert_eq!(server.lines(), expected);
+    for seen in server.seen() {
+        assert_eq!(seen.header("content-type"), Some("application/json"));
+        assert_eq!(seen.body, "{}");
+    }
+}
+
+#[test]
+fn destinations_and_batches() {
+    let body = r#"{"destinations":[{"destination":"psp","breaker":"open","rate":{"available":7,"again_at":null},"concurrency":{"available":null,"again_at":null},"paused_until":"T"}]}"#;
+    let server = Server::always(200, body);
+    let ran = run(&server, &["destinations", "ls"]);
+    let expected = "\
+DESTINATION  BREAKER  RATE_ROOM  CALLS_ROOM  PAUSED_UNTIL
+psp          open     7                      T
+";
+    assert_eq!((ran.code, ran.out.as_str()), (0, expected));
+    assert_eq!(server.lines(), ["GET /v1/destinations"]);
+
+    let body = format!(
+        r#"{{"batch_id":"{OP}","sealed":true,"complete":false,"total":3,"completed":1,"failed":1,"completed_at":null}}"#
+    );
+    let server = Server::always(200, &body);
+    let ran = run(&server, &["batches", "get", OP]);
+    let expected = format!(
+        "batch_id          {OP}\ncomplete          false\nsealed            true\ntotal             3\ncompleted         1\nfailed            1\n"
+    );
+    assert_eq!((ran.code, ran.out), (0, expected));
+    assert_eq!(server.lines(), [format!("GET /v1/batches/{OP}")]);
+}
+
+#[test]
+fn completions_for_every_shell_without_a_server() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = ended(command(&["completions", shell]).output().unwrap());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        assert!(ran.out.contains("redrive"), "{shell}");
+    }
+    let ran = ended(command(&["completions", "tcsh"]).output().unwrap());
+    assert_eq!(ran.code, 2);
+}

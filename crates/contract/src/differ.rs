@@ -1,0 +1,61 @@
+//! The same calls on two adapters give the same answers.
+//!
+//! A sequence is drawn from a seed: calls of every port of a store, mostly such as fit the
+//! rows that are there, with few keys so that they meet each other. Each call goes to both
+//! subjects and the answers are compared, to the last field. Both subjects must show the same
+//! time, and must move it only by [`Control::advance`](crate::Control::advance).
+
+mod draw;
+mod step;
+
+use clinch_core::policy::SplitMix;
+
+use crate::Factory;
+use crate::case::Verdict;
+use draw::Drawn;
+use step::Side;
+
+/// How much to compare.
+#[derive(Debug, Clone, Copy)]
+pub struct Sequences {
+    /// The first seed.
+    pub from: u64,
+    /// How many seeds.
+    pub count: u64,
+    /// Calls of one sequence.
+    pub calls: usize,
+    /// Sequences on one pair of subjects: what the earlier ones left is part of the test.
+    pub each: u64,
+}
+
+/// Compares the two; `Err` names the seed, the call and both answers.
+pub async fn differ(reference: &Factory, other: &Factory, plan: Sequences) -> Result<(), String> {
+    let seeds: Vec<u64> = (plan.from..plan.from + plan.count).collect();
+    let each = usize::try_from(plan.each.max(1)).unwrap_or(usize::MAX);
+    for seeds in seeds.chunks(each) {
+        let sides = (reference().await?, other().await?);
+        let sides = Side::of(sides.0).and_then(|one| Ok((one, Side::of(sides.1)?)));
+        let (one, two) = sides.map_err(|failure| failure.to_string())?;
+        let mut drawn = Drawn::new().map_err(|failure| failure.to_string())?;
+        for seed in seeds {
+            let played = play(&one, &two, &mut drawn, *seed, plan.calls).await;
+            played.map_err(|failure| format!("seed {seed}: {failure}"))?;
+        }
+    }
+    Ok(())
+}
+
+async fn play(one: &Side, two: &Side, drawn: &mut Drawn, seed: u64, calls: usize) -> Verdict {
+    let mut rng = SplitMix::new(seed);
+    drawn.begin(seed);
+    for number in 0..calls {
+        let step = drawn.step(one, &mut rng).await?;
+        let (expected, got) = (one.perform(&step).await, two.perform(&step).await);
+        ensure_eq!(got, expected, "call {number}, {step:?}");
+    }
+    for step in drawn.looks() {
+        let (expected, got) = (one.perform(&step).await, two.perform(&step).await);
+        ensure_eq!(got, expected, "at the end, {step:?}");
+    }
+    Ok(())
+}

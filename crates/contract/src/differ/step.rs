@@ -1,0 +1,196 @@
+//! One call, and its answer as text that can be compared.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::policy::Routes;
+use clinch_core::ports::{
+    Amendment, Answer, BeginRequest, Bus, Claim, Claimed, Dequeue, Extension, Filter, NewBatch,
+    NewOperation, Operation, Prune, Reschedule, Scan,
+};
+use clinch_core::{AttemptId, BatchId, Domain, Keys, OpId};
+
+use crate::case::{Failure, Stage, Verdict};
+use crate::fixtures::SILENCE;
+use crate::world::World;
+use crate::{LockPorts, Subject};
+
+/// A call with everything that goes into it.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    Accept(Vec<NewOperation>),
+    Begin(Vec<BeginRequest>),
+    Extend(Vec<Extension>),
+    WriteAhead(Vec<Answer>),
+    Finalize(Vec<OpId>),
+    Settle(Vec<Answer>),
+    Reschedule(Vec<Reschedule>),
+    Amend(Vec<Amendment>),
+    Claim(Claim),
+    ClaimSilent(Claim),
+    Published(Vec<Claimed>),
+    Release(Vec<Claimed>),
+    NextDue,
+    Scan(Scan, Claim),
+    NextNeed(Scan),
+    Prune(Prune),
+    Open(Vec<NewBatch>),
+    Seal(Vec<BatchId>),
+    Batches(Vec<BatchId>),
+    Pause(Domain, bool),
+    Domains,
+    Get(Vec<OpId>),
+    Begun(Vec<AttemptId>),
+    Find(Vec<Keys>),
+    List(Box<Filter>, usize),
+    Ledger(OpId),
+    DeadLetters,
+    Dequeue(Dequeue),
+    Take(String, clinch_core::WorkerId, Duration),
+    ReleaseLock(String, clinch_core::WorkerId),
+    Advance(Duration),
+}
+
+/// One of the two.
+pub(super) struct Side {
+    pub world: World,
+    queue: Arc<dyn Bus>,
+    locks: LockPorts,
+}
+
+impl Side {
+    pub(super) fn of(subject: Subject) -> Verdict<Self> {
+        let missing = || Failure::new("a store, a queue and locks are needed");
+        Ok(Self {
+            queue: subject.queue.clone().ok_or_else(missing)?,
+            locks: subject.locks.clone().ok_or_else(missing)?,
+            world: World::open(subject)?,
+        })
+    }
+
+    fn routes(&self) -> &Routes {
+        &self.world.routes
+    }
+
+    /// The answer as text, without what each adapter spells in its own way.
+    pub(super) async fn perform(&self, step: &Step) -> String {
+        let (w, routes) = (&self.world, self.routes());
+        match step {
+            Step::Accept(new) => text(w.store.accept(new, routes).await),
+            Step::Begin(begins) => text(w.store.begin(begins, routes).await),
+            Step::Extend(extensions) => text(w.store.extend(extensions).await),
+            Step::WriteAhead(answers) => text(w.store.write_ahead(answers, routes).await),
+            Step::Finalize(ops) => text(w.store.finalize(ops, routes).await),
+            Step::Settle(answers) => text(w.store.settle(answers, routes).await),
+            Step::Reschedule(ends) => text(w.store.reschedule(ends, routes).await),
+            Step::Amend(changes) => text(w.store.amend(changes, routes).await),
+            Step::Dequeue(dequeue) => self.dequeue(dequeue).await,
+            Step::Advance(by) => {
+                w.advance(*by).await;
+                text(w.inspect.now().await)
+            }
+            Step::Open(batches) => text(w.batches.open(batches).await),
+            Step::Seal(batches) => text(w.batches.seal(batches, routes).await),
+            Step::Batches(batches) => text(w.batches.read(batches).await),
+            Step::Pause(domain, paused) => text(w.domains.set_paused(domain, *paused).await),
+            Step::Domains => text(w.domains.domains().await),
+            Step::Take(name, owner, ttl) => text(self.locks.locks.take(name, owner, *ttl).await),
+            Step::ReleaseLock(name, owner) => text(self.locks.locks.release(name, owner).await),
+            claim_or_look => self.perform_claim(claim_or_look).await,
+        }
+    }
+
+    async fn perform_claim(&self, step: &Step) -> String {
+        let w = &self.world;
+        match step {
+            Step::Claim(claim) => text(w.outbox.claim(claim).await),
+            Step::ClaimSilent(claim) => text(w.outbox.claim_silent(claim, &SILENCE).await),
+            Step::Published(claimed) => text(w.outbox.published(claimed).await),
+            Step::Release(claimed) => text(w.outbox.release(claimed).await),
+            Step::NextDue => {
+                let routed = w.outbox.next_due(Some(self.routes())).await;
+                text((routed.ok(), w.outbox.next_due(None).await.ok()))
+            }
+            Step::Scan(scan, claim) => text(w.recovery.scan(*scan, claim).await),
+            Step::NextNeed(scan) => text(w.recovery.next_due(*scan).await),
+            Step::Prune(prune) => text(w.recovery.prune(prune).await),
+            Step::Get(ops) => match w.inspect.get(ops).await {
+                Ok(rows) => rows
+                    .iter()
+                    .map(|row| text((row, bytes(row.as_ref()))))
+                    .collect(),
+                Err(error) => text(error.kind()),
+            },
+            Step::Begun(attempts) => text(w.inspect.begun(attempts).await),
+            Step::Find(keys) => text(w.inspect.find(keys).await),
+            Step::Ledger(op) => text(w.inspect.ledger(*op).await),
+            Step::List(filter, limit) => self.list(filter, *limit).await,
+            Step::DeadLetters => self.dead_letters().await,
+            other => format!("{other:?} is not a claim"),
+        }
+    }
+
+    async fn dequeue(&self, dequeue: &Dequeue) -> String {
+        match self.queue.dequeue(dequeue).await {
+            Ok(taken) => {
+                let taken = taken.iter().map(|d| (&d.hint, d.redeliveries, &d.begun));
+                text(taken.collect::<Vec<_>>())
+            }
+            Err(error) => text(error.kind()),
+        }
+    }
+
+    /// Every page; a cursor is the adapter's own.
+    async fn list(&self, filter: &Filter, limit: usize) -> String {
+        let (mut shown, mut cursor) = (String::new(), None::<String>);
+        loop {
+            let inspect = &self.world.inspect;
+            match inspect.list(filter, cursor.as_deref(), limit).await {
+                Ok(page) => {
+                    shown.push_str(&text(&page.items));
+                    cursor = page.next_cursor;
+                }
+                Err(error) => return text(error.kind()),
+            }
+            if cursor.is_none() {
+                return shown;
+            }
+        }
+    }
+
+    async fn dead_letters(&self) -> String {
+        let (mut shown, mut cursor) = (String::new(), None::<String>);
+        loop {
+            match self.world.recovery.dead_letters(cursor.as_deref(), 7).await {
+                Ok(page) => {
+                    shown.push_str(&text(&page.items));
+                    cursor = page.next_cursor;
+                }
+                Err(error) => return text(error.kind()),
+            }
+            if cursor.is_none() {
+                return shown;
+            }
+        }
+    }
+}
+
+/// An answer as text. Of an error only the kind is promised: messages are each adapter's own.
+fn text(answer: impl Debug) -> String {
+    let shown = format!("{answer:?}");
+    match shown.strip_prefix("Err(Error { kind: ") {
+        Some(rest) => rest.split(',').next().unwrap_or_default().to_owned(),
+        None => shown,
+    }
+}
+
+/// Stored bytes, which `Debug` keeps to itself.
+fn bytes(row: Option<&Operation>) -> Vec<Option<&[u8]>> {
+    let result = row.and_then(|row| row.result.as_ref()?.payload.as_ref());
+    let checkpoint = row.and_then(|row| row.checkpoint.as_ref());
+    let payload = row.map(|row| &row.payload);
+    let all = [payload, result, checkpoint];
+    all.map(|sealed| sealed.map(|sealed| sealed.as_bytes()))
+        .to_vec()
+}
