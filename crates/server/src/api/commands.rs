@@ -1,6 +1,7 @@
 //! Commands out of request bodies.
 
 use axum::http::{HeaderMap, StatusCode};
+use clinch_core::ports::is_traceparent;
 use clinch_core::{BizKey, Command, Domain, EventType, IdemKey, Keys, Options, Payload, Priority};
 use serde_json::value::RawValue;
 
@@ -118,7 +119,7 @@ fn unquote(text: &str) -> Option<String> {
 /// The caller's W3C `traceparent`, if it is valid.
 pub(crate) fn trace(headers: &HeaderMap) -> Option<String> {
     let parent = headers.get("traceparent")?.to_str().ok()?;
-    clinch_core::ports::is_traceparent(parent).then(|| parent.to_owned())
+    is_traceparent(parent).then(|| parent.to_owned())
 }
 
 #[cfg(test)]

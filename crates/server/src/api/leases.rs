@@ -14,7 +14,6 @@ use clinch_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json, op_id};
@@ -188,7 +187,9 @@ pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer
         worker: worker(&mut fields)?,
     };
     fields.finish()?;
-    let leased = leased(app, request)
+    let leased = app
+        .orchestrator()
+        .lease(&request)
         .await
         .map_err(|error| match error.kind() {
             ErrorKind::Invalid => {
@@ -198,26 +199,6 @@ pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer
         })?;
     let deliveries = leased.into_iter().map(delivery).collect();
     json(StatusCode::OK, &Deliveries { deliveries })
-}
-
-/// Leases in a task of its own: attempts that began for a worker that has hung up by then are
-/// given back, instead of being lost.
-async fn leased(app: Shared, request: LeaseRequest) -> Result<Vec<Envelope>, Error> {
-    let (reply, leased) = oneshot::channel();
-    tokio::spawn(async move {
-        let orchestrator = app.orchestrator();
-        let leased = orchestrator.lease(&request).await;
-        if let Err(Ok(envelopes)) = reply.send(leased) {
-            for envelope in envelopes {
-                let (op_id, fence) = (envelope.op_id, envelope.fence);
-                let worker = request.worker.clone();
-                // What cannot be given back is found by the Reaper.
-                let _ = orchestrator.release(op_id, fence, worker).await;
-            }
-        }
-    });
-    let lost = |_| Error::new(ErrorKind::Ambiguous, "the lease was not confirmed");
-    leased.await.map_err(lost)?
 }
 
 fn delivery(envelope: Envelope) -> DeliveryDocument {
