@@ -279,3 +279,11 @@ fn core_12_the_file_refuses_a_row_that_breaks_an_invariant() {
     });
     let _ = Arc::new(());
 }
+
+#[test]
+fn core_16_api_keys_are_kept_as_the_port_promises() {
+    let folder = Folder::new("keys");
+    let sqlite = open(&folder);
+    let checked = on_a_runtime(clinch_contract::api_keys(&sqlite));
+    assert_eq!(checked, Ok(()));
+}

@@ -88,7 +88,7 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     for (after, victim) in kills {
         while clients.accepted.load(Ordering::SeqCst) < after && !submitting.is_finished() {
             view(&clients, &provider);
-            tokio::time::sleep(VIEW).await;
+            crate::clock::pause(VIEW).await;
         }
         match victim {
             Victim::Worker => processes.kill_worker().await?,
@@ -97,7 +97,7 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     }
     while !submitting.is_finished() {
         view(&clients, &provider);
-        tokio::time::sleep(VIEW).await;
+        crate::clock::pause(VIEW).await;
     }
     let told = submitting
         .await

@@ -76,7 +76,7 @@ impl Clients {
             let op_id = submit(&mut client, payment).await?;
             self.accepted.fetch_add(1, Ordering::SeqCst);
             // A client that did not hear the answer, or clicked twice.
-            if chance.next_u64() % 10 == 0 {
+            if chance.next_u64().is_multiple_of(10) {
                 let again = submit(&mut client, payment).await?;
                 self.repeated.fetch_add(1, Ordering::SeqCst);
                 if again != op_id {
@@ -108,7 +108,7 @@ async fn submit(client: &mut Client, payment: usize) -> Result<String, CliError>
                 return Ok(operation.op_id);
             }
             Err(error) if error.is_passing() => {
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                crate::clock::pause(Duration::from_millis(100)).await;
             }
             Err(error) => return Err(error),
         }

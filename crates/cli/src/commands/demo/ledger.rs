@@ -73,7 +73,7 @@ impl Ledger {
                             }
                         }
                         Err(error) if error.is_passing() => {
-                            tokio::time::sleep(Duration::from_millis(100)).await;
+                            crate::clock::pause(Duration::from_millis(100)).await;
                         }
                         // It is not there: the books will say so.
                         Err(_) => break,

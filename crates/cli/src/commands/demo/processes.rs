@@ -115,7 +115,7 @@ impl Processes {
         let mut client = Client::new(base, None);
         let asked = async {
             while client.send(Request::get("/readyz")).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                crate::clock::pause(Duration::from_millis(50)).await;
             }
         };
         let up = tokio::time::timeout(START_MAX, asked).await;

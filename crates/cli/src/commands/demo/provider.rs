@@ -128,7 +128,7 @@ impl Provider {
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         let payment = body["amount"].as_u64().unwrap_or_default();
         let (mood, latency) = self.decide(&key, payment);
-        tokio::time::sleep(latency).await;
+        crate::clock::pause(latency).await;
         match mood {
             Mood::Drop => Err(std::io::Error::other("the provider hangs up")),
             Mood::Answer(status, body, retry_after) => {

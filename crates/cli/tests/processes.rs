@@ -1,0 +1,235 @@
+//! The program as real processes on a real file: serve, keys, kills, and the demo.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+/// A folder of its own, gone with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("clinch-{name}-{}", uuid::Uuid::now_v7()));
+        std::fs::create_dir(&path).expect("a folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn clinch(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_clinch"));
+    command.current_dir(folder).stdin(Stdio::null());
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CLINCH_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    clinch(folder).args(arguments).output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A server that is killed with the test.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start(folder: &Path, listen: &str) -> Self {
+        let mut child = clinch(folder)
+            .args(["serve", "--set", &format!("server.listen={listen}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let address = lines.find_map(|line| {
+            let line = line.ok()?;
+            line.strip_prefix("listening on http://")?.parse().ok()
+        });
+        // Whatever it says later must find a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self {
+            child,
+            address: address.expect("it listens"),
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const CONFIG: &str = r#"
+[[route]]
+name = "remote"
+domain = "payments"
+event_type = "charge"
+remote = true
+"#;
+
+fn submit(folder: &Path, url: &str, key: &str) -> Output {
+    let payload = json!({"key": key}).to_string();
+    let arguments = [
+        "submit",
+        "payments",
+        "charge",
+        key,
+        "--idem-key",
+        "a",
+        "--payload",
+        &payload,
+        "-o",
+        "json",
+        "--url",
+        url,
+    ];
+    run(folder, &arguments)
+}
+
+fn op_id(output: &Output) -> Option<String> {
+    let document: Value = serde_json::from_slice(&output.stdout).ok()?;
+    document["op_id"].as_str().map(str::to_owned)
+}
+
+#[test]
+fn core_9_ten_kills_of_the_server_lose_nothing_that_was_acknowledged() {
+    let folder = Folder::new("kills");
+    std::fs::write(folder.0.join("clinch.toml"), CONFIG).expect("a file");
+    let mut acknowledged = Vec::new();
+    let mut listen = "127.0.0.1:0".to_owned();
+    for round in 0..10 {
+        let mut server = Server::start(&folder.0, &listen);
+        listen = server.address.to_string();
+        for number in 0..5 {
+            let key = format!("order-{round}-{number}");
+            let output = submit(&folder.0, &server.url(), &key);
+            let id = op_id(&output);
+            let id = id.unwrap_or_else(|| panic!("{}", text(&output.stderr)));
+            acknowledged.push((key, id));
+        }
+        server.child.kill().expect("a kill");
+        server.child.wait().expect("an end");
+    }
+    let server = Server::start(&folder.0, &listen);
+    for (key, id) in acknowledged {
+        let output = run(
+            &folder.0,
+            &["ops", "get", &id, "-o", "json", "--url", &server.url()],
+        );
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(document["biz_key"], key.as_str());
+        // The same keys are the same operation, kill or no kill.
+        let again = submit(&folder.0, &server.url(), &key);
+        assert_eq!(op_id(&again), Some(id));
+    }
+}
+
+#[test]
+fn core_16_the_first_key_is_made_on_the_database_and_locks_the_door() {
+    let folder = Folder::new("keys");
+    std::fs::write(folder.0.join("clinch.toml"), CONFIG).expect("a file");
+    let made = run(
+        &folder.0,
+        &["keys", "create", "shop", "--scopes", "submit,read"],
+    );
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    let secret = text(&made.stdout).trim().to_owned();
+    assert!(secret.starts_with("clk_"), "{secret}");
+    let listed = run(&folder.0, &["keys", "ls"]);
+    assert!(!text(&listed.stdout).contains(&secret), "shown once");
+    let document: Value = serde_json::from_str(text(&listed.stdout).trim()).expect("one key");
+    let server = Server::start(&folder.0, "127.0.0.1:0");
+    let without = submit(&folder.0, &server.url(), "order-1");
+    assert_eq!(without.status.code(), Some(1));
+    assert!(text(&without.stderr).contains("unauthenticated"));
+    let with = clinch(&folder.0)
+        .args([
+            "submit",
+            "payments",
+            "charge",
+            "order-1",
+            "--payload",
+            "1",
+            "--url",
+            &server.url(),
+        ])
+        .env("CLINCH_API_KEY", &secret)
+        .output()
+        .expect("it runs");
+    assert_eq!(with.status.code(), Some(0), "{}", text(&with.stderr));
+    let id = document["id"].as_str().expect("an id");
+    let revoked = run(&folder.0, &["keys", "revoke", id]);
+    assert_eq!(revoked.status.code(), Some(0));
+    let again = run(&folder.0, &["keys", "revoke", id]);
+    assert_eq!(again.status.code(), Some(3), "there is no such active key");
+}
+
+#[test]
+fn core_19_the_effective_configuration_is_shown_with_secrets_masked() {
+    let folder = Folder::new("print");
+    let config = r#"
+[[route]]
+name = "charge"
+domain = "payments"
+event_type = "charge"
+url = "https://psp.example/v1/charges"
+headers = { authorization = "Bearer canary-4f1d" }
+"#;
+    std::fs::write(folder.0.join("clinch.toml"), config).expect("a file");
+    let shown = run(&folder.0, &["serve", "--print-config"]);
+    assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
+    assert!(text(&shown.stdout).contains("127.0.0.1:7070"));
+    assert!(!text(&shown.stdout).contains("canary-4f1d"));
+    let wrong = run(&folder.0, &["serve", "--set", "worker.concurency=3"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        text(&wrong.stderr).contains("concurrency"),
+        "the nearest known key"
+    );
+    let open = run(&folder.0, &["serve", "--set", "server.listen=0.0.0.0:0"]);
+    assert_eq!(
+        open.status.code(),
+        Some(2),
+        "loopback unless there are keys"
+    );
+}
+
+#[test]
+fn run_11_the_demo_ends_with_three_accounts_that_agree() {
+    let folder = Folder::new("demo");
+    for seed in ["1", "2"] {
+        let demo = run(&folder.0, &["demo", "--payments", "400", "--seed", seed]);
+        let said = text(&demo.stdout);
+        assert_eq!(demo.status.code(), Some(0), "{said}{}", text(&demo.stderr));
+        assert!(said.contains("The three accounts agree."), "{said}");
+        assert_eq!(text(&demo.stderr).matches("kill -9").count(), 2);
+    }
+}
