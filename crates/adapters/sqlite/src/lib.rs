@@ -59,6 +59,7 @@ mod error;
 mod fault;
 mod filesystem;
 mod inspect;
+mod keys;
 mod lane;
 mod ledger;
 mod line;
