@@ -201,7 +201,7 @@ fn core_12_what_is_rolled_back_is_not_counted() {
                 }
                 1 => {
                     sqlite.fail_next(Fault::MidCommit);
-                    let failed = sqlite.accept(&[good.clone()], &routes).await;
+                    let failed = sqlite.accept(std::slice::from_ref(&good), &routes).await;
                     assert!(failed.is_err() || !cfg!(debug_assertions));
                 }
                 2 => {
