@@ -1,1 +1,4 @@
-SELECT seq FROM clinch_key WHERE hash = ?1
+-- One statement, so that a merge does not come between.
+SELECT seq FROM clinch_key_new WHERE hash = ?1
+UNION ALL SELECT seq FROM clinch_key_mid WHERE hash = ?1
+UNION ALL SELECT seq FROM clinch_key WHERE hash = ?1

@@ -17,5 +17,8 @@ WHERE (?1 IS NULL OR o.seq < ?1)
     AND (?9 IS NULL OR json_extract(r.labels, ?9) = ?10)
     AND (?11 IS NULL OR o.batch_id = ?11)
     AND (?12 IS NULL OR o.accepted_at >= ?12) AND (?13 IS NULL OR o.accepted_at < ?13)
-    AND o.seq IN (SELECT seq FROM clinch_key WHERE hash BETWEEN ?15 AND ?15 + 4294967295)
+    AND o.seq IN (
+        SELECT seq FROM clinch_key_new WHERE hash BETWEEN ?15 AND ?15 + 4294967295
+        UNION ALL SELECT seq FROM clinch_key_mid WHERE hash BETWEEN ?15 AND ?15 + 4294967295
+        UNION ALL SELECT seq FROM clinch_key WHERE hash BETWEEN ?15 AND ?15 + 4294967295)
 ORDER BY o.seq DESC LIMIT ?14

@@ -7,7 +7,7 @@ use clinch_core::{Error, ErrorKind, Fingerprint, KeyHash, Keys, LaneKey, OpId, R
 use rusqlite::params;
 
 use crate::change::{Luggage, begin_event};
-use crate::column::{Column, stored};
+use crate::column::Column;
 use crate::db::Db;
 use crate::error;
 use crate::ledger::status_of;
@@ -196,7 +196,7 @@ impl Tx<'_, '_> {
         self.db.insert_request(seq, &request)?;
         let place = row.place(stand, self.now);
         self.db.insert_row(&row, place)?;
-        self.db.run(Query::InsertKey, params![short, stored(seq)])?;
+        self.insert_key(short, seq)?;
         self.count(row.domain, None, Some(&row.state))?;
         if row.state.phase.is_some() {
             self.take_lane(&row)?;

@@ -119,7 +119,7 @@ impl Tx<'_, '_> {
             Ok((row.int(0)?, row.int(1)?))
         })?;
         for (seq, short) in &old {
-            self.db.run(Query::DeleteKey, params![short, seq])?;
+            self.delete_key(*short, *seq)?;
             self.db.run(Query::DeleteKeptKey, [seq])?;
         }
         Ok(old.len())

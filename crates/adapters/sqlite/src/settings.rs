@@ -10,8 +10,8 @@ pub struct Settings {
     pub busy_timeout: Duration,
     /// Threads that read, each with a connection of its own.
     pub readers: usize,
-    /// Memory for pages on the writer's side: the indexes that are written in random order
-    /// should fit.
+    /// Memory for pages on the writer's side: the index of the keys, in which every accept
+    /// looks, should fit.
     pub writer_cache_kib: u32,
     /// The same for each reader.
     pub reader_cache_kib: u32,

@@ -10,18 +10,18 @@ use rusqlite::params;
 use crate::column::{Column, millis, stored};
 use crate::db::Db;
 use crate::error;
+use crate::keys::StoreRow;
 use crate::query::Query;
 use crate::row::{LEASE_ENDED, PROBE_DUE, Place, Row, UNFINALIZED};
 
-/// The view of every job that shares a commit. Counters and the last seq are read once and
+/// The view of every job that shares a commit. Counters and the row of the store are read once and
 /// written once, however many rows change.
 pub(crate) struct Tx<'t, 'c> {
     pub db: &'t mut Db<'c>,
     pub now: Timestamp,
     pub fresh: Fresh,
     domains: BTreeMap<i64, DomainRow>,
-    last_seq: Option<u64>,
-    drawn: bool,
+    pub store: Option<StoreRow>,
     /// The largest id in the file, once it was asked for.
     newest: Option<Option<OpId>>,
 }
@@ -53,8 +53,7 @@ impl<'t, 'c> Tx<'t, 'c> {
             now,
             fresh: Fresh::default(),
             domains: BTreeMap::new(),
-            last_seq: None,
-            drawn: false,
+            store: None,
             newest: None,
         }
     }
@@ -124,16 +123,9 @@ impl<'t, 'c> Tx<'t, 'c> {
     }
 
     pub(crate) fn next_seq(&mut self) -> Result<u64> {
-        let last = match self.last_seq {
-            Some(last) => last,
-            None => {
-                let last = self.db.first(Query::LastSeq, [], |row| row.count(0))?;
-                last.ok_or_else(|| error::corrupt("last seq"))?
-            }
-        };
-        self.last_seq = Some(last + 1);
-        self.drawn = true;
-        Ok(last + 1)
+        let row = self.store_row()?;
+        row.last_seq += 1;
+        Ok(row.last_seq)
     }
 
     /// Remembers whom to wake for what a row became.
@@ -172,9 +164,7 @@ impl<'t, 'c> Tx<'t, 'c> {
                 self.db.run(Query::PutDomain, params)?;
             }
         }
-        if let Some(last) = self.last_seq.filter(|_| self.drawn) {
-            self.db.run(Query::SetLastSeq, [stored(last)])?;
-        }
+        self.finish_keys()?;
         self.notices()
     }
 

@@ -73,11 +73,14 @@ fn sqlite_subject() -> Result<Subject, String> {
     let clock = Arc::new(ManualClock::default());
     let folder = Folder::new("differential");
     let sqlite = Sqlite::open(folder.file(), Settings::default(), clock.clone());
+    let sqlite = sqlite.map_err(|error| error.to_string())?;
+    // So few that the keys of a sequence are in every level.
+    common::shrink_levels(&sqlite, 2, 6);
     let hands = Hands {
         clock,
         _folder: Some(folder),
     };
-    Ok(subject!(sqlite.map_err(|error| error.to_string())?, hands))
+    Ok(subject!(sqlite, hands))
 }
 
 fn number(name: &str, default: u64) -> u64 {

@@ -23,7 +23,9 @@ use clinch_core::ports::{Domains, Filter, Inspect, Notices, Operation, Recovery,
 use clinch_core::protocol::Phase;
 use clinch_core::{Command, Effect, Payload, Status, TimeBudget, code};
 use clinch_sqlite::{Settings, Sqlite};
-use common::{Folder, clock, integrity, keys, on_a_runtime, open, operation, routes};
+use common::{
+    Folder, clock, integrity, keys, levels, on_a_runtime, open, operation, routes, shrink_levels,
+};
 use engine::{NEVER, Provider};
 
 /// Leases of the helpers: lost attempts are found soon.
@@ -207,6 +209,8 @@ fn run_11_a_process_killed_under_load_loses_nothing_and_settles_nothing_twice() 
         .unwrap_or(50);
     let mut rng = SplitMix::new(u64::from(std::process::id()));
     let mut accepted: BTreeSet<usize> = BTreeSet::new();
+    // Many of the kills meet a merge of keys.
+    shrink_levels(&open(&folder), 20, 200);
     for round in 0..kills {
         let mut helper = helper("load", &folder, round * 1_000_000);
         let out = helper.0.stdout.take().expect("its output");
@@ -224,6 +228,9 @@ fn run_11_a_process_killed_under_load_loses_nothing_and_settles_nothing_twice() 
     }
     on_a_runtime(async {
         let sqlite = open(&folder);
+        let keys_of_all = levels(&sqlite).iter().sum::<i64>();
+        assert!(keys_of_all >= accepted.len() as i64);
+        assert_eq!(keys_of_all, all_rows(&sqlite).await.len() as i64);
         let numbers: Vec<usize> = accepted.iter().copied().collect();
         for numbers in numbers.chunks(1_000) {
             let keys: Vec<_> = numbers.iter().map(|n| command(*n).keys).collect();
@@ -328,6 +335,7 @@ fn run_8_two_processes_share_a_file_without_double_work_and_wake_each_other() {
     let folder = Folder::new("share");
     on_a_runtime(async {
         let sqlite = open(&folder);
+        shrink_levels(&sqlite, 100, 500);
         let mut helpers = [helper("work", &folder, 0), helper("work", &folder, 0)];
         for helper in &mut helpers {
             let out = helper.0.stdout.take().expect("its output");
@@ -352,6 +360,7 @@ fn run_8_two_processes_share_a_file_without_double_work_and_wake_each_other() {
             sqlite.accept(&new, &routes).await.expect("accepted");
         }
         until_settled(&sqlite, OPERATIONS as u64).await;
+        assert_eq!(levels(&sqlite).iter().sum::<i64>(), OPERATIONS as i64);
     });
     let calls_of_each = calls(&folder);
     assert_eq!(calls_of_each.len(), OPERATIONS);

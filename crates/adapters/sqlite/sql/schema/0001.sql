@@ -3,9 +3,17 @@
 -- 2 no, 3 done; line 0 not in line, 1 fresh, 2 announced; need 1 Finalizer, 2 Reaper,
 -- 3 prober. Moments are milliseconds since the Unix epoch. Names are ids of table name.
 
+-- One row: the last seq, and the stand of the levels of the key index. The counts are those
+-- of the rows in clinch_key_new and clinch_key_mid; keys_from is the first hash that the next
+-- slice moves. The limits are here so that every process on the file has the same.
 CREATE TABLE clinch_store (
     id INTEGER PRIMARY KEY CHECK (id = 1),
-    last_seq INTEGER NOT NULL
+    last_seq INTEGER NOT NULL,
+    keys_new INTEGER NOT NULL DEFAULT 0 CHECK (keys_new >= 0),
+    keys_mid INTEGER NOT NULL DEFAULT 0 CHECK (keys_mid >= 0),
+    keys_from INTEGER NOT NULL DEFAULT -9223372036854775808,
+    keys_new_max INTEGER NOT NULL DEFAULT 8192 CHECK (keys_new_max >= 0),
+    keys_mid_max INTEGER NOT NULL DEFAULT 262144 CHECK (keys_mid_max >= 0)
 ) STRICT;
 INSERT INTO clinch_store (id, last_seq) VALUES (1, 0);
 
@@ -128,7 +136,18 @@ CREATE INDEX clinch_overdue ON clinch_operation (deadline)
 CREATE INDEX clinch_needy ON clinch_operation (need, need_at) WHERE need IS NOT NULL;
 
 -- The four keys, shortened to 64 bits: 32 of biz_key, 32 of all four. Equality is judged by
--- the keys themselves.
+-- the keys themselves. Each key is in one of three tables: an accept writes to the first, and
+-- what is too much for one is merged into the next in order of hash.
+CREATE TABLE clinch_key_new (
+    hash INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (hash, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE clinch_key_mid (
+    hash INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (hash, seq)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE clinch_key (
     hash INTEGER NOT NULL,
     seq INTEGER NOT NULL,

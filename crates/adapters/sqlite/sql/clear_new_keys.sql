@@ -1,0 +1,1 @@
+DELETE FROM clinch_key_new

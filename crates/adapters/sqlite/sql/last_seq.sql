@@ -1,1 +1,0 @@
-SELECT last_seq FROM clinch_store

@@ -1,1 +1,0 @@
-UPDATE clinch_store SET last_seq = ?1

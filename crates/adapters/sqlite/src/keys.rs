@@ -1,0 +1,153 @@
+//! The index of the four keys: three levels, so that an accept writes to few pages.
+//!
+//! Hashes come in no order, so that each key of a large index is on a page of its own, which
+//! an accept would write alone, to the log and again to the file. So keys are gathered first:
+//!
+//! - `clinch_key_new` takes every key. It has a few dozen pages, which each commit rewrites.
+//! - `clinch_key_mid` takes all of `new` once that is full.
+//! - `clinch_key` takes a slice of `mid` at a time while that is too full: neighbours by
+//!   hash, from where the slice before it ended, round and round.
+//!
+//! Both merges go in order of hash, so that a page is written once for several keys, and are
+//! part of the commit that made them necessary: a reader finds each key in exactly one level,
+//! and whichever process writes next goes on from there. The counts, the place and the limits
+//! are in the row of the store, like the last seq: read once and written once a commit.
+//!
+//! A commit does one of the two merges, and each is bounded: `new` by its limit, a slice by a
+//! small part of `mid`. Only a commit that by itself overfills `new` does both.
+
+use clinch_core::Result;
+use rusqlite::params;
+
+use crate::column::{Column, stored};
+use crate::error;
+use crate::query::Query;
+use crate::tx::Tx;
+
+/// A slice is this part of the limit of `mid`, or half of what is over the limit.
+const SLICES: u64 = 64;
+
+/// The row of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoreRow {
+    pub last_seq: u64,
+    new: u64,
+    mid: u64,
+    /// The first hash of the next slice.
+    from: i64,
+    new_max: u64,
+    mid_max: u64,
+    /// Keys that this transaction put into `new`.
+    inserted: u64,
+    read: ReadAs,
+}
+
+/// What of the row was in the file: it is written only if it is no longer so.
+type ReadAs = (u64, u64, u64, i64);
+
+impl StoreRow {
+    fn read(row: &rusqlite::Row<'_>) -> Result<Self> {
+        let (last_seq, new, mid, from) = (row.count(0)?, row.count(1)?, row.count(2)?, row.int(3)?);
+        Ok(Self {
+            last_seq,
+            new,
+            mid,
+            from,
+            new_max: row.count(4)?,
+            mid_max: row.count(5)?,
+            inserted: 0,
+            read: (last_seq, new, mid, from),
+        })
+    }
+
+    fn is_changed(&self) -> bool {
+        self.read != (self.last_seq, self.new, self.mid, self.from)
+    }
+}
+
+impl Tx<'_, '_> {
+    /// The row of the store, read once.
+    pub(crate) fn store_row(&mut self) -> Result<&mut StoreRow> {
+        let row = match self.store {
+            Some(known) => known,
+            None => {
+                let row = self.db.first(Query::Store, [], StoreRow::read)?;
+                row.ok_or_else(|| error::corrupt("row of the store"))?
+            }
+        };
+        Ok(self.store.insert(row))
+    }
+
+    pub(crate) fn insert_key(&mut self, short: i64, seq: u64) -> Result<()> {
+        self.db.run(Query::InsertKey, params![short, stored(seq)])?;
+        let row = self.store_row()?;
+        row.new += 1;
+        row.inserted += 1;
+        Ok(())
+    }
+
+    /// Deletes a key from the level that has it: most likely the last.
+    pub(crate) fn delete_key(&mut self, short: i64, seq: i64) -> Result<()> {
+        if self.db.run(Query::DeleteKey, [short, seq])? > 0 {
+            return Ok(());
+        }
+        let mid = self.db.run(Query::DeleteKeyMid, [short, seq])? as u64;
+        let new = match mid {
+            0 => self.db.run(Query::DeleteKeyNew, [short, seq])? as u64,
+            _ => 0,
+        };
+        let row = self.store_row()?;
+        row.mid = row.mid.saturating_sub(mid);
+        row.new = row.new.saturating_sub(new);
+        Ok(())
+    }
+
+    /// Merges what is too much, and writes the row of the store. Once, before the commit.
+    pub(crate) fn finish_keys(&mut self) -> Result<()> {
+        let Some(mut row) = self.store else {
+            return Ok(());
+        };
+        if row.inserted > 0 {
+            let is_full = row.new > row.new_max;
+            if is_full {
+                self.merge_new(&mut row)?;
+            }
+            let may_do_both = row.inserted > row.new_max;
+            if row.mid > row.mid_max && (!is_full || may_do_both) {
+                self.merge_slice(&mut row)?;
+            }
+        }
+        if row.is_changed() {
+            let params = params![
+                stored(row.last_seq),
+                stored(row.new),
+                stored(row.mid),
+                row.from
+            ];
+            self.db.run(Query::PutStore, params)?;
+        }
+        self.store = None;
+        Ok(())
+    }
+
+    fn merge_new(&mut self, row: &mut StoreRow) -> Result<()> {
+        let moved = self.db.run(Query::MergeNewKeys, [])?;
+        self.db.run(Query::ClearNewKeys, [])?;
+        row.mid += moved as u64;
+        row.new = 0;
+        Ok(())
+    }
+
+    fn merge_slice(&mut self, row: &mut StoreRow) -> Result<()> {
+        let size = (row.mid_max / SLICES).max((row.mid - row.mid_max) / 2);
+        let last = [row.from, stored(size.saturating_sub(1))];
+        let last = self.db.first(Query::EndOfSlice, last, |row| row.int(0))?;
+        let slice = [row.from, last.unwrap_or(i64::MAX)];
+        let moved = self.db.run(Query::MergeSlice, slice)?;
+        self.db.run(Query::ClearSlice, slice)?;
+        row.mid = row.mid.saturating_sub(moved as u64);
+        // Past the end the next slice is the first again.
+        row.from = slice[1].checked_add(1).unwrap_or(i64::MIN);
+        Ok(())
+    }
+}
