@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 #![expect(
     clippy::expect_used,
-    clippy::panic,
     reason = "a test fails by panicking"
 )]
 
