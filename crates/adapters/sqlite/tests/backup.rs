@@ -15,7 +15,7 @@ use clinch_core::ports::{
 use clinch_core::{Effect, ErrorKind};
 use clinch_sqlite::{Settings, Sqlite};
 use clinch_system::SystemIds;
-use common::{Folder, clock, on_a_runtime, open, operation, routes, worker};
+use common::{Folder, clock, levels, on_a_runtime, open, operation, routes, shrink_levels, worker};
 
 /// Accepts, begins, and settles half of what it began, until told to stop.
 async fn load(sqlite: Sqlite, stop: Arc<AtomicBool>) {
@@ -57,6 +57,7 @@ fn run_11_a_backup_under_load_restores_consistent_with_every_open_effect_unknown
     let folder = Folder::new("backup");
     on_a_runtime(async {
         let sqlite = open(&folder);
+        shrink_levels(&sqlite, 15, 60);
         let before: Vec<_> = (0..50).map(|n| operation("natural", n)).collect();
         sqlite.accept(&before, &routes()).await.expect("accepted");
         let stop = Arc::new(AtomicBool::new(false));
@@ -114,4 +115,9 @@ async fn check(folder: &Folder, copy: &std::path::Path, round: usize, accepted_b
         .map(|view| view.counts.pending + view.counts.live + view.counts.completed)
         .sum();
     assert_eq!(counted as usize, rows.len(), "counters equal the rows");
+    let keys: i64 = levels(&sqlite).iter().sum();
+    assert_eq!(keys as usize, rows.len(), "each has its key");
+    let asked: Vec<_> = rows.iter().map(|row| row.keys.clone()).collect();
+    let found = sqlite.find(&asked).await.expect("reads");
+    assert!(found.iter().all(Option::is_some), "each is known");
 }
