@@ -1,9 +1,6 @@
 //! The program as real processes on a real file: serve, keys, kills, and the demo.
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
