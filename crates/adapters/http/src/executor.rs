@@ -68,7 +68,7 @@ const IDLE_UNSAFE: Duration = Duration::from_secs(1);
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let clock: std::sync::Arc<dyn clinch_core::ports::Clock> = todo!();
+/// # let clock = std::sync::Arc::new(clinch_system::SystemClock::new());
 /// use clinch_http::{Egress, HttpClient, HttpExecutor, HttpRoute, SystemSecrets};
 ///
 /// let client = HttpClient::builder(clock).build()?;
