@@ -1,10 +1,10 @@
 //! `clinch demo`: the whole system, with a bad day.
 //!
 //! A provider that is slow, busy, refuses and drops answers after it charged; a server and two
-//! worker processes on one embedded database; a few thousand payments, some of them submitted
-//! several times. In the middle a worker and then the server are killed without warning. At the
-//! end three accounts are compared that know nothing of each other: what clients were told,
-//! what the store holds, and what the provider charged.
+//! worker processes on one embedded database, or on the one that is named; a few thousand
+//! payments, some of them submitted several times. In the middle a worker and then the server
+//! are killed without warning. At the end three accounts are compared that know nothing of each
+//! other: what clients were told, what the store holds, and what the provider charged.
 
 mod clients;
 mod ledger;
@@ -39,8 +39,10 @@ Examples:
   clinch demo
   clinch demo --seed 7
   clinch demo --keep
+  clinch demo --store postgres://localhost/clinch --workers 8 --payments 20000
 
-Ends with exit 0, or 1 if a payment was lost or charged twice.";
+Ends with exit 0, or 1 if a payment was lost or charged twice. On a store of yours it keeps to
+a domain of its own.";
 
 /// How to play it.
 #[derive(Debug, clap::Args)]
@@ -55,6 +57,18 @@ pub(crate) struct Args {
     /// Leave the server up when all is done, until you interrupt it
     #[arg(long)]
     keep: bool,
+    /// Play it on this store instead of an embedded one
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Dispatch by this bus instead of the store itself
+    #[arg(long, value_name = "URL")]
+    bus: Option<String>,
+    /// How many worker processes
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
+    workers: u8,
+    /// Kill no process of ours: for those who harm the store or the bus meanwhile
+    #[arg(long)]
+    no_kills: bool,
 }
 
 pub(crate) fn run(args: Args, _global: &Global) -> Result<Exit, CliError> {
@@ -71,21 +85,24 @@ pub(crate) fn run(args: Args, _global: &Global) -> Result<Exit, CliError> {
 async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     let provider = Arc::new(Provider::new(args.seed));
     let provider_address = provider.clone().listen().await?;
-    let mut processes = Processes::new(folder, provider_address)?;
-    processes.start_all().await?;
+    let setting = Setting::new(args, folder);
+    let mut processes = Processes::new(folder, &setting, provider_address)?;
+    processes.start_all(args.workers).await?;
     note(&format!(
-        "a server at {}, two workers, and a provider that has a bad day; seed {}",
+        "a server at {}, {} workers, and a provider that has a bad day; seed {}",
         processes.url(),
+        args.workers,
         args.seed
     ));
-    let clients = Arc::new(Clients::new(processes.url(), args.payments, args.seed));
+    let clients = Clients::new(processes.url(), &setting.domain, args.payments, args.seed);
+    let clients = Arc::new(clients);
     let submitting = tokio::spawn(clients.clone().submit_all(CLIENTS));
     let kills = [
         (args.payments / 3, Victim::Worker),
         (args.payments * 2 / 3, Victim::Server),
     ];
-    let mut ledger = Ledger::new(processes.url());
-    for (after, victim) in kills {
+    let mut ledger = Ledger::new(processes.url(), &setting.domain);
+    for (after, victim) in kills.into_iter().filter(|_| !args.no_kills) {
         while clients.accepted.load(Ordering::SeqCst) < after && !submitting.is_finished() {
             view(&clients, &provider);
             crate::clock::pause(VIEW).await;
@@ -120,6 +137,29 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     } else {
         Exit::Failed
     })
+}
+
+/// Where it plays.
+struct Setting {
+    store: String,
+    bus: String,
+    /// Of its own where the store may hold more than this demo.
+    domain: String,
+}
+
+impl Setting {
+    fn new(args: &Args, folder: &Path) -> Self {
+        let own = format!("sqlite://{}", folder.join("demo.db").display());
+        let domain = match &args.store {
+            None => "payments".to_owned(),
+            Some(_) => format!("demo-{}", uuid::Uuid::now_v7().simple()),
+        };
+        Self {
+            store: args.store.clone().unwrap_or(own),
+            bus: args.bus.clone().unwrap_or_else(|| "store".to_owned()),
+            domain,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]

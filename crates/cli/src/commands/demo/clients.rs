@@ -22,6 +22,7 @@ pub(crate) type Told = HashMap<String, String>;
 
 pub(crate) struct Clients {
     url: String,
+    domain: String,
     payments: usize,
     seed: u64,
     next: AtomicUsize,
@@ -37,9 +38,10 @@ struct Operation {
 }
 
 impl Clients {
-    pub(crate) fn new(url: String, payments: usize, seed: u64) -> Self {
+    pub(crate) fn new(url: String, domain: &str, payments: usize, seed: u64) -> Self {
         Self {
             url,
+            domain: domain.to_owned(),
             payments,
             seed,
             next: AtomicUsize::new(0),
@@ -73,11 +75,11 @@ impl Clients {
                 return Ok(told);
             }
             let key = format!("order-{payment}");
-            let op_id = submit(&mut client, payment).await?;
+            let op_id = self.submit(&mut client, payment).await?;
             self.accepted.fetch_add(1, Ordering::SeqCst);
             // A client that did not hear the answer, or clicked twice.
             if chance.next_u64().is_multiple_of(10) {
-                let again = submit(&mut client, payment).await?;
+                let again = self.submit(&mut client, payment).await?;
                 self.repeated.fetch_add(1, Ordering::SeqCst);
                 if again != op_id {
                     let message = format!("{key} is both {op_id} and {again}");
@@ -87,31 +89,31 @@ impl Clients {
             told.insert(key, op_id);
         }
     }
-}
 
-/// Submits under the payment's own key until it is acknowledged, as a careful client does.
-async fn submit(client: &mut Client, payment: usize) -> Result<String, CliError> {
-    let body = json!({
-        "domain": "payments",
-        "event_type": "charge",
-        "biz_key": format!("order-{payment}"),
-        "idem_key": "charge",
-        "payload": {"amount": payment},
-    });
-    let body = body.to_string().into_bytes();
-    for _ in 0..TRIES_MAX {
-        let request = Request::post("/v1/operations", body.clone()).at_once();
-        match client.send(request).await {
-            Ok(answer) => {
-                let operation: Operation = serde_json::from_str(answer.document.get())
-                    .map_err(|error| CliError::failed(format!("a strange answer: {error}")))?;
-                return Ok(operation.op_id);
+    /// Submits under the payment's own key until it is acknowledged, as a careful client does.
+    async fn submit(&self, client: &mut Client, payment: usize) -> Result<String, CliError> {
+        let body = json!({
+            "domain": self.domain,
+            "event_type": "charge",
+            "biz_key": format!("order-{payment}"),
+            "idem_key": "charge",
+            "payload": {"amount": payment},
+        });
+        let body = body.to_string().into_bytes();
+        for _ in 0..TRIES_MAX {
+            let request = Request::post("/v1/operations", body.clone()).at_once();
+            match client.send(request).await {
+                Ok(answer) => {
+                    let operation: Operation = serde_json::from_str(answer.document.get())
+                        .map_err(|error| CliError::failed(format!("a strange answer: {error}")))?;
+                    return Ok(operation.op_id);
+                }
+                Err(error) if error.is_passing() => {
+                    crate::clock::pause(Duration::from_millis(100)).await;
+                }
+                Err(error) => return Err(error),
             }
-            Err(error) if error.is_passing() => {
-                crate::clock::pause(Duration::from_millis(100)).await;
-            }
-            Err(error) => return Err(error),
         }
+        Err(CliError::failed("the server does not come back".to_owned()))
     }
-    Err(CliError::failed("the server does not come back".to_owned()))
 }

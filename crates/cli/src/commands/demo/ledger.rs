@@ -12,6 +12,7 @@ use super::provider::Provider;
 
 pub(crate) struct Ledger {
     url: String,
+    domain: String,
 }
 
 #[derive(Deserialize)]
@@ -27,6 +28,27 @@ struct Page {
     next_cursor: Option<String>,
 }
 
+#[derive(Deserialize)]
+struct History {
+    ledger: Vec<Line>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    state: String,
+    refused: Option<String>,
+}
+
+impl History {
+    /// Open until its only change to a terminal state, which is its last.
+    fn ended_once(&self) -> bool {
+        let changes = self.ledger.iter().filter(|line| line.refused.is_none());
+        let mut ends = changes.map(|line| is_terminal(&line.state));
+        let ended = ends.by_ref().any(|is_end| is_end);
+        ended && ends.next().is_none()
+    }
+}
+
 /// What the three say.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Books {
@@ -37,13 +59,18 @@ pub(crate) struct Books {
     lost: usize,
     charged: usize,
     charged_twice: usize,
+    /// Called while an earlier call of the same payment was still running.
+    overlapped: usize,
+    /// Did not become final exactly once.
+    not_once: usize,
     /// COMPLETED and not charged, or FAILED and charged.
     wrong: usize,
 }
 
 impl Ledger {
-    pub(crate) fn new(url: String) -> Self {
-        Self { url }
+    pub(crate) fn new(url: String, domain: &str) -> Self {
+        let domain = domain.to_owned();
+        Self { url, domain }
     }
 
     fn client(&self) -> Result<Client, CliError> {
@@ -94,13 +121,14 @@ impl Ledger {
             accepted: told.len(),
             charged: provider.charged(),
             charged_twice: provider.charged_twice(),
+            overlapped: provider.overlapped(),
             ..Books::default()
         };
         let mut settled = 0;
         let mut client = self.client()?;
         let mut cursor: Option<String> = None;
         loop {
-            let mut path = "/v1/operations?domain=payments&limit=1000".to_owned();
+            let mut path = format!("/v1/operations?domain={}&limit=1000", self.domain);
             if let Some(cursor) = &cursor {
                 path.push_str("&cursor=");
                 path.push_str(&crate::client::segment(cursor));
@@ -117,6 +145,10 @@ impl Ledger {
                 let payment = payment.and_then(|number| number.parse().ok());
                 let charges = payment.map_or(0, |payment| provider.charges(payment));
                 books.wrong += usize::from(charges != usize::from(completed));
+                let path = format!("/v1/operations/{}/attempts", operation.op_id);
+                let answer = client.send(Request::get(path)).await?;
+                let history: History = read(answer.document.get())?;
+                books.not_once += usize::from(!history.ended_once());
             }
             cursor = page.next_cursor;
             if cursor.is_none() {
@@ -142,6 +174,8 @@ impl Books {
         self.accepted == self.completed + self.failed
             && self.lost == 0
             && self.charged_twice == 0
+            && self.overlapped == 0
+            && self.not_once == 0
             && self.wrong == 0
     }
 
@@ -157,6 +191,8 @@ impl Books {
              \u{20}                        failed         {:>6}\n\
              what the provider did    charged        {:>6}\n\
              \u{20}                        charged twice  {:>6}\n\
+             two calls at once        overlapped     {:>6}\n\
+             not final just once      not once       {:>6}\n\
              accepted and not settled lost           {:>6}\n\
              completed, not charged   wrong          {:>6}\n\n{verdict}\n",
             self.accepted,
@@ -164,6 +200,8 @@ impl Books {
             self.failed,
             self.charged,
             self.charged_twice,
+            self.overlapped,
+            self.not_once,
             self.lost,
             self.wrong,
         )
@@ -172,38 +210,47 @@ impl Books {
 
 #[cfg(test)]
 mod tests {
-    use super::Books;
+    use super::{Books, History, Line};
 
     #[test]
     fn books_that_differ_are_not_balanced() {
-        let right = Books {
+        let right = || Books {
             accepted: 10,
             completed: 9,
             failed: 1,
             charged: 9,
             ..Books::default()
         };
-        assert!(right.is_balanced());
-        let lost = Books {
-            lost: 1,
-            ..Books {
-                accepted: 10,
-                completed: 9,
-                failed: 1,
-                charged: 9,
-                ..Books::default()
-            }
+        assert!(right().is_balanced());
+        let faults: [fn(&mut Books); 6] = [
+            |books| books.lost = 1,
+            |books| books.charged_twice = 1,
+            |books| books.overlapped = 1,
+            |books| books.not_once = 1,
+            |books| books.wrong = 1,
+            |books| books.completed = 8,
+        ];
+        for fault in faults {
+            let mut books = right();
+            fault(&mut books);
+            assert!(!books.is_balanced(), "{books:?}");
+        }
+    }
+
+    #[test]
+    fn an_end_is_one_and_the_last() {
+        let history = |states: &[(&str, bool)]| {
+            let line = |(state, taken): &(&str, bool)| Line {
+                state: (*state).to_owned(),
+                refused: (!taken).then(|| "stale".to_owned()),
+            };
+            let ledger = states.iter().map(line).collect();
+            History { ledger }.ended_once()
         };
-        assert!(!lost.is_balanced());
-        let twice = Books {
-            charged_twice: 1,
-            ..Books::default()
-        };
-        assert!(!twice.is_balanced());
-        let wrong = Books {
-            wrong: 1,
-            ..Books::default()
-        };
-        assert!(!wrong.is_balanced());
+        assert!(history(&[("PENDING", true), ("COMPLETED", true)]));
+        assert!(history(&[("COMPLETED", true), ("COMPLETED", false)]));
+        assert!(!history(&[("PENDING", true)]));
+        assert!(!history(&[("FAILED", true), ("COMPLETED", true)]));
+        assert!(!history(&[("COMPLETED", true), ("IN_PROGRESS", true)]));
     }
 }

@@ -1,4 +1,4 @@
-//! The processes of the demo: this very program, as a server and as two workers.
+//! The processes of the demo: this very program, as a server and as workers.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use crate::client::{Base, Client, Request};
 use crate::error::{CliError, note};
+
+use super::Setting;
 
 /// A server is up within this, on any machine that can run it at all.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -22,13 +24,18 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    pub(crate) fn new(folder: &Path, provider: SocketAddr) -> Result<Self, CliError> {
+    pub(crate) fn new(
+        folder: &Path,
+        setting: &Setting,
+        provider: SocketAddr,
+    ) -> Result<Self, CliError> {
         let failed = |error| CliError::failed(format!("cannot prepare the demo: {error}"));
         // Free now; taken by the server a moment later.
         let free = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
         let listen = free.local_addr().map_err(failed)?;
         let config = folder.join("clinch.toml");
-        std::fs::write(&config, configuration(folder, listen, provider)).map_err(failed)?;
+        let text = configuration(setting, listen, provider)?;
+        std::fs::write(&config, text).map_err(failed)?;
         Ok(Self {
             folder: folder.to_owned(),
             config,
@@ -43,10 +50,10 @@ impl Processes {
         format!("http://{}", self.listen)
     }
 
-    pub(crate) async fn start_all(&mut self) -> Result<(), CliError> {
+    pub(crate) async fn start_all(&mut self, workers: u8) -> Result<(), CliError> {
         self.server = Some(self.spawn("api,recovery")?);
         self.is_up().await?;
-        for _ in 0..2 {
+        for _ in 0..workers {
             let worker = self.spawn("worker")?;
             self.workers.push(worker);
         }
@@ -139,12 +146,22 @@ fn end(mut process: Child) {
     let _ = process.wait();
 }
 
-fn configuration(folder: &Path, listen: SocketAddr, provider: SocketAddr) -> String {
-    let database = folder.join("demo.db");
-    format!(
+fn configuration(
+    setting: &Setting,
+    listen: SocketAddr,
+    provider: SocketAddr,
+) -> Result<String, CliError> {
+    // A string of JSON is one of TOML; an address may hold anything.
+    let quoted = |text: &str| {
+        serde_json::to_string(text).map_err(|error| CliError::failed(error.to_string()))
+    };
+    Ok(format!(
         r#"[store]
-url = "sqlite://{}"
+url = {}
 fallback_poll = "1s"
+
+[bus]
+url = {}
 
 [server]
 listen = "{listen}"
@@ -154,7 +171,7 @@ lease = "5s"
 
 [[route]]
 name = "charge"
-domain = "payments"
+domain = {}
 event_type = "charge"
 destination = "psp"
 url = "http://{provider}/v1/charges"
@@ -167,6 +184,8 @@ concurrency = 32
 retry = {{ max_attempts = 20, base = "200ms", cap = "2s" }}
 breaker = {{ open = "1s", window = 50, min_calls = 20 }}
 "#,
-        database.display()
-    )
+        quoted(&setting.store)?,
+        quoted(&setting.bus)?,
+        quoted(&setting.domain)?,
+    ))
 }

@@ -1,7 +1,7 @@
 //! A payment provider with a bad day. It remembers idempotency keys, and its books are the
 //! truth about who was charged.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,6 +29,21 @@ struct Books {
     /// How often each payment was charged, under whatever key.
     charges: HashMap<u64, usize>,
     dropped: usize,
+    /// Keys whose call is running.
+    running: HashSet<String>,
+    overlapped: usize,
+}
+
+/// One call from its first byte to its last, however it ends.
+struct Running<'a> {
+    provider: &'a Provider,
+    key: String,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.provider.books().running.remove(&self.key);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,6 +67,8 @@ impl Provider {
             by_key: HashMap::new(),
             charges: HashMap::new(),
             dropped: 0,
+            running: HashSet::new(),
+            overlapped: 0,
         };
         Self {
             books: Mutex::new(books),
@@ -86,6 +103,21 @@ impl Provider {
     /// Answers that were dropped after the charge.
     pub(crate) fn dropped(&self) -> usize {
         self.books().dropped
+    }
+
+    /// Calls that came while another under the same key was running.
+    pub(crate) fn overlapped(&self) -> usize {
+        self.books().overlapped
+    }
+
+    fn running(&self, key: &str) -> Running<'_> {
+        let mut books = self.books();
+        let is_first = books.running.insert(key.to_owned());
+        books.overlapped += usize::from(!is_first);
+        Running {
+            provider: self,
+            key: key.to_owned(),
+        }
     }
 
     /// How often this payment was charged.
@@ -127,6 +159,7 @@ impl Provider {
         let body = body.map_err(std::io::Error::other)?.to_bytes();
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         let payment = body["amount"].as_u64().unwrap_or_default();
+        let _running = self.running(&key);
         let (mood, latency) = self.decide(&key, payment);
         crate::clock::pause(latency).await;
         match mood {
