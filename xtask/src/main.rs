@@ -5,6 +5,7 @@
 
 mod bench;
 mod cargo;
+mod chaos;
 mod coverage;
 mod servers;
 mod sim;
@@ -62,6 +63,12 @@ const COMMANDS: &[Command] = &[
         arguments: "embedded|retries [--json]",
         summary: "the embedded store under load; outcomes with and without retries",
         run: bench::run,
+    },
+    Command {
+        name: "chaos",
+        arguments: "outbox-db-failure|outbox-redis-failure|outbox-nats-failure|outbox-api-failure",
+        summary: "the demo on real servers that are harmed meanwhile",
+        run: chaos::run,
     },
     Command {
         name: "coverage",

@@ -92,7 +92,8 @@ fn package(kind: Kind) -> Option<&'static str> {
     }
 }
 
-fn finish(name: &str, command: &mut Command) -> Result<(), Failure> {
+/// Runs it to its end.
+pub(crate) fn finish(name: &str, command: &mut Command) -> Result<(), Failure> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Failure::Failed(format!("{name} failed ({status})"))),

@@ -6,7 +6,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Asks until the answer is yes. False if it never was.
 pub(crate) fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     loop {
         if is_so() {
             return true;
@@ -14,7 +14,25 @@ pub(crate) fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bo
         if start.elapsed() >= limit {
             return false;
         }
-        // tidy: allow(banned-calls) another program's start cannot be waited for in any other way
-        std::thread::sleep(PAUSE);
+        pause(PAUSE);
+    }
+}
+
+/// Lets time pass for other programs.
+pub(crate) fn pause(lasting: Duration) {
+    // tidy: allow(banned-calls) another program cannot be waited for in any other way
+    std::thread::sleep(lasting);
+}
+
+/// Time since it was started.
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
     }
 }

@@ -6,7 +6,9 @@
 //! `CLINCH_TEST_<KIND>_URL`; without that, the process starts its own.
 #![forbid(unsafe_code)]
 
+mod chaos;
 mod clock;
+mod demo;
 mod folder;
 mod kind;
 mod mariadb;
@@ -17,6 +19,8 @@ mod redis;
 mod server;
 mod shared;
 
+pub use chaos::{Harm, Outcome, Scene};
+pub use demo::{Demo, Ended, Said};
 pub use kind::Kind;
 pub use nats::nats_environment;
 pub use server::Server;

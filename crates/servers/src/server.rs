@@ -107,6 +107,23 @@ impl Server {
         }
     }
 
+    /// SIGKILL, everything it stored removed, and up again.
+    pub fn lose_everything(&mut self) -> Result<(), Trouble> {
+        self.kill();
+        let kind = self.kind;
+        let broken = |error: std::io::Error| Trouble::broken(kind, error);
+        for entry in std::fs::read_dir(self.folder.path()).map_err(broken)? {
+            let path = entry.map_err(broken)?.path();
+            if path.is_dir() {
+                std::fs::remove_dir_all(path).map_err(broken)?;
+            } else {
+                std::fs::remove_file(path).map_err(broken)?;
+            }
+        }
+        kind.prepare(self.folder.path())?;
+        self.restart()
+    }
+
     /// Starts it on its folder and port, after a kill, and waits until it serves.
     pub fn restart(&mut self) -> Result<(), Trouble> {
         self.kill();

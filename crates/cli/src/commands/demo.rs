@@ -66,6 +66,9 @@ pub(crate) struct Args {
     /// How many worker processes
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     workers: u8,
+    /// Half-way, let the provider be gone for so long
+    #[arg(long, value_name = "TIME", value_parser = crate::duration::parse, default_value = "0")]
+    provider_outage: Duration,
     /// Kill no process of ours: for those who harm the store or the bus meanwhile
     #[arg(long)]
     no_kills: bool,
@@ -111,6 +114,19 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
             Victim::Worker => processes.kill_worker().await?,
             Victim::Server => processes.kill_server().await?,
         }
+    }
+    if !args.provider_outage.is_zero() {
+        while provider.charged() < args.payments / 2 {
+            view(&clients, &provider);
+            crate::clock::pause(VIEW).await;
+        }
+        note(&format!(
+            "the provider is gone for {:?}",
+            args.provider_outage
+        ));
+        provider.gone(true);
+        crate::clock::pause(args.provider_outage).await;
+        provider.gone(false);
     }
     while !submitting.is_finished() {
         view(&clients, &provider);

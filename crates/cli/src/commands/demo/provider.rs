@@ -32,6 +32,7 @@ struct Books {
     /// Keys whose call is running.
     running: HashSet<String>,
     overlapped: usize,
+    is_gone: bool,
 }
 
 /// One call from its first byte to its last, however it ends.
@@ -69,6 +70,7 @@ impl Provider {
             dropped: 0,
             running: HashSet::new(),
             overlapped: 0,
+            is_gone: false,
         };
         Self {
             books: Mutex::new(books),
@@ -108,6 +110,11 @@ impl Provider {
     /// Calls that came while another under the same key was running.
     pub(crate) fn overlapped(&self) -> usize {
         self.books().overlapped
+    }
+
+    /// While it is gone it does nothing and answers nobody.
+    pub(crate) fn gone(&self, is_gone: bool) {
+        self.books().is_gone = is_gone;
     }
 
     fn running(&self, key: &str) -> Running<'_> {
@@ -177,6 +184,9 @@ impl Provider {
 
     fn decide(&self, key: &str, payment: u64) -> (Mood, Duration) {
         let mut books = self.books();
+        if books.is_gone {
+            return (Mood::Drop, Duration::ZERO);
+        }
         let latency = Duration::from_millis(books.chance.next_u64() % 40);
         let roll = books.chance.next_u64() % 1_000;
         if roll < 30 {

@@ -1,0 +1,122 @@
+//! Bad days of servers, while a demo runs on them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::clock::{Stopwatch, pause};
+use crate::{Demo, Ended, Kind, Server, Trouble};
+
+/// Between two questions to the API while its store is down.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+
+/// What runs on what.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// The program under test: `clinch`.
+    pub program: &'a Path,
+    /// Holds the operations; `None` for the embedded default.
+    pub store: Option<Kind>,
+    /// Carries hints; `None` where the store is its own bus.
+    pub bus: Option<Kind>,
+    /// How many.
+    pub payments: u64,
+    /// Worker processes.
+    pub workers: u8,
+}
+
+/// What is done to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Harm {
+    /// Nothing.
+    None,
+    /// The store is killed and comes back after so long.
+    StoreGone(Duration),
+    /// The store is killed and comes back at once, so often.
+    StoreKills(u32),
+    /// The bus is killed, loses everything it had, and comes back.
+    BusLoss,
+    /// The provider is gone for so long.
+    ProviderGone(Duration),
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The demo's own verdict.
+    pub ended: Ended,
+    /// Answers 503 with a `Retry-After` while the store was down.
+    pub turned_away: usize,
+    /// Any other answer while the store was down.
+    pub strange: Vec<u16>,
+}
+
+impl Scene<'_> {
+    /// Plays it to the end.
+    pub fn play(&self, harm: Harm) -> Result<Outcome, String> {
+        let say = |trouble: Trouble| trouble.to_string();
+        let mut store = self.store.map(Server::start).transpose().map_err(say)?;
+        let mut bus = self.bus.map(Server::start).transpose().map_err(say)?;
+        let arguments = self.arguments(store.as_ref(), bus.as_ref(), harm);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let demo = Demo::start(self.program, &arguments).map_err(|error| error.to_string())?;
+        let (mut turned_away, mut strange) = (0, Vec::new());
+        match harm {
+            Harm::None | Harm::ProviderGone(_) => {}
+            Harm::StoreGone(lasting) => {
+                let store = store.as_mut().ok_or("no store to kill")?;
+                self.reach(&demo, self.payments / 4)?;
+                let domain = demo.domain().ok_or("the demo has no domain")?;
+                store.kill();
+                let gone = Stopwatch::start();
+                while gone.elapsed() < lasting {
+                    match demo.submit(&domain) {
+                        Ok(said) if said.status == 503 && said.names_a_time => turned_away += 1,
+                        Ok(said) => strange.push(said.status),
+                        Err(error) => return Err(format!("the API is gone: {error}")),
+                    }
+                    pause(ASK_EVERY);
+                }
+                store.restart().map_err(say)?;
+            }
+            Harm::StoreKills(times) => {
+                let store = store.as_mut().ok_or("no store to kill")?;
+                for time in 1..=u64::from(times) {
+                    self.reach(&demo, self.payments * time / (u64::from(times) + 1))?;
+                    store.restart().map_err(say)?;
+                }
+            }
+            Harm::BusLoss => {
+                let bus = bus.as_mut().ok_or("no bus to kill")?;
+                self.reach(&demo, self.payments / 4)?;
+                bus.lose_everything().map_err(say)?;
+            }
+        }
+        let ended = demo.finish().map_err(|error| error.to_string())?;
+        Ok(Outcome {
+            ended,
+            turned_away,
+            strange,
+        })
+    }
+
+    fn reach(&self, demo: &Demo, payments: u64) -> Result<(), String> {
+        let is_there = demo.reaches(payments);
+        is_there
+            .then_some(())
+            .ok_or_else(|| format!("{payments} payments never ended"))
+    }
+
+    fn arguments(&self, store: Option<&Server>, bus: Option<&Server>, harm: Harm) -> Vec<String> {
+        let mut arguments = vec![
+            format!("--payments={}", self.payments),
+            format!("--workers={}", self.workers),
+            "--no-kills".to_owned(),
+        ];
+        arguments.extend(store.map(|server| format!("--store={}", server.url())));
+        arguments.extend(bus.map(|server| format!("--bus={}", server.url())));
+        if let Harm::ProviderGone(lasting) = harm {
+            arguments.push(format!("--provider-outage={}ms", lasting.as_millis()));
+        }
+        arguments
+    }
+}

@@ -1,0 +1,118 @@
+//! `cargo xtask chaos`: real servers and real processes on a bad day, with release speed.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clinch_servers::{Harm, Kind, Outcome, Scene};
+
+use crate::{Failure, cargo, servers};
+
+const USAGE: &str = "chaos needs a scenario: outbox-db-failure, outbox-redis-failure, \
+                     outbox-nats-failure or outbox-api-failure, and takes \
+                     --store postgres|mariadb, --payments N and --seconds N";
+
+/// What was asked for.
+struct Arguments {
+    scenario: String,
+    store: Kind,
+    payments: u64,
+    /// How long something is gone.
+    gone: Duration,
+}
+
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
+    let arguments = parse(arguments).ok_or_else(|| Failure::Usage(USAGE.into()))?;
+    let (bus, harm) = match arguments.scenario.as_str() {
+        "outbox-db-failure" => (None, Harm::StoreGone(arguments.gone)),
+        "outbox-redis-failure" => (Some(Kind::Redis), Harm::BusLoss),
+        "outbox-nats-failure" => (Some(Kind::Nats), Harm::BusLoss),
+        "outbox-api-failure" => (None, Harm::ProviderGone(arguments.gone)),
+        _ => return Err(Failure::Usage(USAGE.into())),
+    };
+    servers::install()?;
+    let program = build(root)?;
+    let scene = Scene {
+        program: &program,
+        store: Some(arguments.store),
+        bus,
+        payments: arguments.payments,
+        workers: 4,
+    };
+    println!("{} on {}: {harm:?}", arguments.scenario, arguments.store);
+    let start = Instant::now();
+    let outcome = scene.play(harm).map_err(Failure::Failed)?;
+    println!("{}", text(&outcome));
+    println!("{:.1} s", start.elapsed().as_secs_f64());
+    if outcome.ended.is_balanced && outcome.strange.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Reported)
+    }
+}
+
+fn parse(words: &[String]) -> Option<Arguments> {
+    let (scenario, rest) = words.split_first()?;
+    let mut arguments = Arguments {
+        scenario: scenario.clone(),
+        store: Kind::Postgres,
+        payments: 10_000,
+        gone: Duration::from_secs(20),
+    };
+    let mut rest = rest.iter();
+    while let Some(word) = rest.next() {
+        let value = rest.next()?;
+        match word.as_str() {
+            "--store" => {
+                let named = |kind: &Kind| kind.to_string() == *value;
+                let stores = [Kind::Postgres, Kind::MariaDb];
+                arguments.store = stores.into_iter().find(named)?;
+            }
+            "--payments" => arguments.payments = value.parse().ok()?,
+            "--seconds" => arguments.gone = Duration::from_secs(value.parse().ok()?),
+            _ => return None,
+        }
+    }
+    Some(arguments)
+}
+
+fn text(outcome: &Outcome) -> String {
+    let mut text = outcome.ended.said.clone();
+    if outcome.turned_away > 0 || !outcome.strange.is_empty() {
+        let line = format!(
+            "while the store was down: 503 with Retry-After {}, anything else {:?}\n",
+            outcome.turned_away, outcome.strange
+        );
+        text.push_str(&line);
+    }
+    text
+}
+
+/// The program with release speed.
+fn build(root: &Path) -> Result<PathBuf, Failure> {
+    let mut command = cargo::command(root);
+    command.args(["build", "--quiet", "--release", "--package", "clinch-cli"]);
+    servers::finish("cargo build", &mut command)?;
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target.join("release/clinch"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_scenario_has_a_store_a_size_and_a_length() {
+        let said = "outbox-db-failure --store mariadb --payments 7 --seconds 3";
+        let arguments = parse(&words(said)).map(|one| (one.store, one.payments, one.gone));
+        let expected = (Kind::MariaDb, 7, Duration::from_secs(3));
+        assert_eq!(arguments, Some(expected));
+        assert!(parse(&words("outbox-db-failure --store redis")).is_none());
+        assert!(parse(&words("outbox-db-failure --store")).is_none());
+        assert!(parse(&[]).is_none());
+    }
+}
