@@ -13,7 +13,7 @@ use clinch_core::ports::{
     Answer, AnswerBody, Bus, Dequeue, Domains, Filter, Ids, Inspect, Store, StoredOk,
 };
 use clinch_core::{Effect, ErrorKind};
-use clinch_sqlite::{Settings, Sqlite};
+use clinch_sqlite::{Existing, Settings, Sqlite};
 use clinch_system::SystemIds;
 use common::{Folder, clock, levels, on_a_runtime, open, operation, routes, shrink_levels, worker};
 
@@ -65,12 +65,18 @@ fn run_11_a_backup_under_load_restores_consistent_with_every_open_effect_unknown
         let copy = folder.0.join("copy.db");
         for round in 0..3 {
             let _ = std::fs::remove_file(&copy);
-            sqlite.backup(copy.clone()).await.expect("a backup");
+            sqlite
+                .backup(copy.clone(), Existing::Refuse)
+                .await
+                .expect("a backup");
             check(&folder, &copy, round, before.len()).await;
         }
         stop.store(true, Ordering::Relaxed);
         loading.await.expect("no panic");
-        let taken = sqlite.backup(copy).await.expect_err("the target exists");
+        let taken = sqlite
+            .backup(copy, Existing::Refuse)
+            .await
+            .expect_err("the target exists");
         assert_eq!(taken.kind(), ErrorKind::Invalid);
     });
 }
@@ -79,7 +85,8 @@ async fn check(folder: &Folder, copy: &std::path::Path, round: usize, accepted_b
     let target = folder.0.join(format!("restored-{round}.db"));
     let (clock, routes) = (clock(), routes());
     let settings = Settings::default();
-    let restored = Sqlite::restore(copy, &target, &settings, &clock, &routes).expect("restores");
+    let restored = Sqlite::restore(copy, &target, Existing::Refuse, &settings, &clock, &routes)
+        .expect("restores");
     let conn = rusqlite::Connection::open(&target).expect("opens");
     let check = "PRAGMA integrity_check";
     let verdict: String = conn.query_row(check, [], |row| row.get(0)).expect("checks");
