@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,6 +68,7 @@ impl Sqlite {
         // Whoever opens the file meanwhile waits for its turn, and finds the new one.
         let _turn = turn::take_one(&side_of(&target)?)?;
         let kept = place.clear(settings, clock.now())?;
+        place.hand_down(partial.path())?;
         partial.publish()?;
         Ok(Restored { open, kept })
     }
@@ -88,6 +90,16 @@ impl<'a> Place<'a> {
         }
         refuse_in_use(target)?;
         Ok(Self { target, is_taken })
+    }
+
+    /// Lets whoever could open the old file open the new one. Who may not give a file away is
+    /// not the owner's administrator, and keeps it.
+    fn hand_down(&self, file: &Path) -> Result<()> {
+        let Ok(there) = fs::metadata(self.target) else {
+            return Ok(());
+        };
+        let _ = chown(file, Some(there.uid()), Some(there.gid()));
+        fs::set_permissions(file, there.permissions()).map_err(failed)
     }
 
     /// Gives what is there another name; returns that name.
