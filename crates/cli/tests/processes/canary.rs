@@ -22,8 +22,16 @@ const IDEM_KEY: &str = "canary-idem-6e7f";
 fn answer(path: &str) -> (u16, String) {
     match path {
         "/ok" => (200, json!({"id": "tx_1", "said": RESULT}).to_string()),
-        "/refuse" => (402, json!({"error": REFUSAL}).to_string()),
-        "/busy" => (503, json!({"error": REFUSAL}).to_string()),
+        // A word of the provider's own may be shown as the cause; its text may not, and no
+        // word that repeats what it was sent.
+        "/refuse" => {
+            let refusal = json!({"error": "card_declined", "message": format!("no {REFUSAL}")});
+            (402, refusal.to_string())
+        }
+        "/busy" => (
+            503,
+            json!({"error": PAYLOAD, "detail": REFUSAL}).to_string(),
+        ),
         _ => (404, format!("no {REFUSAL}")),
     }
 }
