@@ -81,6 +81,43 @@ fn run_11_a_backup_under_load_restores_consistent_with_every_open_effect_unknown
     });
 }
 
+#[test]
+fn out_7_backups_to_one_target_at_once_never_mix() {
+    let folder = Folder::new("backups");
+    let copy = folder.0.join("copy.db");
+    on_a_runtime(async {
+        let sqlite = open(&folder);
+        let new: Vec<_> = (0..500).map(|n| operation("natural", n)).collect();
+        sqlite.accept(&new, &routes()).await.expect("accepted");
+    });
+    let (source, settings) = (folder.file(), Settings::default());
+    let ended: Vec<_> = std::thread::scope(|scope| {
+        let take = || Sqlite::copy(&source, &copy, Existing::Replace, &settings);
+        let all: Vec<_> = (0..8).map(|_| scope.spawn(take)).collect();
+        all.into_iter()
+            .map(|one| one.join().expect("no panic"))
+            .collect()
+    });
+    let refused = ended.iter().filter_map(|one| one.as_ref().err());
+    assert!(
+        refused
+            .clone()
+            .all(|error| error.kind() == ErrorKind::Conflict)
+    );
+    assert!(refused.count() < ended.len(), "one gets through");
+    let restored = folder.0.join("restored.db");
+    let restore =
+        |existing| Sqlite::restore(&copy, &restored, existing, &settings, &clock(), &routes());
+    assert_eq!(restore(Existing::Refuse).expect("a sound copy").open, 500);
+    let there = restore(Existing::Refuse).expect_err("it exists");
+    assert_eq!(there.kind(), ErrorKind::Invalid);
+    // Whoever has it open keeps it.
+    let holder = Sqlite::open(&restored, settings.clone(), clock()).expect("opens");
+    let held = restore(Existing::Replace).expect_err("it is open");
+    assert_eq!(held.kind(), ErrorKind::Conflict);
+    drop(holder);
+}
+
 async fn check(folder: &Folder, copy: &std::path::Path, round: usize, accepted_before: usize) {
     let target = folder.0.join(format!("restored-{round}.db"));
     let (clock, routes) = (clock(), routes());
