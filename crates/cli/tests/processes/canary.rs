@@ -5,7 +5,7 @@
 //! in every way. Afterwards everything is read that a person or a collector could read without
 //! asking for an operation's own document.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::provider::{Provider, http};
 use crate::support::{Folder, Server, clinch, run, text};
@@ -57,6 +57,9 @@ retry = {{ max_attempts = 2, base = "10ms" }}
     };
     ["ok", "refuse", "busy"].map(route).concat()
 }
+
+/// Further headers of a request.
+type Headers = Vec<(&'static str, &'static str)>;
 
 /// Everything that can be read of a server, with what it was.
 struct Seen(Vec<(String, String)>);
@@ -124,88 +127,97 @@ fn core_16_no_canary_leaves_by_logs_metrics_problems_listings_or_reports() {
     }
 }
 
-/// Operations of every kind, and requests that are refused; the refusals are kept.
-fn traffic(server: &Server, key: &str, seen: &mut Seen) {
-    let bearer = format!("Bearer {key}");
-    let headers = |more: &[(&'static str, &'static str)]| {
+/// Whoever submits.
+struct Caller<'a> {
+    server: &'a Server,
+    bearer: &'a str,
+}
+
+impl Caller<'_> {
+    fn post(&self, body: &str, more: &[(&str, &str)]) -> (u16, String) {
         let mut headers = vec![
             ("content-type", "application/json"),
             ("cookie", COOKIE),
             ("prefer", "wait=30"),
         ];
         headers.extend_from_slice(more);
-        headers
+        if !more.iter().any(|(name, _)| *name == "authorization") {
+            headers.push(("authorization", self.bearer));
+        }
+        http(self.server.address, "POST /v1/operations", &headers, body)
+    }
+}
+
+fn operation(kind: &str, key: &str) -> Value {
+    let payload = json!({"card": PAYLOAD});
+    json!({"domain": "payments", "event_type": kind, "biz_key": key, "idem_key": key,
+           "payload": payload})
+}
+
+/// Without an idem_key, which goes in the header.
+fn keyed_by_header(payload: &str) -> String {
+    let mut keyed = operation("ok", "by-header");
+    let members = keyed.as_object_mut().expect("an object");
+    members.remove("idem_key");
+    keyed["payload"] = json!({"card": payload});
+    keyed.to_string()
+}
+
+/// Operations of every kind, and requests that are refused; the refusals are kept.
+fn traffic(server: &Server, key: &str, seen: &mut Seen) {
+    let bearer = format!("Bearer {key}");
+    let caller = Caller {
+        server,
+        bearer: &bearer,
     };
-    let post = |body: &str, more: &[(&'static str, &'static str)]| {
-        let mut headers = headers(more);
-        headers.push(("authorization", bearer.as_str()));
-        http(server.address, "POST /v1/operations", &headers, body)
-    };
-    let operation = |kind: &str, key: &str| {
-        let payload = json!({"card": PAYLOAD});
-        json!({"domain": "payments", "event_type": kind, "biz_key": key, "idem_key": key,
-               "payload": payload})
-    };
-    let settled = |kind: &str, state: &str| {
-        let (status, document) = post(&operation(kind, kind).to_string(), &[]);
+    for (kind, state) in [
+        ("ok", "COMPLETED"),
+        ("refuse", "FAILED"),
+        ("busy", "FAILED"),
+    ] {
+        let (status, document) = caller.post(&operation(kind, kind).to_string(), &[]);
         assert_eq!(status, 200, "{document}");
         assert!(document.contains(state), "{document}");
-    };
-    settled("ok", "COMPLETED");
-    settled("refuse", "FAILED");
-    settled("busy", "FAILED");
-    // A key that looks like a secret, by the header.
-    let mut keyed = operation("ok", "by-header");
-    keyed
-        .as_object_mut()
-        .map(|members| members.remove("idem_key"));
-    let (status, document) = post(&keyed.to_string(), &[("idempotency-key", IDEM_KEY)]);
+    }
+    let by_header = [("idempotency-key", IDEM_KEY)];
+    let (status, document) = caller.post(&keyed_by_header(PAYLOAD), &by_header);
     assert_eq!(status, 200, "{document}");
-    // The same keys with another payload.
-    keyed["payload"] = json!({"card": format!("{PAYLOAD}-other")});
-    let wrong: Vec<(u16, String, Vec<(&'static str, &'static str)>)> = vec![
-        (422, keyed.to_string(), vec![("idempotency-key", IDEM_KEY)]),
-        (
-            400,
-            keyed.to_string(),
-            vec![("idempotency-key", "a"), ("idempotency-key", IDEM_KEY)],
-        ),
-        (400, format!("{{\"payload\": {PAYLOAD}"), vec![]),
-        (400, format!("\"{PAYLOAD}\""), vec![]),
-        (400, operation("unknown", "a").to_string(), vec![]),
-        (400, json!({"domain": {"a": PAYLOAD}}).to_string(), vec![]),
-        (
-            400,
-            json!({"domain": "payments", "priority": PAYLOAD}).to_string(),
-            vec![],
-        ),
-        (
-            413,
-            json!({"payload": PAYLOAD.repeat(30_000)}).to_string(),
-            vec![],
-        ),
-    ];
-    for (expected, body, more) in wrong {
-        let (status, problem) = post(&body, &more);
+    for (expected, body, more) in wrong_requests() {
+        let (status, problem) = caller.post(&body, &more);
         assert_eq!(status, expected, "{problem}");
         seen.keep("a problem document", problem);
     }
-    let body = operation("ok", "not-let-in").to_string();
     let strange = format!("Bearer {WRONG_KEY}");
-    for value in [strange.as_str(), "Basic canary-cookie-90cd"] {
-        let mut headers = headers(&[]);
-        headers.push(("authorization", value));
-        let (status, problem) = http(server.address, "POST /v1/operations", &headers, &body);
+    let basic = format!("Basic {COOKIE}");
+    for value in [strange.as_str(), basic.as_str()] {
+        let body = operation("ok", "not-let-in").to_string();
+        let (status, problem) = caller.post(&body, &[("authorization", value)]);
         assert_eq!(status, 401, "{problem}");
         seen.keep("a problem document", problem);
     }
-    let plain = [
-        ("content-type", "text/plain"),
-        ("authorization", bearer.as_str()),
-    ];
-    let (status, problem) = http(server.address, "POST /v1/operations", &plain, &body);
+    let plain = [("content-type", "text/plain"), ("authorization", &bearer)];
+    let (status, problem) = http(server.address, "POST /v1/operations", &plain, PAYLOAD);
     assert_eq!(status, 415, "{problem}");
     seen.keep("a problem document", problem);
+}
+
+/// Wrong in every way, with secrets in the wrong place; each with the status that it gets.
+fn wrong_requests() -> Vec<(u16, String, Headers)> {
+    let other = keyed_by_header(&format!("{PAYLOAD}-other"));
+    let by_header = ("idempotency-key", IDEM_KEY);
+    let no_name = json!({"domain": {"a": PAYLOAD}});
+    let no_number = json!({"domain": "payments", "priority": PAYLOAD});
+    let too_long = json!({"payload": PAYLOAD.repeat(30_000)});
+    vec![
+        (422, other.clone(), vec![by_header]),
+        (400, other, vec![("idempotency-key", "a"), by_header]),
+        (400, format!("{{\"payload\": {PAYLOAD}"), vec![]),
+        (400, format!("\"{PAYLOAD}\""), vec![]),
+        (400, operation("unknown", "a").to_string(), vec![]),
+        (400, no_name.to_string(), vec![]),
+        (400, no_number.to_string(), vec![]),
+        (413, too_long.to_string(), vec![]),
+    ]
 }
 
 /// What people type, with the key in their environment.

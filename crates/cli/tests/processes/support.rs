@@ -69,7 +69,8 @@ impl Server {
             said.push_str(&line);
             line.strip_prefix("listening on http://")?.parse().ok()
         });
-        let address = address.unwrap_or_else(|| panic!("it does not listen: {said}"));
+        assert!(address.is_some(), "it does not listen: {said}");
+        let address = address.expect("it listens");
         // Whatever it says later must find a reader.
         let log = std::thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| {
@@ -142,8 +143,14 @@ pub(crate) fn op_id(output: &Output) -> Option<String> {
 
 /// The one document that was printed.
 pub(crate) fn document(output: &Output) -> Value {
-    let said = || format!("{}{}", text(&output.stdout), text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said()))
+    let read = serde_json::from_slice(&output.stdout);
+    assert!(
+        read.is_ok(),
+        "{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    read.expect("JSON")
 }
 
 /// The exit code, and what was said on standard error.
