@@ -1,5 +1,6 @@
 //! The store that a URL names. The one place that looks at its scheme: a further backend is a
-//! [`Place`], and an arm in each `match` below.
+//! [`Place`], and an arm in each `match` below. Those that connect are async; a database server
+//! needs it, a file does not.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,7 +77,7 @@ impl Place {
     }
 
     /// Opens it; a database that is missing is made, an old one brought up to date.
-    pub(crate) fn open(&self) -> Result<Opened, CliError> {
+    pub(crate) async fn open(&self) -> Result<Opened, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         match self {
             Self::Memory => {
@@ -97,7 +98,7 @@ impl Place {
     }
 
     /// Looks at its schema and changes nothing.
-    pub(crate) fn schema(&self) -> Result<Schema, CliError> {
+    pub(crate) async fn schema(&self) -> Result<Schema, CliError> {
         match self {
             Self::Memory => Err(no_database()),
             Self::Sqlite(path) => Ok(Sqlite::schema(path, &Settings::default())?.into()),
@@ -105,7 +106,7 @@ impl Place {
     }
 
     /// Brings its schema up to date; returns where it stood before.
-    pub(crate) fn migrate(&self) -> Result<Schema, CliError> {
+    pub(crate) async fn migrate(&self) -> Result<Schema, CliError> {
         match self {
             Self::Memory => Err(no_database()),
             Self::Sqlite(path) => Ok(Sqlite::migrate(path, &Settings::default())?.into()),
@@ -137,15 +138,15 @@ impl From<clinch_sqlite::Schema> for Schema {
 }
 
 /// Opens what `store.url` names.
-pub(crate) fn open(config: &Config) -> Result<Opened, CliError> {
-    Place::of(&config.store.url)?.open()
+pub(crate) async fn open(config: &Config) -> Result<Opened, CliError> {
+    Place::of(&config.store.url)?.open().await
 }
 
 /// Opens the database for a command that works on it; one in memory is refused.
-pub(crate) fn open_database(config: &Config) -> Result<Opened, CliError> {
+pub(crate) async fn open_database(config: &Config) -> Result<Opened, CliError> {
     match Place::of(&config.store.url)? {
         Place::Memory => Err(no_database()),
-        place => place.open(),
+        place => place.open().await,
     }
 }
 

@@ -53,12 +53,12 @@ pub(crate) struct Revoke {
 
 pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
-    let keys = store::open_database(&config)?.keys;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("cannot start: {error}")))?;
     runtime.block_on(async {
+        let keys = store::open_database(&config).await?.keys;
         let now = SystemClock::new().now();
         match command {
             Command::Create(create) => {

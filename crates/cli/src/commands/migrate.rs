@@ -34,10 +34,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
     let place = Place::of(&config.store.url)?;
-    let before = match args.dry_run {
-        true => place.schema()?,
-        false => place.migrate()?,
-    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let before = runtime.block_on(async {
+        match args.dry_run {
+            true => place.schema().await,
+            false => place.migrate().await,
+        }
+    })?;
     let steps: Vec<Value> = before.pending.iter().map(|one| shown(one, args)).collect();
     let version = match args.dry_run {
         true => before.version.unwrap_or(0),

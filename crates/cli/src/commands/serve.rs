@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     let in_time = runtime.block_on(async {
         let stop = stop_signal()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let opened = store::open(&config)?;
+        let opened = store::open(&config).await?;
         let executors = Http::new(config.clone(), clock)?;
         let parts = Parts::new(opened.backend, opened.keys, executors);
         let server = Server::bind(config, parts, &roles).await?;

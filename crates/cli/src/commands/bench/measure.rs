@@ -91,7 +91,7 @@ pub(super) async fn all(plan: &Plan<'_>) -> Result<Vec<Measure>, CliError> {
     let bare = bare_calls(&url, plan.unit, clock.as_ref()).await?;
     let bare = Measure::new("bare call on loopback, p50", bare, "ms");
     let scene = Scene {
-        backend: plan.place.open()?.backend,
+        backend: plan.place.open().await?.backend,
         clock,
         url,
         prefix: format!("{}-", uuid::Uuid::now_v7()),

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
         .build()?;
     let imported = runtime.block_on(async {
         let letters = FileJournal::open(&args.file).await?;
-        let opened = store::open_database(&config)?;
+        let opened = store::open_database(&config).await?;
         let clinch = Clinch::builder()
             .backend(opened.backend)
             .dead_letter_file(letters)

@@ -32,14 +32,14 @@ fn active(subject: &Subject) -> Result<Option<usize>, CliError> {
     if place == Place::Memory {
         return Ok(None);
     }
-    let is_current = place
-        .schema()
-        .is_ok_and(|schema| schema.version.is_some() && schema.pending.is_empty());
+    let schema = subject.runtime.block_on(place.schema());
+    let is_current =
+        schema.is_ok_and(|schema| schema.version.is_some() && schema.pending.is_empty());
     // Opening would make it, or change it.
     if !is_current {
         return Ok(None);
     }
-    let opened = subject.runtime.block_on(async { place.open() })?;
+    let opened = subject.runtime.block_on(place.open())?;
     let keys = subject.runtime.block_on(opened.keys.list())?;
     let now = SystemClock::new().now();
     let is_active = |key: &&clinch::core::ports::ApiKey| {

@@ -20,11 +20,11 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
             "store.url is memory:, which ends with its process",
             "use sqlite://FILE for anything that matters",
         )],
-        Ok(place @ Place::Sqlite(_)) => file(&place),
+        Ok(place @ Place::Sqlite(_)) => file(subject, &place),
     }
 }
 
-fn file(place: &Place) -> Vec<Finding> {
+fn file(subject: &Subject, place: &Place) -> Vec<Finding> {
     let Ok(path) = place.file() else {
         return Vec::new();
     };
@@ -36,7 +36,7 @@ fn file(place: &Place) -> Vec<Finding> {
         )];
     }
     let mut findings = vec![is_local(folder), may_write(path, folder)];
-    findings.push(schema(place));
+    findings.push(schema(subject, place));
     findings.extend(free_space(folder));
     findings
 }
@@ -63,8 +63,8 @@ fn may_write(path: &Path, folder: &Path) -> Finding {
     }
 }
 
-fn schema(place: &Place) -> Finding {
-    match place.schema() {
+fn schema(subject: &Subject, place: &Place) -> Finding {
+    match subject.runtime.block_on(place.schema()) {
         Err(error) => Finding::error(&error),
         Ok(schema) => match (schema.version, schema.pending.len()) {
             (None, _) => Finding::warn(
