@@ -14,7 +14,7 @@ use clinch_engine::{Orchestrator, Runtime};
 /// Commands of one bulk submit.
 const CHUNK: usize = 1_000;
 /// How often the store is asked how far a drain is.
-const LOOK: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How much of a measure to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

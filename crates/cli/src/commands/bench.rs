@@ -91,7 +91,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
         scratch: scratch.path(),
         unit: Duration::from_secs(args.seconds) / 20,
     };
-    let measured = runtime.block_on(measure::all(&plan));
+    let measured = runtime.block_on(async {
+        tokio::select! {
+            measured = measure::all(&plan) => measured,
+            // The temporary folder goes first.
+            _ = tokio::signal::ctrl_c() => Err(CliError::failed("interrupted")),
+        }
+    });
     runtime.shutdown_background();
     print(&measured?, &place, args, global)?;
     Ok(Exit::Ok)
