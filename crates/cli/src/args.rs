@@ -7,7 +7,8 @@ use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcom
 
 use crate::client::ApiKey;
 use crate::commands::{
-    batches, completions, demo, destinations, dlq, domains, keys, ops, serve, submit,
+    backup, batches, bench, completions, demo, destinations, dlq, doctor, domains, keys, migrate,
+    ops, restore, serve, submit,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -111,6 +112,16 @@ pub(crate) enum Command {
     /// API keys; works on the database, so that the first one can be made
     #[command(subcommand)]
     Keys(keys::Command),
+    /// Bring the database's schema up to date, or show what would be done
+    Migrate(migrate::Args),
+    /// Copy the database while everything runs
+    Backup(backup::Args),
+    /// Make the database out of a backup; every open operation's effect becomes unknown
+    Restore(restore::Args),
+    /// Check the configuration and everything that it names
+    Doctor(doctor::Args),
+    /// Measure this machine and a store
+    Bench(bench::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
 }

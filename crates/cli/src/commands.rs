@@ -1,19 +1,24 @@
 //! The commands, one module each.
 
+pub(crate) mod backup;
 pub(crate) mod batches;
+pub(crate) mod bench;
 mod bulk;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod destinations;
 pub(crate) mod dlq;
+pub(crate) mod doctor;
 pub(crate) mod domains;
 mod filter;
 mod follow;
 pub(crate) mod keys;
+pub(crate) mod migrate;
 mod operation;
 pub(crate) mod ops;
 mod pages;
 mod payload;
+pub(crate) mod restore;
 pub(crate) mod serve;
 pub(crate) mod submit;
 
@@ -25,7 +30,16 @@ use crate::exit::Exit;
 /// Runs the command that was asked for.
 pub(crate) fn run(cli: Cli) -> Result<Exit, CliError> {
     match cli.command {
-        Command::Client(command) => client(*command, cli.global),
+        Command::Client(command) => match *command {
+            // Works on the database: what it reads back was filed because no server could.
+            Client::Dlq(dlq::Command::Import(args)) => dlq::import::run(&args, &cli.global),
+            command => client(command, cli.global),
+        },
+        Command::Migrate(args) => migrate::run(&args, &cli.global),
+        Command::Backup(args) => backup::run(args, &cli.global),
+        Command::Restore(args) => restore::run(&args, &cli.global),
+        Command::Doctor(args) => doctor::run(&args, &cli.global),
+        Command::Bench(args) => bench::run(&args, &cli.global),
         Command::Completions(args) => completions::run(args),
         Command::Demo(args) => demo::run(args, &cli.global),
         Command::Serve(args) => serve::run(args, &cli.global),

@@ -60,6 +60,9 @@ pub(crate) enum CliError {
     /// It did not work out.
     #[error("{0}")]
     Failed(String),
+    /// What was named is not there.
+    #[error("{0}")]
+    NotThere(String),
     /// A person was asked and did not say yes.
     #[error("nothing was changed")]
     Declined,
@@ -89,9 +92,14 @@ impl CliError {
             Self::Problem(problem) => problem.exit(),
             Self::BrokenPipe => Exit::BrokenPipe,
             Self::LostSubmission { source, .. } => source.exit(),
-            Self::Engine(error) if error.kind() == ErrorKind::Invalid => Exit::Usage,
-            Self::Engine(_)
-            | Self::Failed(_)
+            Self::Engine(error) => match error.kind() {
+                ErrorKind::Invalid => Exit::Usage,
+                ErrorKind::NotFound => Exit::NotFound,
+                ErrorKind::Conflict => Exit::Conflict,
+                _ => Exit::Failed,
+            },
+            Self::NotThere(_) => Exit::NotFound,
+            Self::Failed(_)
             | Self::Unreachable { .. }
             | Self::Lost { .. }
             | Self::NotClinch { .. }

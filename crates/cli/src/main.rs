@@ -1,7 +1,7 @@
 //! The command line of Clinch: parse, call, print, exit code.
 //!
 //! Most commands talk to a running server by HTTP; `serve` is one, `demo` starts several, and
-//! `keys` works on the database. What it prints on standard output is
+//! `keys`, `migrate`, `backup`, `restore` and `dlq import` work on the database. What it prints on standard output is
 //! the answer; everything said beside it goes to standard error.
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod duration;
 mod error;
 mod executors;
 mod exit;
+mod folder;
 mod output;
 mod progress;
 mod prompt;

@@ -120,6 +120,21 @@ impl Output {
         }
     }
 
+    /// A document of our own: these lines for people.
+    pub(crate) fn answer(
+        &mut self,
+        document: &serde_json::Value,
+        lines: &[String],
+    ) -> Result<(), CliError> {
+        let text = document.to_string();
+        match self.format {
+            Format::Json => self.line(&json::indented(&text, 0))?,
+            Format::Jsonl => self.line(&json::compact(&text))?,
+            Format::Table => lines.iter().try_for_each(|line| self.line(line))?,
+        }
+        self.flush()
+    }
+
     /// The text in its colour, where there are colours.
     pub(crate) fn painted(&self, text: &str, style: text::Style) -> String {
         match style.code().filter(|_| self.has_color && !text.is_empty()) {

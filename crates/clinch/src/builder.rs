@@ -211,6 +211,14 @@ impl Builder {
         self
     }
 
+    /// The file of dead letters alone, for a program that only reads it back:
+    /// [`Runtime::import_dead_letters`].
+    #[must_use]
+    pub fn dead_letter_file(mut self, dead_letters: impl Journal + 'static) -> Self {
+        self.dead_letters = Some(Arc::new(dead_letters));
+        self
+    }
+
     /// What is counted, traced and logged.
     #[must_use]
     pub fn telemetry(mut self, telemetry: Telemetry) -> Self {

@@ -47,6 +47,6 @@ pub use handlers::{Handler, Handlers};
 #[cfg(feature = "mutants")]
 pub use mutants::{Mutant, plant};
 pub use node::{Dispatch, Ports};
-pub use recover::Scanned;
+pub use recover::{ImportedLetters, Scanned};
 pub use redrive::Redriven;
 pub use runtime::{Pumped, Role, Runtime};

@@ -10,7 +10,7 @@ use clinch_core::ports::{Level, Notice, Prune, Pruned, Tags};
 use crate::handlers::Handlers;
 use crate::node::{Dispatch, Node, Ports};
 use crate::panics::caught;
-use crate::recover::Scanned;
+use crate::recover::{ImportedLetters, Scanned};
 use crate::{Config, Orchestrator};
 
 /// The first pause of a runner that failed; doubles.
@@ -91,8 +91,8 @@ impl Runtime {
         Ok(finalized + reaped + probed + ended)
     }
 
-    /// Reads filed dead letters back into the store; returns how many were new there.
-    pub async fn import_dead_letters(&self) -> Result<usize> {
+    /// Reads filed dead letters back into the store, once however often it is done.
+    pub async fn import_dead_letters(&self) -> Result<ImportedLetters> {
         self.node.import_dead_letters().await
     }
 

@@ -235,22 +235,8 @@ async fn with_files(builder: Builder, config: &Config) -> Result<Builder> {
 
 /// A key that is set and has no effect must not go unnoticed.
 fn warn_of_what_is_not_in_effect(config: &Config) {
-    let defaults = Config::default();
-    let inert = [
-        ("telemetry.otlp", config.telemetry != defaults.telemetry),
-        (
-            "reaper.in_progress_warn",
-            config.reaper.in_progress_warn != defaults.reaper.in_progress_warn,
-        ),
-        (
-            "dead_letter.retention",
-            config.dead_letter.retention != defaults.dead_letter.retention,
-        ),
-    ];
-    for (key, is_set) in inert {
-        if is_set {
-            tracing::warn!(target: "clinch", key, "this key is set and not in effect yet");
-        }
+    for key in config.not_in_effect() {
+        tracing::warn!(target: "clinch", key, "this key is set and not in effect yet");
     }
 }
 

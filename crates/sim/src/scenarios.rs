@@ -251,11 +251,11 @@ fn import(scene: &Arc<Scene>) -> usize {
     let imported = Arc::new(Mutex::new(None));
     let slot = imported.clone();
     let task = async move {
-        let count = runtime
+        let imported = runtime
             .import_dead_letters()
             .await
             .expect("the store is up");
-        *slot.lock().expect("not poisoned") = Some(count);
+        *slot.lock().expect("not poisoned") = Some(imported.new);
     };
     scene.world.spawn(Scene::place(0), Box::pin(task));
     run_until(scene, MINUTE, || {

@@ -1,7 +1,5 @@
 //! What the machine can do at best.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -13,7 +11,7 @@ use crate::report::Report;
 const SPAN: Duration = Duration::from_secs(2);
 
 pub(crate) fn measure(folder: &Path, report: &mut Report) -> Result<()> {
-    let syncs = syncs(folder).map_err(failed)?;
+    let syncs = clinch_bench::limits::syncs(folder, SPAN).map_err(failed)?;
     report.add("fdatasync of 4 KiB", syncs, "/s");
     let single = rows(folder, 1).map_err(failed)?;
     report.add("raw SQLite, 1 row a commit", single, "rows/s");
@@ -24,28 +22,6 @@ pub(crate) fn measure(folder: &Path, report: &mut Report) -> Result<()> {
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::new(ErrorKind::Internal, "a limit cannot be measured").caused_by(error)
-}
-
-/// Each writes over the next 4 KiB of a file that is there already.
-fn syncs(folder: &Path) -> std::io::Result<f64> {
-    const BLOCKS: u64 = 4_096;
-    let path = folder.join("syncs");
-    let file = File::create(&path)?;
-    let block = [7; 4_096];
-    for number in 0..BLOCKS {
-        file.write_all_at(&block, number * 4_096)?;
-    }
-    file.sync_all()?;
-    let from = Instant::now();
-    let mut count = 0;
-    while from.elapsed() < SPAN {
-        file.write_all_at(&block, count % BLOCKS * 4_096)?;
-        file.sync_data()?;
-        count += 1;
-    }
-    let rate = count as f64 / from.elapsed().as_secs_f64();
-    std::fs::remove_file(path)?;
-    Ok(rate)
 }
 
 fn rows(folder: &Path, each: usize) -> rusqlite::Result<f64> {

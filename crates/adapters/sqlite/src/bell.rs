@@ -153,7 +153,7 @@ impl Bell {
 }
 
 /// The address of a socket has little room: a longer path goes by way of its folder's handle.
-fn at<T>(path: &Path, call: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn at<T>(path: &Path, call: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
     use std::os::fd::AsRawFd;
     /// Bytes of `sockaddr_un`'s path, its end included.
     const PATH_MAX: usize = 108;

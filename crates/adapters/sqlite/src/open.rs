@@ -7,15 +7,10 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags, TransactionBehavior};
 
 use crate::Settings;
 use crate::error;
+use crate::schema::VERSIONS;
 
 /// "clnc" in ASCII: tells our files from those of other programs.
 const APPLICATION_ID: i32 = 0x636c_6e63;
-
-/// Every version of the schema. A file of version n gets those after the n-th.
-const VERSIONS: [&str; 2] = [
-    include_str!("../sql/schema/0001.sql"),
-    include_str!("../sql/schema/0002.sql"),
-];
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +63,9 @@ fn set_up(conn: &Connection, settings: &Settings, purpose: Use) -> rusqlite::Res
     Ok(())
 }
 
-/// Makes the file ours if it is empty, and brings its schema up to date.
-pub(crate) fn migrate(conn: &mut Connection, settings: &Settings) -> Result<()> {
+/// Makes the file ours if it is empty, and brings its schema up to date. Returns the version
+/// that it had.
+pub(crate) fn migrate(conn: &mut Connection, settings: &Settings) -> Result<usize> {
     let before = stand(conn)?;
     check(&before, settings)?;
     let mode =
@@ -84,29 +80,35 @@ pub(crate) fn migrate(conn: &mut Connection, settings: &Settings) -> Result<()> 
     // Somebody else may have been faster.
     let stand = stand(&tx)?;
     check(&stand, settings)?;
-    for (version, schema) in VERSIONS.iter().enumerate().skip(stand.version) {
-        tx.execute_batch(schema).map_err(error::sql)?;
-        tx.pragma_update(
-            None,
-            "user_version",
-            i64::try_from(version + 1).unwrap_or(0),
-        )
-        .map_err(error::sql)?;
+    for version in VERSIONS.iter().skip(stand.version) {
+        tx.execute_batch(version.sql).map_err(error::sql)?;
+        let number = i64::try_from(version.number).unwrap_or(0);
+        tx.pragma_update(None, "user_version", number)
+            .map_err(error::sql)?;
     }
     if stand.application_id != APPLICATION_ID {
         tx.pragma_update(None, "application_id", APPLICATION_ID)
             .map_err(error::sql)?;
     }
-    tx.commit().map_err(error::commit)
+    tx.commit().map_err(error::commit)?;
+    Ok(stand.version)
 }
 
-struct Stand {
+/// What a file says of itself.
+pub(crate) struct Stand {
     application_id: i32,
-    version: usize,
+    pub(crate) version: usize,
     tables: i64,
 }
 
-fn stand(conn: &Connection) -> Result<Stand> {
+impl Stand {
+    /// Clinch wrote it.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.application_id == APPLICATION_ID
+    }
+}
+
+pub(crate) fn stand(conn: &Connection) -> Result<Stand> {
     let number = |pragma: &str| {
         let value = conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
         value.map_err(error::sql)
@@ -121,8 +123,9 @@ fn stand(conn: &Connection) -> Result<Stand> {
     })
 }
 
-fn check(stand: &Stand, settings: &Settings) -> Result<()> {
-    let ours = stand.application_id == APPLICATION_ID;
+/// Refuses a file of another program or of a newer release.
+pub(crate) fn check(stand: &Stand, settings: &Settings) -> Result<()> {
+    let ours = stand.is_ours();
     let free = stand.application_id == 0 && stand.version == 0;
     if !ours && !(free && (stand.tables == 0 || settings.adopt)) {
         let message = "the file belongs to another program; name another file, or set `adopt` to \

@@ -13,7 +13,7 @@ use clinch_core::ports::{
     Answer, AnswerBody, Bus, Dequeue, Domains, Filter, Ids, Inspect, Store, StoredOk,
 };
 use clinch_core::{Effect, ErrorKind};
-use clinch_sqlite::{Settings, Sqlite};
+use clinch_sqlite::{Existing, Settings, Sqlite};
 use clinch_system::SystemIds;
 use common::{Folder, clock, levels, on_a_runtime, open, operation, routes, shrink_levels, worker};
 
@@ -65,21 +65,65 @@ fn run_11_a_backup_under_load_restores_consistent_with_every_open_effect_unknown
         let copy = folder.0.join("copy.db");
         for round in 0..3 {
             let _ = std::fs::remove_file(&copy);
-            sqlite.backup(copy.clone()).await.expect("a backup");
+            sqlite
+                .backup(copy.clone(), Existing::Refuse)
+                .await
+                .expect("a backup");
             check(&folder, &copy, round, before.len()).await;
         }
         stop.store(true, Ordering::Relaxed);
         loading.await.expect("no panic");
-        let taken = sqlite.backup(copy).await.expect_err("the target exists");
+        let taken = sqlite
+            .backup(copy, Existing::Refuse)
+            .await
+            .expect_err("the target exists");
         assert_eq!(taken.kind(), ErrorKind::Invalid);
     });
+}
+
+#[test]
+fn out_7_backups_to_one_target_at_once_never_mix() {
+    let folder = Folder::new("backups");
+    let copy = folder.0.join("copy.db");
+    on_a_runtime(async {
+        let sqlite = open(&folder);
+        let new: Vec<_> = (0..500).map(|n| operation("natural", n)).collect();
+        sqlite.accept(&new, &routes()).await.expect("accepted");
+    });
+    let (source, settings) = (folder.file(), Settings::default());
+    let ended: Vec<_> = std::thread::scope(|scope| {
+        let take = || Sqlite::copy(&source, &copy, Existing::Replace, &settings);
+        let all: Vec<_> = (0..8).map(|_| scope.spawn(take)).collect();
+        all.into_iter()
+            .map(|one| one.join().expect("no panic"))
+            .collect()
+    });
+    let refused = ended.iter().filter_map(|one| one.as_ref().err());
+    assert!(
+        refused
+            .clone()
+            .all(|error| error.kind() == ErrorKind::Conflict)
+    );
+    assert!(refused.count() < ended.len(), "one gets through");
+    let restored = folder.0.join("restored.db");
+    let restore =
+        |existing| Sqlite::restore(&copy, &restored, existing, &settings, &clock(), &routes());
+    assert_eq!(restore(Existing::Refuse).expect("a sound copy").open, 500);
+    let there = restore(Existing::Refuse).expect_err("it exists");
+    assert_eq!(there.kind(), ErrorKind::Invalid);
+    // Whoever has it open keeps it.
+    let holder = Sqlite::open(&restored, settings.clone(), clock()).expect("opens");
+    let held = restore(Existing::Replace).expect_err("it is open");
+    assert_eq!(held.kind(), ErrorKind::Conflict);
+    drop(holder);
 }
 
 async fn check(folder: &Folder, copy: &std::path::Path, round: usize, accepted_before: usize) {
     let target = folder.0.join(format!("restored-{round}.db"));
     let (clock, routes) = (clock(), routes());
     let settings = Settings::default();
-    let restored = Sqlite::restore(copy, &target, &settings, &clock, &routes).expect("restores");
+    let restored = Sqlite::restore(copy, &target, Existing::Refuse, &settings, &clock, &routes)
+        .expect("restores");
     let conn = rusqlite::Connection::open(&target).expect("opens");
     let check = "PRAGMA integrity_check";
     let verdict: String = conn.query_row(check, [], |row| row.get(0)).expect("checks");

@@ -17,7 +17,7 @@ use std::time::Duration;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{Accepted, Domains, Inspect, Store};
 use clinch_core::{Error, ErrorKind};
-use clinch_sqlite::{Settings, Sqlite};
+use clinch_sqlite::{Existing, Settings, Sqlite};
 use common::{Folder, clock, integrity, on_a_runtime, open, operation, routes};
 
 fn refusal(path: &Path, settings: Settings) -> Error {
@@ -80,7 +80,7 @@ fn out_7_a_damaged_file_is_named_as_such() {
             .collect();
         sqlite.accept(&new, &routes()).await.expect("accepted");
         sqlite
-            .backup(folder.0.join("damaged.db"))
+            .backup(folder.0.join("damaged.db"), Existing::Refuse)
             .await
             .expect("a copy");
         let path = folder.0.join("damaged.db");

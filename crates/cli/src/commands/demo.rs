@@ -11,7 +11,7 @@ mod ledger;
 mod processes;
 mod provider;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use std::time::Duration;
 use crate::args::Global;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
+use crate::folder::Folder;
 
 use clients::Clients;
 use ledger::Ledger;
@@ -79,7 +80,7 @@ pub(crate) fn run(args: Args, _global: &Global) -> Result<Exit, CliError> {
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("cannot start threads: {error}")))?;
-    let folder = Folder::new()?;
+    let folder = Folder::new(&std::env::temp_dir(), "clinch-demo")?;
     let exit = runtime.block_on(play(&args, folder.path()));
     runtime.shutdown_background();
     exit
@@ -193,28 +194,4 @@ fn view(clients: &Clients, provider: &Provider) {
         provider.refused(),
         provider.dropped(),
     ));
-}
-
-/// A temporary folder that goes with the demo.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, CliError> {
-        let name = format!("clinch-demo-{}", uuid::Uuid::now_v7());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path)
-            .map_err(|error| CliError::failed(format!("no temporary folder: {error}")))?;
-        Ok(Self(path))
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed is left to the system.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -1,5 +1,6 @@
 //! `clinch dlq`.
 
+pub(crate) mod import;
 mod ls;
 mod redrive;
 mod show;
@@ -58,6 +59,8 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Make new operations of dead letters
     Redrive(redrive::Args),
+    /// Read the backup file of the safety net back into the database
+    Import(import::Args),
 }
 
 /// Runs it.
@@ -66,5 +69,8 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Result<Exit,
         Command::Ls(args) => ls::run(args, context).await,
         Command::Show(args) => show::run(args, context).await,
         Command::Redrive(args) => redrive::run(args, context).await,
+        Command::Import(_) => Err(CliError::usage(
+            "this works on the database, not on a server",
+        )),
     }
 }

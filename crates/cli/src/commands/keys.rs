@@ -53,12 +53,12 @@ pub(crate) struct Revoke {
 
 pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
-    let file = store::open_file(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("cannot start: {error}")))?;
     runtime.block_on(async {
+        let keys = store::open_database(&config).await?.keys;
         let now = SystemClock::new().now();
         match command {
             Command::Create(create) => {
@@ -67,7 +67,8 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
                 let expires =
                     expires.map_err(|why| CliError::usage(format!("--expires: {why}")))?;
                 let ends = expires.map(|after| now + after);
-                let (key, secret) = auth::create(&file, &create.name, &scopes, now, ends).await?;
+                let (key, secret) =
+                    auth::create(keys.as_ref(), &create.name, &scopes, now, ends).await?;
                 note(&format!(
                     "key {} of {}; it is shown this once:",
                     key.id, key.name
@@ -76,14 +77,13 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
                 Ok(Exit::Ok)
             }
             Command::Ls(_) => {
-                use clinch::core::ports::ApiKeys as _;
-                for key in file.list().await? {
+                for key in keys.list().await? {
                     crate::output::print(&format!("{}\n", shown(&key)))?;
                 }
                 Ok(Exit::Ok)
             }
             Command::Revoke(revoke) => {
-                if auth::revoke(&file, &revoke.id, now).await? {
+                if auth::revoke(keys.as_ref(), &revoke.id, now).await? {
                     note("it is ended");
                     Ok(Exit::Ok)
                 } else {

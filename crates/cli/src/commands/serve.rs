@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     let in_time = runtime.block_on(async {
         let stop = stop_signal()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let opened = store::open(&config)?;
+        let opened = store::open(&config).await?;
         let executors = Http::new(config.clone(), clock)?;
         let parts = Parts::new(opened.backend, opened.keys, executors);
         let server = Server::bind(config, parts, &roles).await?;
@@ -93,6 +93,15 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
 
 /// File, environment, then `--set`.
 pub(crate) fn load(global: &Global, set: &[String]) -> Result<Config, CliError> {
+    let (file, sources) = sources(global, set)?;
+    Ok(Config::load(file.as_deref(), &sources)?)
+}
+
+/// Where the configuration comes from.
+pub(crate) fn sources(
+    global: &Global,
+    set: &[String],
+) -> Result<(Option<PathBuf>, Sources), CliError> {
     let file: Option<PathBuf> = settings::file(global);
     let mut flags = Vec::with_capacity(set.len());
     for pair in set {
@@ -105,7 +114,7 @@ pub(crate) fn load(global: &Global, set: &[String]) -> Result<Config, CliError> 
         environment: std::env::vars().collect(),
         flags,
     };
-    Ok(Config::load(file.as_deref(), &sources)?)
+    Ok((file, sources))
 }
 
 /// Completes on the first SIGINT or SIGTERM; a second one ends the process at once.

@@ -9,6 +9,17 @@ use clinch_core::{Error, ErrorKind, Result, Status};
 
 use crate::node::Node;
 
+/// What came of reading filed dead letters back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ImportedLetters {
+    /// The store did not have them.
+    pub new: usize,
+    /// It had them, or their operation did not fail after all.
+    pub known: usize,
+    /// They are damaged. They stay in the file, with all that is behind the first of them.
+    pub unreadable: usize,
+}
+
 impl Node {
     /// Levels two and three.
     pub(crate) async fn file_dead_letter(&self, letter: &DeadLetter) {
@@ -25,20 +36,21 @@ impl Node {
         }
     }
 
-    /// Reads the file back into the store; returns how many letters were new there.
-    pub(crate) async fn import_dead_letters(&self) -> Result<usize> {
+    /// Reads the file back into the store.
+    pub(crate) async fn import_dead_letters(&self) -> Result<ImportedLetters> {
         let filed = self.ports.dead_letter_file.read().await?;
-        let mut new = 0;
+        let mut imported = ImportedLetters::default();
         let mut stuck = 0;
         for (position, record) in filed.records {
             match serde_json::from_slice::<DeadLetter>(&record) {
                 Ok(letter) if self.is_still_dead(&letter).await? => {
                     match self.import_one(letter).await? {
-                        Some(count) => new += count,
+                        Some(true) => imported.new += 1,
+                        Some(false) => imported.known += 1,
                         None => stuck += 1,
                     }
                 }
-                Ok(_) => {}
+                Ok(_) => imported.known += 1,
                 Err(_) => stuck += 1,
             }
             // What is stuck stays, with all behind it; importing twice is importing once.
@@ -46,12 +58,13 @@ impl Node {
                 self.ports.dead_letter_file.forget(position).await?;
             }
         }
-        let lost = stuck + filed.damaged;
-        if lost > 0 {
+        imported.unreadable = stuck + filed.damaged;
+        if imported.unreadable > 0 {
+            let lost = imported.unreadable;
             let message = format!("{lost} filed dead letters are damaged; keep the file");
             self.alert("dead_letter_damaged", &message, None).await;
         }
-        Ok(new)
+        Ok(imported)
     }
 
     /// False: the operation is there and did not fail after all, or not yet.
@@ -61,10 +74,10 @@ impl Node {
         Ok(row.is_none_or(|row| row.state.status == Status::Failed))
     }
 
-    /// `None`: the letter is damaged. The others are not held up by it.
-    async fn import_one(&self, letter: DeadLetter) -> Result<Option<usize>> {
+    /// Whether it is new; `None`: the letter is damaged. The others are not held up by it.
+    async fn import_one(&self, letter: DeadLetter) -> Result<Option<bool>> {
         match self.ports.recovery.import(&[letter]).await {
-            Ok(imported) => Ok(Some(imported.into_iter().filter(|is_new| *is_new).count())),
+            Ok(imported) => Ok(Some(imported.into_iter().any(|is_new| is_new))),
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
             Err(error) => Err(error),
         }

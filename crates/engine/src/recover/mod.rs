@@ -10,6 +10,8 @@ mod spill;
 
 use std::time::Duration;
 
+pub use dead_letters::ImportedLetters;
+
 /// What one step of a runner found, and when it is worth looking again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scanned {

@@ -38,6 +38,13 @@ impl Config {
     /// Reads the file if one is named, then the environment, then the flags, and refuses what
     /// contradicts itself. Errors are one line that says what to do.
     pub fn load(file: Option<&Path>, sources: &Sources) -> Result<Self> {
+        let config = Self::read(file, sources)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// The same without the last look: [`Config::problems`] has all that contradicts itself.
+    pub fn read(file: Option<&Path>, sources: &Sources) -> Result<Self> {
         let text = match file {
             Some(path) => std::fs::read_to_string(path).map_err(|error| {
                 wrong(format!(
@@ -47,24 +54,28 @@ impl Config {
             })?,
             None => String::new(),
         };
-        Self::parse(&text, sources)
+        Self::read_text(&text, sources)
     }
 
-    /// The same from text.
+    /// [`Config::load`] from text.
     pub fn parse(text: &str, sources: &Sources) -> Result<Self> {
+        let config = Self::read_text(text, sources)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    fn read_text(text: &str, sources: &Sources) -> Result<Self> {
         let mut table: toml::Table =
             toml::from_str(text).map_err(|error| wrong(one_line(&error, text)))?;
         layers::environment(&mut table, &sources.environment)?;
         layers::flags(&mut table, &sources.flags)?;
         known::check(&table)?;
-        let config: Self = table.try_into().map_err(|error: toml::de::Error| {
+        table.try_into().map_err(|error: toml::de::Error| {
             wrong(format!(
                 "the configuration is not valid: {}",
                 unquoted(&short(&error.to_string()))
             ))
-        })?;
-        config.validate()?;
-        Ok(config)
+        })
     }
 
     /// Every effective value, with secrets masked: `clinch serve --print-config`.

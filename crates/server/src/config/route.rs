@@ -423,22 +423,27 @@ fn merge<T: PartialEq>(ours: &mut Option<T>, theirs: Option<T>) -> bool {
 }
 
 impl Config {
-    pub(super) fn validate_routes(&self) -> Result<()> {
+    pub(super) fn route_problems(&self) -> Vec<clinch::Error> {
+        let mut problems = Vec::new();
         let mut seen = BTreeMap::new();
         let mut names = BTreeMap::new();
         for route in &self.route {
-            route.validate(self)?;
+            problems.extend(route.validate(self).err());
             let covers = (route.domain.clone(), route.event_type.clone());
             if let Some(other) = seen.insert(covers, route.label()) {
                 let problem =
                     format!("covers the same domain and event_type as {other:?}; leave one out");
-                return Err(route.problem(problem));
+                problems.push(route.problem(problem));
             }
             if names.insert(route.label(), ()).is_some() {
-                return Err(route.problem("has a name that another route has; names are unique"));
+                problems.push(route.problem("has a name that another route has; names are unique"));
             }
         }
-        self.destinations().map(drop)
+        // Guards are made of routes that are right in themselves.
+        if problems.is_empty() {
+            problems.extend(self.destinations().err());
+        }
+        problems
     }
 
     /// The guards of every destination that is called by `url`. Routes that share one may say

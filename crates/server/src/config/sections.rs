@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use clinch::Result;
 use clinch::engine::Config as EngineConfig;
+use clinch::{Error, Result};
 use clinch_core::WorkerId;
 use clinch_core::policy::ReaperStrategy;
 use clinch_core::ports::Prune;
@@ -242,18 +242,27 @@ section!(
 impl Config {
     /// Refuses what contradicts itself, with one line that says what to do.
     pub fn validate(&self) -> Result<()> {
-        self.listen()?;
+        match self.problems().into_iter().next() {
+            Some(problem) => Err(problem),
+            None => Ok(()),
+        }
+    }
+
+    /// Everything that contradicts itself, each with one line that says what to do.
+    pub fn problems(&self) -> Vec<Error> {
+        let mut problems: Vec<Error> = self.listen().err().into_iter().collect();
         let server = &self.server;
         let tls = [
             ("tls_cert", &server.tls_cert),
             ("tls_key", &server.tls_key),
             ("tls_client_ca", &server.tls_client_ca),
         ];
-        if let Some((key, _)) = tls.iter().find(|(_, value)| !value.is_empty()) {
-            return Err(wrong(format!(
+        let is_set = tls.iter().filter(|(_, value)| !value.is_empty());
+        problems.extend(is_set.map(|(key, _)| {
+            wrong(format!(
                 "server.{key} is not supported yet; leave it out and put a TLS proxy in front"
-            )));
-        }
+            ))
+        }));
         let zero = [
             ("server.payload_max", server.payload_max.0 == 0),
             ("server.bulk_max", server.bulk_max.0 == 0),
@@ -269,10 +278,28 @@ impl Config {
             ("finalizer.interval", self.finalizer.interval.0.is_zero()),
             ("reaper.interval", self.reaper.interval.0.is_zero()),
         ];
-        if let Some((key, _)) = zero.iter().find(|(_, is_zero)| *is_zero) {
-            return Err(wrong(format!("{key} must be more than 0")));
-        }
-        self.validate_routes()
+        let is_zero = zero.iter().filter(|(_, is_zero)| *is_zero);
+        problems.extend(is_zero.map(|(key, _)| wrong(format!("{key} must be more than 0"))));
+        problems.extend(self.route_problems());
+        problems
+    }
+
+    /// Keys that are set and have no effect yet.
+    pub fn not_in_effect(&self) -> Vec<&'static str> {
+        let defaults = Self::default();
+        let inert = [
+            ("telemetry.otlp", self.telemetry != defaults.telemetry),
+            (
+                "reaper.in_progress_warn",
+                self.reaper.in_progress_warn != defaults.reaper.in_progress_warn,
+            ),
+            (
+                "dead_letter.retention",
+                self.dead_letter.retention != defaults.dead_letter.retention,
+            ),
+        ];
+        let is_set = inert.into_iter().filter(|(_, is_set)| *is_set);
+        is_set.map(|(key, _)| key).collect()
     }
 
     /// Where to listen.

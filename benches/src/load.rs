@@ -1,0 +1,239 @@
+//! Callers, and how long they wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use clinch_core::ports::{Clock, Domains};
+use clinch_core::{
+    BizKey, Command, Domain, Error, ErrorKind, EventType, IdemKey, Invalid, Keys, Payload, Result,
+    TimeBudget,
+};
+use clinch_engine::{Orchestrator, Runtime};
+
+/// Commands of one bulk submit.
+const CHUNK: usize = 1_000;
+/// How often the store is asked how far a drain is.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How much of a measure to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// So many operations, shared among the callers.
+    Count(usize),
+    /// As many as it takes.
+    Span(Duration),
+}
+
+/// Callers of one engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Load {
+    clock: Arc<dyn Clock>,
+    domain: Domain,
+    event_type: EventType,
+    /// Before every key, so that two runs on one store do not share any.
+    prefix: Arc<str>,
+    next: Arc<AtomicUsize>,
+}
+
+impl Load {
+    /// Submits to this domain and event type.
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        domain: &str,
+        event_type: &str,
+        prefix: &str,
+    ) -> Result<Self> {
+        Ok(Self {
+            clock,
+            domain: Domain::new(domain).map_err(wrong)?,
+            event_type: EventType::new(event_type).map_err(wrong)?,
+            prefix: prefix.into(),
+            next: Arc::default(),
+        })
+    }
+
+    /// How many operations were made so far.
+    pub fn made(&self) -> usize {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// The next one, which nobody had before.
+    pub fn command(&self) -> Result<Command> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.numbered(number).map_err(wrong)
+    }
+
+    /// As many as one bulk submit takes.
+    pub fn chunk(&self) -> Result<Vec<Command>> {
+        let first = self.next.fetch_add(CHUNK, Ordering::Relaxed);
+        let commands = (first..first + CHUNK).map(|number| self.numbered(number));
+        commands.collect::<Result<_, _>>().map_err(wrong)
+    }
+
+    /// Operations of a chunk.
+    pub const CHUNK: usize = CHUNK;
+
+    fn numbered(&self, number: usize) -> Result<Command, Invalid> {
+        let prefix = &self.prefix;
+        let keys = Keys {
+            domain: self.domain.clone(),
+            event_type: self.event_type.clone(),
+            biz_key: BizKey::new(format!("{prefix}order-{number}"))?,
+            idem_key: IdemKey::new(format!("{prefix}key-{number}"))?,
+        };
+        let payload = format!(r#"{{"amount":{number},"currency":"EUR"}}"#);
+        Ok(Command::new(keys, Payload::parse(&payload, 1_000)?))
+    }
+
+    /// Accepts a second: each caller accepts one at a time and waits for its own durable
+    /// answer.
+    pub async fn accept(
+        &self,
+        orchestrator: &Orchestrator,
+        callers: usize,
+        amount: Amount,
+    ) -> Result<f64> {
+        self.callers(orchestrator, callers, 1, amount).await
+    }
+
+    /// The same with chunks.
+    pub async fn accept_bulk(
+        &self,
+        orchestrator: &Orchestrator,
+        callers: usize,
+        amount: Amount,
+    ) -> Result<f64> {
+        self.callers(orchestrator, callers, CHUNK, amount).await
+    }
+
+    async fn callers(
+        &self,
+        orchestrator: &Orchestrator,
+        callers: usize,
+        each: usize,
+        amount: Amount,
+    ) -> Result<f64> {
+        let from = self.clock.monotonic();
+        let calls = match amount {
+            Amount::Count(count) => count / each,
+            Amount::Span(_) => usize::MAX,
+        };
+        let left = Arc::new(AtomicUsize::new(calls));
+        let caller = |_| {
+            let (this, orchestrator, left) = (self.clone(), orchestrator.clone(), left.clone());
+            tokio::spawn(async move {
+                let take = |left: usize| left.checked_sub(1);
+                let mut accepted = 0;
+                while left
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+                    .is_ok()
+                {
+                    let commands = match each {
+                        1 => vec![this.command()?],
+                        _ => this.chunk()?,
+                    };
+                    for one in orchestrator.submit(commands).await? {
+                        one?;
+                        accepted += 1;
+                    }
+                    let spent = this.clock.monotonic().saturating_sub(from);
+                    if matches!(amount, Amount::Span(span) if spent >= span) {
+                        break;
+                    }
+                }
+                Ok::<usize, Error>(accepted)
+            })
+        };
+        let at_work: Vec<_> = (0..callers).map(caller).collect();
+        let mut accepted = 0;
+        for caller in at_work {
+            accepted += caller.await.map_err(lost)??;
+        }
+        let taken = self.clock.monotonic().saturating_sub(from);
+        Ok(accepted as f64 / taken.as_secs_f64())
+    }
+
+    /// Lets the engine run until the store says that all which was made is completed, or the
+    /// time is up. Returns completions a second, and how many are missing.
+    pub async fn drain(
+        &self,
+        engine: &Runtime,
+        domains: &dyn Domains,
+        backlog: usize,
+        at_most: Duration,
+    ) -> Result<(f64, usize)> {
+        let before = self.completed(domains).await?;
+        let from = self.clock.monotonic();
+        let running = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.run().await }
+        });
+        let (drained, taken) = loop {
+            let drained = self.completed(domains).await?.saturating_sub(before);
+            let taken = self.clock.monotonic().saturating_sub(from);
+            if drained >= backlog || taken >= at_most {
+                break (drained, taken);
+            }
+            self.clock.sleep(LOOK).await;
+        };
+        drop(running);
+        let rate = drained as f64 / taken.as_secs_f64();
+        Ok((rate, backlog.saturating_sub(drained)))
+    }
+
+    async fn completed(&self, domains: &dyn Domains) -> Result<usize> {
+        let views = domains.domains().await?;
+        let ours = views.iter().filter(|view| view.domain == self.domain);
+        let completed: u64 = ours.map(|view| view.counts.completed).sum();
+        Ok(usize::try_from(completed).unwrap_or(usize::MAX))
+    }
+
+    /// Milliseconds from submit to settled, one operation at a time, sorted. Queued ones are
+    /// never begun with their accept. The engine must run.
+    pub async fn latencies(
+        &self,
+        orchestrator: &Orchestrator,
+        is_queued: bool,
+        amount: Amount,
+    ) -> Result<Vec<f64>> {
+        let begun = self.clock.monotonic();
+        let mut millis = Vec::new();
+        loop {
+            let spent = self.clock.monotonic().saturating_sub(begun);
+            let is_enough = match amount {
+                Amount::Count(count) => millis.len() >= count,
+                Amount::Span(span) => spent >= span && !millis.is_empty(),
+            };
+            if is_enough {
+                break;
+            }
+            let mut one = self.command()?;
+            // What has a time of its own is never begun with its accept.
+            one.options.run_at = is_queued.then(|| self.clock.now());
+            let from = self.clock.monotonic();
+            let handle = orchestrator.start(one, TimeBudget::DEFAULT).await?;
+            let taken = self.clock.monotonic().saturating_sub(from);
+            if !handle.completed_fast() {
+                return Err(Error::new(ErrorKind::Internal, "an operation hangs"));
+            }
+            millis.push(taken.as_secs_f64() * 1_000.0);
+        }
+        millis.sort_by(f64::total_cmp);
+        Ok(millis)
+    }
+}
+
+/// Of sorted values.
+pub fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
+    let at = (sorted.len() * percent / 100).min(sorted.len().checked_sub(1)?);
+    sorted.get(at).copied()
+}
+
+fn wrong(invalid: Invalid) -> Error {
+    Error::new(ErrorKind::Invalid, invalid.to_string())
+}
+
+fn lost(error: tokio::task::JoinError) -> Error {
+    Error::new(ErrorKind::Internal, error.to_string())
+}

@@ -1,0 +1,108 @@
+//! A file that appears under its name only when it is complete.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use clinch_core::{Error, ErrorKind, Result};
+
+/// Somebody who just finished took the name away; that does not happen often.
+const TRIES_MAX: usize = 10;
+
+/// A file that is being written, beside the name that it will have. Readable by its owner
+/// only: a copy of the database holds payloads. Gone if it is not published.
+pub(crate) struct Partial {
+    path: PathBuf,
+    target: PathBuf,
+    /// Whoever else wants to write it finds it locked.
+    _lock: File,
+    is_published: bool,
+}
+
+impl Partial {
+    /// Begins one that is empty.
+    ///
+    /// - `Conflict`: another process writes to the same target.
+    pub(crate) fn begin(target: &Path) -> Result<Self> {
+        let path = beside(target, ".partial");
+        for _ in 0..TRIES_MAX {
+            let mut options = File::options();
+            let options = options.create(true).truncate(false).write(true).mode(0o600);
+            let file = options.open(&path).map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(under_way(target)),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+            if is_still(&path, &file) {
+                // Of one that was cut short.
+                file.set_len(0).map_err(failed)?;
+                return Ok(Self {
+                    path,
+                    target: target.to_owned(),
+                    _lock: file,
+                    is_published: false,
+                });
+            }
+        }
+        Err(under_way(target))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Brings it under its name, on disk. What has that name is replaced.
+    pub(crate) fn publish(mut self) -> Result<()> {
+        let renamed = File::open(&self.path).and_then(|file| file.sync_all());
+        let renamed = renamed.and_then(|()| fs::rename(&self.path, &self.target));
+        renamed.map_err(failed)?;
+        self.is_published = true;
+        let folder = File::open(folder_of(&self.target));
+        folder.and_then(|dir| dir.sync_all()).map_err(failed)
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.is_published {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The name still leads to the file that we locked.
+fn is_still(path: &Path, file: &File) -> bool {
+    let (there, ours) = (fs::metadata(path), file.metadata());
+    matches!((there, ours), (Ok(there), Ok(ours))
+        if there.ino() == ours.ino() && there.dev() == ours.dev())
+}
+
+fn under_way(target: &Path) -> Error {
+    let message = "another process writes a backup to this file, or restores it; let it end";
+    Error::new(ErrorKind::Conflict, message).with("path", target.display())
+}
+
+/// The folder that a file is in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// The same name with something behind it.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+pub(crate) fn failed(error: io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::StorageFull => ErrorKind::Full,
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        _ => ErrorKind::Unavailable,
+    };
+    let message = format!("a file of the backup cannot be written or read: {error}");
+    Error::new(kind, message).caused_by(error)
+}

@@ -1,0 +1,159 @@
+//! `clinch bench`: this machine and a store, in figures.
+
+mod measure;
+mod provider;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::statfs;
+use serde_json::json;
+
+use crate::args::Global;
+use crate::commands::serve;
+use crate::error::{CliError, note};
+use crate::exit::Exit;
+use crate::folder::Folder;
+use crate::output::table::{Column, Table, at};
+use crate::output::{Format, Output};
+use crate::store::Place;
+
+use measure::{Measure, Plan};
+
+/// Below this no figure means anything.
+const SECONDS_MIN: u64 = 2;
+const SECONDS_MAX: u64 = 3_600;
+/// The number of a file system in memory, as `statfs` gives it.
+const TMPFS: u32 = 0x0102_1994;
+
+const EXAMPLES: &str = "\
+Examples:
+  clinch bench
+  clinch bench --folder /var/lib/clinch --seconds 60
+  clinch bench --store sqlite:///var/lib/clinch/bench.db -o json
+
+Works in a temporary database, which is removed, unless --store names another; never in the
+configured one. Every accept and every result is durable before it counts. What the machine
+could do at best is measured in the same run and stands beside.";
+
+/// Where, and for how long.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// About how long it may take in all
+    #[arg(long, value_name = "N", default_value_t = 20,
+          value_parser = clap::value_parser!(u64).range(SECONDS_MIN..=SECONDS_MAX))]
+    seconds: u64,
+    /// A store to measure, such as sqlite://FILE; what is measured stays in it
+    #[arg(long, value_name = "URL", conflicts_with = "folder")]
+    store: Option<String>,
+    /// Where to put the temporary database: the disk that you want to know about
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+const COLUMNS: &[Column] = &[
+    Column::new("MEASURE", |one| at(one, &["/name"])),
+    Column::new("FIGURE", |one| at(one, &["/shown"])),
+    Column::new("THE MACHINE AT BEST", |one| at(one, &["/limit"])),
+];
+
+/// Measures.
+pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
+    let under = args.folder.clone().unwrap_or_else(std::env::temp_dir);
+    let folder = Folder::new(&under, "clinch-bench")?;
+    let place = match &args.store {
+        None => Place::Sqlite(folder.path().join("clinch.db")),
+        Some(url) => {
+            let place = Place::of(url).map_err(|error| {
+                let what = error.to_string().replace("store.url", "--store");
+                CliError::usage(what)
+            })?;
+            refuse_configured(&place, global)?;
+            place
+        }
+    };
+    // The disk that the store is on, as far as it is one of this machine.
+    let disk = match place.file() {
+        Ok(file) => parent(file),
+        Err(_) => folder.path().to_owned(),
+    };
+    let is_in_memory = statfs(&disk).is_ok_and(|stat| stat.f_type as u32 == TMPFS);
+    if is_in_memory {
+        note("this disk is memory: no figure says anything of a real one; choose with --folder");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let scratch = Folder::new(&disk, "clinch-bench-limits")?;
+    let plan = Plan {
+        place: &place,
+        scratch: scratch.path(),
+        unit: Duration::from_secs(args.seconds) / 20,
+    };
+    let measured = runtime.block_on(async {
+        tokio::select! {
+            measured = measure::all(&plan) => measured,
+            // The temporary folder goes first.
+            _ = tokio::signal::ctrl_c() => Err(CliError::failed("interrupted")),
+        }
+    });
+    runtime.shutdown_background();
+    print(&measured?, &place, args, global)?;
+    Ok(Exit::Ok)
+}
+
+fn print(
+    measured: &[Measure],
+    place: &Place,
+    args: &Args,
+    global: &Global,
+) -> Result<(), CliError> {
+    let shown = match &args.store {
+        None => "a temporary SQLite file".to_owned(),
+        Some(_) => place.shown(),
+    };
+    let rows: Vec<_> = measured.iter().map(Measure::document).collect();
+    let mut out = Output::stdout(global.output, !global.no_color);
+    match global.output {
+        Format::Table => {
+            note(&format!("measured on {shown}"));
+            Table::new(COLUMNS).print(&rows, &mut out)?;
+            out.flush()
+        }
+        _ => {
+            let document = json!({"store": shown, "seconds": args.seconds, "measures": rows});
+            out.answer(&document, &[])
+        }
+    }
+}
+
+/// Thousands of made-up operations have no place among real ones.
+fn refuse_configured(place: &Place, global: &Global) -> Result<(), CliError> {
+    let Ok(config) = serve::load(global, &[]) else {
+        return Ok(());
+    };
+    let configured = Place::of(&config.store.url)?;
+    let is_same = match (place.file(), configured.file()) {
+        (Ok(one), Ok(other)) => real(one) == real(other),
+        _ => *place == configured && *place != Place::Memory,
+    };
+    if is_same {
+        let what = "--store names the configured store; measure in another";
+        return Err(CliError::usage(what));
+    }
+    Ok(())
+}
+
+/// Without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let folder = parent(path);
+    let folder = folder.canonicalize().unwrap_or(folder);
+    let path = folder.join(path.file_name().unwrap_or_default());
+    path.canonicalize().unwrap_or(path)
+}
+
+fn parent(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    folder.unwrap_or(Path::new(".")).to_owned()
+}

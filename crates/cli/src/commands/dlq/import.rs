@@ -1,0 +1,69 @@
+//! `clinch dlq import`: works on the database.
+
+use std::path::PathBuf;
+
+use clinch::Clinch;
+use clinch_system::FileJournal;
+use serde_json::json;
+
+use crate::args::Global;
+use crate::commands::serve;
+use crate::error::{CliError, note};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::store;
+
+const EXAMPLES: &str = "\
+Examples:
+  clinch dlq import clinch-dlq.log
+
+Dead letters that the database did not take were written to dead_letter.file. This reads them
+back; doing it twice is doing it once. What was read is forgotten in the file. A server that runs
+has its own file open: stop it, or import a copy of the file.";
+
+/// Which file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The file of filed dead letters, or a copy of it
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Reads the file back.
+pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
+    let shown = args.file.display().to_string();
+    // Opening a journal makes one where there is none.
+    if !args.file.is_file() {
+        return Err(CliError::NotThere(format!("there is no file {shown}")));
+    }
+    let config = serve::load(global, &[])?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let imported = runtime.block_on(async {
+        let letters = FileJournal::open(&args.file).await?;
+        let opened = store::open_database(&config).await?;
+        let clinch = Clinch::builder()
+            .backend(opened.backend)
+            .dead_letter_file(letters)
+            .build()?;
+        Ok::<_, CliError>(clinch.runtime().import_dead_letters().await?)
+    })?;
+    let document = json!({
+        "file": shown,
+        "imported": imported.new,
+        "already_there": imported.known,
+        "unreadable": imported.unreadable,
+    });
+    let line = format!(
+        "{shown}: {} imported, {} already there, {} unreadable",
+        imported.new, imported.known, imported.unreadable
+    );
+    Output::stdout(global.output, !global.no_color).answer(&document, &[line])?;
+    if imported.unreadable == 0 {
+        return Ok(Exit::Ok);
+    }
+    note("keep the file: what is unreadable stays in it, with what is behind it");
+    Ok(Exit::Failed)
+}

@@ -1,0 +1,30 @@
+//! The configuration in itself.
+
+use super::{Finding, Subject};
+use crate::settings;
+
+pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+    let config = &subject.config;
+    let mut findings: Vec<Finding> = config
+        .problems()
+        .iter()
+        .map(|e| Finding::error(e))
+        .collect();
+    for key in config.not_in_effect() {
+        findings.push(Finding::warn(
+            format!("{key} is set and not in effect yet"),
+            "leave it out",
+        ));
+    }
+    if findings.is_empty() {
+        let from = match settings::file(subject.global) {
+            Some(path) => path.display().to_string(),
+            None => "the defaults: there is no clinch.toml here".to_owned(),
+        };
+        let routes = config.route.len();
+        findings.push(Finding::ok(format!(
+            "configuration from {from}, {routes} routes"
+        )));
+    }
+    findings
+}

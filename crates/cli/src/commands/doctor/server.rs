@@ -1,0 +1,53 @@
+//! A server that runs, if there is one.
+
+use std::time::Duration;
+
+use super::{Finding, Subject};
+use crate::client::{Base, Client, Request};
+use crate::error::CliError;
+use crate::settings;
+
+/// Liveness is answered at once, readiness within two seconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+    let base = match settings::base(subject.global) {
+        Ok(base) => base,
+        // A server on another machine is none of this machine's.
+        Err(_) if subject.global.url.is_none() => return Vec::new(),
+        Err(error) => return vec![Finding::error(&error)],
+    };
+    subject.runtime.block_on(async {
+        match ask(&base, "/healthz").await {
+            Ok(()) => vec![
+                Finding::ok(format!("a server answers at {base}")),
+                ready(&base).await,
+            ],
+            Err(CliError::Unreachable { .. }) if subject.global.url.is_none() => {
+                vec![Finding::ok(format!("no server runs at {base}"))]
+            }
+            Err(error) => vec![Finding::fail(
+                format!("no healthy server at {base}: {error}"),
+                "look at its log",
+            )],
+        }
+    })
+}
+
+async fn ready(base: &Base) -> Finding {
+    match ask(base, "/readyz").await {
+        Ok(()) => Finding::ok("it is ready: its store answers"),
+        Err(error) => Finding::fail(
+            format!("it is not ready: {error}"),
+            "look at its log and at its store",
+        ),
+    }
+}
+
+/// No key is needed for either, so none is sent.
+async fn ask(base: &Base, path: &str) -> Result<(), CliError> {
+    let mut client = Client::new(base.clone(), None);
+    let asked = tokio::time::timeout(PATIENCE, client.send(Request::get(path))).await;
+    asked.map_err(|_| CliError::failed("no answer in time"))??;
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Where operations live. A further backend is an arm in [`look`].
+
+use std::path::Path;
+
+use clinch_sqlite::Sqlite;
+use rustix::fs::{Access, access, statvfs};
+
+use super::{Finding, Subject};
+use crate::store::Place;
+
+/// With less, the next busy hour may fill the disk.
+const FREE_BYTES_WARN: u64 = 1024 * 1024 * 1024;
+/// With less, the database can hardly commit.
+const FREE_BYTES_FAIL: u64 = 64 * 1024 * 1024;
+
+pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+    match Place::of(&subject.config.store.url) {
+        Err(error) => vec![Finding::error(&error)],
+        Ok(Place::Memory) => vec![Finding::warn(
+            "store.url is memory:, which ends with its process",
+            "use sqlite://FILE for anything that matters",
+        )],
+        Ok(place @ Place::Sqlite(_)) => file(subject, &place),
+    }
+}
+
+fn file(subject: &Subject, place: &Place) -> Vec<Finding> {
+    let Ok(path) = place.file() else {
+        return Vec::new();
+    };
+    let folder = folder_of(path);
+    if !folder.is_dir() {
+        return vec![Finding::fail(
+            format!("the database's folder {} is missing", folder.display()),
+            "make it, or set store.url",
+        )];
+    }
+    let mut findings = vec![is_local(folder), may_write(path, folder)];
+    findings.push(schema(subject, place));
+    findings.extend(free_space(folder));
+    findings
+}
+
+fn is_local(folder: &Path) -> Finding {
+    match Sqlite::check_folder(folder) {
+        Ok(()) => Finding::ok("the database is on a file system of this machine"),
+        Err(error) => Finding::error(&error),
+    }
+}
+
+fn may_write(path: &Path, folder: &Path) -> Finding {
+    let closed = |path: &Path| access(path, Access::READ_OK | Access::WRITE_OK).is_err();
+    let is_closed = closed(folder) || (path.exists() && closed(path));
+    match is_closed {
+        true => Finding::fail(
+            format!(
+                "{} or its folder may not be written by this user",
+                path.display()
+            ),
+            "give the server's user both",
+        ),
+        false => Finding::ok(format!("{} may be written", path.display())),
+    }
+}
+
+fn schema(subject: &Subject, place: &Place) -> Finding {
+    match subject.runtime.block_on(place.schema()) {
+        Err(error) => Finding::error(&error),
+        Ok(schema) => match (schema.version, schema.pending.len()) {
+            (None, _) => Finding::warn(
+                format!("there is no database at {} yet", place.shown()),
+                "`clinch serve` or `clinch migrate` makes it",
+            ),
+            (Some(version), 0) => Finding::ok(format!("schema version {version} is up to date")),
+            (Some(version), pending) => Finding::warn(
+                format!("schema version {version} lacks {pending} steps"),
+                "`clinch migrate`; a server does it when it starts",
+            ),
+        },
+    }
+}
+
+fn free_space(folder: &Path) -> Option<Finding> {
+    let stat = statvfs(folder).ok()?;
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let what = format!("{} MiB free on the database's disk", free / (1024 * 1024));
+    Some(match free {
+        free if free < FREE_BYTES_FAIL => Finding::fail(what, "free some space"),
+        free if free < FREE_BYTES_WARN => Finding::warn(what, "free some space soon"),
+        _ => Finding::ok(what),
+    })
+}
+
+/// The folder that a file is in.
+pub(super) fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}

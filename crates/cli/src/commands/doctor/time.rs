@@ -1,0 +1,34 @@
+//! The machine's clock. Leases and deadlines survive a wrong one; people who read times do not.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Finding, Subject};
+use crate::clock;
+use crate::store::Place;
+
+/// 2026-01-01: before this release.
+const NOT_BEFORE: i64 = 1_767_225_600;
+/// Two machines may differ by so much without anybody noticing.
+const AHEAD_MAX: SignedDuration = SignedDuration::from_secs(60);
+
+pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+    let now = clock::now();
+    let to_do = "set the machine's clock, by NTP";
+    if now.as_second() < NOT_BEFORE {
+        let what = format!("the clock says {now}, which is before this release");
+        return vec![Finding::fail(what, to_do)];
+    }
+    let place = Place::of(&subject.config.store.url).ok();
+    let written = place
+        .as_ref()
+        .and_then(|place| std::fs::metadata(place.file().ok()?).ok()?.modified().ok())
+        .and_then(|at| Timestamp::try_from(at).ok());
+    let is_ahead = |at: Timestamp| at.duration_since(now) > AHEAD_MAX;
+    match written.filter(|at| is_ahead(*at)) {
+        Some(at) => {
+            let what = format!("the database was written at {at}, and the clock says {now}");
+            vec![Finding::warn(what, to_do)]
+        }
+        None => vec![Finding::ok(format!("the clock says {now}"))],
+    }
+}

@@ -1,0 +1,91 @@
+//! `clinch migrate`.
+
+use serde_json::{Value, json};
+
+use crate::args::Global;
+use crate::commands::serve;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::store::{Place, Step};
+
+const EXAMPLES: &str = "\
+Examples:
+  clinch migrate --dry-run --show-sql
+  clinch migrate
+
+Servers may go on meanwhile, and any number of processes may migrate at once: each step is done
+once. A database that is missing is made, except by --dry-run. `clinch serve` does the same when
+it starts; this is for whoever wants to see it done before.";
+
+/// What to do.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Show the SQL of each step
+    #[arg(long)]
+    show_sql: bool,
+}
+
+/// Does it, or says what it would do.
+pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
+    let config = serve::load(global, &[])?;
+    let place = Place::of(&config.store.url)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let before = runtime.block_on(async {
+        match args.dry_run {
+            true => place.schema().await,
+            false => place.migrate().await,
+        }
+    })?;
+    let steps: Vec<Value> = before.pending.iter().map(|one| shown(one, args)).collect();
+    let version = match args.dry_run {
+        true => before.version.unwrap_or(0),
+        false => before.known,
+    };
+    let document = json!({
+        "database": place.shown(),
+        "dry_run": args.dry_run,
+        "version": version,
+        "version_before": before.version,
+        "version_known": before.known,
+        "steps": steps,
+    });
+    let name = place.shown();
+    let known = before.known;
+    let mut lines = Vec::new();
+    match (before.pending.is_empty(), args.dry_run) {
+        (true, _) => lines.push(format!("{name}: up to date, version {known}")),
+        (_, true) if before.version.is_none() => {
+            lines.push(format!("{name}: would be made, at version {known}"));
+        }
+        (_, true) => lines.push(format!(
+            "{name}: version {version}, would be brought to {known}"
+        )),
+        (_, false) if before.version.is_none() => {
+            lines.push(format!("{name}: made, at version {known}"));
+        }
+        (_, false) => lines.push(format!("{name}: brought to version {known}")),
+    }
+    for step in &before.pending {
+        lines.push(format!("  {}  {}", step.number, step.name));
+        if args.show_sql {
+            lines.extend(step.sql.lines().map(str::to_owned));
+        }
+    }
+    Output::stdout(global.output, !global.no_color).answer(&document, &lines)?;
+    Ok(Exit::Ok)
+}
+
+fn shown(step: &Step, args: &Args) -> Value {
+    let mut shown = json!({"version": step.number, "name": step.name});
+    if args.show_sql {
+        shown["sql"] = Value::from(step.sql);
+    }
+    shown
+}

@@ -1,0 +1,13 @@
+//! The program as real processes on a real file.
+#![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod backup;
+mod bench;
+mod canary;
+mod doctor;
+mod import;
+mod migrate;
+mod provider;
+mod serve;
+mod support;
