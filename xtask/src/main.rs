@@ -6,6 +6,7 @@
 mod bench;
 mod cargo;
 mod coverage;
+mod servers;
 mod sim;
 mod test;
 mod tidy;
@@ -37,6 +38,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[-- <runner arguments>]",
         summary: "format, tidy, lints, doc tests, then all tests",
         run: test::run,
+    },
+    Command {
+        name: "servers",
+        arguments: "install",
+        summary: "PostgreSQL, MariaDB, Redis and NATS, where they are missing",
+        run: servers::run,
     },
     Command {
         name: "sim",

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use crate::servers::Shared;
 use crate::{Failure, cargo, tidy};
 
 const FMT: &[&str] = &["fmt", "--all", "--check"];
@@ -60,6 +61,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     steps.cargo("doc tests", DOC)?;
     steps.cargo("interleavings", SHUTTLE)?;
 
+    steps.heading("servers", "private ones that the tests share");
+    let shared = Shared::start()?;
     let runner = if cargo::has(root, "nextest") {
         NEXTEST
     } else {
@@ -67,7 +70,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     };
     let runner: Vec<&str> = runner.iter().copied().chain(extra).collect();
     // The runner has said what failed; its summary stays the last thing on the screen.
-    steps.cargo("tests", &runner).map_err(|_| Failure::Reported)
+    steps
+        .cargo_with("tests", &runner, shared.environment())
+        .map_err(|_| Failure::Reported)
 }
 
 /// What follows `--`; anything before it is a mistake.
@@ -93,10 +98,20 @@ impl Steps<'_> {
     }
 
     fn cargo(&self, name: &str, arguments: &[&str]) -> Result<(), Failure> {
+        self.cargo_with(name, arguments, std::iter::empty())
+    }
+
+    fn cargo_with(
+        &self,
+        name: &str,
+        arguments: &[&str],
+        environment: impl Iterator<Item = (&'static str, String)>,
+    ) -> Result<(), Failure> {
         self.heading(name, &format!("cargo {}", arguments.join(" ")));
         let status = cargo::command(self.root)
             .args(arguments)
             .env("RUSTDOCFLAGS", "-D warnings")
+            .envs(environment)
             .status()
             .map_err(|error| Failure::Failed(format!("cannot start cargo: {error}")))?;
         if status.success() {

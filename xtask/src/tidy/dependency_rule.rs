@@ -64,7 +64,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 fn allowed(dir: &str) -> Result<Option<&'static [&'static str]>, ()> {
     let parts: Vec<&str> = dir.split('/').collect();
     match parts.as_slice() {
-        ["crates", "core"] => Ok(Some(&[])),
+        ["crates", "core" | "servers"] => Ok(Some(&[])),
         ["crates", "engine" | "protect"] | ["crates", "adapters", _] => Ok(Some(&[CORE])),
         ["crates", "contract"] => Ok(Some(&[CORE, "clinch-engine", "clinch-protect"])),
         ["crates", "sim"] => Ok(Some(&[

