@@ -162,7 +162,7 @@ CREATE TABLE clinch_history (
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX clinch_history_by_id ON clinch_history (op_id);
 CREATE INDEX clinch_history_by_seq ON clinch_history (seq);
-CREATE INDEX clinch_history_by_age ON clinch_history USING brin (finished_at);
+CREATE INDEX clinch_history_by_age ON clinch_history (finished_at);
 CREATE INDEX clinch_history_by_batch ON clinch_history (batch_id) WHERE batch_id IS NOT NULL;
 CREATE TABLE clinch_history_default PARTITION OF clinch_history DEFAULT;
 
