@@ -1,7 +1,7 @@
 -- Deletes ended operations that are old enough, with what goes with them. Their keys stay.
 WITH old AS (
     SELECT op_id, finished_at FROM clinch_history
-    WHERE finished_at <= greatest($1, $2) AND finished_at <= CASE status WHEN 2 THEN $1 ELSE $2 END
+    WHERE finished_at <= greatest($1::bigint, $2::bigint) AND finished_at <= CASE status WHEN 2 THEN $1 ELSE $2 END
     ORDER BY finished_at, seq LIMIT $3
 ), gone AS (
     DELETE FROM clinch_history AS h USING old

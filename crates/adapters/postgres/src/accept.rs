@@ -70,6 +70,7 @@ impl Tx<'_> {
         new: &[NewOperation],
         routes: &Routes,
     ) -> Result<Vec<Accepted>> {
+        self.need_names(new.iter())?;
         self.start().await?;
         let lanes: Vec<LaneKey> = new.iter().filter_map(|new| lane_of(new, routes)).collect();
         self.load_lanes(&lanes, new.len()).await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clinch_core::{Error, ErrorKind, Result};
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -106,20 +106,25 @@ pub(crate) fn session(settings: &Settings) -> String {
     )
 }
 
-/// A connection of its own that says what it hears.
-pub(crate) async fn listener(
-    address: &Address,
-    heard: UnboundedSender<AsyncMessage>,
-) -> Result<Client> {
+/// A connection that listens, and what it hears.
+pub(crate) struct Listener {
+    /// Kept: the connection ends with it.
+    _client: Client,
+    pub heard: UnboundedReceiver<AsyncMessage>,
+}
+
+/// A connection of its own that listens.
+pub(crate) async fn listener(address: &Address) -> Result<Listener> {
+    let (sender, heard) = tokio::sync::mpsc::unbounded_channel();
     let client = match &address.tls {
         Some(tls) => {
             let (client, connection) = connected(address.config.connect(tls.clone()).await)?;
-            drive(connection, heard);
+            drive(connection, sender);
             client
         }
         None => {
             let (client, connection) = connected(address.config.connect(NoTls).await)?;
-            drive(connection, heard);
+            drive(connection, sender);
             client
         }
     };
@@ -127,7 +132,10 @@ pub(crate) async fn listener(
         .batch_execute("LISTEN clinch")
         .await
         .map_err(error::sql)?;
-    Ok(client)
+    Ok(Listener {
+        _client: client,
+        heard,
+    })
 }
 
 fn connected<T>(outcome: Result<T, tokio_postgres::Error>) -> Result<T> {

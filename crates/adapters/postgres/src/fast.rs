@@ -77,6 +77,13 @@ impl Shared {
     ) -> Result<()> {
         let client = self.client().await?;
         let link = Link::Pooled(&client);
+        let mut tx = Tx::new(self, link);
+        if tx.need_names(offers.iter().map(|offer| offer.new)).is_err() {
+            let wanted = std::mem::take(&mut tx.wanted);
+            drop(tx);
+            drop(client);
+            return self.make(wanted).await;
+        }
         let (known, taken, now, paused) = look(&link, offers).await?;
         refuse(offers, &known, &taken)?;
         offers.retain(|offer| match known.get(&offer.key).cloned().flatten() {
@@ -89,18 +96,8 @@ impl Shared {
         if offers.is_empty() {
             return Ok(());
         }
-        let mut tx = Tx::new(self, link);
         tx.now = now;
-        let rows = match rows(&mut tx, offers, &paused, routes) {
-            Ok(rows) => rows,
-            Err(error) if tx.wanted.is_empty() => return Err(error),
-            Err(_) => {
-                let wanted = std::mem::take(&mut tx.wanted);
-                drop(tx);
-                drop(client);
-                return self.make(wanted).await;
-            }
-        };
+        let rows = rows(&mut tx, offers, &paused, routes)?;
         let written = insert(&link, offers, &rows).await?;
         for row in &rows {
             if written.contains_key(&row.op_id) {

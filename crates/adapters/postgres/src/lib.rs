@@ -131,6 +131,7 @@ impl Postgres {
             None => address.clone(),
         };
         let pool = connect::pool(&address, &settings)?;
+        let first = connect::listener(&listen).await?;
         let names = Names::default();
         {
             let client = pool.get().await.map_err(error::pool)?;
@@ -153,7 +154,7 @@ impl Postgres {
             routes: Mutex::default(),
         });
         let speak = tokio::spawn(voice::speak(Arc::downgrade(&shared)));
-        let listen = tokio::spawn(voice::listen(Arc::downgrade(&shared), listen));
+        let listen = tokio::spawn(voice::listen(Arc::downgrade(&shared), listen, first));
         let alive = Arc::new(Alive(vec![speak.abort_handle(), listen.abort_handle()]));
         Ok(Self { shared, alive })
     }

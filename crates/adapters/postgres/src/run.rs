@@ -66,7 +66,6 @@ impl Shared {
         }
         let mut tries = 0;
         loop {
-            tries += 1;
             let client = self.client().await?;
             let mut tx = Tx::new(self, Link::Pooled(&client));
             let outcome = match work(&mut tx).await {
@@ -91,6 +90,7 @@ impl Shared {
                 }
                 Err(error) => {
                     roll_back(client).await;
+                    tries += usize::from(wanted.is_empty());
                     let may_help = again || !wanted.is_empty();
                     if !may_help || tries >= TRIES_MAX {
                         return Err(error);

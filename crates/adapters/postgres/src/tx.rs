@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use clinch_core::ports::{Batch, Counts};
+use clinch_core::ports::{Batch, Counts, NewOperation};
 use clinch_core::protocol::{LaneStand, State};
 use clinch_core::{
     BatchId, Error, ErrorKind, Fingerprint, LaneKey, OpId, Result, Status, Timestamp, WorkerId,
@@ -267,6 +267,25 @@ impl<'c> Tx<'c> {
                 self.wanted.streams.push(name);
                 Err(unnamed())
             }
+        }
+    }
+
+    /// Fails, after which they are made, if names of these have no number yet.
+    pub(crate) fn need_names<'n>(
+        &mut self,
+        new: impl Iterator<Item = &'n NewOperation>,
+    ) -> Result<()> {
+        for new in new {
+            let rank = -new.options.priority.get();
+            // Collected: all of them are made before the next try.
+            let _ = self.stream(&new.keys.domain, &new.keys.event_type, rank);
+            if let Some(begin) = &new.begin {
+                let _ = self.worker(&begin.worker);
+            }
+        }
+        match self.wanted.is_empty() {
+            true => Ok(()),
+            false => Err(unnamed()),
         }
     }
 

@@ -15,7 +15,7 @@ use tokio_postgres::AsyncMessage;
 use uuid::Uuid;
 
 use crate::Shared;
-use crate::connect::{self, Address};
+use crate::connect::{self, Address, Listener};
 use crate::link::Link;
 use crate::query::Query;
 
@@ -202,33 +202,40 @@ pub(crate) async fn speak(shared: Weak<Shared>) {
     }
 }
 
-/// Listens on a connection of its own, and again when that breaks.
-pub(crate) async fn listen(shared: Weak<Shared>, address: Address) {
+/// Hears what others say, and connects again when that breaks.
+pub(crate) async fn listen(shared: Weak<Shared>, address: Address, first: Listener) {
+    let mut listener = Some(first);
     let mut pause = RECONNECT;
     loop {
-        let (sender, mut heard) = tokio::sync::mpsc::unbounded_channel();
-        if let Ok(client) = connect::listener(&address, sender).await {
+        if let Some(listener) = listener.take() {
             pause = RECONNECT;
-            // Whatever was said meanwhile was missed.
-            tell(&shared, vec![Notice::Lagged]);
-            while let Some(message) = heard.recv().await {
-                let AsyncMessage::Notification(message) = message else {
-                    continue;
-                };
-                let Some(shared) = shared.upgrade() else {
-                    return;
-                };
-                if let Some(heard) = shared.voice.understand(message.payload()) {
-                    shared.heard(heard).await;
-                }
-            }
-            drop(client);
+            hear(&shared, listener).await;
         }
         let Some(clock) = shared.upgrade().map(|shared| shared.clock.clone()) else {
             return;
         };
         clock.sleep(pause).await;
         pause = (pause * 2).min(RECONNECT_MAX);
+        listener = connect::listener(&address).await.ok();
+        if listener.is_some() {
+            // Whatever was said meanwhile was missed.
+            tell(&shared, vec![Notice::Lagged]);
+        }
+    }
+}
+
+/// Until the connection breaks, or the store is gone.
+async fn hear(shared: &Weak<Shared>, mut listener: Listener) {
+    while let Some(message) = listener.heard.recv().await {
+        let AsyncMessage::Notification(message) = message else {
+            continue;
+        };
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        if let Some(heard) = shared.voice.understand(message.payload()) {
+            shared.heard(heard).await;
+        }
     }
 }
 

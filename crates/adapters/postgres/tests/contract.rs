@@ -80,7 +80,6 @@ impl Control for Hands {
     }
 
     async fn crash(&self) -> Subject {
-        self.store.close();
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                    WHERE datname = current_database() AND pid <> pg_backend_pid()";
         self.admin.execute(end, &[]).await.expect("they are ended");
