@@ -1,0 +1,1 @@
+DELETE FROM clinch_spawn WHERE op_id = ANY ($1::uuid[])

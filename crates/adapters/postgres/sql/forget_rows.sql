@@ -1,0 +1,24 @@
+-- Deletes ended operations that are old enough, with what goes with them. Their keys stay.
+WITH old AS (
+    SELECT op_id, finished_at FROM clinch_history
+    WHERE finished_at <= greatest($1::bigint, $2::bigint) AND finished_at <= CASE status WHEN 2 THEN $1 ELSE $2 END
+    ORDER BY finished_at, seq LIMIT $3
+), gone AS (
+    DELETE FROM clinch_history AS h USING old
+    WHERE h.op_id = old.op_id AND h.finished_at = old.finished_at
+    RETURNING h.op_id, h.status, h.finished_at, h.stream
+), kept AS (
+    INSERT INTO clinch_kept SELECT op_id, status, finished_at FROM gone
+), letters AS (
+    DELETE FROM clinch_dead_letter AS l USING gone WHERE l.op_id = gone.op_id
+), pages AS (
+    DELETE FROM clinch_ledger_page AS p USING gone WHERE p.op_id = gone.op_id
+), checkpoints AS (
+    DELETE FROM clinch_checkpoint AS c USING gone WHERE c.op_id = gone.op_id
+), counted AS (
+    INSERT INTO clinch_delta (domain, pending, live, recorded, waiting, held, completed, failed)
+    SELECT s.domain, 0, 0, 0, 0, 0, -count(*) FILTER (WHERE gone.status = 2),
+        -count(*) FILTER (WHERE gone.status = 3)
+    FROM gone JOIN clinch_stream AS s ON s.id = gone.stream GROUP BY s.domain
+)
+SELECT count(*) FROM gone

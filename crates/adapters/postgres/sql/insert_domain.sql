@@ -1,0 +1,1 @@
+INSERT INTO clinch_domain (name) VALUES ($1) ON CONFLICT DO NOTHING

@@ -1,0 +1,1 @@
+INSERT INTO clinch_worker (name) VALUES ($1) ON CONFLICT DO NOTHING

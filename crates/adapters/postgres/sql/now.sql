@@ -1,0 +1,1 @@
+SELECT clinch_now()

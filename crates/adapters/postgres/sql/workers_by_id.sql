@@ -1,0 +1,1 @@
+SELECT id, name FROM clinch_worker WHERE id = ANY ($1::integer[])

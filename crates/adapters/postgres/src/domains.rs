@@ -1,0 +1,68 @@
+//! Pausing and counters.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use clinch_core::ports::{Counts, DomainView, Domains};
+use clinch_core::{Domain, Result, Timestamp};
+
+use crate::link::Link;
+use crate::query::Query;
+use crate::row::count;
+use crate::{Postgres, error};
+
+#[async_trait]
+impl Domains for Postgres {
+    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
+        let domain = domain.clone();
+        self.write(move |tx| {
+            let domain = domain.clone();
+            Box::pin(async move {
+                tx.query(Query::SetPaused, &[&domain.as_str(), &paused])
+                    .await?;
+                if !paused {
+                    for stream in tx.shared.names.streams(|s| s.domain == domain) {
+                        tx.is_due(stream, i64::MIN);
+                    }
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    async fn domains(&self) -> Result<Vec<DomainView>> {
+        let client = self.client().await?;
+        let link = Link::Pooled(&client);
+        let rows = link.query(Query::Domains, &[]).await?;
+        let Some(now) = rows.first().map(|row| row.get::<_, i64>(10)) else {
+            return Ok(Vec::new());
+        };
+        let mut oldest: HashMap<i32, i64> = HashMap::new();
+        for row in link.query(Query::OldestDue, &[&now]).await? {
+            if let Some(due) = row.get::<_, Option<i64>>(1) {
+                let first = oldest.entry(row.get(0)).or_insert(due);
+                *first = due.min(*first);
+            }
+        }
+        let view = |row: &tokio_postgres::Row| {
+            let due = oldest.get(&row.get::<_, i32>(0)).copied();
+            Ok(DomainView {
+                domain: Domain::new(row.get::<_, String>(1)).map_err(error::unreadable)?,
+                paused: row.get(2),
+                counts: Counts {
+                    pending: count(row.get(3))?,
+                    live: count(row.get(4))?,
+                    recorded: count(row.get(5))?,
+                    waiting: count(row.get(6))?,
+                    held: count(row.get(7))?,
+                    completed: count(row.get(8))?,
+                    failed: count(row.get(9))?,
+                },
+                oldest_due: due
+                    .map(|due| Timestamp::from_millis(now).since(Timestamp::from_millis(due))),
+            })
+        };
+        rows.iter().map(view).collect()
+    }
+}

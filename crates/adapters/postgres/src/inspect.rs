@@ -1,0 +1,198 @@
+//! Reading.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
+use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Sealed, Timestamp};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::keys::{LookUp, biz_bytes, key_of, look_up};
+use crate::ledger;
+use crate::link::Link;
+use crate::query::Query;
+use crate::row::{Row, STREAM, millis, phase_column, status_column, stored};
+use crate::{Postgres, Shared};
+
+/// Largest page, whatever the caller asks for.
+const PAGE_MAX: usize = 1_000;
+
+impl Shared {
+    /// Whole operations of a statement that reads rows.
+    async fn operations(
+        &self,
+        link: &Link<'_>,
+        rows: &[tokio_postgres::Row],
+    ) -> Result<Vec<Operation>> {
+        let streams = rows.iter().map(|row| row.get(STREAM));
+        self.names.learn(link, streams).await?;
+        let rows: Vec<Row> = rows
+            .iter()
+            .map(|row| Row::read(row, &self.names))
+            .collect::<Result<_>>()?;
+        let kept = rows.iter().filter(|row| row.beside.checkpoint);
+        let kept: Vec<Uuid> = kept.map(|row| row.op_id.0).collect();
+        let mut checkpoints = HashMap::new();
+        if !kept.is_empty() {
+            for row in link.query(Query::Checkpoints, &[&kept]).await? {
+                checkpoints.insert(OpId(row.get(0)), Sealed::new(row.get(1)));
+            }
+        }
+        let whole = |row: Row| {
+            let checkpoint = match row.beside.checkpoint {
+                true => checkpoints.remove(&row.op_id),
+                false => None,
+            };
+            row.operation(checkpoint)
+        };
+        Ok(rows.into_iter().map(whole).collect())
+    }
+}
+
+#[async_trait]
+impl Inspect for Postgres {
+    async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>> {
+        let ids: Vec<Uuid> = ops.iter().map(|op| op.0).collect();
+        let client = self.client().await?;
+        let link = Link::Pooled(&client);
+        let rows = link.query(Query::Operations, &[&ids]).await?;
+        let found = self.shared.operations(&link, &rows).await?;
+        let found: HashMap<OpId, Operation> = found.into_iter().map(|o| (o.op_id, o)).collect();
+        Ok(ops.iter().map(|op| found.get(op).cloned()).collect())
+    }
+
+    async fn begun(&self, attempts: &[AttemptId]) -> Result<Vec<Option<Operation>>> {
+        let ids: Vec<Uuid> = attempts.iter().map(|attempt| attempt.0).collect();
+        let client = self.client().await?;
+        let link = Link::Pooled(&client);
+        let rows = link.query(Query::Begun, &[&ids]).await?;
+        let found = self.shared.operations(&link, &rows).await?;
+        let find = |attempt: &AttemptId| {
+            let ours = |row: &&Operation| row.state.attempt_id == Some(*attempt);
+            found.iter().find(ours).cloned()
+        };
+        Ok(attempts.iter().map(find).collect())
+    }
+
+    async fn find(&self, keys: &[Keys]) -> Result<Vec<Option<Known>>> {
+        let keys: Vec<_> = keys.iter().map(key_of).collect();
+        let client = self.client().await?;
+        let found = look_up(&Link::Pooled(&client), &keys, &[]).await;
+        let found: HashMap<_, _> = found.map_err(LookUp::error)?.into_iter().collect();
+        let known = |key| found.get(key).map(|found| found.known.clone());
+        Ok(keys.iter().map(known).collect())
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Operation>> {
+        let below = cursor.map(str::parse::<i64>).transpose();
+        let message = "the cursor is not one of this list; start without one";
+        let below = below.map_err(|_| Error::new(ErrorKind::Invalid, message))?;
+        let client = self.client().await?;
+        let link = Link::Pooled(&client);
+        let by_stream = filter.domain.is_some() || filter.event_type.is_some();
+        if by_stream {
+            self.shared.names.load(&link).await?;
+        }
+        let streams = by_stream.then(|| {
+            self.shared.names.streams(|stream| {
+                let domain = filter.domain.as_ref();
+                let event_type = filter.event_type.as_ref();
+                domain.is_none_or(|domain| stream.domain == *domain)
+                    && event_type.is_none_or(|event_type| stream.event_type == *event_type)
+            })
+        });
+        let biz_key = filter.biz_key.as_ref();
+        let range = biz_key.map(|key| {
+            let (mut from, mut to) = ([0; 24], [0xff; 24]);
+            from[..4].copy_from_slice(&biz_bytes(key));
+            to[..4].copy_from_slice(&biz_bytes(key));
+            (from, to)
+        });
+        let (label, value) = filter.label.clone().unzip();
+        let biz_key = biz_key.map(|key| key.as_str());
+        let idem_key = filter.idem_key.as_ref().map(|key| key.as_str());
+        let status = filter.status.map(status_column);
+        let phase = filter.phase.map(phase_column);
+        let batch = filter.batch_id.map(|id| id.0);
+        let (from, to) = (millis(filter.from), millis(filter.to));
+        let read = async |limit: i64| {
+            let mut params: Vec<&(dyn ToSql + Sync)> = vec![
+                &below,
+                &streams,
+                &biz_key,
+                &idem_key,
+                &filter.provider_txn_id,
+                &status,
+                &phase,
+                &label,
+                &value,
+                &batch,
+                &from,
+                &to,
+                &limit,
+            ];
+            let (first, last);
+            let query = match &range {
+                Some((low, high)) => {
+                    (first, last) = (&low[..], &high[..]);
+                    params.extend([&first as &(dyn ToSql + Sync), &last]);
+                    Query::ListOfKey
+                }
+                None => Query::List,
+            };
+            let rows = link.query(query, &params).await?;
+            self.shared.operations(&link, &rows).await
+        };
+        page(limit, read, |operation| operation.seq.to_string()).await
+    }
+
+    async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
+        let client = self.client().await?;
+        let link = Link::Pooled(&client);
+        let names = &self.shared.names;
+        let rows = link.query(Query::Operations, &[&vec![op.0]]).await?;
+        let Some(row) = rows.first() else {
+            return Ok(Vec::new());
+        };
+        names.learn(&link, [row.get(STREAM)]).await?;
+        let row = Row::read(row, names)?;
+        let pages = link.query(Query::LedgerPages, &[&op.0]).await?;
+        let mut blob: Vec<u8> = Vec::new();
+        for page in &pages {
+            blob.extend_from_slice(page.get(0));
+        }
+        blob.extend_from_slice(&row.ledger);
+        let mut workers = Vec::new();
+        ledger::workers(&blob, &mut workers)?;
+        names.learn_workers(&link, &workers).await?;
+        let mut lines = Vec::new();
+        ledger::read(names, &blob, row.accepted_at, &mut lines)?;
+        Ok(lines)
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        let client = self.client().await?;
+        let row = Link::Pooled(&client).first(Query::Now, &[]).await?;
+        Ok(Timestamp::from_millis(row.map_or(0, |row| row.get(0))))
+    }
+}
+
+/// One page: reads one item more than it shows, to know whether there is another page.
+pub(crate) async fn page<T>(
+    limit: usize,
+    read: impl AsyncFnOnce(i64) -> Result<Vec<T>>,
+    cursor: impl Fn(&T) -> String,
+) -> Result<Page<T>> {
+    let limit = limit.clamp(1, PAGE_MAX);
+    let mut items = read(stored(limit as u64 + 1)).await?;
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next_cursor = items.last().map(cursor).filter(|_| more);
+    Ok(Page { items, next_cursor })
+}

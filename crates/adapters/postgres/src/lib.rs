@@ -1,0 +1,205 @@
+//! Every port of a store, and the queue, on PostgreSQL.
+//!
+//! [`Postgres`] is all of it. A call becomes a transaction on a task of its own (`run`): it
+//! reads and locks the rows it is about in one statement, changes them in memory by
+//! [`State::apply`](clinch_core::protocol::State::apply) (`change`), and writes them with one
+//! statement a kind, sent together with the commit (`flush`): two round trips. An accept is a
+//! look and one statement (`accept`).
+//!
+//! | table | rows | written |
+//! | --- | --- | --- |
+//! | `clinch_key` | four keys, fingerprint | at accept |
+//! | `clinch_queue` | open operations | at accept and at each change; deleted at the end |
+//! | `clinch_history` | ended operations, by the day | at the end |
+//! | `clinch_delta` | what a commit added to counters | appended, folded in now and then |
+//!
+//! Nothing is kept on a connection, so all but the one that listens may go through PgBouncer
+//! in transaction mode.
+#![forbid(unsafe_code)]
+
+mod accept;
+mod api_keys;
+mod batches;
+mod caller;
+mod change;
+mod codec;
+mod connect;
+mod domains;
+mod error;
+mod fast;
+mod fault;
+mod flush;
+mod horizon;
+mod inspect;
+mod keys;
+mod ledger;
+mod link;
+mod locks;
+mod migrate;
+mod names;
+mod needs;
+mod news;
+mod outbox;
+mod partitions;
+mod prune;
+mod query;
+mod queue;
+mod recovery;
+mod row;
+mod run;
+mod settings;
+mod store;
+mod tx;
+mod voice;
+
+use std::fmt;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clinch_core::Result;
+use clinch_core::policy::Routes;
+use clinch_core::ports::Clock;
+use deadpool_postgres::Pool;
+use uuid::Uuid;
+
+pub use fault::Fault;
+pub use migrate::{MIGRATIONS, Migration, migrate, pending};
+pub use settings::Settings;
+
+use connect::Address;
+use fault::Faults;
+use horizon::Horizon;
+use link::Link;
+use names::Names;
+use needs::Needs;
+use news::News;
+use query::Query;
+use voice::Voice;
+
+/// Every port of a store, on one database. Cheap to clone; clones share the connections.
+#[derive(Clone)]
+pub struct Postgres {
+    shared: Arc<Shared>,
+    /// Counts the clones: the last ends the tasks.
+    alive: Arc<Alive>,
+}
+
+struct Shared {
+    database: String,
+    settings: Settings,
+    /// For waits only: every moment that is stored is the server's.
+    clock: Arc<dyn Clock>,
+    pool: Pool,
+    names: Names,
+    news: News,
+    voice: Voice,
+    needs: Needs,
+    horizon: Horizon,
+    faults: Faults,
+    commits: AtomicU32,
+    /// Of the last dequeue: what a nack is judged by.
+    routes: Mutex<Arc<Routes>>,
+}
+
+/// The tasks of one store, ended when its last clone goes.
+struct Alive(Vec<tokio::task::AbortHandle>);
+
+impl Alive {
+    fn end(&self) {
+        for task in &self.0 {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Postgres {
+    /// Connects to a database whose tables are up to date ([`migrate`]). `clock` times waits;
+    /// what is stored goes by the server's own.
+    ///
+    /// - `Unsupported`: the tables are missing or of another release.
+    /// - `Unavailable`: the server is not reachable, or refuses the role.
+    pub async fn connect(url: &str, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
+        let address = Address::parse(url)?;
+        let listen = match &settings.listen_url {
+            Some(url) => Address::parse(url)?,
+            None => address.clone(),
+        };
+        let pool = connect::pool(&address, &settings)?;
+        let first = connect::listener(&listen).await?;
+        let names = Names::default();
+        {
+            let client = pool.get().await.map_err(error::pool)?;
+            migrate::check(&client).await?;
+            names.load(&Link::Pooled(&client)).await?;
+            partitions::make(&client).await?;
+        }
+        let shared = Arc::new(Shared {
+            database: address.database().to_owned(),
+            settings,
+            clock,
+            pool,
+            names,
+            news: News::default(),
+            voice: Voice::new(instance()),
+            needs: Needs::default(),
+            horizon: Horizon::default(),
+            faults: Faults::default(),
+            commits: AtomicU32::new(0),
+            routes: Mutex::default(),
+        });
+        let speak = tokio::spawn(voice::speak(Arc::downgrade(&shared)));
+        let listen = tokio::spawn(voice::listen(Arc::downgrade(&shared), listen, first));
+        let alive = Arc::new(Alive(vec![speak.abort_handle(), listen.abort_handle()]));
+        Ok(Self { shared, alive })
+    }
+
+    /// Makes the next writing call fail. Does nothing in a release build.
+    pub fn fail_next(&self, fault: Fault) {
+        self.shared.faults.arm(fault);
+    }
+
+    /// Ends every connection; calls fail from now on.
+    pub fn close(&self) {
+        self.shared.pool.close();
+        self.alive.end();
+    }
+
+    /// Every statement by name, for whoever asks how the server runs it.
+    pub fn statements() -> impl Iterator<Item = (&'static str, &'static str)> {
+        Query::ALL.iter().map(|query| (query.name(), query.text()))
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.shared.clock.as_ref()
+    }
+
+    fn news(&self) -> &News {
+        &self.shared.news
+    }
+
+    fn last_routes(&self) -> MutexGuard<'_, Arc<Routes>> {
+        let routes = self.shared.routes.lock();
+        routes.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells this instance from others; not a secret.
+fn instance() -> Uuid {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let random = || RandomState::new().build_hasher().finish();
+    Uuid::from_u64_pair(random(), random())
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres")
+            .field("database", &self.shared.database)
+            .finish()
+    }
+}

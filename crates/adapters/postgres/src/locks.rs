@@ -1,0 +1,40 @@
+//! Locks and leadership.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::ports::{Leader, LockManager, Tenure};
+use clinch_core::{Result, WorkerId};
+
+use crate::Postgres;
+use crate::link::Link;
+use crate::query::Query;
+use crate::row::count;
+
+#[async_trait]
+impl LockManager for Postgres {
+    async fn take(&self, name: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>> {
+        let client = self.client().await?;
+        let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX >> 8);
+        let link = Link::Pooled(&client);
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+            [&name, &owner.as_str(), &ttl];
+        let row = link.first(Query::TakeLock, &params).await?;
+        let tenure = row.map(|row| count(row.get(0)).map(|fence| Tenure { fence }));
+        tenure.transpose()
+    }
+
+    async fn release(&self, name: &str, owner: &WorkerId) -> Result<bool> {
+        let client = self.client().await?;
+        let link = Link::Pooled(&client);
+        let owner = owner.as_str();
+        Ok(link.run(Query::ReleaseLock, &[&name, &owner]).await? == 1)
+    }
+}
+
+#[async_trait]
+impl Leader for Postgres {
+    async fn lead(&self, job: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>> {
+        self.take(&format!("leader/{job}"), owner, ttl).await
+    }
+}

@@ -1,0 +1,124 @@
+//! Bringing the tables up to date: numbered files, each applied once, by one process at a
+//! time.
+
+use clinch_core::{Error, ErrorKind, Result};
+use deadpool_postgres::Object;
+
+use crate::connect::{self, Address};
+use crate::error;
+use crate::settings::Settings;
+
+/// One step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migration {
+    /// Its number; they are applied in this order.
+    pub version: i32,
+    /// What it does.
+    pub name: &'static str,
+    /// The statements.
+    pub sql: &'static str,
+}
+
+/// Every step there is.
+pub const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "tables",
+    sql: include_str!("../sql/migrations/0001.sql"),
+}];
+
+/// Held while steps are applied, so that many nodes can start at once.
+const LOCK: i64 = 0x636c_696e_6368;
+
+async fn applied(client: &Object) -> Result<i32> {
+    let there = "SELECT to_regclass('clinch_migration') IS NOT NULL";
+    let row = client.query_one(there, &[]).await.map_err(error::sql)?;
+    if !row.get::<_, bool>(0) {
+        return Ok(0);
+    }
+    let last = "SELECT coalesce(max(version), 0) FROM clinch_migration";
+    let row = client.query_one(last, &[]).await.map_err(error::sql)?;
+    Ok(row.get(0))
+}
+
+fn newer(version: i32) -> Option<Error> {
+    let newest = MIGRATIONS.last().map_or(0, |last| last.version);
+    (version > newest).then(|| {
+        let message = "the tables are of a newer release; run that one";
+        Error::new(ErrorKind::Unsupported, message).with("version", version)
+    })
+}
+
+/// The tables are those of this release.
+pub(crate) async fn check(client: &Object) -> Result<()> {
+    let version = applied(client).await?;
+    if let Some(error) = newer(version) {
+        return Err(error);
+    }
+    match MIGRATIONS.iter().any(|step| step.version > version) {
+        true => {
+            let message = "the tables are missing or of an older release; run `clinch migrate`";
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Steps that are not applied yet.
+pub async fn pending(url: &str) -> Result<Vec<Migration>> {
+    let client = one(url).await?;
+    let version = applied(&client).await?;
+    if let Some(error) = newer(version) {
+        return Err(error);
+    }
+    let pending = MIGRATIONS.iter().filter(|step| step.version > version);
+    Ok(pending.copied().collect())
+}
+
+/// Applies what is pending; safe from many nodes at once.
+pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
+    let client = one(url).await?;
+    client.batch_execute("BEGIN").await.map_err(error::sql)?;
+    let outcome = apply(&client).await;
+    let end = if outcome.is_ok() {
+        "COMMIT"
+    } else {
+        "ROLLBACK"
+    };
+    let ended = client.batch_execute(end).await.map_err(error::commit);
+    let steps = outcome?;
+    ended.map(|()| steps)
+}
+
+async fn apply(client: &Object) -> Result<Vec<Migration>> {
+    let lock = "SELECT pg_advisory_xact_lock($1)";
+    client.execute(lock, &[&LOCK]).await.map_err(error::sql)?;
+    let table = "CREATE TABLE IF NOT EXISTS clinch_migration (\
+                 version integer PRIMARY KEY, name text NOT NULL, \
+                 applied_at timestamptz NOT NULL DEFAULT clock_timestamp())";
+    let version = applied(client).await?;
+    if let Some(error) = newer(version) {
+        return Err(error);
+    }
+    client.batch_execute(table).await.map_err(error::sql)?;
+    let pending = MIGRATIONS.iter().filter(|step| step.version > version);
+    let steps: Vec<Migration> = pending.copied().collect();
+    for step in &steps {
+        let done = client.batch_execute(step.sql).await;
+        done.map_err(|error| error::sql(error).with("migration", step.version))?;
+        let note = "INSERT INTO clinch_migration (version, name) VALUES ($1, $2)";
+        let noted = client.execute(note, &[&step.version, &step.name]).await;
+        noted.map_err(error::sql)?;
+    }
+    Ok(steps)
+}
+
+async fn one(url: &str) -> Result<Object> {
+    let settings = Settings {
+        pool_size: 1,
+        // A step may take long, and may wait for others that apply the same one.
+        through_pgbouncer: true,
+        ..Settings::default()
+    };
+    let pool = connect::pool(&Address::parse(url)?, &settings)?;
+    pool.get().await.map_err(error::pool)
+}

@@ -1,0 +1,94 @@
+//! Every statement, one file each.
+
+macro_rules! queries {
+    ($($name:ident = $file:literal,)+) => {
+        /// A statement of the adapter.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub(crate) enum Query {
+            $($name,)+
+        }
+
+        impl Query {
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            pub(crate) fn text(self) -> &'static str {
+                match self {
+                    $(Self::$name => include_str!(concat!("../sql/", $file, ".sql")),)+
+                }
+            }
+
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $file,)+
+                }
+            }
+        }
+    };
+}
+
+queries! {
+    Accept = "accept",
+    AddDeltas = "add_deltas",
+    ApiKeyByHash = "api_key_by_hash",
+    ApiKeys = "api_keys",
+    Batches = "batches",
+    BatchesForUpdate = "batches_for_update",
+    Begun = "begun",
+    Checkpoints = "checkpoints",
+    Claim = "claim",
+    DeadLetters = "dead_letters",
+    DeleteSpawns = "delete_spawns",
+    Dequeue = "dequeue",
+    Domains = "domains",
+    Due = "due",
+    FirstDue = "first_due",
+    FirstNeeding = "first_needing",
+    FirstOverdue = "first_overdue",
+    FoldDeltas = "fold_deltas",
+    Fronts = "fronts",
+    ForgetKeys = "forget_keys",
+    ForgetRows = "forget_rows",
+    HistoryForUpdate = "history_for_update",
+    InsertApiKey = "insert_api_key",
+    InsertBatches = "insert_batches",
+    InsertDeadLetters = "insert_dead_letters",
+    InsertDomain = "insert_domain",
+    InsertLedgerPages = "insert_ledger_pages",
+    InsertStream = "insert_stream",
+    InsertWorker = "insert_worker",
+    Known = "known",
+    LaneLocks = "lane_locks",
+    LaneMembers = "lane_members",
+    LedgerPages = "ledger_pages",
+    LineUp = "line_up",
+    List = "list",
+    ListOfKey = "list_of_key",
+    Needing = "needing",
+    Notify = "notify",
+    Now = "now",
+    OldestDue = "oldest_due",
+    Operations = "operations",
+    Overdue = "overdue",
+    Paused = "paused",
+    Published = "published",
+    PutBatches = "put_batches",
+    PutCheckpoints = "put_checkpoints",
+    PutSpawns = "put_spawns",
+    Release = "release",
+    ReleaseLock = "release_lock",
+    RevokeApiKey = "revoke_api_key",
+    RowsForBegin = "rows_for_begin",
+    RowsForUpdate = "rows_for_update",
+    SetPaused = "set_paused",
+    SetRedriven = "set_redriven",
+    Settle = "settle",
+    Silent = "silent",
+    Spawns = "spawns",
+    Streams = "streams",
+    TakeLock = "take_lock",
+    UpdateHistory = "update_history",
+    UpdateLedgers = "update_ledgers",
+    UpdateRows = "update_rows",
+    WorkerByName = "worker_by_name",
+    WorkersById = "workers_by_id",
+}

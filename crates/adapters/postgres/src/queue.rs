@@ -1,0 +1,229 @@
+//! The store as its own bus: what it hands out has begun in the same commit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::ports::{
+    BeginRequest, Bus, Delivery, Dequeue, Extension, Hint, Operation, Publication, Receipt,
+    Reschedule,
+};
+use clinch_core::{Error, ErrorKind, OpId, Result, Retry, Timestamp, WorkerId};
+use uuid::Uuid;
+
+use crate::horizon::Horizon;
+use crate::link::Link;
+use crate::news::wait_for;
+use crate::query::Query;
+use crate::row::{moment, stored};
+use crate::tx::{Origin, Tx};
+use crate::{Postgres, Shared};
+
+/// Pause before another look at rows that are due and that somebody else has locked.
+const LOCKED_PAUSE: Duration = Duration::from_millis(10);
+
+impl Tx<'_> {
+    async fn take_due(
+        &mut self,
+        dequeue: &Dequeue,
+        streams: &[i32],
+        from: i64,
+    ) -> Result<Vec<Delivery>> {
+        let mut deliveries = Vec::new();
+        let mut tried: Vec<Uuid> = Vec::new();
+        loop {
+            let left = &dequeue.attempts[tried.len().min(dequeue.attempts.len())..];
+            let wanted = left.len().min(dequeue.max - deliveries.len());
+            if wanted == 0 || streams.is_empty() {
+                return Ok(deliveries);
+            }
+            let max = stored(wanted as u64);
+            let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+                [&streams, &from, &max, &tried];
+            let mut rows = self.query_and_now(Query::Dequeue, &params).await?;
+            // Those beyond are let go by the commit.
+            rows.truncate(wanted);
+            let ops = self.keep(&rows, &Origin::Queue).await?;
+            if ops.is_empty() {
+                return Ok(deliveries);
+            }
+            // What may not be called is held or failed by its begin and needs no worker: the
+            // next one takes its place.
+            for (op_id, attempt_id) in ops.iter().zip(left) {
+                let begin = BeginRequest {
+                    op_id: *op_id,
+                    attempt_id: *attempt_id,
+                    worker: dequeue.worker.clone(),
+                    lease: dequeue.visibility,
+                };
+                let begun = self.begin(&begin, &dequeue.routes).await?;
+                deliveries.extend(begun.ok().map(delivery));
+            }
+            tried.extend(ops.iter().map(|op| op.0));
+        }
+    }
+}
+
+fn delivery(operation: Operation) -> Delivery {
+    Delivery {
+        hint: hint_of(&operation),
+        receipt: receipt(operation.op_id, operation.state.fence),
+        redeliveries: operation.state.deliveries,
+        begun: Some(Box::new(operation)),
+    }
+}
+
+fn hint_of(operation: &Operation) -> Hint {
+    Hint {
+        op_id: operation.op_id,
+        domain: operation.keys.domain.clone(),
+        event_type: operation.keys.event_type.clone(),
+        lane: operation.lane,
+        dispatch_no: operation.dispatch_no + 1,
+        trace: operation.trace.clone(),
+    }
+}
+
+impl Shared {
+    /// How long until a row of these streams can be taken; `None`: only news can tell.
+    pub(crate) async fn first_due(&self, streams: &[i32], from: i64) -> Result<Option<Duration>> {
+        if streams.is_empty() {
+            return Ok(None);
+        }
+        let client = self.client().await?;
+        let link = Link::Pooled(&client);
+        let row = link.first(Query::FirstDue, &[&streams, &from]).await?;
+        Ok(row.and_then(|row| {
+            let now = Timestamp::from_millis(row.get(1));
+            moment(row.get(0)).map(|due| due.since(now))
+        }))
+    }
+
+    /// Notes where the lines of these streams begin, after a look that was slow.
+    async fn look_ahead(&self, streams: &[i32]) -> Result<()> {
+        let client = self.client().await?;
+        let link = Link::Pooled(&client);
+        let rows = link.query(Query::Fronts, &[&streams]).await?;
+        let fronts: HashMap<i32, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        self.horizon.keep(fronts, self.clock.monotonic());
+        Ok(())
+    }
+}
+
+impl Postgres {
+    /// Deliveries that are due now.
+    async fn take(&self, dequeue: &Arc<Dequeue>, streams: &[i32]) -> Result<Vec<Delivery>> {
+        let started = self.clock().monotonic();
+        let start = self.shared.horizon.start(streams, started);
+        let call = Arc::new((dequeue.clone(), streams.to_vec(), start.unwrap_or(i64::MIN)));
+        let taken = self.write(move |tx| {
+            let call = call.clone();
+            Box::pin(async move { tx.take_due(&call.0, &call.1, call.2).await })
+        });
+        let taken = taken.await?;
+        let took = self.clock().monotonic().saturating_sub(started);
+        if start.is_none() && Horizon::is_slow(took) {
+            self.shared.look_ahead(streams).await?;
+        }
+        Ok(taken)
+    }
+}
+
+/// Store and bus are one: the queue row is the announcement.
+#[async_trait]
+impl Bus for Postgres {
+    async fn publish(&self, _publications: &[Publication]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
+        let dequeue = Arc::new(dequeue.clone());
+        *self.last_routes() = dequeue.routes.clone();
+        let mut news = self.news().watch_due();
+        let until = self.clock().monotonic().saturating_add(dequeue.wait);
+        loop {
+            let seen = *news.borrow_and_update();
+            let asked_at = self.clock().monotonic();
+            let shared = &self.shared;
+            let streams = shared.names.routed(&dequeue.domains, &dequeue.only);
+            let deliveries = match streams.is_empty() {
+                true => Vec::new(),
+                false => self.take(&dequeue, &streams).await?,
+            };
+            let left = until.saturating_sub(self.clock().monotonic());
+            if !deliveries.is_empty() || left.is_zero() {
+                return Ok(deliveries);
+            }
+            let start = shared.horizon.start(&streams, asked_at);
+            let due_in = shared
+                .first_due(&streams, start.unwrap_or(i64::MIN))
+                .await?;
+            // A row that is due and was not taken is locked by somebody, for a moment.
+            let due_in = due_in.map(|due_in| due_in.max(LOCKED_PAUSE));
+            let nap = due_in.unwrap_or(left).min(shared.settings.fallback_poll);
+            // From when it was asked: time may have passed since.
+            let due_at = asked_at.saturating_add(nap).min(until);
+            let nap = due_at.saturating_sub(self.clock().monotonic());
+            let woken = wait_for(&mut news, self.clock(), nap, |last| *last > seen).await;
+            if !woken && due_in.is_none() {
+                shared.learn().await;
+            }
+        }
+    }
+
+    /// Settling ends a delivery; there is nothing to ack.
+    async fn ack(&self, _receipts: &[Receipt]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
+        let routes = self.last_routes().clone();
+        let worker = WorkerId::new("nack");
+        let worker = worker.map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
+        let attempt = |(receipt, delay): &(Receipt, Duration)| {
+            let (op_id, fence) = parse(receipt)?;
+            Ok(Reschedule {
+                op_id,
+                fence,
+                worker: worker.clone(),
+                retry: Retry::not_called("nack").after(*delay),
+            })
+        };
+        let attempts: Vec<_> = receipts.iter().map(attempt).collect::<Result<_>>()?;
+        let call = Arc::new((attempts, routes));
+        self.write(move |tx| {
+            let call = call.clone();
+            Box::pin(async move { tx.reschedule_all(&call.0, &call.1).await.map(|_| ()) })
+        })
+        .await
+    }
+
+    async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
+        let extension = |receipt| {
+            let (op_id, fence) = parse(receipt)?;
+            Ok(Extension {
+                op_id,
+                fence,
+                lease: visibility,
+            })
+        };
+        let extensions: Vec<_> = receipts.iter().map(extension).collect::<Result<_>>()?;
+        let call = Arc::new(extensions);
+        self.write(move |tx| {
+            let call = call.clone();
+            Box::pin(async move { tx.extend_all(&call).await.map(|_| ()) })
+        })
+        .await
+    }
+}
+
+fn receipt(op_id: OpId, fence: u64) -> Receipt {
+    Receipt(format!("{op_id}/{fence}"))
+}
+
+fn parse(receipt: &Receipt) -> Result<(OpId, u64)> {
+    let parts = receipt.0.split_once('/');
+    let parsed = parts.and_then(|(op, fence)| Some((op.parse().ok()?, fence.parse().ok()?)));
+    parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, "the receipt is not one of this store"))
+}

@@ -1,0 +1,173 @@
+//! Scans, dead letters and pruning.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
+use clinch_core::protocol::{Inherited, State};
+use clinch_core::{
+    BizKey, ContentHash, Error, ErrorKind, Failure, IdemKey, Keys, OpId, Result, Sealed, Timestamp,
+};
+use uuid::Uuid;
+
+use crate::codec;
+use crate::inspect::page;
+use crate::link::Link;
+use crate::names::Names;
+use crate::outbox::{Found, found};
+use crate::query::Query;
+use crate::row::{LEASE_ENDED, PROBE_DUE, UNFINALIZED, moment, stored, to_json};
+use crate::tx::Tx;
+use crate::{Postgres, error};
+
+fn need_of(scan: Scan) -> Option<i16> {
+    match scan {
+        Scan::Unfinalized => Some(UNFINALIZED),
+        Scan::LeaseEnded => Some(LEASE_ENDED),
+        Scan::ProbeDue => Some(PROBE_DUE),
+        Scan::Overdue => None,
+    }
+}
+
+impl Tx<'_> {
+    /// Free rows that need `scan` now and that the claim covers, the oldest need first.
+    async fn needing(&mut self, scan: Scan, claim: &Claim) -> Result<Found> {
+        self.start().await?;
+        let (streams, now) = (self.covered(claim), self.now.as_millis());
+        let max = stored(claim.max as u64);
+        let rows = match need_of(scan) {
+            Some(need) => {
+                self.query(Query::Needing, &[&need, &now, &streams, &max])
+                    .await?
+            }
+            None => self.query(Query::Overdue, &[&now, &streams, &max]).await?,
+        };
+        Ok(found(&rows))
+    }
+
+    /// Keeps letters that came from outside; true where one was new.
+    async fn import(&mut self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
+        let ids: Vec<Uuid> = letters.iter().map(|letter| letter.op_id.0).collect();
+        let at: Vec<i64> = letters.iter().map(|l| l.failed_at.as_millis()).collect();
+        let texts: Vec<String> = letters.iter().map(to_json).collect::<Result<_>>()?;
+        let rows = self
+            .query(Query::InsertDeadLetters, &[&ids, &at, &texts])
+            .await?;
+        let mut new: HashSet<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+        Ok(ids.iter().map(|id| new.remove(id)).collect())
+    }
+}
+
+fn read_letter(row: &tokio_postgres::Row, names: &Names) -> Result<DeadLetter> {
+    if let Some(text) = row.get::<_, Option<&str>>(2) {
+        let letter = serde_json::from_str(text);
+        return letter.map_err(|error| error::corrupt("dead letter").caused_by(error));
+    }
+    let stream: Option<i32> = row.get(3);
+    let stream = stream.ok_or_else(|| error::corrupt("dead letter without an operation"))?;
+    let stream = names.stream(stream)?;
+    let mut state = State::accepted(Timestamp::default(), None, Inherited::default());
+    codec::decode(row.get(8), &mut state)?;
+    let unknown = || Failure::own("unknown", "", state.effect);
+    let hash = ContentHash::from_bytes(row.get(7));
+    Ok(DeadLetter {
+        op_id: OpId(row.get(0)),
+        keys: Keys {
+            domain: stream.domain,
+            event_type: stream.event_type,
+            biz_key: BizKey::new(row.get::<_, String>(4)).map_err(error::unreadable)?,
+            idem_key: IdemKey::new(row.get::<_, String>(5)).map_err(error::unreadable)?,
+        },
+        failure: state.failure.clone().unwrap_or_else(unknown),
+        attempts: state.attempts,
+        payload: Sealed::new(row.get(6)),
+        content_hash: hash.map_err(error::unreadable)?,
+        failed_at: Timestamp::from_millis(row.get(1)),
+    })
+}
+
+#[async_trait]
+impl Recovery for Postgres {
+    async fn scan(&self, scan: Scan, claim: &Claim) -> Result<Vec<Claimed>> {
+        let claim = Arc::new(claim.clone());
+        self.write(move |tx| {
+            let claim = claim.clone();
+            Box::pin(async move {
+                let found = tx.needing(scan, &claim).await?;
+                tx.claim(&found, &claim).await
+            })
+        })
+        .await
+    }
+
+    async fn next_due(&self, scan: Scan) -> Result<Option<Duration>> {
+        let client = self.client().await?;
+        let link = Link::Pooled(&client);
+        let row = match need_of(scan) {
+            Some(need) => link.first(Query::FirstNeeding, &[&need]).await?,
+            None => link.first(Query::FirstOverdue, &[]).await?,
+        };
+        Ok(row.and_then(|row| {
+            let now = Timestamp::from_millis(row.get(1));
+            moment(row.get(0)).map(|from| from.since(now))
+        }))
+    }
+
+    async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
+        let (at, op_id) = cursor.map(parse_cursor).transpose()?.unzip();
+        let (at, op_id) = (at.map(Timestamp::as_millis), op_id.map(|op: OpId| op.0));
+        let client = self.client().await?;
+        let link = Link::Pooled(&client);
+        let names = &self.shared.names;
+        let read = async |limit: i64| {
+            let rows = link
+                .query(Query::DeadLetters, &[&at, &op_id, &limit])
+                .await?;
+            let streams = rows.iter().filter_map(|row| row.get(3));
+            names.learn(&link, streams).await?;
+            rows.iter().map(|row| read_letter(row, names)).collect()
+        };
+        page(limit, read, cursor_of).await
+    }
+
+    async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
+        for letter in letters {
+            let stored = letter.payload.as_bytes();
+            let hash = &letter.content_hash;
+            if !hash.verifies(&letter.op_id, &letter.keys.event_type, stored) {
+                let message = "the dead letter does not match its content hash";
+                return Err(Error::new(ErrorKind::Corrupt, message).with("op_id", letter.op_id));
+            }
+        }
+        let letters = Arc::new(letters.to_vec());
+        self.write(move |tx| {
+            let letters = letters.clone();
+            Box::pin(async move { tx.import(&letters).await })
+        })
+        .await
+    }
+
+    async fn prune(&self, prune: &Prune) -> Result<Pruned> {
+        self.prune_old(prune.clone()).await
+    }
+}
+
+fn cursor_of(letter: &DeadLetter) -> String {
+    format!("{}-{}", letter.failed_at.as_millis(), letter.op_id)
+}
+
+fn parse_cursor(cursor: &str) -> Result<(Timestamp, OpId)> {
+    // The moment may be negative: its sign is not the separator.
+    let split = cursor.char_indices().skip(1).find(|(_, c)| *c == '-');
+    let parsed = split.and_then(|(at, _)| {
+        let millis = cursor[..at].parse().ok()?;
+        Some((
+            Timestamp::from_millis(millis),
+            cursor[at + 1..].parse().ok()?,
+        ))
+    });
+    let message = "the cursor is not one of this list; start without one";
+    parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, message))
+}
