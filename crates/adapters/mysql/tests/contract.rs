@@ -112,28 +112,14 @@ fn trial(case: clinch_contract::Case, server: Result<String, String>) -> Trial {
     let ignored = server.is_err() && !common::must_run();
     let run = move || {
         let server = server.clone().map_err(Failed::from)?;
-        let database: Arc<Mutex<Option<Arc<Database>>>> = Arc::default();
-        let made = database.clone();
-        let at = server.clone();
         let fresh: Factory = factory(move || {
-            let (server, made) = (at.clone(), made.clone());
+            let server = server.clone();
             async move {
                 let database = Arc::new(Database::on(&server).await);
-                *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(database.clone());
                 open(Arc::new(ManualClock::default()), database, Arc::default()).await
             }
         });
-        let verdict = check(&case, &fresh).map_err(Failed::from);
-        let made = database.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(database) = made {
-            let gone = Database {
-                server: database.server.clone(),
-                name: database.name.clone(),
-                url: database.url.clone(),
-            };
-            common::on_a_runtime(gone.drop());
-        }
-        verdict
+        check(&case, &fresh).map_err(Failed::from)
     };
     Trial::test(name, run).with_kind(kind).with_ignored_flag(ignored)
 }

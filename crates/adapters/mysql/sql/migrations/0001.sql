@@ -148,10 +148,11 @@ CREATE TABLE clinch_batch (
     CONSTRAINT clinch_only_a_sealed_batch_completes CHECK (completed_at IS NULL OR sealed = 1)
 ) ENGINE = InnoDB;
 
+-- The letter itself is written where the operation is not here; otherwise it is read from it.
 CREATE TABLE clinch_dead_letter (
     op_id BINARY(16) NOT NULL PRIMARY KEY,
     failed_at BIGINT NOT NULL,
-    letter LONGBLOB NOT NULL,
+    letter LONGBLOB,
     KEY by_age (failed_at, op_id)
 ) ENGINE = InnoDB;
 

@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use clinch_core::policy::{EventTypes, Routes, Rules, Safety};
 use clinch_core::ports::{Clock, NewOperation};
@@ -37,30 +36,44 @@ pub(crate) fn must_run() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
-/// A database of a test's own, with its tables.
+/// A database of a test's own, with its tables. Making tables is slow, so databases are emptied
+/// and used again; who has one holds a lock of the server's on its name.
 pub(crate) struct Database {
-    pub(crate) server: String,
     pub(crate) name: String,
     pub(crate) url: String,
+    _lock: Conn,
 }
 
 impl Database {
     /// On the server at this address.
     pub(crate) async fn on(server: &str) -> Self {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("clinch_{}_{number}", std::process::id());
         let (base, _) = server.rsplit_once('/').expect("an address with a database");
         let mut conn = Conn::from_url(server).await.expect("a connection");
-        let make = format!("DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name}");
-        conn.query_drop(make).await.expect("a database");
-        conn.disconnect().await.expect("ends");
+        let mut number = 0;
+        let name = loop {
+            let name = format!("clinch_test_{number}");
+            let taken = format!("SELECT GET_LOCK('{name}', 0)");
+            if one(&mut conn, &taken).await == 1 {
+                break name;
+            }
+            number += 1;
+        };
         let url = format!("{base}/{name}");
+        let there = format!(
+            "SELECT COUNT(*) FROM information_schema.tables \
+             WHERE table_schema = '{name}' AND table_name = 'clinch_api_key'"
+        );
+        if one(&mut conn, &there).await == 1 {
+            empty(&mut conn, &name).await;
+        } else {
+            let make = format!("DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name}");
+            run(&mut conn, &make).await;
+        }
         clinch_mysql::migrate(&url).await.expect("tables");
         Self {
-            server: server.to_owned(),
             name,
             url,
+            _lock: conn,
         }
     }
 
@@ -76,14 +89,43 @@ impl Database {
     pub(crate) async fn conn(&self) -> Conn {
         Conn::from_url(&self.url).await.expect("a connection")
     }
+}
 
-    pub(crate) async fn drop(self) {
-        if let Ok(mut conn) = Conn::from_url(&self.server).await {
-            let gone = format!("DROP DATABASE IF EXISTS {}", self.name);
-            let _ = conn.query_drop(gone).await;
-            let _ = conn.disconnect().await;
+async fn run(conn: &mut Conn, sql: &str) {
+    conn.query_drop(sql).await.expect("the server obeys");
+}
+
+async fn one(conn: &mut Conn, sql: &str) -> u64 {
+    let value: Option<u64> = conn.query_first(sql).await.expect("the server answers");
+    value.unwrap_or_default()
+}
+
+/// Ends whoever still works on it, then deletes every row.
+async fn empty(conn: &mut Conn, name: &str) {
+    loop {
+        let users = format!("SELECT id FROM information_schema.processlist WHERE db = '{name}'");
+        let users: Vec<u64> = conn.query(users).await.expect("a list");
+        if users.is_empty() {
+            break;
+        }
+        for user in users {
+            // It may have ended by itself.
+            let _ = conn.query_drop(format!("KILL {user}")).await;
         }
     }
+    let tables = format!(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = '{name}' \
+         AND table_type = 'BASE TABLE' AND table_name NOT IN ('clinch_migration', 'clinch_meta')"
+    );
+    let tables: Vec<String> = conn.query(tables).await.expect("a list");
+    let mut sql = "START TRANSACTION".to_owned();
+    for table in tables {
+        sql += &format!("; DELETE FROM {name}.{table}");
+    }
+    sql += &format!("; UPDATE {name}.clinch_meta SET sealed = 0; COMMIT");
+    // Seqs are compared with those of the reference.
+    sql += &format!("; ALTER TABLE {name}.clinch_request AUTO_INCREMENT = 1");
+    run(conn, &sql).await;
 }
 
 pub(crate) fn clock() -> Arc<dyn Clock> {
