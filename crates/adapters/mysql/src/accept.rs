@@ -17,7 +17,7 @@ use crate::flush::PROVISIONAL;
 use crate::ledger::status_of;
 use crate::link::{Answer, Script};
 use crate::query::Query;
-use crate::request::Request;
+use crate::request::{Request, plain_print};
 use crate::row::Row;
 use crate::text::{self, Tuple};
 use crate::tx::{Dirty, Loaded, Tx};
@@ -35,7 +35,8 @@ pub(crate) enum Entry {
 #[derive(Debug, Clone)]
 pub(crate) struct KeyRow {
     op_id: OpId,
-    fingerprint: Fingerprint,
+    /// `None`: the payload has to be looked at, it is JSON in any spelling.
+    fingerprint: Option<Fingerprint>,
     /// `None`: this transaction wrote it and no operation uses it yet.
     status: Option<Status>,
     pruned: bool,
@@ -57,19 +58,27 @@ impl KeyRow {
     /// A row of `known_keys.sql`, and its nonce.
     pub(crate) fn read(row: &mysql_async::Row) -> Result<(KeyHash, Self, u64)> {
         let hash = KeyHash::from_bytes(row.bytes(0)?).map_err(error::unreadable)?;
-        let fingerprint = Fingerprint::from_bytes(row.bytes(2)?);
         let open_or_ended = row.maybe_int(5)?.or(row.maybe_int(6)?);
         let status = open_or_ended.or(row.maybe_int(4)?);
         let status = status.map(status_of).transpose()?;
         let key = Self {
             op_id: row.op_id(1)?,
-            fingerprint: fingerprint.map_err(error::unreadable)?,
+            fingerprint: read_print(row.bytes(2)?)?,
             // A caller's snapshot may be older than the operation.
             status: Some(status.unwrap_or(Status::Pending)),
             pruned: open_or_ended.is_none() && row.maybe_int(4)?.is_some(),
         };
         Ok((hash, key, row.count(3)?))
     }
+}
+
+/// Version 0 is what the procedure writes: it cannot bring JSON into canonical form.
+fn read_print(stored: &[u8]) -> Result<Option<Fingerprint>> {
+    if stored.first() == Some(&0) {
+        return Ok(None);
+    }
+    let print = Fingerprint::from_bytes(stored);
+    print.map(Some).map_err(error::unreadable)
 }
 
 /// A number that no other transaction draws.
@@ -193,14 +202,14 @@ impl Tx<'_> {
             if keys.contains_key(&hash) && !self.keys.contains_key(&hash) {
                 let key = KeyRow {
                     op_id: new.op_id,
-                    fingerprint: first_print(new)?,
+                    fingerprint: Some(first_print(new)?),
                     status: None,
                     pruned: false,
                 };
                 self.keys.insert(hash, key);
             }
         }
-        if written == keys.len() as u64 {
+        if self.counts_rows && written == keys.len() as u64 {
             return Ok(());
         }
         let hashes = text::list(keys.keys().map(|hash| hash.as_bytes()));
@@ -219,10 +228,9 @@ impl Tx<'_> {
                 continue;
             }
             let hash = KeyHash::from_bytes(row.bytes(0)?).map_err(error::unreadable)?;
-            let fingerprint = Fingerprint::from_bytes(row.bytes(2)?);
             let found = KeyRow {
                 op_id: row.op_id(1)?,
-                fingerprint: fingerprint.map_err(error::unreadable)?,
+                fingerprint: read_print(row.bytes(2)?)?,
                 status: Some(Status::Pending),
                 pruned: false,
             };
@@ -250,7 +258,11 @@ impl Tx<'_> {
             if let Some(loaded) = self.rows.get(&known.op_id) {
                 known.status = loaded.row.state.status;
             }
-            return Ok(match new.fingerprints.contains(&key.fingerprint) {
+            let print = match key.fingerprint {
+                Some(print) => Some(print),
+                None => self.raw_print(known.op_id).await?,
+            };
+            return Ok(match print.is_some_and(|print| new.fingerprints.contains(&print)) {
                 true => Accepted::Known(known),
                 false => Accepted::Mismatch(known),
             });
@@ -262,14 +274,21 @@ impl Tx<'_> {
         self.insert(new, laned, routes)
     }
 
+    async fn raw_print(&mut self, op_id: OpId) -> Result<Option<Fingerprint>> {
+        let id = text::literal(op_id.0.as_bytes());
+        let rows = self.query(&Query::RawPayload.with(&[("id", &id)])).await?;
+        let stored = rows.first().map(|row| row.bytes(0)).transpose()?;
+        Ok(stored.and_then(plain_print))
+    }
+
     fn use_key(&mut self, hash: KeyHash, new: &NewOperation) -> Result<()> {
         let fingerprint = first_print(new)?;
         let Some(key) = self.keys.get_mut(&hash) else {
             return Err(error::corrupt("key"));
         };
-        let is_as_written = key.op_id == new.op_id && key.fingerprint == fingerprint;
+        let is_as_written = key.op_id == new.op_id && key.fingerprint == Some(fingerprint);
         key.op_id = new.op_id;
-        key.fingerprint = fingerprint;
+        key.fingerprint = Some(fingerprint);
         key.status = Some(Status::Pending);
         if !is_as_written {
             // The one that wrote it was turned away.
@@ -348,7 +367,7 @@ impl Tx<'_> {
         let (id, by) = (predecessor.0.as_bytes(), by.0.as_bytes());
         let (id, by) = (text::literal(id), text::literal(by));
         for query in [Query::SetRedriven, Query::SetRedrivenHistory] {
-            self.later.add(&query.with(&[("id", &id), ("by", &by)]));
+            self.earlier.add(&query.with(&[("id", &id), ("by", &by)]));
         }
     }
 

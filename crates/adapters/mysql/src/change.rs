@@ -413,14 +413,12 @@ pub(crate) fn begin_event(
     paused: bool,
     lane: LaneStand,
 ) -> Event {
-    let stored = request.payload.as_bytes();
-    let hash = &request.content_hash;
     Event::Begin(Begin {
         attempt_id: begin.attempt_id,
         lease: begin.lease,
         paused,
         lane,
-        intact: hash.verifies(&row.op_id, &row.event_type, stored),
+        intact: request.is_intact(row),
     })
 }
 

@@ -80,7 +80,7 @@ impl Tx<'_> {
     }
 
     fn script(&mut self) -> Result<(Script, Vec<Chunk>)> {
-        let mut script = Script::default();
+        let mut script = std::mem::take(&mut self.earlier);
         let chunks = self.write_new(&mut script)?;
         self.write_rows(&mut script)?;
         self.write_lanes(&mut script);

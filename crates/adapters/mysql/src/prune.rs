@@ -6,6 +6,7 @@ use clinch_core::{Keys, Result};
 
 use crate::column::Column;
 use crate::query::Query;
+use crate::request::plain_print;
 use crate::row::status_column;
 use crate::text::{self, Tuple};
 use crate::tx::{Loaded, Tx};
@@ -67,7 +68,16 @@ impl Tx<'_> {
                 biz_key: request.biz_key.clone(),
                 idem_key: request.idem_key.clone(),
             };
-            let tuple = Tuple::new().bytes(keys.hash().as_bytes());
+            let hash = keys.hash();
+            if let Some(print) = plain_print(request.payload.as_bytes()).filter(|_| request.raw) {
+                // Nobody can look at the payload any more.
+                self.later.add(&Query::PutKey.with(&[
+                    ("hash", &text::literal(hash.as_bytes())),
+                    ("id", &text::literal(row.op_id.0.as_bytes())),
+                    ("fingerprint", &text::literal(print.to_bytes())),
+                ]));
+            }
+            let tuple = Tuple::new().bytes(hash.as_bytes());
             let tuple = tuple.int(status_column(row.state.status));
             kept.push(tuple.at(row.finished_at.unwrap_or_default()).end());
         }

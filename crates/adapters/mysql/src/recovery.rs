@@ -20,7 +20,7 @@ use crate::row::{LEASE_ENDED, PROBE_DUE, ROW_COLUMNS, Row, UNFINALIZED};
 use crate::text::{self, Tuple};
 
 /// Columns of a row and of what was asked for.
-const WHOLE_COLUMNS: usize = ROW_COLUMNS + 10;
+const WHOLE_COLUMNS: usize = ROW_COLUMNS + 11;
 
 fn line_of(scan: Scan) -> Option<u8> {
     match scan {

@@ -2,8 +2,8 @@
 
 use clinch_core::ports::NewOperation;
 use clinch_core::{
-    BizKey, ContentHash, IdemKey, Labels, OpId, Options, OutboundKey, Priority, Result, Sealed,
-    Timestamp,
+    BizKey, ContentHash, Fingerprint, IdemKey, Labels, OpId, Options, OutboundKey,
+    PAYLOAD_BYTES_MAX, Payload, Priority, Result, Sealed, Timestamp,
 };
 
 use crate::column::Column;
@@ -24,6 +24,8 @@ pub(crate) struct Request {
     pub labels: Labels,
     pub redrive_of: Option<OpId>,
     pub trace: Option<String>,
+    /// JSON as somebody's driver spelled it.
+    pub raw: bool,
 }
 
 impl Request {
@@ -39,6 +41,7 @@ impl Request {
             labels: new.options.labels.clone(),
             redrive_of: new.redrive_of,
             trace: new.trace.clone(),
+            raw: false,
         }
     }
 
@@ -61,6 +64,7 @@ impl Request {
             labels: labels.unwrap_or_default(),
             redrive_of: row.maybe_op_id(at + 8)?,
             trace: row.maybe_text(at + 9)?,
+            raw: row.int(at + 10)? != 0,
         })
     }
 
@@ -73,6 +77,15 @@ impl Request {
             labels: self.labels.clone(),
             trace: None,
         }
+    }
+
+    /// The payload is what was stored, and can be read.
+    pub(crate) fn is_intact(&self, row: &Row) -> bool {
+        let stored = self.payload.as_bytes();
+        let hash = &self.content_hash;
+        let is_same = hash.verifies(&row.op_id, &row.event_type, stored);
+        // The server knows less of JSON than we do: it takes members twice, and any number.
+        is_same && (!self.raw || plain_print(stored).is_some())
     }
 
     /// Its values in `clinch_request`, all but the seq, which the table draws.
@@ -101,6 +114,13 @@ impl Request {
             .maybe_bytes(self.trace.as_deref())
             .end())
     }
+}
+
+/// The fingerprint of JSON in any spelling; `None`: it is not JSON that we take.
+pub(crate) fn plain_print(stored: &[u8]) -> Option<Fingerprint> {
+    let text = std::str::from_utf8(stored).ok()?;
+    let payload = Payload::parse(text, PAYLOAD_BYTES_MAX).ok()?;
+    Some(Fingerprint::plain(&payload))
 }
 
 pub(crate) fn to_json(value: &(impl serde::Serialize + ?Sized)) -> Result<Vec<u8>> {

@@ -35,6 +35,9 @@ pub(crate) struct Tx<'c> {
     pub trouble: Option<Trouble>,
     /// Ask whether an op_id is taken before it is used: the last try found that one is.
     pub checks_ids: bool,
+    /// The connection says how many rows a statement changed. A caller's may be set to say how
+    /// many it found.
+    pub counts_rows: bool,
     pub rows: HashMap<OpId, Loaded>,
     /// Accepted here, in order; written by the next flush.
     pub new: Vec<OpId>,
@@ -44,6 +47,8 @@ pub(crate) struct Tx<'c> {
     pub taken: HashSet<OpId>,
     paused: Option<BTreeSet<Domain>>,
     pub counts: BTreeMap<Domain, [i64; 7]>,
+    /// Statements about rows that are there before the next flush.
+    pub earlier: Script,
     /// Statements of the next flush that depend on nothing else in it.
     pub later: Script,
     pub fresh: Fresh,
@@ -105,6 +110,7 @@ impl<'c> Tx<'c> {
             step: 1,
             trouble: None,
             checks_ids: false,
+            counts_rows: true,
             rows: HashMap::new(),
             new: Vec::new(),
             keys: HashMap::new(),
@@ -113,6 +119,7 @@ impl<'c> Tx<'c> {
             taken: HashSet::new(),
             paused: None,
             counts: BTreeMap::new(),
+            earlier: Script::default(),
             later: Script::default(),
             fresh: Fresh::default(),
         }

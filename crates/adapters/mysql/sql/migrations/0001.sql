@@ -66,6 +66,8 @@ CREATE TABLE clinch_request (
     batch_id BINARY(16),
     redrive_of BINARY(16),
     trace VARBINARY(255),
+    -- The payload is JSON as somebody's driver spelled it, not in canonical form.
+    raw TINYINT NOT NULL DEFAULT 0,
     UNIQUE KEY by_id (op_id),
     KEY by_biz_key (biz_key),
     KEY by_batch (batch_id)
