@@ -1,0 +1,2 @@
+SELECT id, name, hash, scopes, created_at, expires_at, revoked_at FROM clinch_api_key
+WHERE id IN ({ids}) FOR UPDATE

@@ -1,0 +1,2 @@
+SELECT {queue}{request} FROM clinch_queue AS q JOIN clinch_request AS r ON r.seq = q.seq
+WHERE q.line IN (3, 4) AND q.attempt_id IN ({ids})

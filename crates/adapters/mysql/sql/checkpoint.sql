@@ -1,0 +1,1 @@
+SELECT seq, bytes FROM clinch_checkpoint WHERE seq IN ({seqs})

@@ -1,0 +1,1 @@
+DELETE FROM clinch_checkpoint WHERE seq IN ({seqs})

@@ -1,0 +1,1 @@
+DELETE FROM clinch_dead_letter WHERE op_id IN ({ids})

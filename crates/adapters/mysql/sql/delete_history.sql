@@ -1,0 +1,1 @@
+DELETE FROM clinch_history WHERE seq IN ({seqs})

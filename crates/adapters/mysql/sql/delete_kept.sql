@@ -1,0 +1,1 @@
+DELETE FROM clinch_kept WHERE key_hash IN ({hashes})

@@ -1,0 +1,1 @@
+DELETE FROM clinch_key WHERE key_hash IN ({hashes})

@@ -1,0 +1,1 @@
+DELETE FROM clinch_lane WHERE lane IN ({lanes})

@@ -1,0 +1,1 @@
+DELETE FROM clinch_ledger_page WHERE seq IN ({seqs})

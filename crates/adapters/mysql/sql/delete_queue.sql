@@ -1,0 +1,1 @@
+DELETE FROM clinch_queue WHERE seq IN ({seqs})

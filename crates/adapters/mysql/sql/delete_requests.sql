@@ -1,0 +1,1 @@
+DELETE FROM clinch_request WHERE seq IN ({seqs})

@@ -1,0 +1,1 @@
+DELETE FROM clinch_spawn WHERE seq IN ({seqs})

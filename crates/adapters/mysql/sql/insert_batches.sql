@@ -1,0 +1,2 @@
+INSERT INTO clinch_batch (batch_id, on_complete) VALUES {row}
+ON DUPLICATE KEY UPDATE batch_id = clinch_batch.batch_id

@@ -1,0 +1,1 @@
+INSERT INTO clinch_kept (key_hash, status, settled_at) VALUES {rows}

@@ -1,0 +1,1 @@
+INSERT INTO clinch_lane_member (lane, seq) VALUES {rows}

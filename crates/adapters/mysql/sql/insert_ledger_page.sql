@@ -1,0 +1,1 @@
+INSERT INTO clinch_ledger_page (seq, lines_of) VALUES {row}

@@ -1,0 +1,1 @@
+DELETE FROM clinch_lane_member WHERE lane = {lane} AND seq IN ({seqs})

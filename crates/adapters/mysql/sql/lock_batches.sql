@@ -1,0 +1,2 @@
+SELECT batch_id, sealed, total, completed, failed, completed_at, on_complete FROM clinch_batch
+WHERE batch_id IN ({ids}) ORDER BY batch_id FOR UPDATE

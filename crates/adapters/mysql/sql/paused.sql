@@ -1,0 +1,1 @@
+SELECT domain, paused FROM clinch_domain LOCK IN SHARE MODE

@@ -1,0 +1,2 @@
+INSERT INTO clinch_checkpoint (seq, bytes) VALUES {row}
+ON DUPLICATE KEY UPDATE bytes = VALUES(bytes)

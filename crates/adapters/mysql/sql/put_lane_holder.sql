@@ -1,0 +1,1 @@
+UPDATE clinch_lane SET holder = {holder} WHERE lane = {lane}

@@ -1,0 +1,1 @@
+UPDATE clinch_lock SET owner = {owner}, until_at = {until}, fence = {fence} WHERE name = {name}

@@ -1,0 +1,1 @@
+UPDATE clinch_meta SET sealed = {sealed} WHERE id = 1

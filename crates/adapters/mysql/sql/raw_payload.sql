@@ -1,0 +1,1 @@
+SELECT payload FROM clinch_request WHERE op_id = {id} LOCK IN SHARE MODE

@@ -1,0 +1,2 @@
+, r.biz_key, r.idem_key, r.payload, r.content_hash, r.outbound_key, r.run_at, r.asked_deadline,
+    r.labels, r.redrive_of, r.trace, r.raw

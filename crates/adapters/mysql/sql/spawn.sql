@@ -1,0 +1,1 @@
+SELECT seq, operations FROM clinch_spawn WHERE seq IN ({seqs})

@@ -1,0 +1,1 @@
+UPDATE clinch_history SET ledger = {ledger} WHERE seq = {seq}

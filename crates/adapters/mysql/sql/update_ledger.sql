@@ -1,0 +1,1 @@
+UPDATE clinch_queue SET ledger = {ledger} WHERE seq = {seq}

@@ -1,0 +1,99 @@
+//! Accepting inside the caller's own transaction on the same database: the business row and the
+//! operation commit together or not at all.
+
+use std::sync::Arc;
+
+use clinch_core::policy::Routes;
+use clinch_core::ports::{Accepted, NewOperation, Notice};
+use clinch_core::{Error, ErrorKind, Result};
+use mysql_async::Transaction;
+use mysql_async::prelude::Queryable;
+
+use crate::Mysql;
+use crate::error;
+use crate::news::News;
+use crate::query::Query;
+use crate::store::give_seqs;
+use crate::tx::{Trouble, Tx};
+
+/// To be called after the caller's commit: wakes whoever waits in this process for what was
+/// accepted. If it never is, the fallback poll finds the work, as it does in other processes.
+#[must_use = "workers are woken by `wake`, after the commit"]
+pub struct WakeUp {
+    news: Arc<News>,
+    notices: Vec<Notice>,
+}
+
+impl WakeUp {
+    /// The transaction is committed: wakes the workers.
+    pub fn wake(self) {
+        self.news.tell(self.notices);
+    }
+}
+
+impl Mysql {
+    /// Accepts operations in a transaction of the caller's, at any isolation level.
+    ///
+    /// - Business rows and operations commit together or not at all.
+    /// - On `Err` the transaction is as it was before the call, and goes on. `Conflict` is the
+    ///   exception: the server ended the transaction for a deadlock, and all of it has to be
+    ///   done again.
+    /// - The transaction's connection must be one to this database.
+    /// - A wish to begin is ignored: nobody may call before the commit.
+    /// - Keys, and the lane of an ordered operation, stay locked until the transaction ends:
+    ///   keep it short.
+    /// - Dropping the future leaves the transaction half done: roll it back.
+    pub async fn accept_in(
+        &self,
+        tx: &mut Transaction<'_>,
+        new: &[NewOperation],
+        routes: &Routes,
+    ) -> Result<(Vec<Accepted>, WakeUp)> {
+        let mut new = new.to_vec();
+        new.iter_mut().for_each(|new| new.begin = None);
+        let mut inner = Tx::new(tx, self.shared.time.clone(), "SAVEPOINT clinch_accept");
+        (inner.checks_ids, inner.counts_rows) = (true, false);
+        let outcome = async {
+            self.refuse_other_databases(&mut inner).await?;
+            let mut accepted = inner.accept_all(&new, routes).await?;
+            let seqs = inner.flush().await?;
+            give_seqs(&mut accepted, &seqs);
+            Ok(accepted)
+        };
+        let outcome = outcome.await;
+        let (trouble, notices) = (inner.trouble, inner.notices_if(outcome.is_ok()));
+        drop(inner);
+        let end = match &outcome {
+            Ok(_) => "RELEASE SAVEPOINT clinch_accept",
+            Err(_) => "ROLLBACK TO SAVEPOINT clinch_accept; RELEASE SAVEPOINT clinch_accept",
+        };
+        if trouble != Some(Trouble::Lost) {
+            let ended = tx.query_drop(end).await;
+            if ended.is_err() && outcome.is_err() {
+                let message = "the server ended the transaction for a deadlock; do all of it again";
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+            ended.map_err(|failed| error::sql(&failed))?;
+        }
+        let news = self.shared.news.clone();
+        outcome.map(|accepted| (accepted, WakeUp { news, notices }))
+    }
+
+    /// Says whether payloads are sealed. While they are, `CALL clinch_accept(…)` refuses: it
+    /// holds no key and would write plain ones.
+    pub async fn set_sealed(&self, sealed: bool) -> Result<()> {
+        let sql = Query::PutSealed.with(&[("sealed", if sealed { "1" } else { "0" })]);
+        self.query(sql).await.map(|_| ())
+    }
+
+    async fn refuse_other_databases(&self, tx: &mut Tx<'_>) -> Result<()> {
+        use crate::column::Column;
+        let rows = tx.query("SELECT DATABASE()").await?;
+        let database = rows.first().map(|row| row.maybe_text(0)).transpose()?;
+        if database.flatten().as_ref() == Some(&self.shared.database) {
+            return Ok(());
+        }
+        let message = "the transaction is on another database than the store";
+        Err(Error::new(ErrorKind::Invalid, message))
+    }
+}

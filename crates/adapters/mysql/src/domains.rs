@@ -1,0 +1,104 @@
+//! Pausing and counters.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use clinch_core::ports::{Counts, DomainView, Domains};
+use clinch_core::{Domain, Result, Timestamp};
+
+use crate::Mysql;
+use crate::column::Column;
+use crate::line::Stream;
+use crate::link::Script;
+use crate::query::Query;
+use crate::text;
+use crate::tx::Tx;
+
+#[derive(Debug, Default)]
+struct Seen {
+    paused: bool,
+    counts: Counts,
+    oldest: Option<Timestamp>,
+}
+
+fn read_counts(row: &mysql_async::Row) -> Result<Counts> {
+    Ok(Counts {
+        pending: row.count(1)?,
+        live: row.count(2)?,
+        recorded: row.count(3)?,
+        waiting: row.count(4)?,
+        held: row.count(5)?,
+        completed: row.count(6)?,
+        failed: row.count(7)?,
+    })
+}
+
+impl Tx<'_> {
+    async fn views(&mut self) -> Result<Vec<DomainView>> {
+        let mut script = Script::default();
+        for query in [
+            Query::Domains,
+            Query::Paused,
+            Query::OldestFresh,
+            Query::OldestAnnounced,
+        ] {
+            script.add(query.text());
+        }
+        let answers = self.run(script).await?;
+        let rows = |at: usize| answers.get(at).map(|answer| answer.rows.as_slice());
+        let rows = |at| rows(at).unwrap_or_default();
+        let mut seen: BTreeMap<Domain, Seen> = BTreeMap::new();
+        for row in rows(0) {
+            seen.entry(row.domain(0)?).or_default().counts = read_counts(row)?;
+        }
+        for row in rows(1) {
+            seen.entry(row.domain(0)?).or_default().paused = row.int(1)? != 0;
+        }
+        let mut dues = Vec::new();
+        for row in rows(2) {
+            let due = row.moment(2)?;
+            dues.extend((due <= self.now).then_some((Stream::read(row)?.domain, due)));
+        }
+        for row in rows(3) {
+            dues.push((row.domain(0)?, row.moment(1)?));
+        }
+        for (domain, due) in dues {
+            let view = seen.entry(domain).or_default();
+            view.oldest = [view.oldest, Some(due)].into_iter().flatten().min();
+        }
+        let now = self.now;
+        let view = |(domain, seen): (Domain, Seen)| DomainView {
+            domain,
+            paused: seen.paused,
+            counts: seen.counts,
+            oldest_due: seen.oldest.map(|due| now.since(due)),
+        };
+        Ok(seen.into_iter().map(view).collect())
+    }
+}
+
+#[async_trait]
+impl Domains for Mysql {
+    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
+        let domain = domain.clone();
+        self.write(move |tx| {
+            let domain = domain.clone();
+            Box::pin(async move {
+                let name = text::literal(domain.as_str());
+                let paused_text = u8::from(paused).to_string();
+                let values = [("domain", name.as_str()), ("paused", &paused_text)];
+                tx.query(&Query::PutPaused.with(&values)).await?;
+                if !paused {
+                    tx.fresh.due.insert(domain);
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    async fn domains(&self) -> Result<Vec<DomainView>> {
+        self.read(|tx| Box::pin(async move { tx.views().await }))
+            .await
+    }
+}

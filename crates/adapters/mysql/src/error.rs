@@ -1,0 +1,136 @@
+//! The driver's errors as ours: no driver's type crosses a port, and no server's message, which
+//! may quote a statement and with it a payload.
+
+use std::fmt;
+
+use clinch_core::{Error, ErrorKind, Invalid};
+use mysql_async::Error as Sql;
+
+/// What the server or the driver said, without its words.
+#[derive(Debug)]
+enum Cause {
+    Server(u16, String),
+    Driver(String),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(code, state) => write!(f, "the server's error {code} ({state})"),
+            Self::Driver(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Cause {}
+
+fn cause(error: &Sql) -> Cause {
+    match error {
+        Sql::Server(said) => Cause::Server(said.code, said.state.clone()),
+        Sql::Io(error) => Cause::Driver(error.to_string()),
+        Sql::Driver(_) => Cause::Driver("the driver gave up the connection".into()),
+        Sql::Url(error) => Cause::Driver(error.to_string()),
+        Sql::Other(_) => Cause::Driver("the driver refused".into()),
+    }
+}
+
+/// What a failed statement means. Nothing was changed: the transaction is rolled back.
+pub(crate) fn sql(error: &Sql) -> Error {
+    let (kind, message) = meaning(error);
+    Error::new(kind, message).caused_by(cause(error))
+}
+
+/// What a failure means once a commit was sent: without the server's word it may have happened.
+pub(crate) fn commit(error: &Sql) -> Error {
+    if is_lost(error) {
+        let message = "the connection was lost during a commit; read back whether it happened";
+        return Error::new(ErrorKind::Ambiguous, message).caused_by(cause(error));
+    }
+    sql(error)
+}
+
+fn code(error: &Sql) -> Option<u16> {
+    match error {
+        Sql::Server(said) => Some(said.code),
+        _ => None,
+    }
+}
+
+/// A deadlock, a lock that did not come, or a row that changed under a snapshot: the server
+/// asks for another try.
+pub(crate) fn asks_again(error: &Sql) -> bool {
+    matches!(code(error), Some(1213 | 1205 | 1020))
+}
+
+/// A unique index has the value already.
+pub(crate) fn is_taken(error: &Sql) -> bool {
+    code(error) == Some(1062)
+}
+
+/// No answer came, or the server said that it is going away.
+pub(crate) fn is_lost(error: &Sql) -> bool {
+    match code(error) {
+        Some(code) => matches!(code, 1053 | 1077..=1080 | 1152 | 1158..=1161 | 1184 | 1927),
+        None => true,
+    }
+}
+
+/// What is stored cannot be read as what was written.
+pub(crate) fn corrupt(what: &'static str) -> Error {
+    let message = "a stored value is not one that this adapter writes; restore a backup";
+    Error::new(ErrorKind::Corrupt, message).with("value", what)
+}
+
+/// The same, where the vocabulary refused the value.
+pub(crate) fn unreadable(invalid: Invalid) -> Error {
+    corrupt("a name or a hash").caused_by(invalid)
+}
+
+fn meaning(error: &Sql) -> (ErrorKind, &'static str) {
+    let Some(code) = code(error) else {
+        return (
+            ErrorKind::Unavailable,
+            "the connection to the database was lost or refused; nothing was changed",
+        );
+    };
+    match code {
+        1021 | 1030 | 1037 | 1038 | 1040 | 1041 | 1114 | 1203 | 1226 => (
+            ErrorKind::Full,
+            "the server has no room (disk, memory or connections); nothing was changed",
+        ),
+        1054 | 1146 | 1305 => (
+            ErrorKind::Unsupported,
+            "the tables are missing or of another release; run `clinch migrate`",
+        ),
+        1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1698 => (
+            ErrorKind::Unavailable,
+            "the server refused the user; check its password and grants",
+        ),
+        1153 => (
+            ErrorKind::Invalid,
+            "a value is larger than the server takes; raise its max_allowed_packet",
+        ),
+        1406 => (
+            ErrorKind::Invalid,
+            "a value is longer than its column; shorten it",
+        ),
+        1049 | 1205 | 1213 | 1020 | 1290 | 1317 | 1792 | 1836 | 1969 | 3024 | 3572 => (
+            ErrorKind::Unavailable,
+            "the server cannot do it now (locked, timed out, read-only or restarting); nothing \
+             was changed",
+        ),
+        1033..=1035 | 1194 | 1712 | 1877 => (
+            ErrorKind::Corrupt,
+            "the server reports damage; look at its log",
+        ),
+        _ if is_lost(error) => (
+            ErrorKind::Unavailable,
+            "the server is going away; nothing was changed",
+        ),
+        _ => (
+            ErrorKind::Internal,
+            "the server refused a statement; this is a bug of the adapter or a change made \
+             behind its back",
+        ),
+    }
+}

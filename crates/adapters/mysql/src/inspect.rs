@@ -1,0 +1,210 @@
+//! Reading.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
+use clinch_core::{
+    AttemptId, Error, ErrorKind, KeyHash, Keys, OpId, Result, Sealed, Timestamp,
+};
+
+use crate::Mysql;
+use crate::accept::KeyRow;
+use crate::column::Column;
+use crate::ledger;
+use crate::query::Query;
+use crate::request::Request;
+use crate::row::{Row, phase_code, status_column};
+use crate::text;
+
+/// Largest page, whatever the caller asks for.
+const PAGE_MAX: usize = 1_000;
+
+impl Mysql {
+    /// Whole operations of rows that hold everything.
+    async fn operations(&self, rows: &[mysql_async::Row]) -> Result<Vec<Operation>> {
+        let mut whole = Vec::with_capacity(rows.len());
+        for row in rows {
+            whole.push((Row::read(row)?, Request::read(row)?));
+        }
+        let with = whole.iter().filter(|(row, _)| row.has_checkpoint);
+        let seqs: Vec<u64> = with.map(|(row, _)| row.seq).collect();
+        let mut checkpoints: HashMap<u64, Sealed> = HashMap::new();
+        if !seqs.is_empty() {
+            let seqs = text::numbers(seqs);
+            let found = self.query(Query::Checkpoint.with(&[("seqs", &seqs)])).await?;
+            for row in &found {
+                checkpoints.insert(row.count(0)?, Sealed::new(row.bytes(1)?.to_vec()));
+            }
+        }
+        let whole = whole.into_iter().map(|(row, request)| {
+            let checkpoint = match row.has_checkpoint {
+                true => checkpoints.remove(&row.seq),
+                false => None,
+            };
+            row.operation(request, checkpoint)
+        });
+        Ok(whole.collect())
+    }
+}
+
+/// What a filter asks of every operation.
+fn conditions(filter: &Filter, below: Option<u64>) -> Result<Vec<String>> {
+    let is = |column: &str, value: Option<&str>| {
+        value.map(|value| format!("r.{column} = {}", text::literal(value)))
+    };
+    let mut all: Vec<String> = [
+        is("domain", filter.domain.as_ref().map(|name| name.as_str())),
+        is("event_type", filter.event_type.as_ref().map(|name| name.as_str())),
+        is("biz_key", filter.biz_key.as_ref().map(|key| key.as_str())),
+        is("idem_key", filter.idem_key.as_ref().map(|key| key.as_str())),
+        below.map(|seq| format!("r.seq < {seq}")),
+        filter
+            .batch_id
+            .map(|id| format!("r.batch_id = {}", text::literal(id.0.as_bytes()))),
+        filter
+            .from
+            .map(|at| format!("r.accepted_at >= {}", at.as_millis())),
+        filter
+            .to
+            .map(|at| format!("r.accepted_at < {}", at.as_millis())),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if let Some((name, value)) = &filter.label {
+        let json = |text: &String| serde_json::Value::from(text.as_str()).to_string();
+        // Labels are stored as compact JSON, in which no text holds a bare quote: a pair is
+        // found by its bytes, behind a brace or a comma.
+        let pair = format!("{}:{}", json(name), json(value));
+        let (first, next) = (format!("{{{pair}"), format!(",{pair}"));
+        all.push(format!(
+            "(LOCATE({}, r.labels) > 0 OR LOCATE({}, r.labels) > 0)",
+            text::literal(first),
+            text::literal(next)
+        ));
+    }
+    all.push("TRUE".to_owned());
+    Ok(all)
+}
+
+/// The statement of one page.
+fn page_of(filter: &Filter, below: Option<u64>, limit: usize) -> Result<String> {
+    let shared = conditions(filter, below)?.join(" AND ");
+    let txn = filter.provider_txn_id.as_ref().map(text::literal);
+    let of = |table: &str| {
+        let mut all = shared.clone();
+        if let Some(status) = filter.status {
+            all += &format!(" AND {table}.status = {}", status_column(status));
+        }
+        if let Some(txn) = &txn {
+            all += &format!(" AND {table}.txn_id = {txn}");
+        }
+        all
+    };
+    let (mut open, mut ended) = (of("q"), of("h"));
+    if let Some(phase) = filter.phase {
+        open += &format!(" AND q.phase = {}", phase_code(phase));
+        ended += " AND FALSE";
+    }
+    let values = [
+        ("where_queue", open.as_str()),
+        ("where_history", &ended),
+        ("limit", &limit.to_string()),
+    ];
+    Ok(Query::List.of_rows(true, &values))
+}
+
+#[async_trait]
+impl Inspect for Mysql {
+    async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>> {
+        let ids = text::list(ops.iter().map(|op| op.0.as_bytes()));
+        let rows = self
+            .query(Query::Operations.of_rows(true, &[("ids", &ids)]))
+            .await?;
+        let found = self.operations(&rows).await?;
+        let found: HashMap<OpId, Operation> =
+            found.into_iter().map(|one| (one.op_id, one)).collect();
+        Ok(ops.iter().map(|op| found.get(op).cloned()).collect())
+    }
+
+    async fn begun(&self, attempts: &[AttemptId]) -> Result<Vec<Option<Operation>>> {
+        let ids = text::list(attempts.iter().map(|attempt| attempt.0.as_bytes()));
+        let rows = self
+            .query(Query::Begun.of_rows(true, &[("ids", &ids)]))
+            .await?;
+        let live = self.operations(&rows).await?;
+        let find = |attempt: &AttemptId| {
+            let ours = |row: &&Operation| row.state.attempt_id == Some(*attempt);
+            live.iter().find(ours).cloned()
+        };
+        Ok(attempts.iter().map(find).collect())
+    }
+
+    async fn find(&self, keys: &[Keys]) -> Result<Vec<Option<Known>>> {
+        let hashes: Vec<KeyHash> = keys.iter().map(Keys::hash).collect();
+        let list = text::list(hashes.iter().map(|hash| hash.as_bytes()));
+        let rows = self
+            .query(Query::KnownKeys.with(&[("hashes", &list)]))
+            .await?;
+        let mut found = HashMap::new();
+        for row in &rows {
+            let (hash, key, _) = KeyRow::read(row)?;
+            found.insert(hash, key.known());
+        }
+        Ok(hashes.iter().map(|hash| found.get(hash).cloned()).collect())
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Operation>> {
+        let below = cursor.map(str::parse::<u64>).transpose();
+        let message = "the cursor is not one of this list; start without one";
+        let below = below.map_err(|_| Error::new(ErrorKind::Invalid, message))?;
+        let limit = limit.clamp(1, PAGE_MAX);
+        let rows = self.query(page_of(filter, below, limit + 1)?).await?;
+        let items = self.operations(&rows).await?;
+        Ok(page(items, limit, |operation| operation.seq.to_string()))
+    }
+
+    async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
+        let ids = text::literal(op.0.as_bytes());
+        let rows = self
+            .query(Query::Operations.of_rows(false, &[("ids", &ids)]))
+            .await?;
+        let Some(row) = rows.first().map(Row::read).transpose()? else {
+            return Ok(Vec::new());
+        };
+        let seq = row.seq.to_string();
+        let pages = self
+            .query(Query::LedgerPages.with(&[("seq", &seq)]))
+            .await?;
+        let mut lines = Vec::new();
+        for page in &pages {
+            ledger::read(page.bytes(0)?, row.accepted_at, &mut lines)?;
+        }
+        ledger::read(&row.ledger, row.accepted_at, &mut lines)?;
+        Ok(lines)
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.read(|tx| Box::pin(async move { tx.tell_time().await }))
+            .await
+    }
+}
+
+/// One page of items that were read with one more than it shows.
+pub(crate) fn page<T>(mut items: Vec<T>, limit: usize, cursor: impl Fn(&T) -> String) -> Page<T> {
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next_cursor = items.last().map(cursor).filter(|_| more);
+    Page { items, next_cursor }
+}
+
+/// How many items a page may have.
+pub(crate) fn page_limit(limit: usize) -> usize {
+    limit.clamp(1, PAGE_MAX)
+}

@@ -1,0 +1,177 @@
+//! Every port of a store, and the queue, on MariaDB and MySQL.
+//!
+//! [`Mysql`] is all of it. A call becomes a transaction on a task of its own (`run`): it locks
+//! and reads the rows it is about, changes them in memory by
+//! [`State::apply`](clinch_core::protocol::State::apply) (`change`), and writes them with one
+//! statement a kind, sent together with the commit (`flush`): two round trips.
+//!
+//! | table | rows | written |
+//! | --- | --- | --- |
+//! | `clinch_key` | four keys, fingerprint | at accept, before anything else |
+//! | `clinch_request` | what was asked for | once, at accept; draws the seq |
+//! | `clinch_queue` | open operations: state, and place in line | at accept and at each change; deleted at the end |
+//! | `clinch_history` | ended operations | at the end |
+//! | `clinch_count` | counters of a domain, by slot | once a commit |
+//!
+//! ADR-010's columns are `status`, `next_retry_at`, `locked_by`, `locked_at` and `version` of
+//! `clinch_queue`. Its index (status, next_retry_at, id) is `due`: (line, stream, rank_no,
+//! due_at), with the seq behind them; a claim also has its end, `locked_until`, so that none
+//! has to be looked for by its age.
+//!
+//! Values stand in statements as numbers and hexadecimal bytes (`text`), so that several
+//! statements travel together and none has to be prepared.
+#![forbid(unsafe_code)]
+
+mod accept;
+mod api_keys;
+mod batches;
+mod caller;
+mod change;
+mod codec;
+mod column;
+mod connect;
+mod domains;
+mod error;
+mod fault;
+mod flush;
+mod inspect;
+mod lane;
+mod ledger;
+mod line;
+mod link;
+mod locks;
+mod migrate;
+mod news;
+mod outbox;
+mod prune;
+mod query;
+mod queue;
+mod recovery;
+mod request;
+mod row;
+mod run;
+mod settings;
+mod store;
+mod text;
+mod time;
+mod tx;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use clinch_core::policy::Routes;
+use clinch_core::ports::Clock;
+use clinch_core::{Result, Timestamp};
+use mysql_async::Pool;
+
+pub use caller::WakeUp;
+pub use fault::Fault;
+pub use migrate::{MIGRATIONS, Migration, migrate, pending};
+pub use settings::Settings;
+
+use fault::Faults;
+use news::News;
+use time::Time;
+
+/// Every port of a store, on one database. Cheap to clone; clones share the connections.
+#[derive(Clone)]
+pub struct Mysql {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    database: String,
+    settings: Settings,
+    /// For waits only: every moment that is stored is the server's.
+    clock: Arc<dyn Clock>,
+    pool: Pool,
+    time: Time,
+    news: Arc<News>,
+    faults: Faults,
+    /// Transactions that were run again.
+    retries: AtomicU64,
+    /// Of the last dequeue: what a nack is judged by.
+    routes: Mutex<Arc<Routes>>,
+}
+
+impl Mysql {
+    /// Connects to a database whose tables are up to date ([`migrate`]). `clock` times waits;
+    /// what is stored goes by the server's own.
+    ///
+    /// - `Unsupported`: the tables are missing or of another release, or the server is too old.
+    /// - `Unavailable`: the server is not reachable, or refuses the user.
+    pub async fn connect(url: &str, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
+        let opts = connect::parse(url)?;
+        let (mut conn, flavor) = connect::one(&opts).await?;
+        migrate::check(&mut conn).await?;
+        let _ = conn.disconnect().await;
+        let shared = Shared {
+            database: opts.db_name().unwrap_or_default().to_owned(),
+            pool: connect::pool(&opts, flavor, &settings),
+            settings,
+            clock,
+            time: Time::default(),
+            news: Arc::new(News::default()),
+            faults: Faults::default(),
+            retries: AtomicU64::new(0),
+            routes: Mutex::default(),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// Transactions that the server ended for a deadlock or a lock that did not come, and that
+    /// were run again.
+    pub fn deadlock_retries(&self) -> u64 {
+        self.shared.retries.load(Ordering::Relaxed)
+    }
+
+    /// Makes the next writing call fail. Does nothing in a release build.
+    pub fn fail_next(&self, fault: Fault) {
+        self.shared.faults.arm(fault);
+    }
+
+    /// Moves the store's clock forward for this instance, and wakes who waits. Does nothing in a
+    /// release build.
+    pub fn advance(&self, by: Duration) {
+        self.shared.time.advance(by);
+    }
+
+    /// Makes the store's clock stand still for this instance. Does nothing in a release build.
+    pub fn stop_clock(&self, at: Timestamp) {
+        self.shared.time.stop_at(at);
+    }
+
+    /// Ends every connection once it is free; calls fail from now on.
+    pub async fn close(&self) {
+        let _ = self.shared.pool.clone().disconnect().await;
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.shared.clock.as_ref()
+    }
+
+    fn news(&self) -> &News {
+        &self.shared.news
+    }
+
+    fn fallback(&self) -> Duration {
+        self.shared.settings.fallback_poll
+    }
+
+    fn last_routes(&self) -> MutexGuard<'_, Arc<Routes>> {
+        let routes = self.shared.routes.lock();
+        routes.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Mysql {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mysql")
+            .field("database", &self.shared.database)
+            .finish()
+    }
+}

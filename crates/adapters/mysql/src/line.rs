@@ -1,0 +1,139 @@
+//! Who is served next. The line of a domain is made of streams, one for each event type and
+//! priority in it: each is a range of one index in order of due time, and streams without a
+//! route are not looked at.
+
+use std::collections::BTreeMap;
+
+use clinch_core::{Domain, EventType, Result, Timestamp};
+
+use crate::column::Column;
+use crate::error;
+use crate::link::Script;
+use crate::query::Query;
+use crate::row::stream_of;
+use crate::text;
+use crate::tx::{Loaded, Tx};
+
+/// One range of the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stream {
+    pub domain: Domain,
+    pub event_type: EventType,
+    pub rank: i8,
+}
+
+impl Stream {
+    /// From the first two columns.
+    pub(crate) fn read(row: &mysql_async::Row) -> Result<Self> {
+        let name = row.text(0)?;
+        let split = name.split_once('\0');
+        let (domain, event_type) = split.ok_or_else(|| error::corrupt("stream"))?;
+        Ok(Self {
+            domain: Domain::new(domain).map_err(error::unreadable)?,
+            event_type: EventType::new(event_type).map_err(error::unreadable)?,
+            rank: i8::try_from(row.int(1)?).map_err(|_| error::corrupt("rank"))?,
+        })
+    }
+
+    pub(crate) fn first(&self) -> String {
+        first_of_line(1, &stream_of(&self.domain, &self.event_type), self.rank)
+    }
+}
+
+/// The statement that reads the first rows of a line.
+pub(crate) fn first_of_line(line: u8, stream: &str, rank: i8) -> String {
+    Query::FirstOfLine.with(&[
+        ("line", &line.to_string()),
+        ("stream", &text::literal(stream)),
+        ("rank", &rank.to_string()),
+    ])
+}
+
+/// When the first of these rows can be taken; they come as time and end of the claim, in order
+/// of time.
+pub(crate) fn first_free(rows: &[mysql_async::Row]) -> Result<Option<Timestamp>> {
+    let mut first: Option<Timestamp> = None;
+    for row in rows {
+        let from = row.moment(0)?;
+        let free_at = row.maybe_moment(1)?.map_or(from, |until| until.max(from));
+        first = Some(first.map_or(free_at, |first| first.min(free_at)));
+        if free_at == from {
+            break;
+        }
+    }
+    Ok(first)
+}
+
+impl Tx<'_> {
+    /// Streams that hold rows, of domains that are not paused, as far as `wanted` allows.
+    pub(crate) async fn open_streams(
+        &mut self,
+        wanted: impl Fn(&Domain, &EventType) -> bool,
+    ) -> Result<Vec<Stream>> {
+        let mut script = Script::default();
+        let pauses = self.ask_paused(&mut script);
+        let at = script.add(Query::Streams.text());
+        let answers = self.run(script).await?;
+        if let Some(at) = pauses {
+            self.note_paused(answers.get(at))?;
+        }
+        let mut open = Vec::new();
+        for row in answers.get(at).iter().flat_map(|answer| &answer.rows) {
+            let stream = Stream::read(row)?;
+            if !self.is_paused(&stream.domain) && wanted(&stream.domain, &stream.event_type) {
+                open.push(stream);
+            }
+        }
+        Ok(open)
+    }
+
+    /// Locks at most `max` rows of these streams that are due and free, in the order of service.
+    /// Rows past their deadline are the sweeper's; rows that somebody else has locked are his.
+    pub(crate) async fn lock_due(
+        &mut self,
+        streams: &[Stream],
+        whole: bool,
+        not: &[u64],
+        max: usize,
+    ) -> Result<Vec<Loaded>> {
+        let mut by_rank: BTreeMap<i8, Vec<&Stream>> = BTreeMap::new();
+        for stream in streams {
+            by_rank.entry(stream.rank).or_default().push(stream);
+        }
+        let others = match not.is_empty() {
+            true => String::new(),
+            false => format!(" AND q.seq NOT IN ({})", text::numbers(not.iter().copied())),
+        };
+        let mut found = Vec::new();
+        for (rank, streams) in by_rank {
+            let left = max - found.len();
+            if left == 0 {
+                break;
+            }
+            let mut script = Script::default();
+            for stream in streams {
+                let name = stream_of(&stream.domain, &stream.event_type);
+                let values = [
+                    ("stream", text::literal(name)),
+                    ("rank", rank.to_string()),
+                    ("others", others.clone()),
+                    ("limit", left.to_string()),
+                ];
+                let values: Vec<_> = values.iter().map(|(n, v)| (*n, v.as_str())).collect();
+                script.add(&Query::DueOfStream.of_rows(whole, &values));
+            }
+            let answers = self.run(script).await?;
+            let mut rows = Vec::new();
+            for row in answers.iter().flat_map(|answer| &answer.rows) {
+                rows.push(Loaded::read(row, whole)?);
+            }
+            rows.sort_by_key(|loaded| (loaded.row.state.next_attempt_at, loaded.row.seq));
+            // More may be locked than is taken: they are somebody's right after the commit.
+            let surplus = rows.split_off(left.min(rows.len()));
+            let domains = surplus.into_iter().map(|loaded| loaded.row.domain);
+            self.fresh.due.extend(domains);
+            found.extend(rows);
+        }
+        Ok(found)
+    }
+}

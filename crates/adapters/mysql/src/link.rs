@@ -1,0 +1,139 @@
+//! A connection on which statements run: one of the pool, or the caller's transaction.
+
+use async_trait::async_trait;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Error, Row, Transaction};
+
+/// Statements that are sent together: one round trip for each [`PART_MAX`] bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    parts: Vec<(String, usize)>,
+}
+
+/// Below the smallest `max_allowed_packet` that either server comes with, with room for one
+/// statement of [`STATEMENT_MAX`].
+const PART_MAX: usize = 2 * 1024 * 1024;
+
+/// Bytes after which a list of rows is continued in another statement.
+pub(crate) const STATEMENT_MAX: usize = 1024 * 1024;
+
+/// What a statement answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub rows: Vec<Row>,
+    pub affected: u64,
+    pub first_id: Option<u64>,
+}
+
+impl Script {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// How many statements there are.
+    pub(crate) fn count(&self) -> usize {
+        self.parts.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Adds a statement; its place among the answers.
+    pub(crate) fn add(&mut self, sql: &str) -> usize {
+        let place = self.count();
+        let fits = |(text, _): &&mut (String, usize)| text.len() + sql.len() <= PART_MAX;
+        match self.parts.last_mut().filter(|part| fits(part)) {
+            Some((text, count)) => {
+                text.push(';');
+                text.push_str(sql);
+                *count += 1;
+            }
+            None => self.parts.push((sql.to_owned(), 1)),
+        }
+        place
+    }
+
+    /// Adds rows to a table: `head`, the rows, `tail`, in as many statements as it takes.
+    pub(crate) fn add_rows(&mut self, head: &str, rows: &[String], tail: &str) {
+        let mut sql = String::new();
+        for row in rows {
+            if sql.len() + row.len() > STATEMENT_MAX && !sql.is_empty() {
+                sql.push_str(tail);
+                self.add(&sql);
+                sql.clear();
+            }
+            sql.push_str(if sql.is_empty() { head } else { "," });
+            sql.push_str(row);
+        }
+        if !sql.is_empty() {
+            sql.push_str(tail);
+            self.add(&sql);
+        }
+    }
+
+    /// These statements, then the others.
+    pub(crate) fn followed_by(mut self, other: Self) -> Self {
+        if self.parts.is_empty() {
+            return other;
+        }
+        let mut parts = other.parts.into_iter();
+        if let (Some((text, count)), Some((more, added))) = (self.parts.last_mut(), parts.next()) {
+            text.push(';');
+            text.push_str(&more);
+            *count += added;
+        }
+        self.parts.extend(parts);
+        self
+    }
+
+    /// The last round trip, and those before it.
+    pub(crate) fn split_last(mut self) -> (Self, Self) {
+        let last = self.parts.pop().into_iter().collect();
+        (self, Self { parts: last })
+    }
+}
+
+/// Where statements run: a connection of the pool, or the caller's transaction.
+#[async_trait]
+pub(crate) trait Link: Send {
+    /// Runs every statement; their answers in order.
+    async fn run(&mut self, script: &Script) -> Result<Vec<Answer>, Error>;
+}
+
+#[async_trait]
+impl Link for Conn {
+    async fn run(&mut self, script: &Script) -> Result<Vec<Answer>, Error> {
+        run(self, script).await
+    }
+}
+
+#[async_trait]
+impl Link for Transaction<'_> {
+    async fn run(&mut self, script: &Script) -> Result<Vec<Answer>, Error> {
+        run(self, script).await
+    }
+}
+
+async fn run<Q: Queryable>(queryable: &mut Q, script: &Script) -> Result<Vec<Answer>, Error> {
+    let mut answers = Vec::new();
+    for (sql, count) in &script.parts {
+        send(queryable, sql, *count, &mut answers).await?;
+    }
+    Ok(answers)
+}
+
+async fn send<Q: Queryable>(
+    queryable: &mut Q,
+    sql: &str,
+    count: usize,
+    answers: &mut Vec<Answer>,
+) -> Result<(), Error> {
+    let mut result = queryable.query_iter(sql).await?;
+    for _ in 0..count {
+        let (affected, first_id) = (result.affected_rows(), result.last_insert_id());
+        let rows = result.collect::<Row>().await?;
+        answers.push(Answer {
+            rows,
+            affected,
+            first_id,
+        });
+    }
+    Ok(())
+}

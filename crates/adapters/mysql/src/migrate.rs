@@ -1,0 +1,132 @@
+//! Bringing the tables up to date: numbered files, each applied once, by one process at a
+//! time. These servers commit each statement that makes a table: a step that was cut off has to
+//! be finished by hand, and says so.
+
+use clinch_core::{Error, ErrorKind, Result};
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+
+use crate::{connect, error};
+
+/// One step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migration {
+    /// Its number; they are applied in this order.
+    pub version: u32,
+    /// What it does.
+    pub name: &'static str,
+    /// The statements.
+    pub sql: &'static str,
+}
+
+/// Every step there is.
+pub const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "tables",
+        sql: include_str!("../sql/migrations/0001.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "procedure",
+        sql: include_str!("../sql/migrations/0002.sql"),
+    },
+];
+
+/// Seconds for which a node waits for another that applies the steps.
+const LOCK_WAIT_S: u32 = 600;
+
+async fn run(conn: &mut Conn, sql: &str) -> Result<()> {
+    let done = conn.query_drop(sql).await;
+    done.map_err(|failed| error::sql(&failed))
+}
+
+async fn one<T: mysql_async::prelude::FromValue + Send + 'static>(
+    conn: &mut Conn,
+    sql: &str,
+) -> Result<Option<T>> {
+    let first = conn.query_first(sql).await;
+    first.map_err(|failed| error::sql(&failed))
+}
+
+/// The last step that was applied; an error if one was begun and not finished.
+async fn applied(conn: &mut Conn) -> Result<u32> {
+    let there = "SELECT COUNT(*) FROM information_schema.tables \
+                 WHERE table_schema = DATABASE() AND table_name = 'clinch_migration'";
+    if one::<u32>(conn, there).await? == Some(0) {
+        return Ok(0);
+    }
+    let cut = "SELECT MIN(version) FROM clinch_migration WHERE applied_at IS NULL";
+    if let Some(version) = one::<Option<u32>>(conn, cut).await?.flatten() {
+        let message = "a migration was cut off; drop what it made, delete its row from \
+                       clinch_migration, and run `clinch migrate` again";
+        return Err(Error::new(ErrorKind::Corrupt, message).with("version", version));
+    }
+    let last = "SELECT COALESCE(MAX(version), 0) FROM clinch_migration";
+    let version = one::<u32>(conn, last).await?.unwrap_or(0);
+    let newest = MIGRATIONS.last().map_or(0, |last| last.version);
+    if version > newest {
+        let message = "the tables are of a newer release; run that one";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("version", version));
+    }
+    Ok(version)
+}
+
+/// The tables are those of this release.
+pub(crate) async fn check(conn: &mut Conn) -> Result<()> {
+    let version = applied(conn).await?;
+    match MIGRATIONS.iter().any(|step| step.version > version) {
+        true => {
+            let message = "the tables are missing or of an older release; run `clinch migrate`";
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Steps that are not applied yet.
+pub async fn pending(url: &str) -> Result<Vec<Migration>> {
+    let (mut conn, _) = connect::one(&connect::parse(url)?).await?;
+    let version = applied(&mut conn).await?;
+    let pending = MIGRATIONS.iter().filter(|step| step.version > version);
+    Ok(pending.copied().collect())
+}
+
+/// Applies what is pending; safe from many nodes at once. Returns what it applied.
+pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
+    let (mut conn, _) = connect::one(&connect::parse(url)?).await?;
+    let lock = format!("SELECT GET_LOCK(CONCAT('clinch:', LEFT(MD5(DATABASE()), 32)), {LOCK_WAIT_S})");
+    if one::<Option<u32>>(&mut conn, &lock).await?.flatten() != Some(1) {
+        let message = "another node is applying migrations and does not finish; look at it";
+        return Err(Error::new(ErrorKind::Unavailable, message));
+    }
+    // The lock ends with the connection.
+    let applied = apply(&mut conn).await;
+    let _ = conn.disconnect().await;
+    applied
+}
+
+async fn apply(conn: &mut Conn) -> Result<Vec<Migration>> {
+    let version = applied(conn).await?;
+    run(
+        conn,
+        "CREATE TABLE IF NOT EXISTS clinch_migration (version INT UNSIGNED NOT NULL PRIMARY KEY, \
+         name VARBINARY(64) NOT NULL, applied_at DATETIME(6)) ENGINE = InnoDB",
+    )
+    .await?;
+    let pending = MIGRATIONS.iter().filter(|step| step.version > version);
+    let steps: Vec<Migration> = pending.copied().collect();
+    for step in &steps {
+        let Migration { version, name, sql } = step;
+        let begin =
+            format!("INSERT INTO clinch_migration (version, name) VALUES ({version}, '{name}')");
+        run(conn, &begin).await?;
+        let done = run(conn, sql).await;
+        done.map_err(|error| error.with("migration", version))?;
+        let end = format!(
+            "UPDATE clinch_migration SET applied_at = UTC_TIMESTAMP(6) WHERE version = {version}"
+        );
+        run(conn, &end).await?;
+    }
+    Ok(steps)
+}

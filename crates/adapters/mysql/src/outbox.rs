@@ -1,0 +1,188 @@
+//! From the queue rows to the bus.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::policy::Routes;
+use clinch_core::ports::{Claim, Claimed, Hint, Outbox, Silence};
+use clinch_core::{Result, Timestamp};
+
+use crate::Mysql;
+use crate::column::Column;
+use crate::line::{Stream, first_free};
+use crate::link::Script;
+use crate::query::Query;
+use crate::row::{ROW_COLUMNS, Row};
+use crate::text;
+use crate::tx::Tx;
+
+/// Longer than any pause: what is beyond it must not overflow a sum.
+const PAUSE_MAX_MS: u128 = 1_000_000_000_000;
+
+/// A row to claim, its trace, and since when it needs what it is claimed for.
+pub(crate) type Found = (Row, Option<String>, Timestamp);
+
+/// The condition that a claim puts on domains.
+pub(crate) fn domains_of(claim: &Claim) -> String {
+    match &claim.domains {
+        None => String::new(),
+        Some(domains) => {
+            let names = text::list(domains.iter().map(|domain| domain.as_str()));
+            format!(" AND r.domain IN ({names})")
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// Rows of a statement that looks for work: the row, its trace, since when.
+    pub(crate) async fn find(&mut self, sql: &str) -> Result<Vec<Found>> {
+        let rows = self.query(sql).await?;
+        let read = |row: &mysql_async::Row| {
+            let trace = row.maybe_text(ROW_COLUMNS)?;
+            Ok((Row::read(row)?, trace, row.moment(ROW_COLUMNS + 1)?))
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// Stamps rows that are locked with the claim.
+    pub(crate) fn claim(&mut self, found: Vec<Found>, claim: &Claim) -> Vec<Claimed> {
+        let now = self.now;
+        if !found.is_empty() {
+            let until = now + claim.lasting;
+            self.later.add(&Query::Claim.with(&[
+                ("by", &text::literal(claim.by.as_str())),
+                ("until", &until.as_millis().to_string()),
+                ("seqs", &text::numbers(found.iter().map(|(row, ..)| row.seq))),
+            ]));
+        }
+        let claimed = |(row, trace, since): Found| Claimed {
+            hint: Hint {
+                op_id: row.op_id,
+                domain: row.domain,
+                event_type: row.event_type,
+                lane: row.lane,
+                dispatch_no: row.dispatch_no + 1,
+                trace,
+            },
+            version: row.state.version,
+            fence: row.state.fence,
+            since,
+            now,
+        };
+        found.into_iter().map(claimed).collect()
+    }
+
+    async fn claim_due(&mut self, claim: &Claim) -> Result<Vec<Claimed>> {
+        let streams = self.open_streams(|domain, _| claim.covers(domain)).await?;
+        let rows = self.lock_due(&streams, true, &[], claim.max).await?;
+        let found = rows.into_iter().map(|loaded| {
+            let since = loaded.row.state.next_attempt_at.unwrap_or_default();
+            let trace = loaded.request.and_then(|request| request.trace);
+            (loaded.row, trace, since)
+        });
+        Ok(self.claim(found.collect(), claim))
+    }
+
+    async fn claim_quiet(&mut self, claim: &Claim, silence: &Silence) -> Result<Vec<Claimed>> {
+        let pause = |pause: Duration| pause.as_millis().min(PAUSE_MAX_MS).to_string();
+        let (grace, pause_max) = (pause(silence.grace), pause(silence.pause_max));
+        let domains = domains_of(claim);
+        let sql = Query::Silent.of_rows(
+            false,
+            &[
+                ("grace", &grace),
+                ("pause_max", &pause_max),
+                ("domains", &domains),
+                ("limit", &claim.max.to_string()),
+            ],
+        );
+        let found = self.find(&sql).await?;
+        Ok(self.claim(found, claim))
+    }
+
+    /// Statements about claims that still hold; how many rows each changed.
+    async fn of_claims(&mut self, query: Query, claimed: &[Claimed]) -> Result<Vec<bool>> {
+        let mut script = Script::default();
+        for claim in claimed {
+            script.add(&query.with(&[
+                ("id", &text::literal(claim.op_id().0.as_bytes())),
+                ("version", &claim.version.to_string()),
+                ("at", &claim.now.as_millis().to_string()),
+                ("dispatch_no", &claim.hint.dispatch_no.to_string()),
+            ]));
+        }
+        let answers = self.run(script).await?;
+        Ok(answers.iter().map(|answer| answer.affected > 0).collect())
+    }
+}
+
+#[async_trait]
+impl Outbox for Mysql {
+    async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>> {
+        let claim = Arc::new(claim.clone());
+        self.write(move |tx| {
+            let claim = claim.clone();
+            Box::pin(async move { tx.claim_due(&claim).await })
+        })
+        .await
+    }
+
+    async fn claim_silent(&self, claim: &Claim, silence: &Silence) -> Result<Vec<Claimed>> {
+        let asked = Arc::new((claim.clone(), silence.clone()));
+        self.write(move |tx| {
+            let asked = asked.clone();
+            Box::pin(async move { tx.claim_quiet(&asked.0, &asked.1).await })
+        })
+        .await
+    }
+
+    async fn published(&self, claimed: &[Claimed]) -> Result<()> {
+        let claimed = Arc::new(claimed.to_vec());
+        self.write(move |tx| {
+            let claimed = claimed.clone();
+            Box::pin(async move { tx.of_claims(Query::Published, &claimed).await.map(|_| ()) })
+        })
+        .await
+    }
+
+    async fn release(&self, claimed: &[Claimed]) -> Result<()> {
+        let claimed = Arc::new(claimed.to_vec());
+        self.write(move |tx| {
+            let claimed = claimed.clone();
+            Box::pin(async move {
+                let freed = tx.of_claims(Query::Release, &claimed).await?;
+                let freed = claimed.iter().zip(freed).filter(|(_, freed)| *freed);
+                let domains = freed.map(|(claim, _)| claim.hint.domain.clone());
+                tx.fresh.due.extend(domains);
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    async fn next_due(&self, routes: Option<&Routes>) -> Result<Option<Duration>> {
+        let routes = Arc::new(routes.cloned());
+        self.read(move |tx| {
+            let routes = routes.clone();
+            Box::pin(async move {
+                let wanted = |domain: &_, event_type: &_| {
+                    let asked = |routes: &Routes| routes.find(domain, event_type).is_some();
+                    routes.as_ref().as_ref().is_none_or(asked)
+                };
+                let streams = tx.open_streams(wanted).await?;
+                let mut script = Script::default();
+                for stream in streams.iter().map(Stream::first) {
+                    script.add(&stream);
+                }
+                let mut first = None;
+                for answer in tx.run(script).await? {
+                    let free = first_free(&answer.rows)?;
+                    first = [first, free].into_iter().flatten().min();
+                }
+                Ok(first.map(|due| due.since(tx.now)))
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,157 @@
+//! Every statement, one file each. A name between braces stands for values, or for a list of
+//! columns that several statements share.
+
+const QUEUE_COLUMNS: &str = include_str!("../sql/queue_columns.sql");
+const HISTORY_COLUMNS: &str = include_str!("../sql/history_columns.sql");
+const REQUEST_COLUMNS: &str = include_str!("../sql/request_columns.sql");
+
+macro_rules! queries {
+    ($($name:ident = $file:literal,)+) => {
+        /// A statement of the adapter.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub(crate) enum Query {
+            $($name,)+
+        }
+
+        impl Query {
+            pub(crate) fn text(self) -> &'static str {
+                match self {
+                    $(Self::$name => include_str!(concat!("../sql/", $file, ".sql")),)+
+                }
+            }
+        }
+    };
+}
+
+queries! {
+    AddCounts = "add_counts",
+    ApiKeyByHash = "api_key_by_hash",
+    ApiKeyById = "api_key_by_id",
+    ApiKeys = "api_keys",
+    Batches = "batches",
+    Begun = "begun",
+    Checkpoint = "checkpoint",
+    Claim = "claim",
+    CompleteBatch = "complete_batch",
+    DeadLetters = "dead_letters",
+    DeleteCheckpoints = "delete_checkpoints",
+    DeleteDeadLetters = "delete_dead_letters",
+    DeleteHistory = "delete_history",
+    DeleteKeys = "delete_keys",
+    DeleteKept = "delete_kept",
+    DeleteLanes = "delete_lanes",
+    DeleteLedgerPages = "delete_ledger_pages",
+    DeleteQueue = "delete_queue",
+    DeleteRequests = "delete_requests",
+    DeleteSpawns = "delete_spawns",
+    Domains = "domains",
+    DueOfStream = "due_of_stream",
+    FirstOfLine = "first_of_line",
+    FirstOverdue = "first_overdue",
+    InsertApiKey = "insert_api_key",
+    InsertBatches = "insert_batches",
+    InsertDeadLetters = "insert_dead_letters",
+    InsertHistory = "insert_history",
+    InsertKept = "insert_kept",
+    InsertKeys = "insert_keys",
+    InsertLaneMembers = "insert_lane_members",
+    InsertLanes = "insert_lanes",
+    InsertLedgerPage = "insert_ledger_page",
+    InsertLock = "insert_lock",
+    InsertQueue = "insert_queue",
+    InsertRequests = "insert_requests",
+    KnownKeys = "known_keys",
+    LaneMembers = "lane_members",
+    LedgerPages = "ledger_pages",
+    LeaveLane = "leave_lane",
+    LineUp = "line_up",
+    List = "list",
+    Lock = "lock",
+    LockBatches = "lock_batches",
+    LockHistory = "lock_history",
+    LockKeys = "lock_keys",
+    LockLanes = "lock_lanes",
+    LockLanesOf = "lock_lanes_of",
+    LockQueue = "lock_queue",
+    NeedingOfLine = "needing_of_line",
+    OldestAnnounced = "oldest_announced",
+    OldestFresh = "oldest_fresh",
+    OldKept = "old_kept",
+    OldRows = "old_rows",
+    Operations = "operations",
+    Overdue = "overdue",
+    Paused = "paused",
+    Published = "published",
+    PutBatch = "put_batch",
+    PutCheckpoint = "put_checkpoint",
+    PutKey = "put_key",
+    PutLaneHolder = "put_lane_holder",
+    PutLock = "put_lock",
+    PutPaused = "put_paused",
+    PutSealed = "put_sealed",
+    PutSpawn = "put_spawn",
+    RawPayload = "raw_payload",
+    Release = "release",
+    RevokeApiKey = "revoke_api_key",
+    SetRedriven = "set_redriven",
+    SetRedrivenHistory = "set_redriven_history",
+    Silent = "silent",
+    SkipLanes = "skip_lanes",
+    Spawn = "spawn",
+    Streams = "streams",
+    TakenIds = "taken_ids",
+    UpdateHistory = "update_history",
+    UpdateLedger = "update_ledger",
+    UpdateQueue = "update_queue",
+}
+
+impl Query {
+    /// The statement with its values.
+    pub(crate) fn with(self, values: &[(&str, &str)]) -> String {
+        fill(self.text(), values)
+    }
+
+    /// The same for one that reads rows, with what was asked for where `whole` says so.
+    pub(crate) fn of_rows(self, whole: bool, values: &[(&str, &str)]) -> String {
+        let request = if whole { REQUEST_COLUMNS } else { "" };
+        let columns = [
+            ("queue", QUEUE_COLUMNS),
+            ("history", HISTORY_COLUMNS),
+            ("request", request),
+        ];
+        fill(&fill(self.text(), &columns), values)
+    }
+
+    /// What stands before the rows of a statement, and what after.
+    pub(crate) fn around_rows(self) -> (&'static str, &'static str) {
+        self.text().split_once("{rows}").unwrap_or((self.text(), ""))
+    }
+}
+
+/// Replaces every `{name}` in one pass: what a value holds is not looked at.
+fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let mut filled = String::with_capacity(template.len() + 64);
+    let mut rest = template.trim_end();
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let (name, left) = after.split_once('}').unwrap_or((after, ""));
+        match values.iter().find(|(known, _)| *known == name) {
+            Some((_, value)) => filled.push_str(value.trim_end()),
+            None => filled.push_str(&format!("{{{name}}}")),
+        }
+        rest = left;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_not_looked_at() {
+        let filled = fill("a {x} b {y}", &[("x", "{y}"), ("y", "1")]);
+        assert_eq!(filled, "a {y} b 1");
+    }
+}

@@ -1,0 +1,195 @@
+//! How a call becomes a transaction: on a task of its own, so that a caller who goes away
+//! never leaves one half done, and again where the server asks for it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use clinch_core::{Error, ErrorKind, Result};
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+
+use crate::fault::Fault;
+use crate::flush::Seqs;
+use crate::link::{Link, Script};
+use crate::tx::{Trouble, Tx};
+use crate::{Mysql, Shared, error};
+
+/// What a transaction does. It may be asked for more than once.
+pub(crate) type Work<'t, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
+
+/// How often a call looks for a connection that works: after a restart of the server the pool
+/// is full of dead ones.
+const LOST_MAX: u32 = 2;
+
+impl Mysql {
+    /// Runs `work` in a transaction and commits it. If the caller goes away it happens all the
+    /// same.
+    pub(crate) async fn write<T, W>(&self, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T> + Send + Sync + 'static,
+    {
+        self.write_new(work).await.map(|(value, _)| value)
+    }
+
+    /// The same, with the seqs that it drew.
+    pub(crate) async fn write_new<T, W>(&self, work: W) -> Result<(T, Seqs)>
+    where
+        T: Send + 'static,
+        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T> + Send + Sync + 'static,
+    {
+        let shared = self.shared.clone();
+        spawned(async move { shared.transact(&work).await }).await
+    }
+
+    /// Runs `work` outside of a transaction: it only reads.
+    pub(crate) async fn read<T, W>(&self, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T> + Send + Sync + 'static,
+    {
+        let shared = self.shared.clone();
+        spawned(async move { shared.look(&work).await }).await
+    }
+
+    /// Runs one statement outside of a transaction.
+    pub(crate) async fn query(&self, sql: String) -> Result<Vec<mysql_async::Row>> {
+        let shared = self.shared.clone();
+        spawned(async move {
+            let mut script = Script::default();
+            script.add(&sql);
+            let mut lost = 0;
+            loop {
+                let mut conn = shared.conn().await?;
+                match conn.run(&script).await {
+                    Ok(mut answers) => {
+                        return Ok(answers.pop().map(|answer| answer.rows).unwrap_or_default());
+                    }
+                    Err(failed) => {
+                        shared.give_up(conn, error::is_lost(&failed)).await;
+                        lost += 1;
+                        if !error::is_lost(&failed) || lost > LOST_MAX {
+                            return Err(error::sql(&failed));
+                        }
+                    }
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// Runs on a task of its own.
+async fn spawned<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let lost = |error: tokio::task::JoinError| {
+        let message = "the call was not finished; read back whether it happened";
+        Error::new(ErrorKind::Ambiguous, message).caused_by(error)
+    };
+    tokio::spawn(work).await.map_err(lost)?
+}
+
+fn down() -> Error {
+    Error::new(ErrorKind::Unavailable, "a test made the call fail")
+}
+
+impl Shared {
+    pub(crate) async fn conn(&self) -> Result<Conn> {
+        let waiting = tokio::time::timeout(self.settings.pool_timeout, self.pool.get_conn());
+        match waiting.await {
+            Ok(conn) => conn.map_err(|failed| error::sql(&failed)),
+            Err(_) => {
+                let message =
+                    "no connection was free in time; raise the size of the pool or slow down";
+                Err(Error::new(ErrorKind::Unavailable, message))
+            }
+        }
+    }
+
+    /// Ends a transaction that failed; a connection of which nothing is known is closed.
+    async fn give_up(&self, mut conn: Conn, is_lost: bool) {
+        if is_lost || conn.query_drop("ROLLBACK").await.is_err() {
+            let _ = conn.disconnect().await;
+        }
+    }
+
+    async fn transact<T, W>(self: &Arc<Self>, work: &W) -> Result<(T, Seqs)>
+    where
+        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T>,
+    {
+        let fault = self.faults.take();
+        if fault == Some(Fault::BeforeCommit) {
+            return Err(down());
+        }
+        let (mut retries, mut lost, mut checks_ids) = (0, 0, false);
+        loop {
+            let mut conn = self.conn().await?;
+            let mut tx = Tx::new(&mut conn, self.time.clone(), "START TRANSACTION");
+            tx.checks_ids = checks_ids;
+            let outcome = match work(&mut tx).await {
+                Ok(_) if fault == Some(Fault::MidCommit) => tx.flush().await.and(Err(down())),
+                Ok(value) => tx.commit().await.map(|seqs| (value, seqs)),
+                Err(error) => Err(error),
+            };
+            let (trouble, notices) = (tx.trouble, tx.notices_if(outcome.is_ok()));
+            drop(tx);
+            let error = match outcome {
+                Ok(committed) => {
+                    drop(conn);
+                    self.news.tell(notices);
+                    return match fault {
+                        Some(Fault::AfterCommit) => Err(unheard()),
+                        _ => Ok(committed),
+                    };
+                }
+                Err(error) => error,
+            };
+            self.give_up(conn, trouble == Some(Trouble::Lost)).await;
+            let is_clear = error.kind() != ErrorKind::Ambiguous;
+            match trouble.filter(|_| is_clear) {
+                Some(Trouble::Again) if retries < self.settings.retries_max => {
+                    retries += 1;
+                    self.retries.fetch_add(1, Ordering::Relaxed);
+                }
+                // The second look says whose it is.
+                Some(Trouble::Taken) if !checks_ids => checks_ids = true,
+                Some(Trouble::Taken) => return Err(taken()),
+                Some(Trouble::Lost) if lost < LOST_MAX => lost += 1,
+                _ => return Err(error),
+            }
+        }
+    }
+
+    async fn look<T, W>(self: &Arc<Self>, work: &W) -> Result<T>
+    where
+        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T>,
+    {
+        let mut lost = 0;
+        loop {
+            let mut conn = self.conn().await?;
+            let mut tx = Tx::new(&mut conn, self.time.clone(), "DO 0");
+            let outcome = work(&mut tx).await;
+            let trouble = tx.trouble;
+            drop(tx);
+            if trouble.is_some() {
+                self.give_up(conn, trouble == Some(Trouble::Lost)).await;
+            }
+            match outcome {
+                Err(_) if trouble == Some(Trouble::Lost) && lost < LOST_MAX => lost += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+fn unheard() -> Error {
+    let message = "a test lost the answer of the commit; read back whether it happened";
+    Error::new(ErrorKind::Ambiguous, message)
+}
+
+fn taken() -> Error {
+    let message = "the op_id names another operation; draw a fresh one";
+    Error::new(ErrorKind::Invalid, message)
+}

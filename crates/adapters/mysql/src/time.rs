@@ -1,0 +1,66 @@
+//! The store's clock is the server's. Tests may shift it, or make it stand still.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use clinch_core::Timestamp;
+
+/// How a transaction tells the time, and which needs of recovery are known already. Clones
+/// share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Time(Arc<Mutex<Told>>);
+
+#[derive(Debug, Default)]
+struct Told {
+    /// Stands still at this moment.
+    fixed: Option<Timestamp>,
+    ahead: Duration,
+    /// The earliest need of each recovery that was told and has not come.
+    needs: BTreeMap<u8, Timestamp>,
+}
+
+impl Time {
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets `@clinch_now`, the time of a whole transaction.
+    pub(crate) fn statement(&self) -> String {
+        let told = self.lock();
+        let ahead = told.ahead.as_millis();
+        match told.fixed {
+            Some(at) => format!("SET @clinch_now = {} + {ahead}", at.as_millis()),
+            None => format!(
+                "SET @clinch_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) \
+                 DIV 1000 + {ahead}"
+            ),
+        }
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        if cfg!(debug_assertions) {
+            self.lock().ahead += by;
+        }
+    }
+
+    pub(crate) fn stop_at(&self, at: Timestamp) {
+        if cfg!(debug_assertions) {
+            self.lock().fixed = Some(at);
+        }
+    }
+
+    /// Whether one of these needs comes before all that recovery waits for already.
+    pub(crate) fn is_news(&self, needs: &BTreeMap<u8, Timestamp>, now: Timestamp) -> bool {
+        let mut told = self.lock();
+        let mut news = false;
+        for (which, at) in needs {
+            let known = told.needs.get(which);
+            if known.is_none_or(|known| *known <= now || at < known) {
+                told.needs.insert(*which, *at);
+                news = true;
+            }
+        }
+        news
+    }
+}

@@ -1,0 +1,195 @@
+//! What the tests of the adapter share.
+// tidy: allow(attributes) each test file uses another part, so that no expectation holds in all
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::sync::Arc;
+
+use clinch_core::policy::{EventTypes, Routes, Rules, Safety};
+use clinch_core::ports::{Clock, NewOperation};
+use clinch_core::protocol::Inherited;
+use clinch_core::{
+    BizKey, ContentHash, Domain, EventType, Fingerprint, IdemKey, Keys, OpId, Options, Payload,
+    Sealed, WorkerId,
+};
+use clinch_mysql::{Mysql, Settings};
+use clinch_servers::{Kind, Trouble};
+use clinch_system::{SystemClock, SystemIds};
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+
+/// The shared server, or nothing where it is not installed. Where everything must run, that is
+/// a failure.
+pub(crate) fn server() -> Option<String> {
+    match clinch_servers::shared(Kind::MariaDb) {
+        Ok(url) => Some(url),
+        Err(trouble @ Trouble::Missing(_)) => {
+            assert!(!must_run(), "{trouble}");
+            eprintln!("ignored: {trouble}");
+            None
+        }
+        Err(trouble) => panic!("{trouble}"),
+    }
+}
+
+/// Nothing may be left out here.
+pub(crate) fn must_run() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true")
+}
+
+/// A database of a test's own, with its tables. Making tables is slow, so databases are emptied
+/// and used again; who has one holds a lock of the server's on its name.
+pub(crate) struct Database {
+    pub(crate) name: String,
+    pub(crate) url: String,
+    _lock: Conn,
+}
+
+impl Database {
+    /// On the server at this address.
+    pub(crate) async fn on(server: &str) -> Self {
+        let (base, _) = server.rsplit_once('/').expect("an address with a database");
+        let mut conn = Conn::from_url(server).await.expect("a connection");
+        let mut number = 0;
+        let name = loop {
+            let name = format!("clinch_test_{number}");
+            let taken = format!("SELECT GET_LOCK('{name}', 0)");
+            if one(&mut conn, &taken).await == 1 {
+                break name;
+            }
+            number += 1;
+        };
+        let url = format!("{base}/{name}");
+        let there = format!(
+            "SELECT COUNT(*) FROM information_schema.tables \
+             WHERE table_schema = '{name}' AND table_name = 'clinch_api_key'"
+        );
+        if one(&mut conn, &there).await == 1 {
+            empty(&mut conn, &name).await;
+        } else {
+            let make = format!("DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name}");
+            run(&mut conn, &make).await;
+        }
+        clinch_mysql::migrate(&url).await.expect("tables");
+        Self {
+            name,
+            url,
+            _lock: conn,
+        }
+    }
+
+    pub(crate) async fn open(&self) -> Mysql {
+        self.open_with(Settings::default()).await
+    }
+
+    pub(crate) async fn open_with(&self, settings: Settings) -> Mysql {
+        let store = Mysql::connect(&self.url, settings, clock()).await;
+        store.expect("the store opens")
+    }
+
+    pub(crate) async fn conn(&self) -> Conn {
+        Conn::from_url(&self.url).await.expect("a connection")
+    }
+}
+
+async fn run(conn: &mut Conn, sql: &str) {
+    conn.query_drop(sql).await.expect("the server obeys");
+}
+
+async fn one(conn: &mut Conn, sql: &str) -> u64 {
+    let value: Option<u64> = conn.query_first(sql).await.expect("the server answers");
+    value.unwrap_or_default()
+}
+
+/// Ends whoever still works on it, then deletes every row.
+async fn empty(conn: &mut Conn, name: &str) {
+    loop {
+        let users = format!("SELECT id FROM information_schema.processlist WHERE db = '{name}'");
+        let users: Vec<u64> = conn.query(users).await.expect("a list");
+        if users.is_empty() {
+            break;
+        }
+        for user in users {
+            // It may have ended by itself.
+            let _ = conn.query_drop(format!("KILL {user}")).await;
+        }
+    }
+    let tables = format!(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = '{name}' \
+         AND table_type = 'BASE TABLE' AND table_name NOT IN ('clinch_migration', 'clinch_meta')"
+    );
+    let tables: Vec<String> = conn.query(tables).await.expect("a list");
+    let mut sql = "START TRANSACTION".to_owned();
+    for table in tables {
+        sql += &format!("; DELETE FROM {name}.{table}");
+    }
+    sql += &format!("; UPDATE {name}.clinch_meta SET sealed = 0; COMMIT");
+    // Seqs are compared with those of the reference.
+    sql += &format!("; ALTER TABLE {name}.clinch_request AUTO_INCREMENT = 1");
+    run(conn, &sql).await;
+}
+
+pub(crate) fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock::new())
+}
+
+pub(crate) fn keys(domain: &str, number: usize) -> Keys {
+    Keys {
+        domain: Domain::new(domain).expect("valid"),
+        event_type: EventType::new("call").expect("valid"),
+        biz_key: BizKey::new(format!("order-{number}")).expect("valid"),
+        idem_key: IdemKey::new(format!("key-{number}")).expect("valid"),
+    }
+}
+
+pub(crate) fn payload(text: &str) -> Payload {
+    Payload::parse(text, 100_000).expect("valid")
+}
+
+pub(crate) fn operation(domain: &str, number: usize) -> NewOperation {
+    operation_of(keys(domain, number), &payload(&format!("{{\"n\":{number}}}")))
+}
+
+pub(crate) fn operation_of(keys: Keys, payload: &Payload) -> NewOperation {
+    use clinch_core::ports::Ids;
+    let op_id: OpId = SystemIds.op_id();
+    let stored = Sealed::new(payload.as_bytes().to_vec());
+    NewOperation {
+        op_id,
+        fingerprints: vec![Fingerprint::plain(payload)],
+        content_hash: ContentHash::of(&op_id, &keys.event_type, stored.as_bytes()),
+        outbound_key: keys.outbound_key(),
+        keys,
+        payload: stored,
+        options: Options::default(),
+        batch_id: None,
+        redrive_of: None,
+        inherited: Inherited::default(),
+        trace: None,
+        begin: None,
+    }
+}
+
+/// `natural` may be repeated, `unsafe` may not.
+pub(crate) fn routes() -> Routes {
+    let rules = |safety| Rules {
+        safety,
+        ..Rules::default()
+    };
+    let domain = |name| Domain::new(name).expect("valid");
+    Routes::new()
+        .with(domain("natural"), EventTypes::Any, rules(Safety::Natural))
+        .with(domain("unsafe"), EventTypes::Any, rules(Safety::Unsafe))
+}
+
+pub(crate) fn worker(name: &str) -> WorkerId {
+    WorkerId::new(name).expect("valid")
+}
+
+/// Runs a test on a runtime of its own.
+pub(crate) fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(work)
+}
