@@ -21,9 +21,6 @@ pub(crate) fn no_connection() -> Error {
 pub(crate) fn connecting(error: &ConnectError) -> Error {
     let invalid = |what| Error::new(ErrorKind::Invalid, what);
     match error.kind() {
-        ConnectErrorKind::ServerParse => {
-            invalid("the address of the NATS server must look like nats://host:4222")
-        }
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
             invalid("the NATS server refuses our credentials")
         }

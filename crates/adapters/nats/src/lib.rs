@@ -13,6 +13,7 @@
 //! The row is the truth: losing a hint costs latency, a duplicate costs a no-op.
 #![forbid(unsafe_code)]
 
+mod address;
 mod bus;
 mod call;
 mod check;

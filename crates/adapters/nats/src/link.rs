@@ -12,6 +12,7 @@ use clinch_core::{Error, ErrorKind, Result};
 use tokio::sync::{oneshot, watch};
 
 use crate::Settings;
+use crate::address::Address;
 use crate::clock::within;
 use crate::error::{connecting, no_connection, silent};
 
@@ -41,6 +42,7 @@ pub(crate) struct Ear {
 
 impl Link {
     pub(crate) async fn open(url: &str, settings: &Settings) -> Result<(Self, Ear)> {
+        let address = Address::parse(url)?;
         let losses = Arc::new(watch::Sender::new(0_u64));
         let heard = losses.subscribe();
         let mut options = ConnectOptions::new()
@@ -62,7 +64,8 @@ impl Link {
             let unreadable = |_| Error::new(ErrorKind::Invalid, "the NATS credentials are damaged");
             options = options.credentials(credentials).map_err(unreadable)?;
         }
-        let client = options.connect(url).await;
+        let options = address.log_in(options);
+        let client = options.connect(address.servers).await;
         let client = client.map_err(|error| connecting(&error))?;
         let inbox = client.new_inbox();
         let subscriber = client.subscribe(format!("{inbox}.*")).await;

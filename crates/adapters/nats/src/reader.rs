@@ -63,15 +63,16 @@ impl Shared {
             return None;
         }
         let ack = message.reply?.to_string();
-        let Some(body) = Body::decode(&message.payload) else {
-            return Some((ack, TERM.into()));
-        };
         let position = Position::parse(&ack)?;
         let (now, real) = (self.now(), real_now());
         let mut state = self.state();
         let state = &mut *state;
         let inlet = state.inlets.get_mut(position.consumer)?;
         inlet.count();
+        let Some(body) = Body::decode(&message.payload) else {
+            self.ring();
+            return Some((ack, TERM.into()));
+        };
         let seq = position.seq;
         let ack_wait = inlet.ack_wait.unwrap_or(self.settings.visibility + MARGIN);
         let lasting = inlet.visibility + MARGIN;

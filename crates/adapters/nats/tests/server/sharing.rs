@@ -130,3 +130,25 @@ pub(crate) async fn what_nobody_took() {
     };
     assert_eq!(got[0].hint, hints[0]);
 }
+
+pub(crate) async fn what_is_no_hint() {
+    let settings = settings();
+    let bus = bus(&url(), &settings).await;
+    let other = async_nats::connect(url()).await.expect("a connection");
+    let waiting = tokio::spawn({
+        let bus = bus.clone();
+        async move { take(&bus, 1).await }
+    });
+    for junk in ["", "{}", "\u{0}", "{\"hint\":{}}"] {
+        let subject = format!("{}.a._", settings.prefix);
+        let stored = other.request(subject, junk.into()).await;
+        assert!(stored.expect("an answer").status.is_none());
+    }
+    let hints = publish(&bus, 1).await;
+    let got = waiting.await.expect("no panic");
+    assert_eq!(got[0].hint, hints[0]);
+    let info = format!("$JS.API.STREAM.INFO.{}", settings.prefix);
+    let info = other.request(info, "".into()).await.expect("an answer");
+    let info: serde_json::Value = serde_json::from_slice(&info.payload).expect("JSON");
+    assert_eq!(info["state"]["messages"], 1, "nothing but the hint on loan");
+}
