@@ -147,11 +147,11 @@ impl Bus for NatsBus {
                 state.loans.back(seq, ack);
             } else {
                 let end = now.saturating_add(delay);
-                state.loans.pause(seq, ack, end, later(real, delay));
+                state.loans.postpone(seq, ack, end, later(real, delay));
             }
         }
         drop(state);
-        // Who waits has to know when the pauses end.
+        // Who waits has to know when these come again.
         self.shared.ring();
         Ok(())
     }

@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use crate::shared::Shared;
 
-/// The oldest server that has what an operator needs: 2.12 writes streams to disk as the
-/// guide says. Tests run on 2.15.
+/// The oldest server that is supported. Tests run on 2.15.
 const OLDEST: (u64, u64) = (2, 12);
 
 /// One thing that was looked at.

@@ -25,7 +25,7 @@ impl Shared {
             return Ok(Vec::new());
         }
         let names: Result<Vec<String>> = ask.domains.iter().map(token).collect();
-        let names = self.expect(names?, ask);
+        let names = self.turn_to(names?, ask);
         let mut rings = self.rings.subscribe();
         loop {
             rings.borrow_and_update();
@@ -56,7 +56,7 @@ impl Shared {
     }
 
     /// The consumers to ask, another one first each time.
-    fn expect(&self, mut names: Vec<String>, ask: &Dequeue) -> Vec<String> {
+    fn turn_to(&self, mut names: Vec<String>, ask: &Dequeue) -> Vec<String> {
         let mut state = self.state();
         state.turns = state.turns.wrapping_add(1);
         let first = state.turns % names.len();
@@ -70,7 +70,7 @@ impl Shared {
         names
     }
 
-    /// Tells the server about loans and pauses that have ended here.
+    /// Tells the server about loans and delays that have ended here.
     async fn give_back_what_ended(&self) {
         let ended = self.state().loans.ended(self.now(), real_now());
         if !ended.is_empty() {
@@ -89,7 +89,7 @@ impl Shared {
                     return Ok(());
                 }
                 let more = ask.wait.is_zero() || self.state().inlet(name).more;
-                if !more || !self.sweep(name, room).await? {
+                if !more || !self.fetch(name, room).await? {
                     break;
                 }
             }

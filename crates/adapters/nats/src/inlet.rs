@@ -1,7 +1,7 @@
 //! One domain's consumer, as this process uses it.
 //!
 //! At most two pulls of ours are at the server: a bell, which waits for one hint, and after
-//! it a sweep, which is answered at once with what is there. The server serves them in that
+//! it a fetch, which is answered at once with what is there. The server serves them in that
 //! order, so that a hint's pull is known although it does not say.
 
 use std::collections::VecDeque;
@@ -33,15 +33,15 @@ pub(crate) struct Bell {
     pub(crate) heard: Instant,
 }
 
-pub(crate) struct Sweep {
+pub(crate) struct Fetch {
     pub(crate) id: u64,
     left: usize,
-    done: oneshot::Sender<Swept>,
+    done: oneshot::Sender<Fetched>,
 }
 
-/// How a sweep ended.
+/// How a fetch ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Swept {
+pub(crate) enum Fetched {
     /// It brought all it asked for.
     Full,
     /// There is no more.
@@ -52,11 +52,10 @@ pub(crate) enum Swept {
     Refused(String),
 }
 
-#[derive(Default)]
 pub(crate) struct Inlet {
     pub(crate) ready: VecDeque<Ready>,
     pub(crate) bell: Option<Bell>,
-    sweep: Option<Sweep>,
+    fetch: Option<Fetch>,
     /// The server may have hints that no bell announces.
     pub(crate) more: bool,
     /// The consumer's own, once the consumer is known.
@@ -72,27 +71,33 @@ pub(crate) struct Inlet {
 impl Inlet {
     pub(crate) fn new() -> Self {
         Self {
+            ready: VecDeque::new(),
+            bell: None,
+            fetch: None,
             more: true,
-            ..Self::default()
+            ack_wait: None,
+            visibility: Duration::ZERO,
+            trouble: None,
+            turn: Arc::default(),
         }
     }
 
     /// The connection, and every pull with it, is lost; the consumer may be too.
     pub(crate) fn reset(&mut self) {
         self.bell = None;
-        self.sweep = None;
+        self.fetch = None;
         self.ack_wait = None;
         self.more = true;
     }
 
-    pub(crate) fn begin_sweep(&mut self, id: u64, batch: usize) -> oneshot::Receiver<Swept> {
-        let (done, swept) = oneshot::channel();
-        self.sweep = Some(Sweep {
+    pub(crate) fn begin_fetch(&mut self, id: u64, batch: usize) -> oneshot::Receiver<Fetched> {
+        let (done, fetched) = oneshot::channel();
+        self.fetch = Some(Fetch {
             id,
             left: batch,
             done,
         });
-        swept
+        fetched
     }
 
     /// One hint of a pull has arrived.
@@ -101,11 +106,11 @@ impl Inlet {
             self.more = true;
             return;
         }
-        if let Some(sweep) = &mut self.sweep {
-            sweep.left = sweep.left.saturating_sub(1);
-            if sweep.left == 0 {
+        if let Some(fetch) = &mut self.fetch {
+            fetch.left = fetch.left.saturating_sub(1);
+            if fetch.left == 0 {
                 self.more = true;
-                self.end_sweep(Swept::Full);
+                self.end_fetch(Fetched::Full);
             }
         }
     }
@@ -122,15 +127,15 @@ impl Inlet {
                     self.trouble = (!is_gone).then(|| format!("{code} {text}"));
                 }
             }
-        } else if self.sweep.as_ref().is_some_and(|sweep| sweep.id == id) {
+        } else if self.fetch.as_ref().is_some_and(|fetch| fetch.id == id) {
             match code {
                 100 => {}
                 404 | 408 => {
                     self.more = false;
-                    self.end_sweep(Swept::Dry);
+                    self.end_fetch(Fetched::Dry);
                 }
-                _ if is_gone => self.end_sweep(Swept::Gone),
-                _ => self.end_sweep(Swept::Refused(format!("{code} {text}"))),
+                _ if is_gone => self.end_fetch(Fetched::Gone),
+                _ => self.end_fetch(Fetched::Refused(format!("{code} {text}"))),
             }
         } else {
             return false;
@@ -142,9 +147,9 @@ impl Inlet {
         true
     }
 
-    fn end_sweep(&mut self, how: Swept) {
-        if let Some(sweep) = self.sweep.take() {
-            let _ = sweep.done.send(how);
+    fn end_fetch(&mut self, how: Fetched) {
+        if let Some(fetch) = self.fetch.take() {
+            let _ = fetch.done.send(how);
         }
     }
 
@@ -165,29 +170,29 @@ mod tests {
     use crate::clock::real_now;
 
     #[test]
-    fn hints_are_counted_to_the_bell_first_then_to_the_sweep() {
+    fn hints_are_counted_to_the_bell_first_then_to_the_fetch() {
         let mut inlet = Inlet::new();
         inlet.bell = Some(Bell {
             id: 1,
             heard: real_now(),
         });
-        let mut swept = inlet.begin_sweep(2, 2);
+        let mut fetched = inlet.begin_fetch(2, 2);
         inlet.count();
         assert!(inlet.bell.is_none(), "it has rung");
         inlet.count();
-        assert!(swept.try_recv().is_err(), "one is to come");
+        assert!(fetched.try_recv().is_err(), "one is to come");
         inlet.count();
-        assert_eq!(swept.try_recv(), Ok(Swept::Full));
+        assert_eq!(fetched.try_recv(), Ok(Fetched::Full));
         inlet.count();
     }
 
     #[test]
     fn what_the_server_says_ends_the_pull_it_is_about() {
         let (mut inlet, now) = (Inlet::new(), real_now());
-        let mut swept = inlet.begin_sweep(2, 2);
+        let mut fetched = inlet.begin_fetch(2, 2);
         assert!(!inlet.status(9, 404, "No Messages", now), "another's");
         assert!(inlet.status(2, 404, "No Messages", now));
-        assert_eq!((swept.try_recv(), inlet.more), (Ok(Swept::Dry), false));
+        assert_eq!((fetched.try_recv(), inlet.more), (Ok(Fetched::Dry), false));
         inlet.ack_wait = Some(Duration::from_secs(1));
         inlet.bell = Some(Bell { id: 3, heard: now });
         assert!(inlet.status(3, 100, "Idle Heartbeat", now));
@@ -197,5 +202,20 @@ mod tests {
         inlet.bell = Some(Bell { id: 4, heard: now });
         inlet.status(4, 409, "Exceeded MaxWaiting", now);
         assert_eq!(inlet.trouble.as_deref(), Some("409 Exceeded MaxWaiting"));
+    }
+
+    #[test]
+    fn a_bell_is_silent_when_no_sign_of_life_came_for_a_while() {
+        let (mut inlet, start) = (Inlet::new(), real_now());
+        assert_eq!(inlet.silent_at(), None, "no bell");
+        inlet.bell = Some(Bell {
+            id: 1,
+            heard: start,
+        });
+        assert_eq!(inlet.silent_at(), Some(start + SILENCE_MAX));
+        let heartbeat = start + HEARTBEAT;
+        inlet.status(1, 100, "Idle Heartbeat", heartbeat);
+        assert_eq!(inlet.silent_at(), Some(heartbeat + SILENCE_MAX));
+        assert!(SILENCE_MAX > HEARTBEAT * 2 && BELL_LASTS >= HEARTBEAT * 2);
     }
 }

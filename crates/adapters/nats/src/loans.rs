@@ -1,6 +1,6 @@
 //! What this process has from the server and did not give back.
 //!
-//! Two clocks meet here. A loan, or a pause, ends on the injected clock: then this process
+//! Two clocks meet here. A loan, or a delay, ends on the injected clock: then this process
 //! tells the server to deliver the hint again. The server has a timer of its own, on real
 //! time and a margin later, for processes that are gone. Past that moment the hint may be
 //! somebody else's, and nothing is said about it any more.
@@ -42,7 +42,7 @@ enum State {
     /// On loan until then.
     Lent(Duration),
     /// Waits for that moment, at the server.
-    Paused(Duration),
+    Postponed(Duration),
     /// Handed back; remembered for its count alone.
     Back,
 }
@@ -95,10 +95,10 @@ impl Loans {
     }
 
     /// The server has it and waits until then.
-    pub(crate) fn pause(&mut self, seq: u64, ack: &str, until: Duration, server_at: Instant) {
+    pub(crate) fn postpone(&mut self, seq: u64, ack: &str, until: Duration, server_at: Instant) {
         if let Some(held) = self.current(seq, ack) {
             held.server_at = server_at;
-            self.set(seq, State::Paused(until));
+            self.set(seq, State::Postponed(until));
         }
     }
 
@@ -178,14 +178,14 @@ impl Loans {
         if let Some(held) = self.hints.get_mut(&seq) {
             held.state = state;
         }
-        if let State::Lent(end) | State::Paused(end) = state {
+        if let State::Lent(end) | State::Postponed(end) = state {
             self.ends.insert((end, seq));
         }
     }
 
     fn forget_end(&mut self, seq: u64) {
         let state = self.hints.get(&seq).map(|held| held.state);
-        if let Some(State::Lent(end) | State::Paused(end)) = state {
+        if let Some(State::Lent(end) | State::Postponed(end)) = state {
             self.ends.remove(&(end, seq));
         }
     }
@@ -226,7 +226,7 @@ mod tests {
         let (mut loans, real) = (Loans::default(), real_now());
         loans.arrived(7, "a", 1, real + SEC * 35);
         loans.unseen(7, "a");
-        loans.pause(7, "a", SEC * 100, real + SEC * 105);
+        loans.postpone(7, "a", SEC * 100, real + SEC * 105);
         assert_eq!(loans.ended(SEC * 100, real), ["a"]);
         loans.arrived(7, "b", 2, real + SEC * 35);
         assert_eq!(loans.lend(7, "b", SEC, (SEC, real)), Some(0));
@@ -245,7 +245,7 @@ mod tests {
         loans.lend(7, "b", SEC * 30, (SEC, real));
         loans.back(7, "a");
         loans.extend(7, "a", SEC * 999, real);
-        loans.pause(7, "a", SEC, real);
+        loans.postpone(7, "a", SEC, real);
         assert!(loans.is_lent(7, "b", SEC * 30));
         assert_eq!(loans.next_end(), Some(SEC * 31));
     }

@@ -1,36 +1,36 @@
-//! Pulls: bells that wait, and sweeps that do not.
+//! Pulls: bells that wait, and fetches that do not.
 
 use clinch_core::Result;
 
 use crate::clock::{real_now, within};
 use crate::error::{silent, unavailable};
-use crate::inlet::{BELL_LASTS, Bell, HEARTBEAT, Swept};
+use crate::inlet::{BELL_LASTS, Bell, Fetched, HEARTBEAT};
 use crate::link::ANSWER_MAX;
 use crate::shared::Shared;
 use crate::wire::{pull_now, pull_waiting};
 
-/// Hints of one sweep.
-const SWEEP_MAX: usize = 1_000;
+/// Hints of one fetch.
+const FETCH_MAX: usize = 1_000;
 /// A consumer that is gone is created again and asked once more.
 const TRIES: usize = 2;
 
 impl Shared {
     /// Fetches up to `room` hints that are there now. True if there may be more.
-    pub(crate) async fn sweep(&self, name: &str, room: usize) -> Result<bool> {
-        let batch = room.min(SWEEP_MAX);
+    pub(crate) async fn fetch(&self, name: &str, room: usize) -> Result<bool> {
+        let batch = room.min(FETCH_MAX);
         let turn = self.state().inlet(name).turn.clone();
         let _turn = turn.lock().await;
         for _ in 0..TRIES {
             self.know_consumer(name).await?;
             let id = self.link.id();
-            let swept = self.state().inlet(name).begin_sweep(id, batch);
+            let fetched = self.state().inlet(name).begin_fetch(id, batch);
             let next = self.next_subject(name);
             self.link.send_as(id, next, pull_now(batch)).await?;
-            match within(ANSWER_MAX, swept).await {
-                Some(Ok(Swept::Full)) => return Ok(true),
-                Some(Ok(Swept::Dry)) => return Ok(false),
-                Some(Ok(Swept::Refused(why))) => return Err(refused(&why)),
-                Some(Ok(Swept::Gone)) => self.doubt_stream(),
+            match within(ANSWER_MAX, fetched).await {
+                Some(Ok(Fetched::Full)) => return Ok(true),
+                Some(Ok(Fetched::Dry)) => return Ok(false),
+                Some(Ok(Fetched::Refused(why))) => return Err(refused(&why)),
+                Some(Ok(Fetched::Gone)) => self.doubt_stream(),
                 // The connection was lost.
                 Some(Err(_)) => {}
                 None => {

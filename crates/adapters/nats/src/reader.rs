@@ -80,7 +80,7 @@ impl Shared {
         loans.arrived(seq, &ack, position.delivered, real + lasting);
         let word = if let Some(early) = body.early_by(self.clock.now()) {
             loans.unseen(seq, &ack);
-            loans.pause(seq, &ack, now.saturating_add(early), later(real, early));
+            loans.postpone(seq, &ack, now.saturating_add(early), later(real, early));
             Some(nak_after(early + MARGIN))
         } else {
             inlet.ready.push_back(Ready {
@@ -131,7 +131,7 @@ impl Shared {
     }
 }
 
-/// When the server's own timer ends a pause.
+/// When the server's own timer ends a delay.
 pub(crate) fn later(real: Instant, by: std::time::Duration) -> Instant {
     /// Longer than any process runs.
     const FAR: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 60 * 60);

@@ -10,7 +10,7 @@ use crate::loans::MARGIN;
 use crate::shared::Shared;
 use crate::wire::nanos;
 
-/// Hints of a domain that are on loan or paused at once; the server delivers no more until
+/// Hints of a domain that are on loan or postponed at once; the server delivers no more until
 /// some come back. Each costs it about a hundred bytes.
 const OUTSTANDING_MAX: u32 = 100_000;
 /// Pulls of all processes that wait at one consumer: two a process.
