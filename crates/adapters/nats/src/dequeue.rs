@@ -1,0 +1,138 @@
+//! Taking deliveries.
+//!
+//! What arrived is handed out in the last step, without waiting in between: a call that is
+//! cut short leaves everything where the next call finds it.
+
+use std::time::Instant;
+
+use clinch_core::Result;
+use clinch_core::ports::{Delivery, Dequeue};
+
+use crate::clock::{real_now, until};
+use crate::inlet::Inlet;
+use crate::names::token;
+use crate::shared::{Shared, State};
+use crate::wire::NAK;
+
+/// What was handed back is looked through when so much is remembered.
+const REMEMBERED_MAX: usize = 10_000;
+
+impl Shared {
+    pub(crate) async fn dequeue(&self, ask: &Dequeue) -> Result<Vec<Delivery>> {
+        let end = self.now().saturating_add(ask.wait);
+        if ask.domains.is_empty() || ask.max == 0 {
+            self.clock.sleep(ask.wait).await;
+            return Ok(Vec::new());
+        }
+        let names: Result<Vec<String>> = ask.domains.iter().map(token).collect();
+        let names = self.turn_to(names?, ask);
+        let mut rings = self.rings.subscribe();
+        loop {
+            rings.borrow_and_update();
+            self.give_back_what_ended().await;
+            let filled = self.fill(&names, ask).await;
+            let taken = self.take(&names, ask);
+            if !taken.is_empty() {
+                return Ok(taken);
+            }
+            filled?;
+            let now = self.now();
+            let left = end.saturating_sub(now);
+            if left.is_zero() {
+                return Ok(Vec::new());
+            }
+            for name in &names {
+                self.hang_bell(name).await?;
+            }
+            let next_end = self.state().loans.next_end();
+            let nap = next_end.map_or(left, |end| end.saturating_sub(now).min(left));
+            tokio::select! {
+                // The sender lives as long as `self`.
+                _ = rings.changed() => {}
+                () = self.clock.sleep(nap) => {}
+                () = until(self.silent_at(&names)) => self.drop_silent_bells(),
+            }
+        }
+    }
+
+    /// The consumers to ask, another one first each time.
+    fn turn_to(&self, mut names: Vec<String>, ask: &Dequeue) -> Vec<String> {
+        let mut state = self.state();
+        state.turns = state.turns.wrapping_add(1);
+        let first = state.turns % names.len();
+        names.rotate_left(first);
+        for name in &names {
+            state.inlet(name).visibility = ask.visibility;
+        }
+        if state.loans.len() > REMEMBERED_MAX {
+            state.loans.forget_old(real_now());
+        }
+        names
+    }
+
+    /// Tells the server about loans and delays that have ended here.
+    async fn give_back_what_ended(&self) {
+        let ended = self.state().loans.ended(self.now(), real_now());
+        if !ended.is_empty() {
+            let words = ended.into_iter().map(|ack| (ack, NAK.into()));
+            // If it is lost, the server's own timer runs.
+            let _ = self.tell(words.collect()).await;
+        }
+    }
+
+    /// Fetches what there is room for. A call that waits leaves out what its bell announces.
+    async fn fill(&self, names: &[String], ask: &Dequeue) -> Result<()> {
+        for name in names {
+            loop {
+                let room = ask.max.saturating_sub(self.ready(names));
+                if room == 0 {
+                    return Ok(());
+                }
+                let more = ask.wait.is_zero() || self.state().inlet(name).more;
+                if !more || !self.fetch(name, room).await? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ready(&self, names: &[String]) -> usize {
+        let state = self.state();
+        let inlets = names.iter().filter_map(|name| state.inlets.get(name));
+        inlets.map(|inlet| inlet.ready.len()).sum()
+    }
+
+    fn take(&self, names: &[String], ask: &Dequeue) -> Vec<Delivery> {
+        let moment = (self.now(), real_now());
+        let mut state = self.state();
+        let mut taken = Vec::new();
+        for name in names {
+            while taken.len() < ask.max {
+                let ready = state.inlets.get_mut(name);
+                let Some(ready) = ready.and_then(|inlet| inlet.ready.pop_front()) else {
+                    break;
+                };
+                let State { loans, .. } = &mut *state;
+                let seen = loans.lend(ready.seq, &ready.ack, ask.visibility, moment);
+                // It was acked by whoever had it before.
+                let Some(redeliveries) = seen else {
+                    continue;
+                };
+                taken.push(Delivery {
+                    hint: ready.hint,
+                    receipt: state.receipt(&ready.ack),
+                    redeliveries,
+                    begun: None,
+                });
+            }
+        }
+        taken
+    }
+
+    fn silent_at(&self, names: &[String]) -> Option<Instant> {
+        let state = self.state();
+        let inlets = names.iter().filter_map(|name| state.inlets.get(name));
+        inlets.filter_map(Inlet::silent_at).min()
+    }
+}

@@ -1,0 +1,132 @@
+//! Stream and consumers: looked up, created where they are missing, and looked up again after
+//! a lost connection, since a server can come back empty.
+
+use std::time::Duration;
+
+use clinch_core::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+
+use crate::loans::MARGIN;
+use crate::shared::Shared;
+use crate::wire::nanos;
+
+/// Hints of a domain that are on loan or postponed at once; the server delivers no more until
+/// some come back. Each costs it about a hundred bytes.
+const OUTSTANDING_MAX: u32 = 100_000;
+/// Pulls of all processes that wait at one consumer: two a process.
+const WAITING_MAX: u32 = 4_096;
+
+impl Shared {
+    /// Makes sure that the stream is there.
+    pub(crate) async fn know_stream(&self) -> Result<()> {
+        if self.state().stream_known {
+            return Ok(());
+        }
+        let _turn = self.topology.lock().await;
+        let losses = {
+            let state = self.state();
+            if state.stream_known {
+                return Ok(());
+            }
+            state.losses
+        };
+        let prefix = &self.settings.prefix;
+        let call = format!("STREAM.INFO.{prefix}");
+        let stream = match self.api(&call, String::new()).await? {
+            Err(refusal) if refusal.code == 404 => self.create_stream().await?,
+            other => other?,
+        };
+        check_stream(&stream, prefix)?;
+        let created = stream["created"].as_str().unwrap_or_default();
+        let mut state = self.state();
+        state.stream_is(created);
+        state.stream_known = state.losses == losses;
+        Ok(())
+    }
+
+    /// The stream seems to be gone.
+    pub(crate) fn doubt_stream(&self) {
+        let mut state = self.state();
+        state.stream_known = false;
+        for inlet in state.inlets.values_mut() {
+            inlet.ack_wait = None;
+        }
+    }
+
+    async fn create_stream(&self) -> Result<Value> {
+        let prefix = &self.settings.prefix;
+        let config = json!({
+            "name": prefix,
+            "subjects": [format!("{prefix}.>")],
+            "retention": "workqueue",
+            "storage": "file",
+            "discard": "old",
+            "max_msgs": self.settings.hints_max,
+            "num_replicas": self.settings.replicas,
+        });
+        let call = format!("STREAM.CREATE.{prefix}");
+        Ok(self.api(&call, config.to_string()).await??)
+    }
+
+    /// Makes sure that the domain's consumer is there.
+    pub(crate) async fn know_consumer(&self, name: &str) -> Result<()> {
+        self.know_stream().await?;
+        if self.state().inlet(name).ack_wait.is_some() {
+            return Ok(());
+        }
+        let _turn = self.topology.lock().await;
+        let losses = self.state().losses;
+        let prefix = &self.settings.prefix;
+        let call = format!("CONSUMER.INFO.{prefix}.{name}");
+        let consumer = match self.api(&call, String::new()).await? {
+            Err(refusal) if refusal.code == 404 => self.create_consumer(name).await?,
+            other => other?,
+        };
+        let ack_wait = consumer["config"]["ack_wait"].as_u64();
+        let mut state = self.state();
+        if state.losses == losses {
+            state.inlet(name).ack_wait = ack_wait.map(Duration::from_nanos);
+        }
+        Ok(())
+    }
+
+    async fn create_consumer(&self, name: &str) -> Result<Value> {
+        let prefix = &self.settings.prefix;
+        let request = json!({
+            "stream_name": prefix,
+            "config": {
+                "durable_name": name,
+                "filter_subject": format!("{prefix}.{name}.>"),
+                "deliver_policy": "all",
+                "ack_policy": "explicit",
+                "ack_wait": nanos(self.settings.visibility + MARGIN),
+                "max_deliver": -1,
+                "max_ack_pending": OUTSTANDING_MAX,
+                "max_waiting": WAITING_MAX,
+            },
+        });
+        let call = format!("CONSUMER.DURABLE.CREATE.{prefix}.{name}");
+        match self.api(&call, request.to_string()).await? {
+            Ok(consumer) => Ok(consumer),
+            Err(refusal) => {
+                // The stream went between the two calls.
+                if refusal.code == 404 {
+                    self.doubt_stream();
+                }
+                Err(refusal.into())
+            }
+        }
+    }
+}
+
+/// Another program's stream of that name would lose messages, or ours.
+fn check_stream(stream: &Value, prefix: &str) -> Result<()> {
+    let config = &stream["config"];
+    let ours = json!([format!("{prefix}.>")]);
+    if config["retention"] == "workqueue" && config["subjects"] == ours {
+        return Ok(());
+    }
+    let problem = "the NATS server has a stream of that name which is not ours; \
+                   set another prefix";
+    Err(Error::new(ErrorKind::Invalid, problem).with("stream", prefix))
+}
