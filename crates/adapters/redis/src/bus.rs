@@ -17,7 +17,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use self::receipt::Loan;
-use crate::clock::{now, sleep};
+use crate::clock::{after, now, sleep};
 use crate::error::{is_group_lost, ours};
 use crate::scheduler::{Poke, Scheduler};
 use crate::{Redis, Settings, micros, millis};
@@ -244,7 +244,7 @@ impl Bus for RedisBus {
             return Ok(Vec::new());
         }
         self.start(&dequeue.domains).await?;
-        let until = now() + dequeue.wait;
+        let until = after(dequeue.wait);
         let mut look = dequeue.wait.is_zero()
             || dequeue.domains.len() > dequeue.max
             || self.inner.look_first.swap(false, Ordering::SeqCst);
@@ -276,7 +276,9 @@ impl Bus for RedisBus {
     }
 
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
-        let parsed = receipts.iter().map(|(one, delay)| (Loan::parse(one), *delay));
+        let parsed = receipts
+            .iter()
+            .map(|(one, delay)| (Loan::parse(one), *delay));
         let loans: Vec<(Loan, Duration)> = parsed
             .filter_map(|(loan, delay)| Some((loan?, delay)))
             .collect();

@@ -78,7 +78,10 @@ fn version(info: &str) -> Finding {
         .lines()
         .find_map(|line| line.strip_prefix("redis_version:"));
     let version = line.map(str::trim).unwrap_or_default();
-    let major = version.split('.').next().and_then(|n| n.parse::<u32>().ok());
+    let major = version
+        .split('.')
+        .next()
+        .and_then(|n| n.parse::<u32>().ok());
     match major {
         Some(major) if major >= VERSION_MIN => {
             Finding::new(Weight::Good, format!("redis {version}"))
@@ -120,9 +123,7 @@ fn judge(config: &BTreeMap<String, String>) -> Vec<Finding> {
         "noeviction" => Finding::new(Weight::Good, "maxmemory-policy noeviction"),
         policy => Finding::new(
             Weight::Wrong,
-            format!(
-                "maxmemory-policy {policy} may evict streams and locks; set it to noeviction"
-            ),
+            format!("maxmemory-policy {policy} may evict streams and locks; set it to noeviction"),
         ),
     };
     vec![persistence, memory]

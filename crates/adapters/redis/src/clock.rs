@@ -8,6 +8,12 @@ pub(crate) fn now() -> Moment {
     Moment::now()
 }
 
+/// So long from now; what no process outlives is ten years.
+pub(crate) fn after(duration: Duration) -> Moment {
+    const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+    now() + duration.min(LONGEST)
+}
+
 pub(crate) async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
 }

@@ -50,7 +50,7 @@ use link::Link;
 use scripts::Scripts;
 
 #[doc(hidden)]
-pub use scheduler::Scheduler;
+pub use scheduler::{Scheduler, Tick};
 
 /// A server, and how to use it. Cheap to clone; clones share its connections.
 #[derive(Clone)]
@@ -105,7 +105,7 @@ impl Redis {
         Ok(seconds * 1_000_000 + micros + self.offset())
     }
 
-    /// Runs a script. The offset of the clock goes first.
+    /// Runs a script; its first argument is the offset of the clock.
     async fn run<T: redis::FromRedisValue>(
         &self,
         invocation: &ScriptInvocation<'_>,

@@ -11,7 +11,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::AbortHandle;
 
-use crate::clock::{Moment, now};
+use crate::clock::{Moment, after, now};
 use crate::error::ours;
 use crate::hub::Event;
 use crate::{Redis, Settings, micros};
@@ -167,9 +167,9 @@ impl Inner {
     }
 
     fn paused_for(&self, lasting: Duration) {
-        let until = now().checked_add(lasting);
+        let until = after(lasting);
         let mut known = self.known();
-        known.paused_until = known.paused_until.max(until);
+        known.paused_until = known.paused_until.max(Some(until));
         known.left = None;
     }
 
@@ -215,14 +215,13 @@ impl Inner {
     }
 
     fn learn(&self, is_granted: bool, wait: Duration, value: u64) -> Result<Duration, Rejection> {
-        let at = now();
         let mut known = self.known();
         if is_granted {
-            known.left = Some((value, at));
+            known.left = Some((value, now()));
             known.closed_until = None;
             return Ok(wait);
         }
-        let until = at.checked_add(wait);
+        let until = Some(after(wait));
         known.left = None;
         let reason = if value == 1 {
             known.paused_until = known.paused_until.max(until);

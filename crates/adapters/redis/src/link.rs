@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, RedisError, RedisResult, ScriptInvocation};
+use redis::{
+    AsyncConnectionConfig, Cmd, FromRedisValue, RedisError, RedisResult, ScriptInvocation,
+};
 use tokio::sync::Mutex;
 
 use crate::Settings;
@@ -29,6 +31,12 @@ struct Slot {
     backoff: Backoff,
     /// Why there is none, and until when nobody tries again.
     down: Option<(RedisError, Moment)>,
+}
+
+#[derive(Clone, Copy)]
+enum Order<'a> {
+    Script(&'a ScriptInvocation<'a>),
+    Command(&'a Cmd),
 }
 
 impl Link {
@@ -90,42 +98,35 @@ impl Link {
         }
     }
 
-    /// Runs a script. What is sent on a connection that turns out to be broken is sent once
-    /// more: every script of ours may run twice.
     pub(crate) async fn script<T: FromRedisValue>(
         &self,
-        invocation: &ScriptInvocation<'_>,
+        script: &ScriptInvocation<'_>,
     ) -> RedisResult<T> {
-        let mut tries = 0;
-        loop {
-            let (mut connection, epoch) = self.get().await?;
-            let answer = invocation.invoke_async(&mut connection).await;
-            let Err(error) = answer else {
-                return answer;
-            };
-            tries += 1;
-            if must_reconnect(&error) {
-                self.forget(epoch).await;
-                if tries == 1 && !error.is_timeout() {
-                    continue;
-                }
-            }
-            return Err(error);
-        }
+        self.send(Order::Script(script)).await
     }
 
     pub(crate) async fn command<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
-        let mut tries = 0;
+        self.send(Order::Command(command)).await
+    }
+
+    /// What is sent on a connection that turns out to be broken is sent once more: every
+    /// script of ours may run twice.
+    async fn send<T: FromRedisValue>(&self, order: Order<'_>) -> RedisResult<T> {
+        let mut is_second = false;
         loop {
             let (mut connection, epoch) = self.get().await?;
-            let answer = command.query_async(&mut connection).await;
-            let Err(error) = answer else {
-                return answer;
+            let answer = match order {
+                Order::Script(script) => script.invoke_async(&mut connection).await,
+                Order::Command(command) => command.query_async(&mut connection).await,
             };
-            tries += 1;
+            let error = match answer {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
             if must_reconnect(&error) {
                 self.forget(epoch).await;
-                if tries == 1 && !error.is_timeout() {
+                if !is_second && !error.is_timeout() {
+                    is_second = true;
                     continue;
                 }
             }

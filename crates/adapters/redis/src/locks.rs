@@ -59,10 +59,7 @@ impl LockManager for RedisLocks {
         check(name)?;
         let shared = &self.redis.shared;
         let mut release = shared.scripts.lock_release.key(shared.keys.lock(name));
-        release
-            .arg(self.redis.offset())
-            .arg(owner.as_str())
-            .arg("");
+        release.arg(self.redis.offset()).arg(owner.as_str()).arg("");
         self.redis.run(&release).await.map_err(ours)
     }
 }

@@ -67,7 +67,14 @@ mod tests {
         assert_eq!(loan.idle_ms(Duration::from_secs(30)), 0);
         assert_eq!(loan.idle_ms(Duration::from_secs(90)), 0);
         assert_eq!(loan.idle_ms(Duration::from_secs(10)), 20_000);
-        for bad in ["", "1-1", "1-1/1/1/", "x-1/1/1/a", "1-1/x/1/a", "1-1 2/1/1/a"] {
+        for bad in [
+            "",
+            "1-1",
+            "1-1/1/1/",
+            "x-1/1/1/a",
+            "1-1/x/1/a",
+            "1-1 2/1/1/a",
+        ] {
             assert_eq!(Loan::parse(&Receipt(bad.into())), None, "{bad}");
         }
     }

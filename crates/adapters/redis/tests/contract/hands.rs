@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_contract::{
-    Control, Fault, LockPorts, QuotaControl, QuotaSubject, StorePorts, Subject,
-};
+use clinch_contract::{Control, Fault, LockPorts, QuotaControl, QuotaSubject, StorePorts, Subject};
 use clinch_core::policy::QuotaRules;
 use clinch_core::{OpId, Timestamp};
 use clinch_memory::ManualClock;
