@@ -144,11 +144,7 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     })
 }
 
-async fn read(
-    bus: RedisBus,
-    dequeue: Dequeue,
-    arrived: mpsc::UnboundedSender<(OpId, Instant)>,
-) {
+async fn read(bus: RedisBus, dequeue: Dequeue, arrived: mpsc::UnboundedSender<(OpId, Instant)>) {
     loop {
         let Ok(deliveries) = bus.dequeue(&dequeue).await else {
             return;

@@ -40,14 +40,8 @@ macro_rules! tests {
     };
 }
 
-fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    let is_missing = !in_ci && Kind::Redis.program().is_none();
-    if is_missing && !arguments.list {
-        eprintln!("ignored: {}", Trouble::Missing(Kind::Redis));
-    }
-    let all: Vec<(&str, Body)> = tests! {
+fn all() -> Vec<(&'static str, Body)> {
+    tests! {
         bus {
             core_11_hints_with_one_delay_come_in_order,
             core_11_a_late_ack_is_an_ack,
@@ -108,7 +102,16 @@ fn main() -> ExitCode {
         sentinel {
             col_5_the_bus_follows_a_fail_over,
         }
-    };
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    let is_missing = !in_ci && Kind::Redis.program().is_none();
+    if is_missing && !arguments.list {
+        eprintln!("ignored: {}", Trouble::Missing(Kind::Redis));
+    }
     let trial = |(name, body): (&str, Body)| {
         let run = move || {
             let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -122,5 +125,5 @@ fn main() -> ExitCode {
         };
         Trial::test(name, run).with_ignored_flag(is_missing)
     };
-    libtest_mimic::run(&arguments, all.into_iter().map(trial).collect()).exit_code()
+    libtest_mimic::run(&arguments, all().into_iter().map(trial).collect()).exit_code()
 }
