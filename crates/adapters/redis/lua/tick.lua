@@ -6,7 +6,7 @@
 -- Returns {0}, or {1, promoted, microseconds until the next is due or -1}.
 local now, owner, fence, ttl = now_us(), ARGV[2], ARGV[3], tonumber(ARGV[4])
 local streams, group, visibility = ARGV[6], ARGV[7], tonumber(ARGV[8])
-local held = redis.call('HMGET', KEYS[1], 'owner', 'fence', 'until')
+local held = redis.call('HMGET', KEYS[1], 'owner', 'fence', 'until', 'looked')
 if held[1] ~= owner or held[2] ~= fence or (tonumber(held[3]) or 0) <= now then
   return { 0 }
 end
@@ -22,7 +22,13 @@ for _, member in ipairs(due) do
   end
 end
 
-for _, domain in ipairs(redis.call('SMEMBERS', KEYS[3])) do
+-- A look reads the whole pending list: once for each renewal, not for each due hint.
+local domains = {}
+if now - (tonumber(held[4]) or 0) >= ttl / 4 then
+  redis.call('HSET', KEYS[1], 'looked', int(now))
+  domains = redis.call('SMEMBERS', KEYS[3])
+end
+for _, domain in ipairs(domains) do
   local key = streams .. domain
   local overdue = redis.pcall('XPENDING', key, group, 'IDLE', ARGV[8], '-', '+', 1)
   if not overdue.err and overdue[1] then

@@ -1,7 +1,13 @@
 //! Where the server is: one address, or whoever the sentinels name.
 
+use std::time::Duration;
+
 use clinch_core::{Error, ErrorKind, Result};
-use redis::{Client, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, RedisResult};
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::TcpKeepalive;
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, RedisResult,
+};
 
 const SENTINEL_SCHEME: &str = "redis+sentinel://";
 
@@ -28,7 +34,8 @@ impl Source {
         match url.strip_prefix(SENTINEL_SCHEME) {
             Some(rest) => Self::parse_sentinel(rest),
             None if url.starts_with("redis://") || url.starts_with("redis+unix://") => {
-                let client = Client::open(url).map_err(|_| invalid())?;
+                let address = url.into_connection_info().map_err(|_| invalid())?;
+                let client = Client::open(lively(address)).map_err(|_| invalid())?;
                 Ok(Self::Single(client))
             }
             None => Err(invalid()),
@@ -76,7 +83,7 @@ impl Source {
             match ask(sentinel, master).await {
                 Ok(Some((host, port))) => {
                     let address = ConnectionAddr::Tcp(host, port).into_connection_info()?;
-                    return Client::open(address.set_redis_settings(login.clone()));
+                    return Client::open(lively(address).set_redis_settings(login.clone()));
                 }
                 Ok(None) => {}
                 Err(error) => failed = error,
@@ -84,6 +91,16 @@ impl Source {
         }
         Err(failed)
     }
+}
+
+/// A connection whose other end is gone without a word is noticed within a minute, also one
+/// that only listens.
+fn lively(address: ConnectionInfo) -> ConnectionInfo {
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(30))
+        .with_interval(Duration::from_secs(10));
+    let settings = TcpSettings::default();
+    address.set_tcp_settings(settings.set_nodelay(true).set_keepalive(keepalive))
 }
 
 async fn ask(sentinel: &Client, master: &str) -> RedisResult<Option<(String, u16)>> {
