@@ -17,6 +17,7 @@ mod idle;
 mod limiter;
 mod link;
 mod locks;
+mod paused;
 mod quota;
 mod sentinel;
 mod support;
@@ -68,6 +69,9 @@ fn all() -> Vec<(&'static str, Body)> {
             col_7_a_lead_that_was_lost_with_its_data_has_a_higher_fence,
             col_7_a_leader_that_stops_renewing_is_replaced_and_nothing_comes_twice,
         }
+        paused {
+            col_7_a_process_that_leads_is_stopped_and_nothing_comes_twice,
+        }
         locks {
             run_7_a_fence_grows_also_when_the_data_is_lost,
             run_7_a_stranger_cannot_release_a_lock,
@@ -106,6 +110,9 @@ fn all() -> Vec<(&'static str, Body)> {
 }
 
 fn main() -> ExitCode {
+    if paused::plays_its_part() {
+        return ExitCode::SUCCESS;
+    }
     let arguments = Arguments::from_args();
     let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     let is_missing = !in_ci && Kind::Redis.program().is_none();
