@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{Failure, cargo};
 
-const BENCHES: [&str; 2] = ["embedded", "retries"];
+const BENCHES: [&str; 3] = ["embedded", "redis_delay", "retries"];
 
 /// Runs one by name: the arguments after it go to the measurement as they are.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {

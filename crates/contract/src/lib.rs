@@ -44,6 +44,7 @@ mod concurrent;
 mod differ;
 mod engine;
 mod fixtures;
+mod quota;
 mod runner;
 mod subject;
 mod wire;
@@ -53,5 +54,8 @@ pub use api_keys::api_keys;
 pub use case::{BoxFuture, Case, Failure, Need};
 pub use cases::cases;
 pub use differ::{Sequences, differ};
+pub use quota::{
+    QuotaCase, QuotaControl, QuotaFactory, QuotaSubject, check_quota, quota_cases, run_quota,
+};
 pub use runner::{Factory, HANG_AFTER, check, check_within, factory, run};
 pub use subject::{Capabilities, Control, Fault, LockPorts, StorePorts, Subject};

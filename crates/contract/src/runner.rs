@@ -53,15 +53,30 @@ pub fn check(case: &Case, factory: &Factory) -> Result<(), String> {
 
 /// The same with a guard of one's own, for adapters that are known to hang.
 pub fn check_within(case: &Case, factory: &Factory, hang_after: Duration) -> Result<(), String> {
-    let (case, factory) = (*case, factory.clone());
+    let (run, factory) = (case.run, factory.clone());
+    let body = move || -> BoxFuture<Result<(), String>> {
+        Box::pin(async move {
+            let verdict = run(factory().await?).await;
+            verdict.map_err(|failure| failure.to_string())
+        })
+    };
+    guarded(case.name, hang_after, body)
+}
+
+/// Runs a body in a runtime of its own. A panic and a hang are failures too.
+pub(crate) fn guarded(
+    name: &str,
+    hang_after: Duration,
+    body: impl FnOnce() -> BoxFuture<Result<(), String>> + Send + 'static,
+) -> Result<(), String> {
     let (verdict, verdicts) = mpsc::channel();
     // On a thread of its own, watched from outside: a runtime whose threads an adapter keeps
     // busy could not tell its own hang.
     let body = move || {
         // Nobody listens any more if the case was given up.
-        let _ = verdict.send(on_a_runtime(&case, &factory));
+        let _ = verdict.send(on_a_runtime(body));
     };
-    let spawned = thread::Builder::new().name(case.name.into()).spawn(body);
+    let spawned = thread::Builder::new().name(name.into()).spawn(body);
     spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
     match verdicts.recv_timeout(hang_after) {
         Ok(verdict) => verdict,
@@ -69,18 +84,15 @@ pub fn check_within(case: &Case, factory: &Factory, hang_after: Duration) -> Res
     }
 }
 
-fn on_a_runtime(case: &Case, factory: &Factory) -> Result<(), String> {
+fn on_a_runtime(
+    body: impl FnOnce() -> BoxFuture<Result<(), String>> + Send + 'static,
+) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start a runtime: {error}"))?;
-    let (opened, run) = (factory(), case.run);
-    let body = async move {
-        let verdict = run(opened.await?).await;
-        verdict.map_err(|failure| failure.to_string())
-    };
-    let joined = runtime.block_on(async { tokio::spawn(body).await });
+    let joined = runtime.block_on(async { tokio::spawn(async { body().await }).await });
     // What a failed case left running must not keep the next one waiting.
     runtime.shutdown_background();
     joined.unwrap_or_else(|lost| Err(format!("panicked: {}", panic_text(lost))))

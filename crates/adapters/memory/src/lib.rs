@@ -23,6 +23,7 @@ mod locks;
 mod news;
 mod outbox;
 mod queue;
+mod quota;
 mod recovery;
 mod store;
 mod table;
@@ -38,6 +39,7 @@ use clinch_core::{Domain, Error, ErrorKind, OpId, Result, Timestamp};
 
 pub use bus::MemoryBus;
 pub use clock::ManualClock;
+pub use quota::MemoryQuota;
 pub use table::Table;
 pub use tables::{BatchRow, DomainRow, Key, LaneRow, LockRow, QueueRow, Row, Slot, Tables};
 

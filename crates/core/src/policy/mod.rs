@@ -2,12 +2,17 @@
 
 mod backoff;
 mod idempotency;
+mod quota;
 mod rng;
 mod routes;
 mod rules;
 
 pub use backoff::Backoff;
 pub use idempotency::Idempotency;
+pub use quota::{
+    QUOTA_COUNT_MAX, QUOTA_KEY_BYTES_MAX, QuotaReading, QuotaRules, QuotaState, Reservation,
+    check_quota_ask, check_quota_key, more_than_a_window,
+};
 pub use rng::SplitMix;
 pub use routes::{Covered, EventTypes, Routes};
 pub use rules::{Order, ProbeRules, ReaperStrategy, RetryRules, Rules, Safety};

@@ -14,6 +14,7 @@ mod guard;
 mod inspect;
 mod lock;
 mod outbox;
+mod quota;
 mod recovery;
 mod sealer;
 mod sink;
@@ -33,6 +34,7 @@ pub use guard::{
 pub use inspect::{Counts, Filter, Inspect, LedgerLine, Operation, Page, ResultRecord};
 pub use lock::{Leader, LockManager, Tenure};
 pub use outbox::{Claim, Claimed, Outbox, Silence};
+pub use quota::Quota;
 pub use recovery::{DeadLetter, Prune, Pruned, Recovery, Scan};
 pub use sealer::{PlainText, Sealer};
 pub use sink::{Alert, AlertNote, Document, DocumentSink, Journal, JournalRecords, Severity};

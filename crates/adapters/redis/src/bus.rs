@@ -1,0 +1,353 @@
+//! A bus of hints on streams.
+
+mod read;
+mod receipt;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::ports::{Bus, Delivery, Dequeue, Publication, Receipt};
+use clinch_core::{Domain, Error, ErrorKind, Result};
+use redis::ScriptInvocation;
+use redis::aio::MultiplexedConnection;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use self::receipt::Loan;
+use crate::clock::{after, now, sleep};
+use crate::error::{is_group_lost, ours};
+use crate::scheduler::{Poke, Scheduler};
+use crate::{Redis, Settings, micros, millis};
+
+/// The one consumer group of every stream.
+pub(crate) const GROUP: &str = "workers";
+
+/// Hints or receipts of one script: it blocks the server for a few milliseconds at most.
+const CHUNK: usize = 500;
+
+/// Deliveries of one call.
+const TAKE_MAX: usize = 1_000;
+
+/// A consumer that was silent for so long and owes nothing is forgotten.
+const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Tests that ask the scheduler to catch up.
+const POKES_MAX: usize = 16;
+
+/// Hints on Redis streams: at least once, in order of publication within a domain and so
+/// within a lane, with delays and a visibility timeout. What Redis loses, the sweeper
+/// announces again. A loan can be renewed for no longer than it was given for.
+#[derive(Clone)]
+pub struct RedisBus {
+    redis: Redis,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// Connections of blocking reads that nobody uses now.
+    readers: Mutex<Vec<MultiplexedConnection>>,
+    permits: Semaphore,
+    /// Where the search for ended loans goes on, by domain.
+    cursors: Mutex<BTreeMap<Domain, String>>,
+    /// The next call looks for ended loans before it waits: at the start, and when there may
+    /// be more than it could take.
+    look_first: AtomicBool,
+    has_started: AtomicBool,
+    vanished: AtomicU64,
+    pokes: Option<mpsc::Sender<Poke>>,
+}
+
+impl RedisBus {
+    /// Connects, and runs a scheduler if the settings say so.
+    pub async fn connect(url: &str, settings: Settings) -> Result<Self> {
+        Self::on(&Redis::connect(url, settings).await?)
+    }
+
+    /// A bus on a server that is connected. Must be called within a runtime.
+    pub fn on(redis: &Redis) -> Result<Self> {
+        let settings = &redis.shared.settings;
+        let pokes = if settings.scheduler {
+            let (pokes, inbox) = mpsc::channel(POKES_MAX);
+            tokio::spawn(Scheduler::new(redis)?.run(inbox));
+            Some(pokes)
+        } else {
+            None
+        };
+        let inner = Inner {
+            readers: Mutex::default(),
+            permits: Semaphore::new(settings.readers_max),
+            cursors: Mutex::default(),
+            look_first: AtomicBool::new(true),
+            has_started: AtomicBool::new(false),
+            vanished: AtomicU64::new(0),
+            pokes,
+        };
+        Ok(Self {
+            redis: redis.clone(),
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// Entries that were on loan and vanished from their stream: somebody deleted or trimmed
+    /// them. The sweeper finds their operations by their silence.
+    pub fn vanished(&self) -> u64 {
+        self.inner.vanished.load(Ordering::Relaxed)
+    }
+
+    /// The server behind it.
+    pub fn redis(&self) -> &Redis {
+        &self.redis
+    }
+
+    /// Moves the clock of everything that is stored, and waits until the scheduler has seen
+    /// it. For tests.
+    #[doc(hidden)]
+    pub async fn advance(&self, by: Duration) -> Result<()> {
+        let shared = &self.redis.shared;
+        shared.settings.test_clock.advance(by);
+        let mut age = shared.scripts.age.key(shared.keys.domains());
+        age.arg(self.redis.offset())
+            .arg(GROUP)
+            .arg(millis(by))
+            .arg(shared.keys.streams());
+        let _: u64 = self.redis.run(&age).await.map_err(ours)?;
+        if let Some(pokes) = &self.inner.pokes {
+            let (reply, done) = oneshot::channel();
+            let _ = pokes.send(reply).await;
+            let _ = done.await;
+        }
+        Ok(())
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Vec<MultiplexedConnection>> {
+        let readers = self.inner.readers.lock();
+        readers.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cursors(&self, domains: &[Domain]) -> Vec<String> {
+        let cursors = self.inner.cursors.lock();
+        let cursors = cursors.unwrap_or_else(PoisonError::into_inner);
+        let cursor = |domain| cursors.get(domain).cloned();
+        let start = || "0-0".to_owned();
+        domains
+            .iter()
+            .map(|domain| cursor(domain).unwrap_or_else(start))
+            .collect()
+    }
+
+    fn keep_cursors(&self, domains: &[Domain], new: Vec<String>) {
+        let cursors = self.inner.cursors.lock();
+        let mut cursors = cursors.unwrap_or_else(PoisonError::into_inner);
+        cursors.extend(domains.iter().cloned().zip(new));
+    }
+
+    async fn publish_some(&self, publications: &[Publication]) -> Result<()> {
+        let shared = &self.redis.shared;
+        let (keys, settings) = (&shared.keys, &shared.settings);
+        let named = Named::of(publications.iter().map(|one| &one.hint.domain));
+        let mut publish = shared.scripts.publish.prepare_invoke();
+        publish
+            .key(keys.delayed())
+            .key(keys.sequence())
+            .key(keys.domains());
+        named.add_streams(&self.redis, &mut publish);
+        publish
+            .arg(self.redis.offset())
+            .arg(settings.delayed_max)
+            .arg(settings.backlog_max)
+            .arg(keys.channel())
+            .arg(named.domains.len());
+        for domain in &named.domains {
+            publish.arg(domain.as_str());
+        }
+        for (publication, number) in publications.iter().zip(&named.numbers) {
+            let hint = serde_json::to_string(&publication.hint).map_err(|_| unwritable())?;
+            publish
+                .arg(number)
+                .arg(micros_up(publication.delay))
+                .arg(hint);
+        }
+        let has_room: bool = self.redis.run(&publish).await.map_err(ours)?;
+        if has_room {
+            return Ok(());
+        }
+        let full = "the bus is full; hints wait in the store until workers catch up";
+        Err(Error::new(ErrorKind::Full, full))
+    }
+
+    async fn finish(&self, loans: &[Loan]) -> Result<()> {
+        for loans in loans.chunks(CHUNK) {
+            let named = Named::of(loans.iter().map(|loan| &loan.domain));
+            let mut ack = self.redis.shared.scripts.ack.prepare_invoke();
+            named.add_streams(&self.redis, &mut ack);
+            ack.arg(self.redis.offset()).arg(GROUP);
+            for (loan, number) in loans.iter().zip(&named.numbers) {
+                ack.arg(number).arg(&loan.id);
+            }
+            let done: redis::RedisResult<u64> = self.redis.run(&ack).await;
+            match done {
+                // Everything was lost, this too.
+                Err(error) if is_group_lost(&error) => {}
+                done => drop(done.map_err(ours)?),
+            }
+        }
+        Ok(())
+    }
+
+    async fn give_back(&self, loans: &[(&Loan, Duration)]) -> Result<()> {
+        let shared = &self.redis.shared;
+        for loans in loans.chunks(CHUNK) {
+            let named = Named::of(loans.iter().map(|(loan, _)| &loan.domain));
+            let mut nack = shared.scripts.nack.prepare_invoke();
+            nack.key(shared.keys.delayed()).key(shared.keys.sequence());
+            named.add_streams(&self.redis, &mut nack);
+            nack.arg(self.redis.offset())
+                .arg(GROUP)
+                .arg(shared.keys.channel());
+            for ((loan, delay), number) in loans.iter().zip(&named.numbers) {
+                nack.arg(number)
+                    .arg(loan.domain.as_str())
+                    .arg(&loan.id)
+                    .arg(loan.deliveries)
+                    .arg(micros_up(*delay));
+            }
+            let _: u64 = self.redis.run(&nack).await.map_err(ours)?;
+        }
+        Ok(())
+    }
+
+    /// Once, with the first call: what earlier processes left behind.
+    async fn start(&self, domains: &[Domain]) -> Result<()> {
+        if !self.inner.has_started.swap(true, Ordering::SeqCst) {
+            self.make_groups(domains).await.map_err(ours)?;
+            self.forget_consumers(domains).await.map_err(ours)?;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Bus for RedisBus {
+    async fn publish(&self, publications: &[Publication]) -> Result<()> {
+        for some in publications.chunks(CHUNK) {
+            self.publish_some(some).await?;
+        }
+        Ok(())
+    }
+
+    async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
+        if dequeue.domains.is_empty() || dequeue.max == 0 {
+            sleep(dequeue.wait).await;
+            return Ok(Vec::new());
+        }
+        self.start(&dequeue.domains).await?;
+        let until = after(dequeue.wait);
+        let mut look = dequeue.wait.is_zero()
+            || dequeue.domains.len() > dequeue.max
+            || self.inner.look_first.swap(false, Ordering::SeqCst);
+        loop {
+            if look {
+                let deliveries = self.take(dequeue).await?;
+                if !deliveries.is_empty() || dequeue.wait.is_zero() {
+                    return Ok(deliveries);
+                }
+            }
+            let left = until.saturating_duration_since(now());
+            if left.is_zero() {
+                return Ok(Vec::new());
+            }
+            let read = self.read(dequeue, left).await?;
+            if !read.deliveries.is_empty() {
+                if read.is_nudged {
+                    self.inner.look_first.store(true, Ordering::SeqCst);
+                }
+                return Ok(read.deliveries);
+            }
+            look = read.is_nudged;
+        }
+    }
+
+    async fn ack(&self, receipts: &[Receipt]) -> Result<()> {
+        let loans: Vec<Loan> = receipts.iter().filter_map(Loan::parse).collect();
+        self.finish(&loans).await
+    }
+
+    async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
+        let parsed = receipts
+            .iter()
+            .map(|(one, delay)| (Loan::parse(one), *delay));
+        let loans: Vec<(Loan, Duration)> = parsed
+            .filter_map(|(loan, delay)| Some((loan?, delay)))
+            .collect();
+        let loans: Vec<_> = loans.iter().map(|(loan, delay)| (loan, *delay)).collect();
+        self.give_back(&loans).await
+    }
+
+    async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
+        let loans: Vec<Loan> = receipts.iter().filter_map(Loan::parse).collect();
+        for loans in loans.chunks(CHUNK) {
+            let named = Named::of(loans.iter().map(|loan| &loan.domain));
+            let mut extend = self.redis.shared.scripts.extend.prepare_invoke();
+            named.add_streams(&self.redis, &mut extend);
+            extend.arg(self.redis.offset()).arg(GROUP);
+            for (loan, number) in loans.iter().zip(&named.numbers) {
+                extend
+                    .arg(number)
+                    .arg(&loan.id)
+                    .arg(loan.deliveries)
+                    .arg(loan.idle_ms(visibility));
+            }
+            let _: u64 = self.redis.run(&extend).await.map_err(ours)?;
+        }
+        Ok(())
+    }
+}
+
+/// The domains of a call, once each, and which of them each item is of, counted from one.
+struct Named {
+    domains: Vec<Domain>,
+    numbers: Vec<usize>,
+}
+
+impl Named {
+    fn of<'a>(items: impl Iterator<Item = &'a Domain>) -> Self {
+        let mut known: BTreeMap<&Domain, usize> = BTreeMap::new();
+        let (mut domains, mut numbers) = (Vec::new(), Vec::new());
+        for domain in items {
+            let number = *known.entry(domain).or_insert_with(|| {
+                domains.push(domain.clone());
+                domains.len()
+            });
+            numbers.push(number);
+        }
+        Self { domains, numbers }
+    }
+
+    fn add_streams(&self, redis: &Redis, script: &mut ScriptInvocation<'_>) {
+        for domain in &self.domains {
+            script.key(redis.shared.keys.stream(domain));
+        }
+    }
+}
+
+/// Rounded up: nothing comes early.
+fn micros_up(delay: Duration) -> u64 {
+    let rest = u64::from(!delay.subsec_nanos().is_multiple_of(1_000));
+    micros(delay) + rest
+}
+
+fn unwritable() -> Error {
+    Error::new(ErrorKind::Internal, "a hint cannot be written as JSON")
+}
+
+impl fmt::Debug for RedisBus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisBus")
+            .field("redis", &self.redis)
+            .field("vanished", &self.vanished())
+            .finish_non_exhaustive()
+    }
+}

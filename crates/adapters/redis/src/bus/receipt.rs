@@ -1,0 +1,81 @@
+//! What names one delivery: the entry, how often the server delivered it, and its loan.
+
+use std::time::Duration;
+
+use clinch_core::Domain;
+use clinch_core::ports::Receipt;
+
+use crate::millis;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Loan {
+    pub(crate) id: String,
+    pub(crate) deliveries: u32,
+    pub(crate) visibility_ms: u64,
+    pub(crate) domain: Domain,
+}
+
+impl Loan {
+    pub(crate) fn receipt(&self) -> Receipt {
+        let Self {
+            id,
+            deliveries,
+            visibility_ms,
+            domain,
+        } = self;
+        Receipt(format!("{id}/{deliveries}/{visibility_ms}/{domain}"))
+    }
+
+    /// `None` for what this bus never handed out.
+    pub(crate) fn parse(receipt: &Receipt) -> Option<Self> {
+        let mut parts = receipt.0.splitn(4, '/');
+        let id = parts.next().filter(|id| is_id(id))?.to_owned();
+        Some(Self {
+            id,
+            deliveries: parts.next()?.parse().ok()?,
+            visibility_ms: parts.next()?.parse().ok()?,
+            domain: Domain::new(parts.next()?).ok()?,
+        })
+    }
+
+    /// How much of the loan counts as over so that it ends after `visibility`. A loan cannot
+    /// be made longer than it was when it was given.
+    pub(crate) fn idle_ms(&self, visibility: Duration) -> u64 {
+        self.visibility_ms.saturating_sub(millis(visibility))
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let parts = text.split_once('-');
+    parts.is_some_and(|(time, number)| digits(time) && digits(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_comes_back_as_it_was_given() {
+        let loan = Loan {
+            id: "1700000000000-3".into(),
+            deliveries: 2,
+            visibility_ms: 30_000,
+            domain: Domain::new("pay:ments").expect("a domain"),
+        };
+        assert_eq!(Loan::parse(&loan.receipt()), Some(loan.clone()));
+        assert_eq!(loan.idle_ms(Duration::from_secs(30)), 0);
+        assert_eq!(loan.idle_ms(Duration::from_secs(90)), 0);
+        assert_eq!(loan.idle_ms(Duration::from_secs(10)), 20_000);
+        for bad in [
+            "",
+            "1-1",
+            "1-1/1/1/",
+            "x-1/1/1/a",
+            "1-1/x/1/a",
+            "1-1 2/1/1/a",
+        ] {
+            assert_eq!(Loan::parse(&Receipt(bad.into())), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The driver's errors, in our words. They never carry an address, a password or a payload.
+
+use clinch_core::{Error, ErrorKind};
+use redis::RedisError;
+
+/// The group or its stream is gone: the server lost its data.
+pub(crate) fn is_group_lost(error: &RedisError) -> bool {
+    error.code() == Some("NOGROUP")
+}
+
+/// A blocking read ended because its stream is gone.
+pub(crate) fn is_unblocked(error: &RedisError) -> bool {
+    error.code() == Some("UNBLOCKED")
+}
+
+pub(crate) fn is_group_there(error: &RedisError) -> bool {
+    error.code() == Some("BUSYGROUP")
+}
+
+/// The connection is of no more use.
+pub(crate) fn must_reconnect(error: &RedisError) -> bool {
+    let moved = ["READONLY", "MASTERDOWN"];
+    error.is_io_error()
+        || error.is_unrecoverable_error()
+        || error.code().is_some_and(|code| moved.contains(&code))
+}
+
+pub(crate) fn translate(error: &RedisError) -> Error {
+    if error.is_timeout() {
+        return Error::new(ErrorKind::Unavailable, "redis did not answer in time");
+    }
+    if error.is_io_error() {
+        return Error::new(ErrorKind::Unavailable, "redis cannot be reached");
+    }
+    let code = error.code().unwrap_or("none");
+    let (kind, message) = match code {
+        "LOADING" | "MASTERDOWN" | "READONLY" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY"
+        | "NOREPLICAS" | "NOGROUP" | "UNBLOCKED" => {
+            (ErrorKind::Unavailable, "redis takes no commands now")
+        }
+        "OOM" => (
+            ErrorKind::Full,
+            "redis is out of memory; raise maxmemory or drain it",
+        ),
+        "MISCONF" => (
+            ErrorKind::Unavailable,
+            "redis refuses writes: it cannot save to its disk",
+        ),
+        "NOAUTH" | "WRONGPASS" | "NOPERM" => (
+            ErrorKind::Invalid,
+            "redis refuses these credentials; check user and password",
+        ),
+        _ if error.kind() == redis::ErrorKind::AuthenticationFailed => (
+            ErrorKind::Invalid,
+            "redis refuses these credentials; check user and password",
+        ),
+        _ if error.kind() == redis::ErrorKind::MasterNameNotFoundBySentinel => (
+            ErrorKind::Unavailable,
+            "no sentinel knows a master of this name",
+        ),
+        _ => (ErrorKind::Internal, "redis gave an unexpected answer"),
+    };
+    let error = Error::new(kind, message);
+    if code == "none" {
+        error
+    } else {
+        error.with("code", code)
+    }
+}
+
+/// For `map_err`.
+pub(crate) fn ours(error: RedisError) -> Error {
+    translate(&error)
+}

@@ -1,0 +1,72 @@
+//! The names of everything that is stored. All keys of the bus share a hash tag, since its
+//! scripts touch several at once; the others have tags of their own.
+
+use clinch_core::Domain;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    prefix: String,
+}
+
+impl Keys {
+    pub(crate) fn new(prefix: &str) -> Self {
+        Self {
+            prefix: prefix.to_owned(),
+        }
+    }
+
+    fn bus(&self, name: &str) -> String {
+        format!("{{{}}}:{name}", self.prefix)
+    }
+
+    /// What the names of streams begin with.
+    pub(crate) fn streams(&self) -> String {
+        self.bus("s:")
+    }
+
+    pub(crate) fn stream(&self, domain: &Domain) -> String {
+        format!("{}{domain}", self.streams())
+    }
+
+    pub(crate) fn delayed(&self) -> String {
+        self.bus("delayed")
+    }
+
+    pub(crate) fn sequence(&self) -> String {
+        self.bus("sequence")
+    }
+
+    pub(crate) fn domains(&self) -> String {
+        self.bus("domains")
+    }
+
+    pub(crate) fn nudges(&self) -> String {
+        self.bus("nudges")
+    }
+
+    /// The scheduler's lock.
+    pub(crate) fn scheduler(&self) -> String {
+        self.bus("scheduler")
+    }
+
+    /// The one Pub/Sub channel.
+    pub(crate) fn channel(&self) -> String {
+        self.bus("news")
+    }
+
+    pub(crate) fn lock(&self, name: &str) -> String {
+        format!("{}:lock:{{{name}}}", self.prefix)
+    }
+
+    pub(crate) fn rate(&self, destination: &str) -> String {
+        format!("{}:rate:{{{destination}}}", self.prefix)
+    }
+
+    pub(crate) fn moments(&self, destination: &str) -> String {
+        format!("{}:rate:{{{destination}}}:given", self.prefix)
+    }
+
+    pub(crate) fn quota(&self, key: &str) -> String {
+        format!("{}:quota:{{{key}}}", self.prefix)
+    }
+}

@@ -1,0 +1,313 @@
+//! Calls per time to a destination, counted over all nodes.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::ports::{RateLimiter, Reason, Rejection, Room};
+use clinch_core::{Error, ErrorKind, Result};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::AbortHandle;
+
+use crate::clock::{Moment, after, now};
+use crate::error::ours;
+use crate::hub::Event;
+use crate::{Redis, Settings, micros};
+
+/// Most permits of a rate: so many moments are remembered on the server.
+const PERMITS_MAX: u32 = 100_000;
+
+/// Longest name of a destination, in bytes.
+const DESTINATION_BYTES_MAX: usize = 256;
+
+/// How long to leave a destination alone whose rate cannot be asked for. Without the server
+/// nobody knows how much the other nodes send, so nothing is sent.
+const BLIND_PAUSE: Duration = Duration::from_secs(1);
+
+/// How many calls in how much time, over all nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rate {
+    /// So many calls …
+    pub permits: u32,
+    /// … in so much time.
+    pub per: Duration,
+    /// Calls that may be sent at once after a quiet time.
+    pub burst: u32,
+    /// Longest wait that a reservation hands out.
+    pub wait_max: Duration,
+}
+
+impl Rate {
+    /// `permits` calls per `per`, with a burst of as many, and waits of up to 100 ms.
+    pub fn new(permits: u32, per: Duration) -> Self {
+        Self {
+            permits,
+            per,
+            burst: permits,
+            wait_max: Duration::from_millis(100),
+        }
+    }
+
+    fn validate(&self) -> Result<()> {
+        let refuse = |problem: &str| Err(Error::new(ErrorKind::Invalid, problem));
+        if self.permits == 0 || self.permits > PERMITS_MAX || self.burst == 0 {
+            return refuse("a rate must have 1 to 100000 permits and a burst of at least 1");
+        }
+        let per = micros(self.per);
+        if per < u64::from(self.permits) || self.per > Duration::from_secs(366 * 86_400) {
+            return refuse("a rate must be at most one call per microsecond, per 366 days at most");
+        }
+        Ok(())
+    }
+
+    fn interval_us(&self) -> u64 {
+        micros(self.per).div_ceil(u64::from(self.permits))
+    }
+
+    /// The time that a whole burst but one is worth.
+    fn tolerance_us(&self) -> u64 {
+        self.interval_us() * u64::from(self.burst - 1)
+    }
+}
+
+/// One destination's limiter.
+///
+/// - In no stretch of `per` do all nodes together get more than `permits` moments.
+/// - A pause holds on every node: it is pushed to them, and [`RateLimiter::room`] knows it
+///   without asking. Without a rate nothing but pauses is shared and a reservation costs no
+///   command.
+/// - While the server cannot be reached a rate rejects every reservation.
+#[derive(Clone)]
+pub struct RedisLimiter {
+    inner: Arc<Inner>,
+    _listener: Arc<Listener>,
+}
+
+struct Inner {
+    redis: Redis,
+    destination: String,
+    rate: Option<Rate>,
+    known: Mutex<Known>,
+}
+
+/// What this node knows.
+#[derive(Debug, Default, Clone, Copy)]
+struct Known {
+    paused_until: Option<Moment>,
+    /// The rate is used up until then.
+    closed_until: Option<Moment>,
+    /// Calls that were left at once, and when.
+    left: Option<(u64, Moment)>,
+}
+
+struct Listener(AbortHandle);
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl RedisLimiter {
+    /// Connects.
+    pub async fn connect(
+        url: &str,
+        settings: Settings,
+        destination: &str,
+        rate: Option<Rate>,
+    ) -> Result<Self> {
+        Self::on(&Redis::connect(url, settings).await?, destination, rate).await
+    }
+
+    /// A limiter on a server that is connected; it learns of a pause that runs already.
+    pub async fn on(redis: &Redis, destination: &str, rate: Option<Rate>) -> Result<Self> {
+        if destination.is_empty() || destination.len() > DESTINATION_BYTES_MAX {
+            let problem = "the name of a destination must be 1 to 256 bytes";
+            return Err(Error::new(ErrorKind::Invalid, problem));
+        }
+        if let Some(rate) = &rate {
+            rate.validate()?;
+        }
+        let inner = Arc::new(Inner {
+            redis: redis.clone(),
+            destination: destination.to_owned(),
+            rate,
+            known: Mutex::default(),
+        });
+        let events = redis.events();
+        inner.look().await?;
+        let listener = tokio::spawn(listen(inner.clone(), events));
+        Ok(Self {
+            inner,
+            _listener: Arc::new(Listener(listener.abort_handle())),
+        })
+    }
+}
+
+async fn listen(inner: Arc<Inner>, mut events: Receiver<Event>) {
+    loop {
+        match events.recv().await {
+            Ok(Event::Paused {
+                destination,
+                lasting,
+            }) if destination == inner.destination => inner.paused_for(lasting),
+            // Something may have been missed. If this fails, the next connection tells.
+            Ok(Event::Connected) | Err(RecvError::Lagged(_)) => drop(inner.look().await),
+            Ok(_) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+impl Inner {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn paused_for(&self, lasting: Duration) {
+        let until = after(lasting);
+        let mut known = self.known();
+        known.paused_until = known.paused_until.max(Some(until));
+        known.left = None;
+    }
+
+    fn pause_left(&self) -> Option<Duration> {
+        left_of(self.known().paused_until)
+    }
+
+    /// Tells the server of a pause, or asks it for one that runs.
+    async fn tell(&self, lasting: Duration) -> Result<Duration> {
+        let shared = &self.redis.shared;
+        let script = &shared.scripts.rate_pause;
+        let mut pause = script.key(shared.keys.rate(&self.destination));
+        pause
+            .arg(self.redis.offset())
+            .arg(micros(lasting))
+            .arg(self.rate.as_ref().map_or(0, Rate::tolerance_us))
+            .arg(shared.keys.channel())
+            .arg(&self.destination);
+        let left: u64 = self.redis.run(&pause).await.map_err(ours)?;
+        Ok(Duration::from_micros(left))
+    }
+
+    async fn look(&self) -> Result<()> {
+        let left = self.tell(Duration::ZERO).await?;
+        if !left.is_zero() {
+            self.paused_for(left);
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, rate: &Rate) -> Result<(bool, u64, u64)> {
+        let shared = &self.redis.shared;
+        let script = &shared.scripts.rate_reserve;
+        let mut reserve = script.key(shared.keys.rate(&self.destination));
+        reserve
+            .key(shared.keys.moments(&self.destination))
+            .arg(self.redis.offset())
+            .arg(rate.permits)
+            .arg(micros(rate.per))
+            .arg(rate.burst)
+            .arg(micros(rate.wait_max));
+        self.redis.run(&reserve).await.map_err(ours)
+    }
+
+    fn learn(&self, is_granted: bool, wait: Duration, value: u64) -> Result<Duration, Rejection> {
+        let mut known = self.known();
+        if is_granted {
+            known.left = Some((value, now()));
+            known.closed_until = None;
+            return Ok(wait);
+        }
+        let until = Some(after(wait));
+        known.left = None;
+        let reason = if value == 1 {
+            known.paused_until = known.paused_until.max(until);
+            Reason::Paused
+        } else {
+            known.closed_until = until;
+            Reason::RateLimited
+        };
+        Err(Rejection {
+            reason,
+            after: wait,
+        })
+    }
+}
+
+fn left_of(until: Option<Moment>) -> Option<Duration> {
+    let left = until?.saturating_duration_since(now());
+    (!left.is_zero()).then_some(left)
+}
+
+#[async_trait]
+impl RateLimiter for RedisLimiter {
+    async fn reserve(&self) -> Result<Duration, Rejection> {
+        if let Some(after) = self.inner.pause_left() {
+            return Err(Rejection {
+                reason: Reason::Paused,
+                after,
+            });
+        }
+        let Some(rate) = &self.inner.rate else {
+            return Ok(Duration::ZERO);
+        };
+        match self.inner.ask(rate).await {
+            Ok((is_granted, wait, value)) => {
+                let wait = Duration::from_micros(wait);
+                self.inner.learn(is_granted, wait, value)
+            }
+            Err(_) => self.inner.learn(false, BLIND_PAUSE, 0),
+        }
+    }
+
+    async fn pause(&self, lasting: Duration) {
+        if lasting.is_zero() {
+            return;
+        }
+        self.inner.paused_for(lasting);
+        // If the server does not hear of it, this node at least stays away.
+        let _ = self.inner.tell(lasting).await;
+    }
+
+    fn room(&self) -> Room {
+        let known = *self.inner.known();
+        let closed = |reason, again_in| Room {
+            calls: 0,
+            reason: Some(reason),
+            again_in: Some(again_in),
+        };
+        if let Some(left) = left_of(known.paused_until) {
+            return closed(Reason::Paused, left);
+        }
+        if let Some(left) = left_of(known.closed_until) {
+            return closed(Reason::RateLimited, left);
+        }
+        let (Some(rate), Some((left, at))) = (&self.inner.rate, known.left) else {
+            return Room::UNBOUNDED;
+        };
+        let interval = rate.interval_us();
+        let passed = micros(now().saturating_duration_since(at));
+        let calls = (left + passed / interval).min(u64::from(rate.burst));
+        if calls == 0 {
+            let again = interval - passed % interval;
+            return closed(Reason::RateLimited, Duration::from_micros(again));
+        }
+        Room {
+            calls: usize::try_from(calls).unwrap_or(usize::MAX),
+            reason: Some(Reason::RateLimited),
+            again_in: None,
+        }
+    }
+}
+
+impl fmt::Debug for RedisLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisLimiter")
+            .field("destination", &self.inner.destination)
+            .field("rate", &self.inner.rate)
+            .finish_non_exhaustive()
+    }
+}
