@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clinch::Backend;
-use clinch::core::ports::{ApiKeys, Clock};
+use clinch::core::ports::{ApiKeys, Clock, LockManager};
 use clinch_memory::Memory;
 use clinch_server::Config;
 use clinch_sqlite::{Settings, Sqlite};
@@ -12,10 +12,11 @@ use clinch_system::SystemClock;
 
 use crate::error::CliError;
 
-/// A store, and where its API keys live.
+/// A store, and where its API keys and locks live.
 pub(crate) struct Opened {
     pub(crate) backend: Backend,
     pub(crate) keys: Arc<dyn ApiKeys>,
+    pub(crate) locks: Arc<dyn LockManager>,
 }
 
 /// Opens what `store.url` names.
@@ -26,14 +27,16 @@ pub(crate) fn open(config: &Config) -> Result<Opened, CliError> {
             let memory = Memory::new(clock);
             Ok(Opened {
                 backend: Backend::new(memory.clone()),
-                keys: Arc::new(memory),
+                keys: Arc::new(memory.clone()),
+                locks: Arc::new(memory),
             })
         }
         Kind::Sqlite(path) => {
             let sqlite = Sqlite::open(path, Settings::default(), clock)?;
             Ok(Opened {
                 backend: Backend::new(sqlite.clone()),
-                keys: Arc::new(sqlite),
+                keys: Arc::new(sqlite.clone()),
+                locks: Arc::new(sqlite),
             })
         }
     }

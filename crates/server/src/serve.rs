@@ -8,14 +8,14 @@ use axum::Router;
 use clinch::engine::Role;
 use clinch::protect::QueueAge;
 use clinch::{Backend, Builder, Clinch, Error, Result, Telemetry};
-use clinch_core::ports::{ApiKeys, Clock, Ids};
+use clinch_core::ports::{ApiKeys, Clock, Ids, LockManager};
 use clinch_core::{ErrorKind, WorkerId};
 use clinch_system::{FileJournal, SystemClock, SystemIds};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{self, App, Doorkeeper, Hub};
+use crate::api::{self, App, Doorkeeper, Hub, Readiness};
 use crate::config::Config;
 use crate::connections::{self, Limits};
 use crate::routes::{self, Executors, Facts};
@@ -30,6 +30,8 @@ pub struct Parts {
     pub backend: Backend,
     /// Where API keys live.
     pub keys: Arc<dyn ApiKeys>,
+    /// Locks of the same store: `/readyz` writes one to find out whether it takes writes.
+    pub locks: Option<Arc<dyn LockManager>>,
     /// Who makes the calls of routes with a `url`.
     pub executors: Arc<dyn Executors>,
     /// What is counted, traced and logged.
@@ -50,6 +52,7 @@ impl Parts {
         Self {
             backend,
             keys,
+            locks: None,
             executors: Arc::new(executors),
             telemetry: Telemetry::default(),
             extra: Router::new(),
@@ -136,6 +139,7 @@ impl Server {
             config: config.clone(),
             routes: table,
             metrics,
+            readiness: Readiness::new(parts.locks),
             stop: stop.clone(),
         });
         let front = match roles.contains(&Role::Api) {

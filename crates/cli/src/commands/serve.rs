@@ -79,7 +79,8 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let opened = store::open(&config)?;
         let executors = Http::new(config.clone(), clock)?;
-        let parts = Parts::new(opened.backend, opened.keys, executors);
+        let mut parts = Parts::new(opened.backend, opened.keys, executors);
+        parts.locks = Some(opened.locks);
         let server = Server::bind(config, parts, &roles).await?;
         match server.local_addr() {
             Some(address) => note(&format!("listening on http://{address}")),

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::events::Hub;
 use super::guard::Doorkeeper;
 use super::problem::Problem;
+use super::system::Readiness;
 use crate::config::Config;
 use crate::routes::Table;
 
@@ -38,6 +39,7 @@ pub(crate) struct App {
     pub(crate) hub: Hub,
     pub(crate) door: Doorkeeper,
     pub(crate) metrics: PrometheusHandle,
+    pub(crate) readiness: Readiness,
     /// Told when the server stops: long answers end.
     pub(crate) stop: CancellationToken,
 }

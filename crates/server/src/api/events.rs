@@ -20,7 +20,6 @@ use tokio::sync::broadcast;
 use super::app::{Answer, App, Shared};
 use super::document::OperationDocument;
 use super::domains::DomainDocument;
-use super::problem::ProblemDocument;
 
 /// Events kept for a slow listener.
 const KEPT_MAX: usize = 1_024;
@@ -69,8 +68,7 @@ impl Hub {
 
 #[utoipa::path(get, path = "/v1/events", tag = "operations",
     responses(
-        (status = 200, description = "Events `operation` (an operation was settled), `counters` (all domains) and `lagged` (some were missed)"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "401, 403"),
+        (status = 200, body = String, content_type = "text/event-stream", description = "Events `operation` (an operation was settled), `counters` (all domains) and `lagged` (some were missed)"),
     ))]
 pub(crate) async fn events(State(app): State<Shared>) -> Answer {
     let receiver = app.hub.news.subscribe();

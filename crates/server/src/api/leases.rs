@@ -158,8 +158,7 @@ pub(crate) struct OutcomeDocument {
     request_body = LeaseDocument,
     responses(
         (status = 200, body = Deliveries, description = "As many as there were in time"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_request, unknown_route, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request, unknown_route"),
     ))]
 pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
@@ -187,16 +186,7 @@ pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer
         worker: worker(&mut fields)?,
     };
     fields.finish()?;
-    let leased = app
-        .orchestrator()
-        .lease(&request)
-        .await
-        .map_err(|error| match error.kind() {
-            ErrorKind::Invalid => {
-                Problem::new(StatusCode::BAD_REQUEST, "unknown_route", error.to_string())
-            }
-            _ => Problem::from(error),
-        })?;
+    let leased = app.orchestrator().lease(&request).await?;
     let deliveries = leased.into_iter().map(delivery).collect();
     json(StatusCode::OK, &Deliveries { deliveries })
 }
@@ -289,9 +279,7 @@ impl App {
     request_body = HeartbeatDocument,
     responses(
         (status = 200, body = LeaseState, description = "cancel_requested says whether to stop"),
-        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "stale_fence"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence"),
     ))]
 pub(crate) async fn heartbeat(
     State(app): State<Shared>,
@@ -313,9 +301,7 @@ pub(crate) async fn heartbeat(
     request_body = ReleaseDocument,
     responses(
         (status = 200, body = LeaseState, description = "Not called; someone else may"),
-        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "stale_fence"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence"),
     ))]
 pub(crate) async fn release(
     State(app): State<Shared>,
@@ -338,9 +324,7 @@ pub(crate) async fn release(
     request_body = CheckpointDocument,
     responses(
         (status = 200, body = LeaseState, description = "Kept for the next attempt"),
-        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "stale_fence"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request, payload_too_large, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence"),
     ))]
 pub(crate) async fn checkpoint(
     State(app): State<Shared>,
@@ -369,9 +353,7 @@ pub(crate) async fn checkpoint(
     request_body = OutcomeDocument,
     responses(
         (status = 200, body = LeaseState, description = "Taken; the same again is 200 too"),
-        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "stale_fence"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request, payload_too_large, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence, invalid_command"),
     ))]
 pub(crate) async fn outcome(
     State(app): State<Shared>,

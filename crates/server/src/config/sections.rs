@@ -298,8 +298,8 @@ impl Config {
         engine.finalizer_interval = self.finalizer.interval.0;
         engine.pending_age_max = self.finalizer.pending_age_max.0;
         engine.reaper_interval = self.reaper.interval.0;
-        // Within the deadline of the whole stop.
-        engine.shutdown_grace = self.server.shutdown_deadline.0.mul_f64(0.9);
+        // The deadline of the whole stop comes first, and says that something was left.
+        engine.shutdown_grace = self.server.shutdown_deadline.0.saturating_mul(2);
         engine.retention = Prune {
             completed: self.retention.completed.0,
             failed: self.retention.failed.0,
