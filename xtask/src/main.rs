@@ -6,6 +6,7 @@
 mod bench;
 mod cargo;
 mod coverage;
+mod schema;
 mod sim;
 mod test;
 mod tidy;
@@ -35,8 +36,14 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "test",
         arguments: "[-- <runner arguments>]",
-        summary: "format, tidy, lints, doc tests, then all tests",
+        summary: "format, tidy, lints, doc tests, schemathesis, then all tests",
         run: test::run,
+    },
+    Command {
+        name: "schema",
+        arguments: "",
+        summary: "schemathesis against /openapi.json of a real server",
+        run: schema::run,
     },
     Command {
         name: "sim",

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use crate::{Failure, cargo, tidy};
+use crate::{Failure, cargo, schema, tidy};
 
 const FMT: &[&str] = &["fmt", "--all", "--check"];
 const CLIPPY: &[&str] = &[
@@ -59,6 +59,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     steps.cargo("pages", PAGES)?;
     steps.cargo("doc tests", DOC)?;
     steps.cargo("interleavings", SHUTTLE)?;
+    steps.heading("schema", "cargo xtask schema");
+    schema::step(root, &["--workspace"])?;
 
     let runner = if cargo::has(root, "nextest") {
         NEXTEST

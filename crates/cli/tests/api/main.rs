@@ -8,6 +8,7 @@
 )]
 
 mod concurrent;
+mod disk;
 mod holds;
 mod http;
 mod leases;
