@@ -12,14 +12,17 @@ use clinch_core::ports::{ApiKeys, Clock, Ids, LockManager};
 use clinch_core::{ErrorKind, WorkerId};
 use clinch_system::{FileJournal, SystemClock, SystemIds};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, App, Doorkeeper, Hub, Readiness};
+use crate::chores::Chores;
 use crate::config::Config;
-use crate::connections::{self, Limits};
+use crate::connections::{self, Door, Limits};
+use crate::outbound::Outlets;
 use crate::routes::{self, Executors, Facts};
-use crate::telemetry;
+use crate::{telemetry, tls};
 
 /// The metrics exporter forgets old samples so often; without it, it would grow.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -36,6 +39,8 @@ pub struct Parts {
     pub executors: Arc<dyn Executors>,
     /// What is counted, traced and logged.
     pub telemetry: Telemetry,
+    /// Where alerts and telemetry go.
+    pub outlets: Outlets,
     /// Further routes, such as a console; behind the same door.
     pub extra: Router,
     /// The last word on how the engine is put together: an alert, a sealer, handlers in Rust.
@@ -55,6 +60,7 @@ impl Parts {
             locks: None,
             executors: Arc::new(executors),
             telemetry: Telemetry::default(),
+            outlets: Outlets::default(),
             extra: Router::new(),
             tune: Box::new(|builder| builder),
         }
@@ -82,6 +88,7 @@ pub struct Server {
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
     front: Option<Front>,
+    chores: Chores,
 }
 
 /// The part that faces callers.
@@ -89,6 +96,7 @@ struct Front {
     listener: TcpListener,
     addr: SocketAddr,
     router: Router,
+    tls: Option<TlsAcceptor>,
 }
 
 impl Server {
@@ -100,7 +108,6 @@ impl Server {
                 "name at least one role: api, worker or recovery".to_owned(),
             ));
         }
-        warn_of_what_is_not_in_effect(&config);
         let listen = config.listen()?;
         let has_keys = !parts.keys.list().await?.is_empty();
         if !listen.ip().is_loopback() && !has_keys {
@@ -119,9 +126,10 @@ impl Server {
             .config(config.engine(worker()?))
             .shed(QueueAge {
                 limit: config.server.shed_queue_age.0,
-            })
-            .telemetry(parts.telemetry);
-        let builder = with_files(builder, &config).await?;
+            });
+        let mut chores = Chores::new(parts.outlets, clock.clone(), parts.backend.inspect());
+        let builder = chores.hear(builder, parts.telemetry);
+        let builder = with_files(builder, &config, &mut chores).await?;
         let declared = routes::declare(builder, &config, parts.executors.as_ref(), &facts, roles)?;
         let (builder, table) = declared;
         let metrics = telemetry::recorder()?;
@@ -143,7 +151,10 @@ impl Server {
             stop: stop.clone(),
         });
         let front = match roles.contains(&Role::Api) {
-            true => Some(Front::bind(listen, api::router(app, parts.extra)).await?),
+            true => {
+                let tls = tls::acceptor(&config.server)?;
+                Some(Front::bind(listen, api::router(app, parts.extra), tls).await?)
+            }
             false => None,
         };
         Ok(Self {
@@ -153,12 +164,21 @@ impl Server {
             clock,
             stop,
             front,
+            chores,
         })
     }
 
     /// Where it listens; `None`: it has no role that does.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.front.as_ref().map(|front| front.addr)
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        match &self.front {
+            Some(Front { tls: Some(_), .. }) => "https",
+            _ => "http",
+        }
     }
 
     /// The engine behind it.
@@ -174,6 +194,14 @@ impl Server {
         let connections = TaskTracker::new();
         let (clinch, roles) = (self.clinch.clone(), self.roles.clone());
         let runners = tokio::spawn(async move { clinch.runtime().run_only(&roles).await });
+        let stopped = CancellationToken::new();
+        let chores = self.chores.start(
+            &self.clinch,
+            &self.config,
+            &self.roles,
+            &self.stop,
+            &stopped,
+        );
         let upkeep = tokio::spawn(upkeep(self.clock.clone(), self.stop.clone()));
         let front = self.front.map(|front| {
             let limits = Limits {
@@ -182,14 +210,12 @@ impl Server {
             };
             let stop = self.stop.clone();
             let (clock, tasks) = (self.clock.clone(), connections.clone());
-            tokio::spawn(connections::accept(
-                front.listener,
-                front.router,
-                limits,
-                clock,
-                stop,
-                tasks,
-            ))
+            let door = Door {
+                listener: front.listener,
+                router: front.router,
+                tls: front.tls,
+            };
+            tokio::spawn(connections::accept(door, limits, clock, stop, tasks))
         });
         shutdown.await;
         tracing::info!(target: "clinch", "stopping");
@@ -202,6 +228,8 @@ impl Server {
             }
             connections.wait().await;
             let _ = runners.await;
+            stopped.cancel();
+            chores.wait().await;
             let _ = upkeep.await;
         };
         let in_time = tokio::time::timeout(deadline, all_ended).await.is_ok();
@@ -211,7 +239,7 @@ impl Server {
 }
 
 impl Front {
-    async fn bind(listen: SocketAddr, router: Router) -> Result<Self> {
+    async fn bind(listen: SocketAddr, router: Router, tls: Option<TlsAcceptor>) -> Result<Self> {
         let failed = |error: std::io::Error| {
             let message =
                 format!("cannot listen on {listen}: {error}; set server.listen to a free address");
@@ -223,39 +251,20 @@ impl Front {
             listener,
             addr,
             router,
+            tls,
         })
     }
 }
 
 /// Files for what the store does not take; a store that ends with its process needs none.
-async fn with_files(builder: Builder, config: &Config) -> Result<Builder> {
+async fn with_files(builder: Builder, config: &Config, chores: &mut Chores) -> Result<Builder> {
     if config.store.url.starts_with("memory:") {
         return Ok(builder);
     }
     let spill = FileJournal::open(&config.worker.spill_file).await?;
     let letters = FileJournal::open(&config.dead_letter.file).await?;
+    chores.letters = Some(letters.clone());
     Ok(builder.safety_net(spill, letters))
-}
-
-/// A key that is set and has no effect must not go unnoticed.
-fn warn_of_what_is_not_in_effect(config: &Config) {
-    let defaults = Config::default();
-    let inert = [
-        ("telemetry.otlp", config.telemetry != defaults.telemetry),
-        (
-            "reaper.in_progress_warn",
-            config.reaper.in_progress_warn != defaults.reaper.in_progress_warn,
-        ),
-        (
-            "dead_letter.retention",
-            config.dead_letter.retention != defaults.dead_letter.retention,
-        ),
-    ];
-    for (key, is_set) in inert {
-        if is_set {
-            tracing::warn!(target: "clinch", key, "this key is set and not in effect yet");
-        }
-    }
 }
 
 async fn upkeep(clock: Arc<dyn Clock>, stop: CancellationToken) {

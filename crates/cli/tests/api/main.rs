@@ -18,6 +18,7 @@ mod provider;
 mod refusals;
 mod stop;
 mod table;
+mod tls;
 mod world;
 
 use world::World;

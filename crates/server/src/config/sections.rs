@@ -86,11 +86,11 @@ section!(
     ServerConfig {
         /// Anything but loopback requires keys.
         listen: String = "127.0.0.1:7070".to_owned(),
-        /// Certificate chain; not supported yet.
+        /// Certificate chain, PEM; with `tls_key` it is https.
         tls_cert: String = String::new(),
-        /// Its private key; not supported yet.
+        /// Its private key, PEM.
         tls_key: String = String::new(),
-        /// Who signs callers' certificates; not supported yet.
+        /// Who signs callers' certificates, PEM; nobody else is let in.
         tls_client_ca: String = String::new(),
         /// Longest payload of an operation.
         payload_max: Size = Size(256 * 1024),
@@ -244,15 +244,13 @@ impl Config {
     pub fn validate(&self) -> Result<()> {
         self.listen()?;
         let server = &self.server;
-        let tls = [
-            ("tls_cert", &server.tls_cert),
-            ("tls_key", &server.tls_key),
-            ("tls_client_ca", &server.tls_client_ca),
-        ];
-        if let Some((key, _)) = tls.iter().find(|(_, value)| !value.is_empty()) {
-            return Err(wrong(format!(
-                "server.{key} is not supported yet; leave it out and put a TLS proxy in front"
-            )));
+        if server.tls_cert.is_empty() != server.tls_key.is_empty() {
+            let message = "server.tls_cert and server.tls_key go together; set both or none";
+            return Err(wrong(message.to_owned()));
+        }
+        if server.tls_cert.is_empty() && !server.tls_client_ca.is_empty() {
+            let message = "server.tls_client_ca needs server.tls_cert and server.tls_key";
+            return Err(wrong(message.to_owned()));
         }
         let zero = [
             ("server.payload_max", server.payload_max.0 == 0),
@@ -266,6 +264,10 @@ impl Config {
             ("worker.lease", self.worker.lease.0.is_zero()),
             ("worker.deliveries_max", self.worker.deliveries_max == 0),
             ("store.fallback_poll", self.store.fallback_poll.0.is_zero()),
+            (
+                "reaper.in_progress_warn",
+                self.reaper.in_progress_warn.0.is_zero(),
+            ),
             ("finalizer.interval", self.finalizer.interval.0.is_zero()),
             ("reaper.interval", self.reaper.interval.0.is_zero()),
         ];
