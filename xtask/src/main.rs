@@ -59,8 +59,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        arguments: "embedded|retries [--json]",
-        summary: "the embedded store under load; outcomes with and without retries",
+        arguments: "embedded|retries|slow-connections [--json]",
+        summary: "the embedded store, outcomes with and without retries, slow callers",
         run: bench::run,
     },
     Command {

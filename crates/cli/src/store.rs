@@ -21,6 +21,7 @@ pub(crate) struct Opened {
 
 /// Opens what `store.url` names.
 pub(crate) fn open(config: &Config) -> Result<Opened, CliError> {
+    refuse_what_is_not_there(config)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     match of(&config.store.url)? {
         Kind::Memory => {
@@ -40,6 +41,19 @@ pub(crate) fn open(config: &Config) -> Result<Opened, CliError> {
             })
         }
     }
+}
+
+/// A key that is set and has no effect must not go unnoticed. Addresses may hold a password.
+fn refuse_what_is_not_there(config: &Config) -> Result<(), CliError> {
+    if config.bus.url != "store" {
+        let message = "bus.url names a bus, which this release does not have; use \"store\"";
+        return Err(CliError::usage(message));
+    }
+    if !config.store.listen_url.is_empty() {
+        let message = "store.listen_url is for PostgreSQL, which this release does not have";
+        return Err(CliError::usage(message));
+    }
+    Ok(())
 }
 
 /// Opens the file for a command that works on the database itself.

@@ -51,7 +51,7 @@ pub struct Telemetry {
     rng: SystemRng,
     current: Option<Box<Current>>,
     link: Option<Box<Link>>,
-    also: Option<(Arc<dyn Meter>, Arc<dyn Tracer>)>,
+    also: Vec<(Arc<dyn Meter>, Arc<dyn Tracer>)>,
 }
 
 /// Gives the caller's own `traceparent`.
@@ -84,7 +84,7 @@ impl Telemetry {
     /// Tells these everything too, such as an exporter.
     #[must_use]
     pub fn also(mut self, meter: Arc<dyn Meter>, tracer: Arc<dyn Tracer>) -> Self {
-        self.also = Some((meter, tracer));
+        self.also.push((meter, tracer));
         self
     }
 
@@ -138,10 +138,8 @@ impl Tracer for Telemetry {
     }
 
     fn within<'a>(&self, stage: &'static str, tags: &Tags<'_>, work: Work<'a>) -> Work<'a> {
-        let work = match &self.also {
-            Some((_, tracer)) => tracer.within(stage, tags, work),
-            None => work,
-        };
+        let told = self.also.iter();
+        let work = told.fold(work, |work, (_, tracer)| tracer.within(stage, tags, work));
         let enabled = tracing::enabled!(target: "clinch", tracing::Level::INFO);
         if !enabled && self.link.is_none() {
             return work;
@@ -168,7 +166,7 @@ impl Tracer for Telemetry {
     }
 
     fn log(&self, level: Level, message: &'static str, tags: &Tags<'_>) {
-        if let Some((_, tracer)) = &self.also {
+        for (_, tracer) in &self.also {
             tracer.log(level, message, tags);
         }
         macro_rules! line {
@@ -205,21 +203,21 @@ impl Tracer for Telemetry {
 
 impl Meter for Telemetry {
     fn add(&self, counter: &'static str, labels: MetricLabels<'_>, count: u64) {
-        if let Some((meter, _)) = &self.also {
+        for (meter, _) in &self.also {
             meter.add(counter, labels, count);
         }
         metrics::counter!(counter, of(labels)).increment(count);
     }
 
     fn record(&self, histogram: &'static str, labels: MetricLabels<'_>, value: Duration) {
-        if let Some((meter, _)) = &self.also {
+        for (meter, _) in &self.also {
             meter.record(histogram, labels, value);
         }
         metrics::histogram!(histogram, of(labels)).record(value.as_secs_f64());
     }
 
     fn set(&self, gauge: &'static str, labels: MetricLabels<'_>, value: f64) {
-        if let Some((meter, _)) = &self.also {
+        for (meter, _) in &self.also {
             meter.set(gauge, labels, value);
         }
         metrics::gauge!(gauge, of(labels)).set(value);

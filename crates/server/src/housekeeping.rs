@@ -62,7 +62,7 @@ impl Overdue {
         let mut fresh = overdue.difference(told);
         let Some(first) = fresh.next() else { return };
         let count = 1 + fresh.count();
-        tracing::warn!(target: "clinch", op.id = %first, count, "operations are in progress for longer than reaper.in_progress_warn");
+        tracing::warn!(target: "clinch", op_id = %first, count, "operations are in progress for longer than reaper.in_progress_warn");
         if let Some(alert) = &self.alert {
             let note = AlertNote {
                 severity: Severity::Warning,
@@ -120,4 +120,58 @@ async fn forget_old(file: &impl Journal, before: Timestamp) -> Result<usize> {
         file.forget(*last).await?;
     }
     Ok(positions.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use clinch_core::ports::{Ids, PlainText, Sealer};
+    use clinch_core::{
+        BizKey, ContentHash, Domain, Effect, EventType, Fail, Failure, IdemKey, Keys,
+    };
+    use clinch_system::{FileJournal, SystemIds};
+
+    use super::*;
+
+    fn letter(failed_at: i64) -> Vec<u8> {
+        let op_id = SystemIds.op_id();
+        let keys = Keys {
+            domain: Domain::new("pay").expect("a name"),
+            event_type: EventType::new("charge").expect("a name"),
+            biz_key: BizKey::new("order-1").expect("a key"),
+            idem_key: IdemKey::new("k1").expect("a key"),
+        };
+        let letter = DeadLetter {
+            op_id,
+            failure: Failure::from_fail(Fail::new("declined", "no"), Effect::None),
+            attempts: 1,
+            content_hash: ContentHash::of(&op_id, &keys.event_type, b"1"),
+            payload: PlainText.seal(op_id, b"1").expect("plain"),
+            keys,
+            failed_at: Timestamp::from_millis(failed_at),
+        };
+        serde_json::to_vec(&letter).expect("JSON")
+    }
+
+    #[tokio::test]
+    async fn core_19_old_dead_letters_leave_the_file_and_what_cannot_be_read_stays() {
+        let name = format!("clinch-letters-{}", SystemIds.op_id());
+        let path = std::env::temp_dir().join(name);
+        let file = FileJournal::open(&path).await.expect("a file");
+        let records = [
+            letter(1_000),
+            letter(2_000),
+            b"damaged".to_vec(),
+            letter(1_000),
+        ];
+        file.append(&records).await.expect("written");
+        let before = |millis| Timestamp::from_millis(millis);
+        assert_eq!(forget_old(&file, before(1_000)).await.expect("read"), 0);
+        assert_eq!(forget_old(&file, before(1_500)).await.expect("read"), 1);
+        assert_eq!(forget_old(&file, before(9_000)).await.expect("read"), 1);
+        assert_eq!(forget_old(&file, before(9_000)).await.expect("read"), 0);
+        assert_eq!(file.read().await.expect("read").records.len(), 2);
+        for end in ["", ".lock"] {
+            let _ = std::fs::remove_file(format!("{}{end}", path.display()));
+        }
+    }
 }

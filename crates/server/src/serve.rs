@@ -8,7 +8,7 @@ use axum::Router;
 use clinch::engine::Role;
 use clinch::protect::QueueAge;
 use clinch::{Backend, Builder, Clinch, Error, Result, Telemetry};
-use clinch_core::ports::{ApiKeys, Clock, Ids, LockManager};
+use clinch_core::ports::{ApiKeys, Clock, Ids, LockManager, Untold};
 use clinch_core::{ErrorKind, WorkerId};
 use clinch_system::{FileJournal, SystemClock, SystemIds};
 use tokio::net::TcpListener;
@@ -128,7 +128,11 @@ impl Server {
                 limit: config.server.shed_queue_age.0,
             });
         let mut chores = Chores::new(parts.outlets, clock.clone(), parts.backend.inspect());
-        let builder = chores.hear(builder, parts.telemetry);
+        let hub = Hub::new(parts.backend.notices());
+        let telemetry = parts
+            .telemetry
+            .also(Arc::new(Untold), Arc::new(hub.changes()));
+        let builder = chores.hear(builder, telemetry);
         let builder = with_files(builder, &config, &mut chores).await?;
         let declared = routes::declare(builder, &config, parts.executors.as_ref(), &facts, roles)?;
         let (builder, table) = declared;
@@ -141,7 +145,7 @@ impl Server {
             inspect: parts.backend.inspect(),
             recovery: parts.backend.recovery(),
             domains: parts.backend.domains(),
-            hub: Hub::new(parts.backend.notices()),
+            hub,
             door: Doorkeeper::new(parts.keys, clock.clone(), has_keys),
             clock: clock.clone(),
             config: config.clone(),

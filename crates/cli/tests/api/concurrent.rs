@@ -7,7 +7,7 @@ use std::thread;
 use crate::world::{World, command};
 
 #[test]
-fn core_1_sixty_four_submissions_of_one_key_are_one_operation_and_one_call() {
+fn core_6_sixty_four_submissions_of_one_key_are_one_operation_and_one_call() {
     const CALLERS: usize = 64;
     let world = World::new("one-key");
     let start = Arc::new(Barrier::new(CALLERS));

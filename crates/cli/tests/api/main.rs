@@ -7,8 +7,10 @@
     reason = "a test that cannot go on stops"
 )]
 
+mod collector;
 mod concurrent;
 mod disk;
+mod events;
 mod holds;
 mod http;
 mod leases;
@@ -16,8 +18,10 @@ mod operations;
 mod process;
 mod provider;
 mod refusals;
+mod slow;
 mod stop;
 mod table;
+mod telemetry;
 mod tls;
 mod world;
 

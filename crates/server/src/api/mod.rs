@@ -3,6 +3,7 @@
 
 mod app;
 mod batches;
+mod changes;
 mod commands;
 mod dead_letters;
 mod describe;
