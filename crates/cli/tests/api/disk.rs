@@ -76,11 +76,11 @@ fn core_9_a_full_disk_refuses_and_loses_nothing_and_recovers_by_itself() {
         taken.push(reply.op_id());
         number += 1;
     };
-    refused.is_problem(503, "unavailable");
+    refused.refused(503, "unavailable");
     while client.get("/readyz").status == 200 {
         std::thread::yield_now();
     }
-    client.get("/readyz").is_problem(503, "unavailable");
+    client.get("/readyz").refused(503, "unavailable");
     client.get("/healthz").is(200);
     client.get(&format!("/v1/operations/{}", taken[0])).is(200);
     // A provider's answer has nowhere to go for now.

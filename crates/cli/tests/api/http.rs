@@ -183,7 +183,7 @@ impl Reply {
     }
 
     /// A problem document with this status and code.
-    pub(crate) fn is_problem(self, status: u16, code: &str) -> Self {
+    pub(crate) fn refused(self, status: u16, code: &str) -> Self {
         let reply = self.is(status);
         assert_eq!(reply.body["code"], code, "{}", reply.text);
         assert_eq!(reply.body["status"], status);

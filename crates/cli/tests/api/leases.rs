@@ -21,14 +21,14 @@ pub(crate) fn leases(world: &World) {
     report(&id, "release", json!({"fence": fence})).is(200);
     report(&id, "release", json!({"fence": fence})).is(200);
     // Given back: whoever has the old fence is not the owner any more.
-    report(&id, "heartbeat", json!({"fence": fence})).is_problem(409, "stale_fence");
+    report(&id, "heartbeat", json!({"fence": fence})).refused(409, "stale_fence");
     let stale = json!({"fence": fence, "checkpoint": 1});
-    report(&id, "checkpoint", stale).is_problem(409, "stale_fence");
+    report(&id, "checkpoint", stale).refused(409, "stale_fence");
     let fail = json!({"fence": fence, "type": "fail", "code": "x", "message": "y"});
-    report(&id, "outcome", fail.clone()).is_problem(409, "stale_fence");
+    report(&id, "outcome", fail.clone()).refused(409, "stale_fence");
     let (again, newer) = world.lease("far");
     assert_eq!((&again, newer > fence), (&id, true));
-    report(&id, "outcome", fail).is_problem(409, "stale_fence");
+    report(&id, "outcome", fail).refused(409, "stale_fence");
     // A provider's yes is a fact, whoever brings it.
     let ok =
         json!({"fence": fence, "type": "ok", "provider_txn_id": "tx_1", "payload": {"rows": 3}});
@@ -37,19 +37,19 @@ pub(crate) fn leases(world: &World) {
         "COMPLETED"
     );
     report(&id, "outcome", ok).is(200);
-    report(&id, "release", json!({"fence": newer})).is_problem(409, "stale_fence");
+    report(&id, "release", json!({"fence": newer})).refused(409, "stale_fence");
     world.submit("far", "x", "f2");
     let (id, fence) = world.lease("far");
     let spawn = json!({"fence": fence, "type": "ok", "spawn": [{"domain": "pay"}]});
-    report(&id, "outcome", spawn).is_problem(400, "invalid_command");
+    report(&id, "outcome", spawn).refused(400, "invalid_command");
     let spawn = json!({"fence": fence, "type": "ok", "spawn": [command("pay", "ok", "f3")]});
     report(&id, "outcome", spawn).is(200);
     let listed = client.get("/v1/operations?biz_key=f3").is(200);
     assert_eq!(listed.body["operations"][0]["event_type"], "ok");
     let nowhere = client.post("/v1/leases", &json!({"domain": "nowhere"}));
-    nowhere.is_problem(400, "unknown_route");
+    nowhere.refused(400, "unknown_route");
     let local = json!({"domain": "pay", "event_types": ["ok"]});
     client
         .post("/v1/leases", &local)
-        .is_problem(400, "unknown_route");
+        .refused(400, "unknown_route");
 }

@@ -27,11 +27,14 @@ mod world;
 
 use world::World;
 
+/// A name, and what is done under it.
+type Case = (&'static str, fn(&World));
+
 /// Every route with every status and code that it describes, and none that it does not.
 #[test]
 fn core_8_every_answer_that_the_api_describes_is_seen() {
     let world = World::new("api");
-    let cases: [(&str, fn(&World)); 20] = [
+    let cases: [Case; 20] = [
         ("submit", operations::submit),
         ("budget", operations::budget),
         ("bulk", operations::bulk),

@@ -19,16 +19,14 @@ pub(crate) fn submit(world: &World) {
     assert_eq!(again.op_id(), first.op_id());
     let mut other = command("pay", "ok", "s1");
     other["payload"] = json!({"amount": 5001});
-    let refused = client
-        .submit(&other)
-        .is_problem(422, "idempotency_mismatch");
+    let refused = client.submit(&other).refused(422, "idempotency_mismatch");
     assert_eq!(refused.op_id(), first.op_id());
     let mut invalid = command("pay", "ok", "s3");
     invalid["priority"] = json!(99);
-    let invalid = client.submit(&invalid).is_problem(400, "invalid_command");
+    let invalid = client.submit(&invalid).refused(400, "invalid_command");
     assert_eq!(invalid.body["field"], "priority");
     let unknown = client.submit(&command("nowhere", "x", "s4"));
-    let unknown = unknown.is_problem(400, "unknown_route");
+    let unknown = unknown.refused(400, "unknown_route");
     let detail = "no route is declared for this domain and event type";
     assert_eq!(unknown.body["detail"], detail, "and no more");
     let differs = client.send(
@@ -40,7 +38,7 @@ pub(crate) fn submit(world: &World) {
         ],
         &command("pay", "ok", "a").to_string(),
     );
-    differs.is_problem(400, "invalid_command");
+    differs.refused(400, "invalid_command");
 }
 
 /// The same operation within and beyond the caller's budget.
@@ -91,12 +89,12 @@ pub(crate) fn look(world: &World) {
         .is(200);
     for wrong in ["limit=0", "state=DONE", "colour=red", "from=yesterday"] {
         let path = format!("/v1/operations?{wrong}");
-        client.get(&path).is_problem(400, "invalid_request");
+        client.get(&path).refused(400, "invalid_request");
         let path = format!("/v1/dead-letters?{wrong}");
-        client.get(&path).is_problem(400, "invalid_request");
+        client.get(&path).refused(400, "invalid_request");
     }
     let path = format!("/v1/operations/{id}?wait=soon");
-    client.get(&path).is_problem(400, "invalid_request");
+    client.get(&path).refused(400, "invalid_request");
     let destinations = client.get("/v1/destinations").is(200).body;
     assert!(
         destinations["destinations"]
@@ -124,7 +122,7 @@ pub(crate) fn cancel(world: &World) {
     assert_eq!(cancel(&running).is(202).body["cancel_requested"], true);
     world.provider.answer("c2", 200);
     assert_eq!(client.settled(&running)["state"], "COMPLETED", "Ok wins");
-    let refused = cancel(&running).is_problem(409, "terminal");
+    let refused = cancel(&running).refused(409, "terminal");
     assert_eq!(refused.op_id(), running);
 }
 
@@ -136,7 +134,7 @@ pub(crate) fn resolve(world: &World) {
     let resolved = resolve(&id, done.clone()).is(200).body;
     assert_eq!(resolved["state"], "COMPLETED");
     assert_eq!(resolved["result"]["provider_txn_id"], "tx_7");
-    resolve(&id, done).is_problem(409, "not_held");
+    resolve(&id, done).refused(409, "not_held");
     let id = world.held("r2");
     let failed = json!({"as": "failed", "code": "not_charged", "message": "nothing there", "effect": "none", "reason": "asked"});
     let failure = &resolve(&id, failed).is(200).body["failure"];
@@ -152,14 +150,14 @@ pub(crate) fn resolve(world: &World) {
         body["attempts"] == 2 && body["phase"] == "held"
     });
     assert_eq!(world.provider.calls("500"), calls + 1, "once, not twice");
-    resolve(&id, json!({"as": "maybe"})).is_problem(400, "invalid_request");
+    resolve(&id, json!({"as": "maybe"})).refused(400, "invalid_request");
     let twice = client.send(
         "POST",
         &format!("/v1/operations/{id}/resolve"),
         &[("content-type", "application/json")],
         r#"{"as":"completed","payload":{"a":1,"a":2}}"#,
     );
-    twice.is_problem(400, "invalid_command");
+    twice.refused(400, "invalid_command");
 }
 
 pub(crate) fn dead_letters(world: &World) {
@@ -200,7 +198,7 @@ pub(crate) fn batches(world: &World) {
         (&batch["total"], &batch["completed"]),
         (&json!(1), &json!(1))
     );
-    open(json!({"on_complete": {"domain": "pay"}})).is_problem(400, "invalid_command");
+    open(json!({"on_complete": {"domain": "pay"}})).refused(400, "invalid_command");
     let unknown = json!({"on_complete": command("nowhere", "x", "t2")});
-    open(unknown).is_problem(400, "unknown_route");
+    open(unknown).refused(400, "unknown_route");
 }

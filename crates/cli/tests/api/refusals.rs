@@ -44,15 +44,15 @@ pub(crate) fn of_requests(world: &World) {
         if route.has_body {
             let path = route.path_with(batch);
             let text = client.send("POST", &path, &[("content-type", "text/plain")], "{}");
-            text.is_problem(415, "unsupported_media_type");
+            text.refused(415, "unsupported_media_type");
             let long = "x".repeat(101 * 1024);
             let long = client.send("POST", &path, &[JSON], &long);
-            long.is_problem(413, "payload_too_large");
+            long.refused(413, "payload_too_large");
             let torn = client.send("POST", &path, &[JSON], "{");
-            torn.is_problem(400, "invalid_request");
+            torn.refused(400, "invalid_request");
         }
         if route.answers(404) {
-            ask(client, &route, &route.path()).is_problem(404, "not_found");
+            ask(client, &route, &route.path()).refused(404, "not_found");
         }
         if route.template.contains('{') {
             let start = route.template.find('{').unwrap_or_default();
@@ -62,7 +62,7 @@ pub(crate) fn of_requests(world: &World) {
                 &route.template[..start],
                 &route.template[end + 1..]
             );
-            ask(client, &route, &path).is_problem(400, "invalid_request");
+            ask(client, &route, &path).refused(400, "invalid_request");
         }
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn of_slow_bodies(world: &World) {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let reply = slow.client.saw("POST", &path, &answer);
-        reply.is_problem(408, "request_timeout");
+        reply.refused(408, "request_timeout");
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn of_slow_bodies(world: &World) {
 pub(crate) fn of_strangers(world: &World) {
     let stranger = world.client.clone().with("host", "evil.example");
     for route in world.routes() {
-        ask(&stranger, &route, &route.path()).is_problem(403, "forbidden");
+        ask(&stranger, &route, &route.path()).refused(403, "forbidden");
     }
     let keyed = World::with(
         "keyed",
@@ -104,14 +104,14 @@ pub(crate) fn of_strangers(world: &World) {
         .filter(|route| route.answers(401))
     {
         let refused = ask(&keyed.client, &route, &route.path());
-        let refused = refused.is_problem(401, "unauthenticated");
+        let refused = refused.refused(401, "unauthenticated");
         assert!(refused.header("www-authenticate").is_some());
     }
     let submitter = keyed.client.clone().keyed(&submitter);
     submitter.submit(&command("away", "x", "k1")).is(202);
-    submitter.get("/v1/operations").is_problem(403, "forbidden");
+    submitter.get("/v1/operations").refused(403, "forbidden");
     let pause = submitter.post("/v1/domains/pay/pause", &json!({}));
-    pause.is_problem(403, "forbidden");
+    pause.refused(403, "forbidden");
 }
 
 /// The route of an operation was taken out of the configuration: it can still be ended.
@@ -149,7 +149,7 @@ pub(crate) fn of_overload(world: &World) {
             break reply;
         }
     };
-    shed.is_problem(429, "shed");
+    shed.refused(429, "shed");
     assert_eq!(busy.submit("away", "x", "o1"), first);
 }
 
@@ -194,12 +194,12 @@ pub(crate) fn of_a_store_without_room(world: &World) {
         } else {
             &path
         };
-        ask(&client, route, path).is_problem(503, "unavailable");
+        ask(&client, route, path).refused(503, "unavailable");
     }
     while client.get("/readyz").status == 200 {
         std::thread::yield_now();
     }
-    client.get("/readyz").is_problem(503, "unavailable");
+    client.get("/readyz").refused(503, "unavailable");
     client.get("/healthz").is(200);
     process.limit_files(None);
     client.until("/readyz", |body| body["status"] == "ok");
@@ -223,7 +223,7 @@ pub(crate) fn of_a_store_that_is_busy(world: &World) {
     let turns = turns.map(|path| std::fs::File::open(path).expect("a lock file"));
     turns.iter().for_each(|turn| turn.lock().expect("our turn"));
     let asked = client.post("/v1/leases", &json!({"domain": "away"}));
-    asked.is_problem(503, "unavailable");
+    asked.refused(503, "unavailable");
     drop(turns);
     let leased = client.post("/v1/leases", &json!({"domain": "away", "wait": "60s"}));
     assert_eq!(leased.is(200).body["deliveries"][0]["attempt"], 1);

@@ -155,20 +155,33 @@ fn core_15_alerts_are_posted_again_until_they_are_taken_and_hold_no_payload() {
     );
 }
 
-#[test]
-fn core_19_an_alert_goes_nowhere_that_a_route_may_not_call() {
-    let folder = crate::process::Folder::with(
-        "egress",
-        "[dead_letter]\nalert_url = \"http://169.254.169.254/secret-path\"\n",
-    );
-    let refused = crate::process::clinch(&folder.0)
-        .arg("serve")
-        .output()
-        .expect("it runs");
+/// What a configuration is refused with: one line, and never the address itself.
+fn refusal(config: &str) -> String {
+    let folder = crate::process::Folder::with("refused", config);
+    let serve = crate::process::clinch(&folder.0).arg("serve").output();
+    let refused = serve.expect("it runs");
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("dead_letter.alert_url") && !said.contains("secret-path"),
-        "{said}"
-    );
+    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+    assert!(!said.contains(CANARY), "{said}");
+    said
+}
+
+#[test]
+fn core_19_an_alert_goes_nowhere_that_a_route_may_not_call() {
+    let url = format!("http://169.254.169.254/{CANARY}");
+    let said = refusal(&format!("[dead_letter]\nalert_url = \"{url}\"\n"));
+    assert!(said.contains("dead_letter.alert_url"), "{said}");
+}
+
+#[test]
+fn core_19_a_key_that_would_do_nothing_is_refused() {
+    let said = refusal(&format!("[bus]\nurl = \"redis://:{CANARY}@cache\"\n"));
+    assert!(said.contains("bus.url"), "{said}");
+    let said = refusal(&format!(
+        "[store]\nlisten_url = \"postgres://:{CANARY}@db\"\n"
+    ));
+    assert!(said.contains("store.listen_url"), "{said}");
+    let said = refusal(&format!("[telemetry]\notlp = \"{CANARY}\"\n"));
+    assert!(said.contains("telemetry.otlp"), "{said}");
 }

@@ -161,8 +161,7 @@ pub(crate) struct OutcomeDocument {
         (status = "4XX", body = ProblemDocument, description = "invalid_request, unknown_route"),
     ))]
 pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer {
-    let (parts, body) = request.into_parts();
-    let text = app.body(&parts.headers, body).await?;
+    let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let domain = fields.required("domain")?;
     let types = fields.texts("event_types")?.unwrap_or_default();
@@ -287,8 +286,7 @@ pub(crate) async fn heartbeat(
     request: Request,
 ) -> Answer {
     let id = op_id(&id)?;
-    let (parts, body) = request.into_parts();
-    let text = app.body(&parts.headers, body).await?;
+    let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let fence = fence(&mut fields)?;
     let lease = app.lease_of(&mut fields)?;
@@ -309,8 +307,7 @@ pub(crate) async fn release(
     request: Request,
 ) -> Answer {
     let id = op_id(&id)?;
-    let (parts, body) = request.into_parts();
-    let text = app.body(&parts.headers, body).await?;
+    let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let fence = fence(&mut fields)?;
     let worker = worker(&mut fields)?;
@@ -332,8 +329,7 @@ pub(crate) async fn checkpoint(
     request: Request,
 ) -> Answer {
     let id = op_id(&id)?;
-    let (parts, body) = request.into_parts();
-    let text = app.body(&parts.headers, body).await?;
+    let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let fence = fence(&mut fields)?;
     let kept: Option<&RawValue> = fields.raw("checkpoint");

@@ -264,8 +264,7 @@ pub(crate) async fn resolve(
     request: Request,
 ) -> Answer {
     let id = op_id(&id)?;
-    let (parts, body) = request.into_parts();
-    let text = app.body(&parts.headers, body).await?;
+    let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let reason = fields.text("reason")?.unwrap_or_default();
     let (resolution, result) = resolution(&mut fields, app.payload_max())?;
