@@ -4,7 +4,18 @@ use std::path::Path;
 
 use crate::{Failure, cargo};
 
-const BENCHES: [&str; 3] = ["embedded", "redis_delay", "retries"];
+const BENCHES: [&str; 4] = ["embedded", "redis_delay", "retries", "slow-connections"];
+/// Measured by the test that proves that nobody starves: a real server on the test build.
+const SLOW_CONNECTIONS: [&str; 8] = [
+    "test",
+    "--package",
+    "clinch-cli",
+    "--test",
+    "api",
+    "two_thousand_slow_connections",
+    "--",
+    "--nocapture",
+];
 
 /// Runs one by name: the arguments after it go to the measurement as they are.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
@@ -17,10 +28,13 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         return Err(Failure::Usage(message));
     }
     let mut command = cargo::command(root);
-    command
-        .args(["run", "--quiet", "--release", "--package", "clinch-bench"])
-        .args(["--bin", name, "--"])
-        .args(rest);
+    match name.as_str() {
+        "slow-connections" => command.args(SLOW_CONNECTIONS),
+        _ => command
+            .args(["run", "--quiet", "--release", "--package", "clinch-bench"])
+            .args(["--bin", name, "--"])
+            .args(rest),
+    };
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err(Failure::Reported),

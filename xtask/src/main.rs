@@ -7,6 +7,7 @@ mod bench;
 mod cargo;
 mod chaos;
 mod coverage;
+mod schema;
 mod servers;
 mod sim;
 mod test;
@@ -37,8 +38,14 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "test",
         arguments: "[-- <runner arguments>]",
-        summary: "format, tidy, lints, doc tests, then all tests",
+        summary: "format, tidy, lints, doc tests, schemathesis, then all tests",
         run: test::run,
+    },
+    Command {
+        name: "schema",
+        arguments: "",
+        summary: "schemathesis against /openapi.json of a real server",
+        run: schema::run,
     },
     Command {
         name: "servers",
@@ -60,8 +67,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        arguments: "embedded|retries [--json]",
-        summary: "the embedded store under load; outcomes with and without retries",
+        arguments: "embedded|retries|slow-connections [--json]",
+        summary: "the embedded store, outcomes with and without retries, slow callers",
         run: bench::run,
     },
     Command {

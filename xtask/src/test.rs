@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::servers::Shared;
-use crate::{Failure, cargo, tidy};
+use crate::{Failure, cargo, schema, tidy};
 
 const FMT: &[&str] = &["fmt", "--all", "--check"];
 const CLIPPY: &[&str] = &[
@@ -60,6 +60,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     steps.cargo("pages", PAGES)?;
     steps.cargo("doc tests", DOC)?;
     steps.cargo("interleavings", SHUTTLE)?;
+    steps.heading("schema", "cargo xtask schema");
+    schema::step(root, &["--workspace"])?;
 
     steps.heading("servers", "private ones that the tests share");
     let shared = Shared::start()?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::client::ApiKey;
+use crate::client::{ApiKey, Trust};
 use crate::commands::{
     backup, batches, bench, completions, demo, destinations, dlq, doctor, domains, keys, migrate,
     ops, restore, serve, submit,
@@ -59,6 +59,12 @@ pub(crate) struct Global {
         hide_env_values = true
     )]
     api_key: Option<Secret>,
+    /// Trust this authority for https too: certificates in PEM form
+    #[arg(long, global = true, value_name = "FILE", env = "CLINCH_CA_FILE")]
+    ca_file: Option<PathBuf>,
+    /// Show this certificate to a server that asks for one: PEM, with its private key
+    #[arg(long, global = true, value_name = "FILE", env = "CLINCH_CLIENT_CERT")]
+    client_cert: Option<PathBuf>,
     /// How to print: a table for people, one JSON document, or one JSON document a line
     #[arg(
         short,
@@ -74,6 +80,16 @@ pub(crate) struct Global {
 }
 
 impl Global {
+    /// Whom to trust and what to show over https.
+    pub(crate) fn trust(&self) -> Trust {
+        let file =
+            |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
+        Trust {
+            ca_file: file(&self.ca_file),
+            client_cert: file(&self.client_cert),
+        }
+    }
+
     /// The key, if there is one that a header can carry.
     pub(crate) fn key(&self) -> Result<Option<ApiKey>, CliError> {
         match &self.api_key {

@@ -22,6 +22,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 pub(crate) use base::{Base, query, segment};
+pub(crate) use connect::Trust;
 pub(crate) use key::ApiKey;
 pub(crate) use page::Page;
 pub(crate) use problem::Problem;
@@ -101,6 +102,7 @@ pub(crate) struct Answer {
 pub(crate) struct Client {
     base: Base,
     key: Option<ApiKey>,
+    trust: Trust,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
 
@@ -115,8 +117,14 @@ impl Client {
         Self {
             base,
             key,
+            trust: Trust::default(),
             connection: None,
         }
+    }
+
+    /// Over https: whom to trust besides, and what to show.
+    pub(crate) fn trusting(self, trust: Trust) -> Self {
+        Self { trust, ..self }
     }
 
     /// Asks, and takes a document as the answer.
@@ -204,7 +212,7 @@ impl Client {
                 },
             }
         }
-        let mut fresh = connect::open(&self.base).await?;
+        let mut fresh = connect::open(&self.base, &self.trust).await?;
         let sent = fresh.send_request(request).await;
         let response = sent.map_err(|error| self.lost(&method, &connect::cause(&error)))?;
         self.connection = Some(fresh);

@@ -20,7 +20,7 @@ impl Context {
     pub(crate) fn new(global: Global) -> Result<Self, CliError> {
         let out = Output::stdout(global.output, !global.no_color);
         let base = settings::base(&global)?;
-        let client = Client::new(base, global.key()?);
+        let client = Client::new(base, global.key()?).trusting(global.trust());
         Ok(Self { client, out })
     }
 }

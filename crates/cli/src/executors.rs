@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use clinch::core::Invalid;
 use clinch::core::ports::{Clock, Probe};
 use clinch::{Error, Result};
 use clinch_core::ErrorKind;
 use clinch_http::{
-    Egress, HttpClient, HttpExecutor, HttpMethod, HttpRoute, ProbeRoute, SystemSecrets,
+    Egress, HttpClient, HttpExecutor, HttpMethod, HttpRoute, Poster, ProbeRoute, SystemSecrets,
 };
 use clinch_server::config::{ProbeConfig, RouteConfig};
-use clinch_server::{Built, Config, Executors, Facts};
+use clinch_server::{Built, Config, Executors, Facts, Outbound, Outlets};
 
 /// Makes the calls of routes with a `url`; all of them share one pool of connections.
 pub(crate) struct Http {
@@ -22,6 +23,43 @@ impl Http {
     pub(crate) fn new(config: Config, clock: Arc<dyn Clock>) -> Result<Self> {
         let client = HttpClient::builder(clock).build()?;
         Ok(Self { client, config })
+    }
+}
+
+/// One address that documents are posted to.
+struct Outlet(Poster);
+
+#[async_trait]
+impl Outbound for Outlet {
+    async fn post(&self, body: Vec<u8>) -> Result<()> {
+        self.0.post(body).await
+    }
+}
+
+impl Http {
+    /// Where alerts and telemetry go. Alerts are under the guard of routes; a collector stands
+    /// in one's own network as a rule.
+    pub(crate) fn outlets(&self) -> Result<Outlets> {
+        let is_loopback_only = self.config.listen()?.ip().is_loopback();
+        let outlet = |url: &str, field: &'static str, allow_private: bool| {
+            let egress = Egress::default().loopback_allowed(is_loopback_only);
+            let poster = Poster::new(&self.client, url, field, egress, allow_private);
+            let poster =
+                poster.map_err(|invalid| Error::new(ErrorKind::Invalid, format!("{invalid}")))?;
+            Ok::<_, Error>(Arc::new(Outlet(poster)) as Arc<dyn Outbound>)
+        };
+        let mut outlets = Outlets::default();
+        let alert_url = self.config.dead_letter.alert_url.as_str();
+        if !alert_url.is_empty() {
+            outlets.alerts = Some(outlet(alert_url, "dead_letter.alert_url", false)?);
+        }
+        let otlp = self.config.telemetry.otlp.trim_end_matches('/');
+        if !otlp.is_empty() {
+            let at = |path: &str| outlet(&format!("{otlp}{path}"), "telemetry.otlp", true);
+            outlets.traces = Some(at("/v1/traces")?);
+            outlets.metrics = Some(at("/v1/metrics")?);
+        }
+        Ok(outlets)
     }
 }
 

@@ -1,23 +1,34 @@
-//! The store that a URL names. The one place that looks at its scheme: a further backend is a
-//! [`Place`], and an arm in each `match` below. Those that connect are async; a database server
-//! needs it, a file does not.
+//! The store and the bus that the configuration names. The one place that looks at schemes: a
+//! further backend is a [`Place`], and an arm in each `match` below. Those that connect are
+//! async; a database server needs it, a file does not.
+
+mod bus;
+mod server;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clinch::Backend;
-use clinch::core::ports::{ApiKeys, Clock};
+use clinch::core::ports::{
+    ApiKeys, Batches, Bus, Clock, Domains, Inspect, LockManager, Notices, Outbox, Recovery, Store,
+};
 use clinch_memory::Memory;
+use clinch_mysql::Mysql;
+use clinch_postgres::Postgres;
 use clinch_server::Config;
 use clinch_sqlite::{Settings, Sqlite, Version};
 use clinch_system::SystemClock;
 
 use crate::error::CliError;
 
-/// A store, and where its API keys live.
+pub(crate) use bus::Line;
+pub(crate) use server::Server;
+
+/// A store, and where its API keys and locks live.
 pub(crate) struct Opened {
     pub(crate) backend: Backend,
     pub(crate) keys: Arc<dyn ApiKeys>,
+    pub(crate) locks: Arc<dyn LockManager>,
 }
 
 /// Where a store is.
@@ -27,6 +38,10 @@ pub(crate) enum Place {
     Memory,
     /// In this file.
     Sqlite(PathBuf),
+    /// On a PostgreSQL server.
+    Postgres(Server),
+    /// On a MySQL or MariaDB server.
+    Mysql(Server),
 }
 
 /// One step of a schema.
@@ -49,23 +64,44 @@ pub(crate) struct Schema {
 }
 
 impl Place {
-    /// Reads `store.url`.
+    /// Reads an address.
     pub(crate) fn of(url: &str) -> Result<Self, CliError> {
         if url == "memory:" {
             return Ok(Self::Memory);
         }
-        match url.strip_prefix("sqlite://") {
-            Some(path) if !path.is_empty() => Ok(Self::Sqlite(Path::new(path).to_owned())),
+        let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+        match scheme {
+            "sqlite" if !rest.is_empty() => Ok(Self::Sqlite(Path::new(rest).to_owned())),
+            "postgres" | "postgresql" => Ok(Self::Postgres(Server::new(url))),
+            "mysql" | "mariadb" => {
+                let url = format!("mysql://{rest}");
+                Ok(Self::Mysql(Server::new(&url)))
+            }
             _ => {
                 // The address may hold a password.
-                let scheme = url.split(':').next().unwrap_or_default();
+                let scheme = scheme.split(':').next().unwrap_or_default();
                 let message = format!(
-                    "store.url names a {scheme:?} store, which this release does not have; \
-                     use sqlite://FILE or memory:"
+                    "store.url names a {scheme:?} store; there are sqlite://FILE, \
+                     postgres://HOST/DATABASE, mysql://HOST/DATABASE and memory:"
                 );
                 Err(CliError::usage(message))
             }
         }
+    }
+
+    /// Reads `[store]`.
+    pub(crate) fn configured(config: &Config) -> Result<Self, CliError> {
+        let mut place = Self::of(&config.store.url)?;
+        let listen_url = &config.store.listen_url;
+        if !listen_url.is_empty() && !matches!(place, Self::Postgres(_)) {
+            let message = "store.listen_url is for a postgres:// store; leave it out";
+            return Err(CliError::usage(message));
+        }
+        if let Self::Postgres(server) | Self::Mysql(server) = &mut place {
+            server.listen_url = (!listen_url.is_empty()).then(|| listen_url.clone());
+            server.fallback_poll = config.store.fallback_poll.0;
+        }
+        Ok(place)
     }
 
     /// What it is called in answers; never with a password.
@@ -73,6 +109,7 @@ impl Place {
         match self {
             Self::Memory => "memory:".to_owned(),
             Self::Sqlite(path) => path.display().to_string(),
+            Self::Postgres(server) | Self::Mysql(server) => server.shown(),
         }
     }
 
@@ -80,19 +117,26 @@ impl Place {
     pub(crate) async fn open(&self) -> Result<Opened, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         match self {
-            Self::Memory => {
-                let memory = Memory::new(clock);
-                Ok(Opened {
-                    backend: Backend::new(memory.clone()),
-                    keys: Arc::new(memory),
-                })
-            }
+            Self::Memory => Ok(Opened::new(Memory::new(clock))),
             Self::Sqlite(path) => {
                 let sqlite = Sqlite::open(path, Settings::default(), clock)?;
-                Ok(Opened {
-                    backend: Backend::new(sqlite.clone()),
-                    keys: Arc::new(sqlite),
-                })
+                Ok(Opened::new(sqlite))
+            }
+            Self::Postgres(server) => {
+                if !clinch_postgres::pending(server.direct()).await?.is_empty() {
+                    clinch_postgres::migrate(server.direct()).await?;
+                }
+                let settings = server.postgres();
+                let postgres = Postgres::connect(&server.url, settings, clock).await?;
+                Ok(Opened::new(postgres))
+            }
+            Self::Mysql(server) => {
+                if !clinch_mysql::pending(&server.url).await?.is_empty() {
+                    clinch_mysql::migrate(&server.url).await?;
+                }
+                let settings = server.mysql();
+                let mysql = Mysql::connect(&server.url, settings, clock).await?;
+                Ok(Opened::new(mysql))
             }
         }
     }
@@ -102,6 +146,8 @@ impl Place {
         match self {
             Self::Memory => Err(no_database()),
             Self::Sqlite(path) => Ok(Sqlite::schema(path, &Settings::default())?.into()),
+            Self::Postgres(server) => Ok(server.postgres_schema().await?),
+            Self::Mysql(server) => Ok(server.mysql_schema().await?),
         }
     }
 
@@ -110,6 +156,16 @@ impl Place {
         match self {
             Self::Memory => Err(no_database()),
             Self::Sqlite(path) => Ok(Sqlite::migrate(path, &Settings::default())?.into()),
+            Self::Postgres(server) => {
+                let before = server.postgres_schema().await?;
+                clinch_postgres::migrate(server.direct()).await?;
+                Ok(before)
+            }
+            Self::Mysql(server) => {
+                let before = server.mysql_schema().await?;
+                clinch_mysql::migrate(&server.url).await?;
+                Ok(before)
+            }
         }
     }
 
@@ -118,6 +174,10 @@ impl Place {
         match self {
             Self::Memory => Err(no_database()),
             Self::Sqlite(path) => Ok(path),
+            Self::Postgres(_) | Self::Mysql(_) => Err(CliError::usage(
+                "this copies a SQLite file; a database server has backups of its own \
+                 (pg_dump, mariadb-dump)",
+            )),
         }
     }
 }
@@ -137,14 +197,33 @@ impl From<clinch_sqlite::Schema> for Schema {
     }
 }
 
-/// Opens what `store.url` names.
+impl Opened {
+    fn new<S>(store: S) -> Self
+    where
+        S: Store + Outbox + Recovery + Batches + Domains + Inspect + Notices + Bus,
+        S: ApiKeys + LockManager + Clone + 'static,
+    {
+        Self {
+            backend: Backend::new(store.clone()),
+            keys: Arc::new(store.clone()),
+            locks: Arc::new(store),
+        }
+    }
+}
+
+/// Opens what `[store]` and `[bus]` name.
 pub(crate) async fn open(config: &Config) -> Result<Opened, CliError> {
-    Place::of(&config.store.url)?.open().await
+    let line = Line::configured(config)?;
+    let mut opened = Place::configured(config)?.open().await?;
+    if let Some(bus) = line.connect().await? {
+        opened.backend = opened.backend.with_bus(bus);
+    }
+    Ok(opened)
 }
 
 /// Opens the database for a command that works on it; one in memory is refused.
 pub(crate) async fn open_database(config: &Config) -> Result<Opened, CliError> {
-    match Place::of(&config.store.url)? {
+    match Place::configured(config)? {
         Place::Memory => Err(no_database()),
         place => place.open().await,
     }

@@ -5,6 +5,7 @@
 //! subscriber. Lines are made of constants and of the standard tags (CORE-14); payloads,
 //! results and errors in a provider's words never reach them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::Keys;
@@ -50,6 +51,7 @@ pub struct Telemetry {
     rng: SystemRng,
     current: Option<Box<Current>>,
     link: Option<Box<Link>>,
+    also: Vec<(Arc<dyn Meter>, Arc<dyn Tracer>)>,
 }
 
 /// Gives the caller's own `traceparent`.
@@ -76,6 +78,13 @@ impl Telemetry {
     ) -> Self {
         self.current = Some(Box::new(current));
         self.link = Some(Box::new(link));
+        self
+    }
+
+    /// Tells these everything too, such as an exporter.
+    #[must_use]
+    pub fn also(mut self, meter: Arc<dyn Meter>, tracer: Arc<dyn Tracer>) -> Self {
+        self.also.push((meter, tracer));
         self
     }
 
@@ -129,6 +138,8 @@ impl Tracer for Telemetry {
     }
 
     fn within<'a>(&self, stage: &'static str, tags: &Tags<'_>, work: Work<'a>) -> Work<'a> {
+        let told = self.also.iter();
+        let work = told.fold(work, |work, (_, tracer)| tracer.within(stage, tags, work));
         let enabled = tracing::enabled!(target: "clinch", tracing::Level::INFO);
         if !enabled && self.link.is_none() {
             return work;
@@ -155,6 +166,9 @@ impl Tracer for Telemetry {
     }
 
     fn log(&self, level: Level, message: &'static str, tags: &Tags<'_>) {
+        for (_, tracer) in &self.also {
+            tracer.log(level, message, tags);
+        }
         macro_rules! line {
             ($level:expr) => {
                 if tracing::enabled!(target: "clinch", $level) {
@@ -189,14 +203,23 @@ impl Tracer for Telemetry {
 
 impl Meter for Telemetry {
     fn add(&self, counter: &'static str, labels: MetricLabels<'_>, count: u64) {
+        for (meter, _) in &self.also {
+            meter.add(counter, labels, count);
+        }
         metrics::counter!(counter, of(labels)).increment(count);
     }
 
     fn record(&self, histogram: &'static str, labels: MetricLabels<'_>, value: Duration) {
+        for (meter, _) in &self.also {
+            meter.record(histogram, labels, value);
+        }
         metrics::histogram!(histogram, of(labels)).record(value.as_secs_f64());
     }
 
     fn set(&self, gauge: &'static str, labels: MetricLabels<'_>, value: f64) {
+        for (meter, _) in &self.also {
+            meter.set(gauge, labels, value);
+        }
         metrics::gauge!(gauge, of(labels)).set(value);
     }
 }

@@ -1,6 +1,6 @@
 //! Connections, and what keeps the slow ones from starving the others.
 //!
-//! - A connection that does not finish its headers in time is closed.
+//! - A connection that does not finish its handshake or its headers in time is closed.
 //! - At the limit, or when the process runs out of descriptors, the oldest connection that has
 //!   sent no whole request yet makes room: callers that say something come first.
 
@@ -14,8 +14,10 @@ use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,6 +31,14 @@ const BUFFER_BYTES_MAX: usize = 64 * 1024;
 pub(crate) struct Limits {
     pub(crate) header_timeout: Duration,
     pub(crate) connections_max: usize,
+}
+
+/// Where callers come in.
+pub(crate) struct Door {
+    pub(crate) listener: TcpListener,
+    pub(crate) router: Router,
+    /// https, if there is one.
+    pub(crate) tls: Option<TlsAcceptor>,
 }
 
 /// Connections that have sent no whole request yet, oldest first.
@@ -59,8 +69,7 @@ impl Silent {
 
 /// Accepts until `stop`, then lets running requests finish: see [`TaskTracker::wait`].
 pub(crate) async fn accept(
-    listener: TcpListener,
-    router: Router,
+    door: Door,
     limits: Limits,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
@@ -72,7 +81,7 @@ pub(crate) async fn accept(
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
+            accepted = door.listener.accept() => accepted,
         };
         let stream = match accepted {
             Ok((stream, _)) => stream,
@@ -92,14 +101,15 @@ pub(crate) async fn accept(
         };
         let connection = Connection {
             id,
-            router: router.clone(),
+            router: door.router.clone(),
+            tls: door.tls.clone(),
             silent: silent.clone(),
             header_timeout: limits.header_timeout,
             stop: stop.clone(),
         };
         connections.spawn(async move {
             let _permit = permit;
-            connection.serve(stream).await;
+            connection.open(stream).await;
         });
     }
     connections.close();
@@ -108,23 +118,48 @@ pub(crate) async fn accept(
 struct Connection {
     id: u64,
     router: Router,
+    tls: Option<TlsAcceptor>,
     silent: Arc<Silent>,
     header_timeout: Duration,
     stop: CancellationToken,
 }
 
 impl Connection {
-    async fn serve(self, stream: TcpStream) {
+    async fn open(self, stream: TcpStream) {
+        // Answers are written whole; waiting for more to send helps nobody.
+        let _ = stream.set_nodelay(true);
+        let evicted = self.silent.enter(self.id);
+        let (id, silent) = (self.id, self.silent.clone());
+        match self.tls.clone() {
+            None => self.serve(stream, evicted).await,
+            Some(tls) => {
+                let shaken = tokio::time::timeout(self.header_timeout, tls.accept(stream));
+                let shaken = tokio::select! {
+                    biased;
+                    shaken = shaken => shaken,
+                    () = evicted.cancelled() => return,
+                    () = self.stop.cancelled() => return silent.leave(id),
+                };
+                if let Ok(Ok(stream)) = shaken {
+                    self.serve(stream, evicted).await;
+                }
+            }
+        }
+        silent.leave(id);
+    }
+
+    async fn serve<S>(self, stream: S, evicted: CancellationToken)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let Self {
             id,
             router,
             silent,
             header_timeout,
             stop,
+            ..
         } = self;
-        // Answers are written whole; waiting for more to send helps nobody.
-        let _ = stream.set_nodelay(true);
-        let evicted = silent.enter(id);
         let inner = TowerToHyperService::new(router);
         let heard = silent.clone();
         let service = service_fn(move |request: hyper::Request<Incoming>| {
@@ -146,6 +181,5 @@ impl Connection {
                 let _ = serving.await;
             }
         }
-        silent.leave(id);
     }
 }

@@ -9,16 +9,23 @@
 //! What is answered is in `docs/guide/http-api.md`, and as OpenAPI at `/openapi.json`.
 #![forbid(unsafe_code)]
 
+mod alerts;
 mod api;
 pub mod auth;
+mod chores;
 pub mod config;
 mod connections;
+mod housekeeping;
+mod otlp;
+mod outbound;
 mod routes;
 mod serve;
 pub mod telemetry;
+mod tls;
 
 pub use api::openapi;
 pub use clinch::engine::Role;
 pub use config::Config;
+pub use outbound::{Outbound, Outlets};
 pub use routes::{Built, Executors, Facts};
 pub use serve::{Parts, Server, roles};

@@ -8,18 +8,21 @@ use axum::Router;
 use clinch::engine::Role;
 use clinch::protect::QueueAge;
 use clinch::{Backend, Builder, Clinch, Error, Result, Telemetry};
-use clinch_core::ports::{ApiKeys, Clock, Ids};
+use clinch_core::ports::{ApiKeys, Clock, Ids, LockManager, Untold};
 use clinch_core::{ErrorKind, WorkerId};
 use clinch_system::{FileJournal, SystemClock, SystemIds};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{self, App, Doorkeeper, Hub};
+use crate::api::{self, App, Doorkeeper, Hub, Readiness};
+use crate::chores::Chores;
 use crate::config::Config;
-use crate::connections::{self, Limits};
+use crate::connections::{self, Door, Limits};
+use crate::outbound::Outlets;
 use crate::routes::{self, Executors, Facts};
-use crate::telemetry;
+use crate::{telemetry, tls};
 
 /// The metrics exporter forgets old samples so often; without it, it would grow.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -30,10 +33,14 @@ pub struct Parts {
     pub backend: Backend,
     /// Where API keys live.
     pub keys: Arc<dyn ApiKeys>,
+    /// Locks of the same store: `/readyz` writes one to find out whether it takes writes.
+    pub locks: Option<Arc<dyn LockManager>>,
     /// Who makes the calls of routes with a `url`.
     pub executors: Arc<dyn Executors>,
     /// What is counted, traced and logged.
     pub telemetry: Telemetry,
+    /// Where alerts and telemetry go.
+    pub outlets: Outlets,
     /// Further routes, such as a console; behind the same door.
     pub extra: Router,
     /// The last word on how the engine is put together: an alert, a sealer, handlers in Rust.
@@ -50,8 +57,10 @@ impl Parts {
         Self {
             backend,
             keys,
+            locks: None,
             executors: Arc::new(executors),
             telemetry: Telemetry::default(),
+            outlets: Outlets::default(),
             extra: Router::new(),
             tune: Box::new(|builder| builder),
         }
@@ -79,6 +88,7 @@ pub struct Server {
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
     front: Option<Front>,
+    chores: Chores,
 }
 
 /// The part that faces callers.
@@ -86,6 +96,7 @@ struct Front {
     listener: TcpListener,
     addr: SocketAddr,
     router: Router,
+    tls: Option<TlsAcceptor>,
 }
 
 impl Server {
@@ -97,7 +108,6 @@ impl Server {
                 "name at least one role: api, worker or recovery".to_owned(),
             ));
         }
-        warn_of_what_is_not_in_effect(&config);
         let listen = config.listen()?;
         let has_keys = !parts.keys.list().await?.is_empty();
         if !listen.ip().is_loopback() && !has_keys {
@@ -116,9 +126,14 @@ impl Server {
             .config(config.engine(worker()?))
             .shed(QueueAge {
                 limit: config.server.shed_queue_age.0,
-            })
-            .telemetry(parts.telemetry);
-        let builder = with_files(builder, &config).await?;
+            });
+        let mut chores = Chores::new(parts.outlets, clock.clone(), parts.backend.inspect());
+        let hub = Hub::new(parts.backend.notices());
+        let telemetry = parts
+            .telemetry
+            .also(Arc::new(Untold), Arc::new(hub.changes()));
+        let builder = chores.hear(builder, telemetry);
+        let builder = with_files(builder, &config, &mut chores).await?;
         let declared = routes::declare(builder, &config, parts.executors.as_ref(), &facts, roles)?;
         let (builder, table) = declared;
         let metrics = telemetry::recorder()?;
@@ -130,16 +145,20 @@ impl Server {
             inspect: parts.backend.inspect(),
             recovery: parts.backend.recovery(),
             domains: parts.backend.domains(),
-            hub: Hub::new(parts.backend.notices()),
+            hub,
             door: Doorkeeper::new(parts.keys, clock.clone(), has_keys),
             clock: clock.clone(),
             config: config.clone(),
             routes: table,
             metrics,
+            readiness: Readiness::new(parts.locks),
             stop: stop.clone(),
         });
         let front = match roles.contains(&Role::Api) {
-            true => Some(Front::bind(listen, api::router(app, parts.extra)).await?),
+            true => {
+                let tls = tls::acceptor(&config.server)?;
+                Some(Front::bind(listen, api::router(app, parts.extra), tls).await?)
+            }
             false => None,
         };
         Ok(Self {
@@ -149,12 +168,21 @@ impl Server {
             clock,
             stop,
             front,
+            chores,
         })
     }
 
     /// Where it listens; `None`: it has no role that does.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.front.as_ref().map(|front| front.addr)
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        match &self.front {
+            Some(Front { tls: Some(_), .. }) => "https",
+            _ => "http",
+        }
     }
 
     /// The engine behind it.
@@ -170,6 +198,14 @@ impl Server {
         let connections = TaskTracker::new();
         let (clinch, roles) = (self.clinch.clone(), self.roles.clone());
         let runners = tokio::spawn(async move { clinch.runtime().run_only(&roles).await });
+        let stopped = CancellationToken::new();
+        let chores = self.chores.start(
+            &self.clinch,
+            &self.config,
+            &self.roles,
+            &self.stop,
+            &stopped,
+        );
         let upkeep = tokio::spawn(upkeep(self.clock.clone(), self.stop.clone()));
         let front = self.front.map(|front| {
             let limits = Limits {
@@ -178,14 +214,12 @@ impl Server {
             };
             let stop = self.stop.clone();
             let (clock, tasks) = (self.clock.clone(), connections.clone());
-            tokio::spawn(connections::accept(
-                front.listener,
-                front.router,
-                limits,
-                clock,
-                stop,
-                tasks,
-            ))
+            let door = Door {
+                listener: front.listener,
+                router: front.router,
+                tls: front.tls,
+            };
+            tokio::spawn(connections::accept(door, limits, clock, stop, tasks))
         });
         shutdown.await;
         tracing::info!(target: "clinch", "stopping");
@@ -198,6 +232,8 @@ impl Server {
             }
             connections.wait().await;
             let _ = runners.await;
+            stopped.cancel();
+            chores.wait().await;
             let _ = upkeep.await;
         };
         let in_time = tokio::time::timeout(deadline, all_ended).await.is_ok();
@@ -207,7 +243,7 @@ impl Server {
 }
 
 impl Front {
-    async fn bind(listen: SocketAddr, router: Router) -> Result<Self> {
+    async fn bind(listen: SocketAddr, router: Router, tls: Option<TlsAcceptor>) -> Result<Self> {
         let failed = |error: std::io::Error| {
             let message =
                 format!("cannot listen on {listen}: {error}; set server.listen to a free address");
@@ -219,25 +255,20 @@ impl Front {
             listener,
             addr,
             router,
+            tls,
         })
     }
 }
 
 /// Files for what the store does not take; a store that ends with its process needs none.
-async fn with_files(builder: Builder, config: &Config) -> Result<Builder> {
+async fn with_files(builder: Builder, config: &Config, chores: &mut Chores) -> Result<Builder> {
     if config.store.url.starts_with("memory:") {
         return Ok(builder);
     }
     let spill = FileJournal::open(&config.worker.spill_file).await?;
     let letters = FileJournal::open(&config.dead_letter.file).await?;
+    chores.letters = Some(letters.clone());
     Ok(builder.safety_net(spill, letters))
-}
-
-/// A key that is set and has no effect must not go unnoticed.
-fn warn_of_what_is_not_in_effect(config: &Config) {
-    for key in config.not_in_effect() {
-        tracing::warn!(target: "clinch", key, "this key is set and not in effect yet");
-    }
 }
 
 async fn upkeep(clock: Arc<dyn Clock>, stop: CancellationToken) {

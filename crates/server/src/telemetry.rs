@@ -1,9 +1,9 @@
 //! Logs and metrics to the outside.
 //!
 //! Lines go through the `tracing` crate: [`logs`] writes them to standard error, as text or as
-//! JSON. Numbers go through the `metrics` crate to `/metrics`. OTLP is a seam: a program that
-//! wants it installs its own subscriber layer and gives the server a
-//! [`clinch::Telemetry`] that propagates contexts (`Parts::telemetry`).
+//! JSON. Numbers go through the `metrics` crate to `/metrics`. Traces and numbers go to an
+//! OpenTelemetry collector if `telemetry.otlp` names one. A program with a tracing system of its
+//! own gives the server a [`clinch::Telemetry`] that propagates contexts (`Parts::telemetry`).
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ pub enum LogFormat {
 }
 
 /// Upper bounds of the histograms, in seconds: from an inline call to the longest waits.
-const BUCKETS: [f64; 14] = [
+pub(crate) const BUCKETS: [f64; 14] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 600.0,
 ];
 

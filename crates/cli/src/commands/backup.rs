@@ -42,7 +42,7 @@ pub(crate) struct Args {
 /// Copies the database.
 pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
-    let place = Place::of(&config.store.url)?;
+    let place = Place::configured(&config)?;
     let source = place.file()?.to_owned();
     if !source.exists() {
         let what = format!("there is no database at {}", source.display());

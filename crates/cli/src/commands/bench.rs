@@ -133,7 +133,7 @@ fn refuse_configured(place: &Place, global: &Global) -> Result<(), CliError> {
     let Ok(config) = serve::load(global, &[]) else {
         return Ok(());
     };
-    let configured = Place::of(&config.store.url)?;
+    let configured = Place::configured(&config)?;
     let is_same = match (place.file(), configured.file()) {
         (Ok(one), Ok(other)) => real(one) == real(other),
         _ => *place == configured && *place != Place::Memory,

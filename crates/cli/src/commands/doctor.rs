@@ -3,6 +3,7 @@
 //! An area is a module with a `look` function and a line in [`CHECKS`]; it says what it found
 //! and what to do. No check changes anything, and none sends a request to a provider.
 
+mod bus;
 mod configuration;
 mod files;
 mod keys;
@@ -51,6 +52,10 @@ const CHECKS: &[Check] = &[
     Check {
         area: "store",
         look: store::look,
+    },
+    Check {
+        area: "bus",
+        look: bus::look,
     },
     Check {
         area: "keys",

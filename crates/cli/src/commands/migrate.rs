@@ -33,7 +33,7 @@ pub(crate) struct Args {
 /// Does it, or says what it would do.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
-    let place = Place::of(&config.store.url)?;
+    let place = Place::configured(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

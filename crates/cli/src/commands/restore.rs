@@ -43,7 +43,7 @@ pub(crate) struct Args {
 /// Makes the database out of a backup.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
-    let place = Place::of(&config.store.url)?;
+    let place = Place::configured(&config)?;
     let target = place.file()?;
     let shown = args.file.display().to_string();
     if !args.file.exists() {

@@ -79,10 +79,13 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let opened = store::open(&config).await?;
         let executors = Http::new(config.clone(), clock)?;
-        let parts = Parts::new(opened.backend, opened.keys, executors);
+        let outlets = executors.outlets()?;
+        let mut parts = Parts::new(opened.backend, opened.keys, executors);
+        parts.locks = Some(opened.locks);
+        parts.outlets = outlets;
         let server = Server::bind(config, parts, &roles).await?;
         match server.local_addr() {
-            Some(address) => note(&format!("listening on http://{address}")),
+            Some(address) => note(&format!("listening on {}://{address}", server.scheme())),
             None => note("working"),
         }
         Ok::<bool, CliError>(server.run(stop).await)

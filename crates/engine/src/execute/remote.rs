@@ -15,7 +15,8 @@ use clinch_core::ports::{
 };
 use clinch_core::protocol::{Event, State};
 use clinch_core::{
-    Applied, Domain, Envelope, Error, ErrorKind, EventType, OpId, Outcome, Result, Retry, WorkerId,
+    Applied, Domain, Envelope, Error, ErrorKind, EventType, OpId, Outcome, Result, Retry, Status,
+    WorkerId,
 };
 use tokio::sync::oneshot;
 
@@ -188,8 +189,11 @@ impl Orchestrator {
                 let same = |line: &LedgerLine| {
                     line.refused.is_none() && line.fence == fence && line.event == said
                 };
-                if ledger.iter().any(same) {
-                    Ok(self.status(op_id).await?.operation.state)
+                let state = self.status(op_id).await?.operation.state;
+                // A late yes lies in the ledger under the fence that was current then.
+                let is_known_yes = said == OK && state.status == Status::Completed;
+                if is_known_yes || ledger.iter().any(same) {
+                    Ok(state)
                 } else {
                     Err(stale(op_id, &refused))
                 }
@@ -221,10 +225,13 @@ impl Orchestrator {
     }
 }
 
+/// What a yes is called in the ledger.
+const OK: &str = "Ok";
+
 /// The name of its line in the ledger.
 fn event_name(outcome: &Outcome) -> &'static str {
     match outcome {
-        Outcome::Ok(_) => "Ok",
+        Outcome::Ok(_) => OK,
         Outcome::Fail(_) => "Fail",
         Outcome::Retry(retry) if retry.applied == Applied::NotCalled => "NotCalled",
         Outcome::Retry(_) => "Retry",
@@ -290,7 +297,9 @@ impl Node {
         }
         if routes.iter().next().is_none() {
             let message = "no route for remote workers is declared for this domain";
-            return Err(Error::new(ErrorKind::Invalid, message).with("domain", domain));
+            return Err(Error::new(ErrorKind::Invalid, message)
+                .with("code", "unknown_route")
+                .with("domain", domain));
         }
         Ok(routes)
     }

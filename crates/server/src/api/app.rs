@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use clinch::Clinch;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::events::Hub;
 use super::guard::Doorkeeper;
 use super::problem::Problem;
+use super::system::Readiness;
 use crate::config::Config;
 use crate::routes::Table;
 
@@ -38,6 +40,7 @@ pub(crate) struct App {
     pub(crate) hub: Hub,
     pub(crate) door: Doorkeeper,
     pub(crate) metrics: PrometheusHandle,
+    pub(crate) readiness: Readiness,
     /// Told when the server stops: long answers end.
     pub(crate) stop: CancellationToken,
 }
@@ -58,6 +61,12 @@ impl App {
     pub(crate) async fn body(&self, headers: &HeaderMap, body: Body) -> Result<String, Problem> {
         let max = self.payload_max().saturating_add(ENVELOPE_BYTES);
         self.read(headers, body, max).await
+    }
+
+    /// The same of a whole request, where nothing else in it matters.
+    pub(crate) async fn text(&self, request: Request) -> Result<String, Problem> {
+        let (parts, body) = request.into_parts();
+        self.body(&parts.headers, body).await
     }
 
     /// The JSON text of a request with many commands.

@@ -25,6 +25,11 @@ pub(crate) struct OpenDocument {
     on_complete: Option<SubmitDocument>,
 }
 
+/// Nothing: the path says it all.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SealDocument {}
+
 /// A batch.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BatchDocument {
@@ -68,8 +73,7 @@ impl App {
     request_body = Option<OpenDocument>,
     responses(
         (status = 200, body = BatchDocument, description = "Open, also if it was before"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_command, invalid_request, unknown_route"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_command, invalid_request, unknown_route"),
     ))]
 pub(crate) async fn open(State(app): State<Shared>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
@@ -105,8 +109,7 @@ pub(crate) async fn open(State(app): State<Shared>, request: Request) -> Answer 
     params(("batch_id" = String, Path)),
     responses(
         (status = 200, body = BatchDocument, description = "The batch; its members are /v1/operations?batch_id="),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found"),
     ))]
 pub(crate) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
     app.show_batch(batch_id(&id)?).await
@@ -117,8 +120,7 @@ pub(crate) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> An
     request_body = BulkDocument,
     responses(
         (status = 200, body = BulkResults, description = "What became of each, in order; a known key is not a member"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request, payload_too_large, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found"),
     ))]
 pub(crate) async fn add(
     State(app): State<Shared>,
@@ -135,10 +137,10 @@ pub(crate) async fn add(
 
 #[utoipa::path(post, path = "/v1/batches/{batch_id}/seal", tag = "batches",
     params(("batch_id" = String, Path)),
+    request_body = Option<SealDocument>,
     responses(
         (status = 200, body = BatchDocument, description = "No new members from outside; twice is once"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found"),
     ))]
 pub(crate) async fn seal(
     State(app): State<Shared>,

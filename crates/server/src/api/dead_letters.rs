@@ -308,8 +308,7 @@ impl App {
     ),
     responses(
         (status = 200, body = LetterListing, description = "Newest first; with group=true by fingerprint"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_request"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
     ))]
 pub(crate) async fn list(
     State(app): State<Shared>,
@@ -381,8 +380,7 @@ async fn groups(app: &App, filter: &LetterFilter) -> Answer {
     params(("op_id" = String, Path)),
     responses(
         (status = 200, body = LetterDocument, description = "The dead letter"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found"),
     ))]
 pub(crate) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
     let id = op_id(&id)?;
@@ -400,8 +398,7 @@ pub(crate) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> An
     request_body = RedriveDocument,
     responses(
         (status = 200, body = RedriveResults, description = "The plan, or what was done"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_request, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
     ))]
 pub(crate) async fn redrive(State(app): State<Shared>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json};
 use super::fields::Fields;
+use super::operations::ReasonDocument;
 use super::problem::{Problem, ProblemDocument};
 use super::time;
 
@@ -147,8 +148,6 @@ fn nothing_of(domain: &Domain) -> DomainView {
 #[utoipa::path(get, path = "/v1/domains", tag = "domains",
     responses(
         (status = 200, body = DomainsDocument, description = "By name"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "401, 403"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
     ))]
 pub(crate) async fn list(State(app): State<Shared>) -> Answer {
     let domains = app.domain_documents().await?;
@@ -157,10 +156,10 @@ pub(crate) async fn list(State(app): State<Shared>) -> Answer {
 
 #[utoipa::path(post, path = "/v1/domains/{domain}/pause", tag = "domains",
     params(("domain" = String, Path)),
+    request_body = Option<ReasonDocument>,
     responses(
         (status = 200, body = DomainDocument, description = "No attempt begins from now on"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_request"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
     ))]
 pub(crate) async fn pause(
     State(app): State<Shared>,
@@ -172,10 +171,10 @@ pub(crate) async fn pause(
 
 #[utoipa::path(post, path = "/v1/domains/{domain}/resume", tag = "domains",
     params(("domain" = String, Path)),
+    request_body = Option<ReasonDocument>,
     responses(
         (status = 200, body = DomainDocument, description = "Attempts begin again"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_request"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
     ))]
 pub(crate) async fn resume(
     State(app): State<Shared>,
@@ -188,7 +187,6 @@ pub(crate) async fn resume(
 #[utoipa::path(get, path = "/v1/destinations", tag = "domains",
     responses(
         (status = 200, body = DestinationsDocument, description = "As this process sees them"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "401, 403"),
     ))]
 pub(crate) async fn destinations(State(app): State<Shared>) -> Answer {
     let now = app.clock.now();

@@ -1,8 +1,11 @@
-//! News as server-sent events: operations that were settled, and counters.
+//! News as server-sent events: operations that changed, and counters.
 //!
+//! What this process changes it tells of itself; of what others do the store's notices name
+//! the operations that were settled.
 //! One reader of the store's notices serves every listener, and runs only while there is one.
 //! A listener that is too slow misses events and is told so; the row is the truth.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,9 +21,9 @@ use serde_json::json;
 use tokio::sync::broadcast;
 
 use super::app::{Answer, App, Shared};
+use super::changes::Changes;
 use super::document::OperationDocument;
 use super::domains::DomainDocument;
-use super::problem::ProblemDocument;
 
 /// Events kept for a slow listener.
 const KEPT_MAX: usize = 1_024;
@@ -28,6 +31,9 @@ const KEPT_MAX: usize = 1_024;
 const WAIT: Duration = Duration::from_secs(5);
 /// Counters are told no more often.
 const COUNTERS_EVERY: Duration = Duration::from_millis(500);
+
+/// Operations whose version is remembered.
+const TOLD_MAX: usize = 4_096;
 
 /// One event for all listeners.
 #[derive(Debug, Clone)]
@@ -53,6 +59,7 @@ impl News {
 
 pub(crate) struct Hub {
     notices: Arc<dyn Notices>,
+    changes: Changes,
     news: broadcast::Sender<News>,
     is_read: AtomicBool,
 }
@@ -61,16 +68,34 @@ impl Hub {
     pub(crate) fn new(notices: Arc<dyn Notices>) -> Self {
         Self {
             notices,
+            changes: Changes::default(),
             news: broadcast::Sender::new(KEPT_MAX),
             is_read: AtomicBool::new(false),
         }
+    }
+
+    /// Hears from the engine of this process what it changes.
+    pub(crate) fn changes(&self) -> Changes {
+        self.changes.clone()
+    }
+}
+
+/// The version of each operation that was told last: the same one twice is no news.
+#[derive(Default)]
+struct Told(BTreeMap<OpId, u64>);
+
+impl Told {
+    fn is_new(&mut self, op_id: OpId, version: u64) -> bool {
+        if self.0.len() >= TOLD_MAX {
+            self.0.clear();
+        }
+        self.0.insert(op_id, version) != Some(version)
     }
 }
 
 #[utoipa::path(get, path = "/v1/events", tag = "operations",
     responses(
-        (status = 200, description = "Events `operation` (an operation was settled), `counters` (all domains) and `lagged` (some were missed)"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "401, 403"),
+        (status = 200, body = String, content_type = "text/event-stream", description = "Events `operation` (an operation changed), `counters` (all domains) and `lagged` (some were missed)"),
     ))]
 pub(crate) async fn events(State(app): State<Shared>) -> Answer {
     let receiver = app.hub.news.subscribe();
@@ -111,12 +136,20 @@ fn read_for_listeners(app: &Shared) {
 async fn read(app: Shared) {
     let hub = &app.hub;
     let mut seen = 0;
+    let mut told = Told::default();
+    hub.changes.listen(true);
     let mut told_at: Option<Duration> = None;
     while hub.news.receiver_count() > 0 && !app.stop.is_cancelled() {
         // What comes in between is told with the next counters.
         let rest = told_at
             .map(|at| COUNTERS_EVERY.saturating_sub(app.clock.monotonic().saturating_sub(at)));
-        let Some(news) = app.unless_stopped(hub.notices.news(seen, WAIT)).await else {
+        let news = async {
+            tokio::select! {
+                news = hub.notices.news(seen, WAIT) => news,
+                () = hub.changes.any() => Ok((Vec::new(), seen)),
+            }
+        };
+        let Some(news) = app.unless_stopped(news).await else {
             break;
         };
         let Ok((notices, last)) = news else {
@@ -124,10 +157,11 @@ async fn read(app: Shared) {
             continue;
         };
         seen = last;
-        if notices.is_empty() {
+        let changed = hub.changes.take();
+        if notices.is_empty() && changed == Some(Vec::new()) {
             continue;
         }
-        app.tell(&notices).await;
+        app.tell(&notices, changed, &mut told).await;
         if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
             app.unless_stopped(app.clock.sleep(rest)).await;
         }
@@ -136,6 +170,7 @@ async fn read(app: Shared) {
         }
         told_at = Some(app.clock.monotonic());
     }
+    hub.changes.listen(false);
     hub.is_read.store(false, Ordering::SeqCst);
     // A listener that came in between saw the flag and started nobody.
     if hub.news.receiver_count() > 0 && !app.stop.is_cancelled() {
@@ -144,19 +179,21 @@ async fn read(app: Shared) {
 }
 
 impl App {
-    async fn tell(&self, notices: &[Notice]) {
+    async fn tell(&self, notices: &[Notice], changed: Option<Vec<OpId>>, told: &mut Told) {
         let settled = notices.iter().filter_map(|notice| match notice {
             Notice::Settled(op_id) => Some(*op_id),
             _ => None,
         });
-        let settled: Vec<OpId> = settled.collect();
-        if notices.contains(&Notice::Lagged) {
+        if notices.contains(&Notice::Lagged) || changed.is_none() {
             let _ = self.hub.news.send(News::Lagged);
         }
-        let Ok(rows) = self.inspect.get(&settled).await else {
+        let changed: BTreeSet<OpId> = settled.chain(changed.into_iter().flatten()).collect();
+        let changed: Vec<OpId> = changed.into_iter().collect();
+        let Ok(rows) = self.inspect.get(&changed).await else {
             return;
         };
         let rows = rows.into_iter().flatten();
+        let rows = rows.filter(|row| told.is_new(row.op_id, row.state.version));
         let snapshots = rows
             .filter_map(|row| self.orchestrator().snapshot(row).ok())
             .collect();

@@ -158,12 +158,10 @@ pub(crate) struct OutcomeDocument {
     request_body = LeaseDocument,
     responses(
         (status = 200, body = Deliveries, description = "As many as there were in time"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_request, unknown_route, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request, unknown_route"),
     ))]
 pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer {
-    let (parts, body) = request.into_parts();
-    let text = app.body(&parts.headers, body).await?;
+    let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let domain = fields.required("domain")?;
     let types = fields.texts("event_types")?.unwrap_or_default();
@@ -187,16 +185,7 @@ pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer
         worker: worker(&mut fields)?,
     };
     fields.finish()?;
-    let leased = app
-        .orchestrator()
-        .lease(&request)
-        .await
-        .map_err(|error| match error.kind() {
-            ErrorKind::Invalid => {
-                Problem::new(StatusCode::BAD_REQUEST, "unknown_route", error.to_string())
-            }
-            _ => Problem::from(error),
-        })?;
+    let leased = app.orchestrator().lease(&request).await?;
     let deliveries = leased.into_iter().map(delivery).collect();
     json(StatusCode::OK, &Deliveries { deliveries })
 }
@@ -289,9 +278,7 @@ impl App {
     request_body = HeartbeatDocument,
     responses(
         (status = 200, body = LeaseState, description = "cancel_requested says whether to stop"),
-        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "stale_fence"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence"),
     ))]
 pub(crate) async fn heartbeat(
     State(app): State<Shared>,
@@ -299,8 +286,7 @@ pub(crate) async fn heartbeat(
     request: Request,
 ) -> Answer {
     let id = op_id(&id)?;
-    let (parts, body) = request.into_parts();
-    let text = app.body(&parts.headers, body).await?;
+    let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let fence = fence(&mut fields)?;
     let lease = app.lease_of(&mut fields)?;
@@ -313,9 +299,7 @@ pub(crate) async fn heartbeat(
     request_body = ReleaseDocument,
     responses(
         (status = 200, body = LeaseState, description = "Not called; someone else may"),
-        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "stale_fence"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence"),
     ))]
 pub(crate) async fn release(
     State(app): State<Shared>,
@@ -323,8 +307,7 @@ pub(crate) async fn release(
     request: Request,
 ) -> Answer {
     let id = op_id(&id)?;
-    let (parts, body) = request.into_parts();
-    let text = app.body(&parts.headers, body).await?;
+    let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let fence = fence(&mut fields)?;
     let worker = worker(&mut fields)?;
@@ -338,9 +321,7 @@ pub(crate) async fn release(
     request_body = CheckpointDocument,
     responses(
         (status = 200, body = LeaseState, description = "Kept for the next attempt"),
-        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "stale_fence"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request, payload_too_large, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence"),
     ))]
 pub(crate) async fn checkpoint(
     State(app): State<Shared>,
@@ -348,8 +329,7 @@ pub(crate) async fn checkpoint(
     request: Request,
 ) -> Answer {
     let id = op_id(&id)?;
-    let (parts, body) = request.into_parts();
-    let text = app.body(&parts.headers, body).await?;
+    let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let fence = fence(&mut fields)?;
     let kept: Option<&RawValue> = fields.raw("checkpoint");
@@ -369,9 +349,7 @@ pub(crate) async fn checkpoint(
     request_body = OutcomeDocument,
     responses(
         (status = 200, body = LeaseState, description = "Taken; the same again is 200 too"),
-        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "stale_fence"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request, payload_too_large, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence, invalid_command"),
     ))]
 pub(crate) async fn outcome(
     State(app): State<Shared>,

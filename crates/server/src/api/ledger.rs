@@ -73,8 +73,7 @@ pub(crate) struct LineDocument {
     params(("op_id" = String, Path)),
     responses(
         (status = 200, body = AttemptsDocument, description = "The ledger"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found"),
     ))]
 pub(crate) async fn attempts(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
     let id = op_id(&id)?;

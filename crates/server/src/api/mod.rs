@@ -3,8 +3,10 @@
 
 mod app;
 mod batches;
+mod changes;
 mod commands;
 mod dead_letters;
+mod describe;
 mod document;
 mod domains;
 mod events;
@@ -38,6 +40,7 @@ pub(crate) use app::{App, Shared};
 pub(crate) use events::Hub;
 pub(crate) use guard::Doorkeeper;
 use problem::Problem;
+pub(crate) use system::Readiness;
 
 fn described() -> OpenApiRouter<Shared> {
     let info = InfoBuilder::new()
@@ -78,12 +81,13 @@ fn described() -> OpenApiRouter<Shared> {
 
 /// The description of the API, OpenAPI 3.1.
 pub fn openapi() -> OpenApi {
-    described().into_openapi()
+    describe::spelled_out(described().into_openapi())
 }
 
 /// Every route, behind the door. `extra` is served behind it too.
 pub(crate) fn router(app: Shared, extra: Router) -> Router {
     let (router, openapi) = described().split_for_parts();
+    let openapi = describe::spelled_out(openapi);
     let openapi = serde_json::to_string(&openapi).unwrap_or_default();
     let described = move || {
         let openapi = openapi.clone();

@@ -30,7 +30,7 @@ pub(crate) struct OperationPage {
     next_cursor: Option<String>,
 }
 
-/// Why it is to be canceled.
+/// Why, for the ledger or the log.
 #[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -66,8 +66,7 @@ pub(crate) struct ResolveDocument {
     ),
     responses(
         (status = 200, body = OperationDocument, description = "The operation"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
     ))]
 pub(crate) async fn get(
     State(app): State<Shared>,
@@ -113,8 +112,7 @@ pub(crate) async fn get(
     ),
     responses(
         (status = 200, body = OperationPage, description = "Newest first"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "invalid_request"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
     ))]
 pub(crate) async fn list(
     State(app): State<Shared>,
@@ -202,10 +200,6 @@ fn illegal(refused: &Refused) -> Option<Why> {
 fn not_about_the_state(id: OpId, refused: &Refused) -> Problem {
     match refused {
         Refused::NotFound => Problem::not_found("there is no such operation"),
-        Refused::NoRoute => {
-            let status = StatusCode::BAD_REQUEST;
-            Problem::new(status, "unknown_route", refused.to_string()).op_id(id)
-        }
         _ => Problem::unavailable("the operation is being settled; try again").op_id(id),
     }
 }
@@ -216,9 +210,7 @@ fn not_about_the_state(id: OpId, refused: &Refused) -> Problem {
     responses(
         (status = 200, body = OperationDocument, description = "It is canceled"),
         (status = 202, body = OperationDocument, description = "The attempt was told, or the effect is unknown"),
-        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "terminal"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, terminal"),
     ))]
 pub(crate) async fn cancel(
     State(app): State<Shared>,
@@ -264,9 +256,7 @@ pub(crate) async fn cancel(
     request_body = ResolveDocument,
     responses(
         (status = 200, body = OperationDocument, description = "The operation after it"),
-        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "not_held"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "not_found, invalid_request, unsupported_media_type"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, not_held, invalid_command"),
     ))]
 pub(crate) async fn resolve(
     State(app): State<Shared>,
@@ -274,8 +264,7 @@ pub(crate) async fn resolve(
     request: Request,
 ) -> Answer {
     let id = op_id(&id)?;
-    let (parts, body) = request.into_parts();
-    let text = app.body(&parts.headers, body).await?;
+    let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let reason = fields.text("reason")?.unwrap_or_default();
     let (resolution, result) = resolution(&mut fields, app.payload_max())?;

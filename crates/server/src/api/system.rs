@@ -1,11 +1,15 @@
 //! Liveness, readiness, metrics and the description of the API.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use clinch_core::WorkerId;
+use clinch_core::ports::LockManager;
 use serde::Serialize;
+use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
 use super::app::{Answer, Shared, json};
@@ -13,6 +17,41 @@ use super::problem::{Problem, ProblemDocument};
 
 /// A store that takes longer does not answer.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What was found is good for so long: whoever asks often causes no more writes than that.
+const GOOD_FOR: Duration = Duration::from_secs(1);
+
+/// The lock, and its owner.
+const LOCK: &str = "ready";
+
+/// Whether the store takes writes: a lock that nobody else wants is written.
+pub(crate) struct Readiness {
+    locks: Option<Arc<dyn LockManager>>,
+    /// One look at a time; the others wait for what it finds.
+    found: Mutex<Option<(Duration, bool)>>,
+}
+
+impl Readiness {
+    /// Without locks only reading is tried.
+    pub(crate) fn new(locks: Option<Arc<dyn LockManager>>) -> Self {
+        Self {
+            locks,
+            found: Mutex::new(None),
+        }
+    }
+
+    async fn is_writable(&self) -> bool {
+        let Some(locks) = &self.locks else {
+            return true;
+        };
+        // The same owner in every process: it is always ours, so it is always written.
+        let Ok(owner) = WorkerId::new(LOCK) else {
+            return false;
+        };
+        let taken = locks.take(LOCK, &owner, GOOD_FOR);
+        matches!(tokio::time::timeout(STORE_TIMEOUT, taken).await, Ok(Ok(_)))
+    }
+}
 
 /// It is there.
 #[derive(Debug, Serialize, ToSchema)]
@@ -28,24 +67,35 @@ pub(crate) async fn healthz() -> Answer {
 
 #[utoipa::path(get, path = "/readyz", tag = "system",
     responses(
-        (status = 200, body = HealthDocument, description = "The store answers"),
-        (status = 503, body = ProblemDocument, content_type = "application/problem+json", description = "unavailable"),
+        (status = 200, body = HealthDocument, description = "The store answers and takes writes"),
+        (status = "4XX", body = ProblemDocument, description = "unavailable"),
     ))]
 pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
     if app.stop.is_cancelled() {
         return Err(Problem::unavailable("the server is stopping"));
     }
-    let answered = tokio::time::timeout(STORE_TIMEOUT, app.inspect.now()).await;
-    match answered {
-        Ok(Ok(_)) => json(StatusCode::OK, &HealthDocument { status: "ok" }),
-        _ => Err(Problem::unavailable("the store does not answer")),
+    let now = app.clock.monotonic();
+    let mut found = app.readiness.found.lock().await;
+    let fresh = found.filter(|(at, _)| now.saturating_sub(*at) < GOOD_FOR);
+    let is_ready = match fresh {
+        Some((_, is_ready)) => is_ready,
+        None => {
+            let read = tokio::time::timeout(STORE_TIMEOUT, app.inspect.now()).await;
+            matches!(read, Ok(Ok(_))) && app.readiness.is_writable().await
+        }
+    };
+    *found = fresh.or(Some((now, is_ready)));
+    match is_ready {
+        true => json(StatusCode::OK, &HealthDocument { status: "ok" }),
+        false => Err(Problem::unavailable(
+            "the store does not answer, or takes no writes",
+        )),
     }
 }
 
 #[utoipa::path(get, path = "/metrics", tag = "system",
     responses(
         (status = 200, body = String, content_type = "text/plain", description = "Prometheus text"),
-        (status = "4XX", body = ProblemDocument, content_type = "application/problem+json", description = "401, 403"),
     ))]
 pub(crate) async fn metrics(State(app): State<Shared>) -> Response {
     // Gauges that cannot be read anew keep their last value; counters are told all the same.

@@ -29,7 +29,7 @@ pub(super) const ROOT: Keys = &[
         "store",
         Kind::Keys(&[("url", Text), ("listen_url", Text), ("fallback_poll", Text)]),
     ),
-    ("bus", Kind::Keys(&[("url", Text)])),
+    ("bus", Kind::Keys(&[("url", Text), ("prefix", Text)])),
     ("server", Kind::Keys(SERVER)),
     ("worker", Kind::Keys(WORKER)),
     ("sweeper", Kind::Keys(&[("grace", Text)])),

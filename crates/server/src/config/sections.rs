@@ -78,6 +78,8 @@ section!(
     Bus {
         /// `store` (the database is the queue), `redis://` or `nats://`.
         url: String = "store".to_owned(),
+        /// Before every name on the bus, so that several systems can share a server.
+        prefix: String = "clinch".to_owned(),
     }
 );
 
@@ -86,11 +88,11 @@ section!(
     ServerConfig {
         /// Anything but loopback requires keys.
         listen: String = "127.0.0.1:7070".to_owned(),
-        /// Certificate chain; not supported yet.
+        /// Certificate chain, PEM; with `tls_key` it is https.
         tls_cert: String = String::new(),
-        /// Its private key; not supported yet.
+        /// Its private key, PEM.
         tls_key: String = String::new(),
-        /// Who signs callers' certificates; not supported yet.
+        /// Who signs callers' certificates, PEM; nobody else is let in.
         tls_client_ca: String = String::new(),
         /// Longest payload of an operation.
         payload_max: Size = Size(256 * 1024),
@@ -252,17 +254,14 @@ impl Config {
     pub fn problems(&self) -> Vec<Error> {
         let mut problems: Vec<Error> = self.listen().err().into_iter().collect();
         let server = &self.server;
-        let tls = [
-            ("tls_cert", &server.tls_cert),
-            ("tls_key", &server.tls_key),
-            ("tls_client_ca", &server.tls_client_ca),
-        ];
-        let is_set = tls.iter().filter(|(_, value)| !value.is_empty());
-        problems.extend(is_set.map(|(key, _)| {
-            wrong(format!(
-                "server.{key} is not supported yet; leave it out and put a TLS proxy in front"
-            ))
-        }));
+        if server.tls_cert.is_empty() != server.tls_key.is_empty() {
+            let message = "server.tls_cert and server.tls_key go together; set both or none";
+            problems.push(wrong(message.to_owned()));
+        }
+        if server.tls_cert.is_empty() && !server.tls_client_ca.is_empty() {
+            let message = "server.tls_client_ca needs server.tls_cert and server.tls_key";
+            problems.push(wrong(message.to_owned()));
+        }
         let zero = [
             ("server.payload_max", server.payload_max.0 == 0),
             ("server.bulk_max", server.bulk_max.0 == 0),
@@ -275,6 +274,10 @@ impl Config {
             ("worker.lease", self.worker.lease.0.is_zero()),
             ("worker.deliveries_max", self.worker.deliveries_max == 0),
             ("store.fallback_poll", self.store.fallback_poll.0.is_zero()),
+            (
+                "reaper.in_progress_warn",
+                self.reaper.in_progress_warn.0.is_zero(),
+            ),
             ("finalizer.interval", self.finalizer.interval.0.is_zero()),
             ("reaper.interval", self.reaper.interval.0.is_zero()),
         ];
@@ -282,24 +285,6 @@ impl Config {
         problems.extend(is_zero.map(|(key, _)| wrong(format!("{key} must be more than 0"))));
         problems.extend(self.route_problems());
         problems
-    }
-
-    /// Keys that are set and have no effect yet.
-    pub fn not_in_effect(&self) -> Vec<&'static str> {
-        let defaults = Self::default();
-        let inert = [
-            ("telemetry.otlp", self.telemetry != defaults.telemetry),
-            (
-                "reaper.in_progress_warn",
-                self.reaper.in_progress_warn != defaults.reaper.in_progress_warn,
-            ),
-            (
-                "dead_letter.retention",
-                self.dead_letter.retention != defaults.dead_letter.retention,
-            ),
-        ];
-        let is_set = inert.into_iter().filter(|(_, is_set)| *is_set);
-        is_set.map(|(key, _)| key).collect()
     }
 
     /// Where to listen.
@@ -325,8 +310,8 @@ impl Config {
         engine.finalizer_interval = self.finalizer.interval.0;
         engine.pending_age_max = self.finalizer.pending_age_max.0;
         engine.reaper_interval = self.reaper.interval.0;
-        // Within the deadline of the whole stop.
-        engine.shutdown_grace = self.server.shutdown_deadline.0.mul_f64(0.9);
+        // The deadline of the whole stop comes first, and says that something was left.
+        engine.shutdown_grace = self.server.shutdown_deadline.0.saturating_mul(2);
         engine.retention = Prune {
             completed: self.retention.completed.0,
             failed: self.retention.failed.0,

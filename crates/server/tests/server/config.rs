@@ -161,7 +161,7 @@ fn core_19_contradictions_are_one_line_that_says_what_to_do() {
         ),
         (
             "[server]\ntls_cert = \"c.pem\"".to_owned(),
-            "not supported yet",
+            "set both or none",
         ),
         ("[server]\npayload_max = \"big\"".to_owned(), "256KiB"),
         ("[worker]\nlease = \"5\"".to_owned(), "5s"),

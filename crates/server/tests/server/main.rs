@@ -16,4 +16,5 @@ mod limits;
 mod operations;
 mod secrets;
 mod stop;
+mod store_down;
 mod system;

@@ -146,7 +146,10 @@ pub(crate) fn payload(text: &str) -> Payload {
 }
 
 pub(crate) fn operation(domain: &str, number: usize) -> NewOperation {
-    operation_of(keys(domain, number), &payload(&format!("{{\"n\":{number}}}")))
+    operation_of(
+        keys(domain, number),
+        &payload(&format!("{{\"n\":{number}}}")),
+    )
 }
 
 pub(crate) fn operation_of(keys: Keys, payload: &Payload) -> NewOperation {

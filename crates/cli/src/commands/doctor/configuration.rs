@@ -10,12 +10,6 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
         .iter()
         .map(|e| Finding::error(e))
         .collect();
-    for key in config.not_in_effect() {
-        findings.push(Finding::warn(
-            format!("{key} is set and not in effect yet"),
-            "leave it out",
-        ));
-    }
     if findings.is_empty() {
         let from = match settings::file(subject.global) {
             Some(path) => path.display().to_string(),

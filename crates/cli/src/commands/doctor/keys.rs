@@ -28,7 +28,7 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
 
 /// How many keys open the door; `None`: there is no database that could hold any.
 fn active(subject: &Subject) -> Result<Option<usize>, CliError> {
-    let place = Place::of(&subject.config.store.url)?;
+    let place = Place::configured(&subject.config)?;
     if place == Place::Memory {
         return Ok(None);
     }

@@ -14,13 +14,14 @@ const FREE_BYTES_WARN: u64 = 1024 * 1024 * 1024;
 const FREE_BYTES_FAIL: u64 = 64 * 1024 * 1024;
 
 pub(super) fn look(subject: &Subject) -> Vec<Finding> {
-    match Place::of(&subject.config.store.url) {
+    match Place::configured(&subject.config) {
         Err(error) => vec![Finding::error(&error)],
         Ok(Place::Memory) => vec![Finding::warn(
             "store.url is memory:, which ends with its process",
             "use sqlite://FILE for anything that matters",
         )],
         Ok(place @ Place::Sqlite(_)) => file(subject, &place),
+        Ok(place) => vec![schema(subject, &place)],
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
         let what = format!("the clock says {now}, which is before this release");
         return vec![Finding::fail(what, to_do)];
     }
-    let place = Place::of(&subject.config.store.url).ok();
+    let place = Place::configured(&subject.config).ok();
     let written = place
         .as_ref()
         .and_then(|place| std::fs::metadata(place.file().ok()?).ok()?.modified().ok())

@@ -1,0 +1,65 @@
+//! The HTTP API from outside: a real `clinch serve` on a real file, real sockets, a provider
+//! that is called. What the API describes is compared with what was seen.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on stops"
+)]
+
+mod collector;
+mod concurrent;
+mod disk;
+mod events;
+mod holds;
+mod http;
+mod leases;
+mod operations;
+mod process;
+mod provider;
+mod refusals;
+mod slow;
+mod stop;
+mod table;
+mod telemetry;
+mod tls;
+mod world;
+
+use world::World;
+
+/// A name, and what is done under it.
+type Case = (&'static str, fn(&World));
+
+/// Every route with every status and code that it describes, and none that it does not.
+#[test]
+fn core_8_every_answer_that_the_api_describes_is_seen() {
+    let world = World::new("api");
+    let cases: [Case; 20] = [
+        ("submit", operations::submit),
+        ("budget", operations::budget),
+        ("bulk", operations::bulk),
+        ("look", operations::look),
+        ("cancel", operations::cancel),
+        ("resolve", operations::resolve),
+        ("dead letters", operations::dead_letters),
+        ("domains", operations::domains),
+        ("batches", operations::batches),
+        ("leases", leases::leases),
+        ("holds of the queue", holds::of_the_queue),
+        ("holds of the key", holds::of_the_key),
+        ("holds of the destination", holds::of_the_destination),
+        ("refused requests", refusals::of_requests),
+        ("slow bodies", refusals::of_slow_bodies),
+        ("strangers", refusals::of_strangers),
+        ("lost routes", refusals::of_lost_routes),
+        ("overload", refusals::of_overload),
+        ("a store without room", refusals::of_a_store_without_room),
+        ("a busy store", refusals::of_a_store_that_is_busy),
+    ];
+    for (name, case) in cases {
+        println!("{name}");
+        case(&world);
+    }
+    let differences = table::differences(&world.routes(), &world.seen);
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}

@@ -1,0 +1,230 @@
+//! What every route refuses in the same way.
+
+use std::io::Read as _;
+
+use serde_json::{Value, json};
+
+use crate::http::Client;
+use crate::process::{Process, key};
+use crate::table::Route;
+use crate::world::{World, command, config};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// A body that is right, but for the thing that it is about.
+fn sample(route: &Route) -> Value {
+    match route.template.as_str() {
+        "/v1/operations" => command("away", "x", &uuid::Uuid::now_v7().to_string()),
+        "/v1/operations/bulk" | "/v1/batches/{batch_id}/operations" => {
+            json!({"operations": [command("away", "x", &uuid::Uuid::now_v7().to_string())]})
+        }
+        "/v1/operations/{op_id}/resolve" => json!({"as": "retry"}),
+        "/v1/dead-letters/redrive" => json!({"filter": {}, "dry_run": false}),
+        "/v1/leases" => json!({"domain": "away"}),
+        "/v1/leases/{op_id}/checkpoint" => json!({"fence": 1, "checkpoint": 1}),
+        "/v1/leases/{op_id}/outcome" => json!({"fence": 1, "type": "ok"}),
+        path if path.starts_with("/v1/leases/") => json!({"fence": 1}),
+        _ => json!({}),
+    }
+}
+
+fn ask(client: &Client, route: &Route, path: &str) -> crate::http::Reply {
+    match route.method.as_str() {
+        "GET" => client.get(path),
+        _ => client.post(path, &sample(route)),
+    }
+}
+
+/// Bodies that cannot be read, and names of nothing.
+pub(crate) fn of_requests(world: &World) {
+    let client = &world.client;
+    let batch = client.post("/v1/batches", &json!({})).is(200).body;
+    let batch = batch["batch_id"].as_str().expect("an id");
+    for route in world.routes() {
+        if route.has_body {
+            let path = route.path_with(batch);
+            let text = client.send("POST", &path, &[("content-type", "text/plain")], "{}");
+            text.refused(415, "unsupported_media_type");
+            let long = "x".repeat(101 * 1024);
+            let long = client.send("POST", &path, &[JSON], &long);
+            long.refused(413, "payload_too_large");
+            let torn = client.send("POST", &path, &[JSON], "{");
+            torn.refused(400, "invalid_request");
+        }
+        if route.answers(404) {
+            ask(client, &route, &route.path()).refused(404, "not_found");
+        }
+        if route.template.contains('{') {
+            let start = route.template.find('{').unwrap_or_default();
+            let end = route.template.find('}').unwrap_or_default();
+            let path = format!(
+                "{}%ff{}",
+                &route.template[..start],
+                &route.template[end + 1..]
+            );
+            ask(client, &route, &path).refused(400, "invalid_request");
+        }
+    }
+}
+
+/// A body that does not arrive.
+pub(crate) fn of_slow_bodies(world: &World) {
+    let text = config(&world.provider).replace("[server]", "[server]\nbody_timeout = \"50ms\"");
+    let slow = World::with("slow", &text, world.provider.clone(), &world.seen);
+    for route in slow.routes().into_iter().filter(|route| route.has_body) {
+        let path = route.path();
+        let mut stream = slow.client.open("POST", &path, &[JSON], 100);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let reply = slow.client.saw("POST", &path, &answer);
+        reply.refused(408, "request_timeout");
+    }
+}
+
+/// Strangers, and keys that allow something else.
+pub(crate) fn of_strangers(world: &World) {
+    let stranger = world.client.clone().with("host", "evil.example");
+    for route in world.routes() {
+        ask(&stranger, &route, &route.path()).refused(403, "forbidden");
+    }
+    let keyed = World::with(
+        "keyed",
+        &config(&world.provider),
+        world.provider.clone(),
+        &world.seen,
+    );
+    let submitter = key(&keyed.folder.0, "submit");
+    // The door was looked at a moment ago and is looked at again within a second.
+    while keyed.client.get("/v1/domains").status == 200 {
+        std::thread::yield_now();
+    }
+    for route in keyed
+        .routes()
+        .into_iter()
+        .filter(|route| route.answers(401))
+    {
+        let refused = ask(&keyed.client, &route, &route.path());
+        let refused = refused.refused(401, "unauthenticated");
+        assert!(refused.header("www-authenticate").is_some());
+    }
+    let submitter = keyed.client.clone().keyed(&submitter);
+    submitter.submit(&command("away", "x", "k1")).is(202);
+    submitter.get("/v1/operations").refused(403, "forbidden");
+    let pause = submitter.post("/v1/domains/pay/pause", &json!({}));
+    pause.refused(403, "forbidden");
+}
+
+/// The route of an operation was taken out of the configuration: it can still be ended.
+pub(crate) fn of_lost_routes(world: &World) {
+    let mut lost = World::with(
+        "lost",
+        &config(&world.provider),
+        world.provider.clone(),
+        &world.seen,
+    );
+    let held = lost.held("u1");
+    let waiting = lost.submit("away", "x", "u2");
+    lost.process.terminate();
+    lost.process.ended();
+    lost.folder
+        .configure("[server]\nlisten = \"127.0.0.1:0\"\n");
+    lost.process = Process::start(&lost.folder);
+    let client = Client::new(lost.process.address, &world.seen);
+    let cancel = client.post(&format!("/v1/operations/{waiting}/cancel"), &json!({}));
+    assert_eq!(cancel.is(200).body["state"], "FAILED");
+    let failed = json!({"as": "failed", "reason": "not there"});
+    let resolve = client.post(&format!("/v1/operations/{held}/resolve"), &failed);
+    assert_eq!(resolve.is(200).body["state"], "FAILED");
+}
+
+/// New work is turned away while the oldest is too old, a replay never.
+pub(crate) fn of_overload(world: &World) {
+    let text = config(&world.provider).replace("[server]", "[server]\nshed_queue_age = \"1ms\"");
+    let busy = World::with("busy", &text, world.provider.clone(), &world.seen);
+    let first = busy.submit("away", "x", "o1");
+    let shed = loop {
+        let key = uuid::Uuid::now_v7().to_string();
+        let reply = busy.client.submit(&command("away", "x", &key));
+        if reply.status != 202 {
+            break reply;
+        }
+    };
+    shed.refused(429, "shed");
+    assert_eq!(busy.submit("away", "x", "o1"), first);
+}
+
+/// The disk takes nothing: every change is refused, nothing is lost, and it recovers by itself.
+pub(crate) fn of_a_store_without_room(world: &World) {
+    let folder = crate::process::Folder::with("full", &config(&world.provider));
+    let process = Process::start_limited(&folder);
+    let client = Client::new(process.address, &world.seen);
+    let kept = client.submit(&command("away", "x", "w1")).is(202).op_id();
+    let held = client
+        .submit(&command("pay", "unsure", "w2"))
+        .is(202)
+        .op_id();
+    client.phase(&held, "held");
+    let leased = json!({"domain": "away", "wait": "60s", "lease": "10m"});
+    let leased = client.post("/v1/leases", &leased).is(200).body;
+    assert_eq!(leased["deliveries"][0]["op_id"], kept.as_str());
+    client.submit(&command("away", "x", "w3")).is(202);
+    let failed = client.post("/v1/operations?wait=60s", &command("pay", "fail", "w4"));
+    failed.is(200);
+    let batch = client.post("/v1/batches", &json!({})).is(200).body;
+    let batch = batch["batch_id"].as_str().expect("an id").to_owned();
+    client.post("/v1/domains/resume/pause", &json!({})).is(200);
+    process.limit_files(Some(4_096));
+    let routes = crate::table::routes(&client.get("/openapi.json").body);
+    let writes = |route: &&Route| route.method == "POST" && route.template != "/v1/leases";
+    for route in routes.iter().filter(writes) {
+        let id = if route.template.ends_with("/resolve") {
+            &held
+        } else {
+            &kept
+        };
+        let path = route
+            .template
+            .replace("{op_id}", id)
+            .replace("{batch_id}", &batch);
+        // Each changes something: the one domain is paused, the other is not.
+        let path = path.replace("{domain}/pause", "pause/pause");
+        let path = path.replace("{domain}/resume", "resume/resume");
+        let path = if path == "/v1/operations" {
+            "/v1/operations?wait=0"
+        } else {
+            &path
+        };
+        ask(&client, route, path).refused(503, "unavailable");
+    }
+    while client.get("/readyz").status == 200 {
+        std::thread::yield_now();
+    }
+    client.get("/readyz").refused(503, "unavailable");
+    client.get("/healthz").is(200);
+    process.limit_files(None);
+    client.until("/readyz", |body| body["status"] == "ok");
+    client.submit(&command("away", "x", "w5")).is(202);
+    let listed = client.get("/v1/operations?domain=away").is(200).body;
+    assert_eq!(
+        listed["operations"].as_array().map(Vec::len),
+        Some(3),
+        "w1, w3 and w5"
+    );
+    assert!(!process.log().contains("panicked"));
+}
+
+/// Somebody else writes to the file and does not end.
+pub(crate) fn of_a_store_that_is_busy(world: &World) {
+    let folder = crate::process::Folder::with("locked", &config(&world.provider));
+    let process = Process::start_as(&folder, "api");
+    let client = Client::new(process.address, &world.seen);
+    client.submit(&command("away", "x", "y1")).is(202);
+    let turns = ["next", "run"].map(|name| folder.0.join("clinch.db.wake").join(name));
+    let turns = turns.map(|path| std::fs::File::open(path).expect("a lock file"));
+    turns.iter().for_each(|turn| turn.lock().expect("our turn"));
+    let asked = client.post("/v1/leases", &json!({"domain": "away"}));
+    asked.refused(503, "unavailable");
+    drop(turns);
+    let leased = client.post("/v1/leases", &json!({"domain": "away", "wait": "60s"}));
+    assert_eq!(leased.is(200).body["deliveries"][0]["attempt"], 1);
+}

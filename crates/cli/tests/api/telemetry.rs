@@ -1,0 +1,187 @@
+//! What leaves the server besides calls: traces, numbers, alerts.
+
+use serde_json::{Value, json};
+
+use crate::collector::Collector;
+use crate::http::Seen;
+use crate::provider::Provider;
+use crate::world::{World, command, config};
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const CANARY: &str = "canary-4f1d";
+
+fn spans(documents: &[Value]) -> Vec<Value> {
+    let mut all = Vec::new();
+    for document in documents {
+        let spans = &document["resourceSpans"][0]["scopeSpans"][0]["spans"];
+        all.extend(spans.as_array().expect("spans").iter().cloned());
+    }
+    all
+}
+
+fn metric(documents: &[Value], name: &str) -> Option<Value> {
+    let last = documents.last()?;
+    let metrics = last["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array()?;
+    metrics
+        .iter()
+        .find(|metric| metric["name"] == name)
+        .cloned()
+}
+
+#[test]
+fn run_10_traces_and_metrics_reach_a_collector_and_no_key_does() {
+    let (provider, collector) = (Provider::start(), Collector::start(0));
+    let text = format!(
+        "{}\n[telemetry]\notlp = \"{}\"\n",
+        config(&provider),
+        collector.url()
+    );
+    let mut world = World::with("otlp", &text, provider, &Seen::default());
+    let mut asked = command("pay", "ok", CANARY);
+    asked["payload"] = json!({"secret": CANARY});
+    let parent = format!("00-{TRACE}-b7ad6b7169203331-01");
+    let traced = world.client.clone().with("traceparent", &parent);
+    traced.post("/v1/operations?wait=60s", &asked).is(200);
+    // A stop sends what is left.
+    world.process.terminate();
+    let stages = ["accept", "attempt", "execute", "settle"];
+    let has_all = |documents: &[Value]| {
+        let spans = spans(documents);
+        stages
+            .iter()
+            .all(|stage| spans.iter().any(|span| span["name"] == *stage))
+    };
+    let traces = collector.until("/v1/traces", has_all);
+    for span in spans(&traces) {
+        assert_eq!(
+            (&span["traceId"], &span["parentSpanId"]),
+            (&json!(TRACE), &json!("b7ad6b7169203331"))
+        );
+        let at = |name: &str| {
+            span[name]
+                .as_str()
+                .and_then(|text| text.parse::<u64>().ok())
+        };
+        assert!(at("startTimeUnixNano").is_some_and(|start| Some(start) <= at("endTimeUnixNano")));
+        assert_eq!(span["spanId"].as_str().map(str::len), Some(16));
+    }
+    let name = "orchestrator.accept.count";
+    let metrics = collector.until("/v1/metrics", |all| metric(all, name).is_some());
+    let accepted = metric(&metrics, name).expect("it is there");
+    assert_eq!(accepted["sum"]["dataPoints"][0]["asInt"], "1");
+    let took = metric(&metrics, "orchestrator.execute.duration").expect("a histogram");
+    let point = &took["histogram"]["dataPoints"][0];
+    let counts = point["bucketCounts"].as_array().map(Vec::len);
+    let bounds = point["explicitBounds"].as_array().map(Vec::len);
+    assert_eq!(
+        (&point["count"], counts),
+        (&json!("1"), bounds.map(|bounds| bounds + 1))
+    );
+    assert!(
+        metric(&metrics, "orchestrator.held").is_some(),
+        "gauges too"
+    );
+    let all = format!("{traces:?}{metrics:?}");
+    assert!(!all.contains(CANARY), "neither keys nor payloads");
+    assert!(world.process.ended().success());
+}
+
+#[test]
+fn run_10_a_collector_that_is_away_holds_nobody_up() {
+    let provider = Provider::start();
+    let text = format!(
+        "{}\n[telemetry]\notlp = \"http://127.0.0.1:1\"\n",
+        config(&provider)
+    );
+    let mut world = World::with("no-otlp", &text, provider, &Seen::default());
+    let done = world
+        .client
+        .post("/v1/operations?wait=60s", &command("pay", "ok", "k1"));
+    done.is(200);
+    world.process.terminate();
+    assert!(world.process.ended().success());
+    assert!(
+        world.process.log().contains("spans were not taken"),
+        "{}",
+        world.process.log()
+    );
+}
+
+#[test]
+fn core_15_alerts_are_posted_again_until_they_are_taken_and_hold_no_payload() {
+    let (provider, hook) = (Provider::start(), Collector::start(1));
+    let text = format!(
+        "{}\n[dead_letter]\nalert_url = \"{}/hook\"\n[reaper]\nin_progress_warn = \"100ms\"\n",
+        config(&provider),
+        hook.url()
+    );
+    let world = World::with("alerts", &text, provider, &Seen::default());
+    let held = world.held("a1");
+    let code = |code: &str| {
+        let is_there = |all: &[Value]| all.iter().any(|note| note["code"] == code);
+        let all = hook.until("/hook", is_there);
+        all.into_iter()
+            .find(|note| note["code"] == code)
+            .expect("it is there")
+    };
+    let slow = code("in_progress_long");
+    assert_eq!(
+        (&slow["severity"], &slow["op_id"]),
+        (&json!("warning"), &json!(held))
+    );
+    let metrics = world.client.get("/metrics").is(200).text;
+    assert!(
+        metrics.contains("orchestrator_in_progress_overdue 1"),
+        "{metrics}"
+    );
+    // The provider said no, and then yes: somebody has to look.
+    world.submit("far", "x", CANARY);
+    let (id, fence) = world.lease("far");
+    let path = format!("/v1/leases/{id}/outcome");
+    let no = json!({"fence": fence, "type": "fail", "code": "declined", "message": CANARY});
+    world.client.post(&path, &no).is(200);
+    let yes = json!({"fence": fence, "type": "ok", "payload": {"secret": CANARY}});
+    world.client.post(&path, &yes).is(200);
+    let late = code("late_ok");
+    assert_eq!(
+        (&late["severity"], &late["op_id"]),
+        (&json!("critical"), &json!(id))
+    );
+    assert!(
+        !hook
+            .until("/hook", |_| true)
+            .iter()
+            .any(|note| note.to_string().contains(CANARY))
+    );
+}
+
+/// What a configuration is refused with: one line, and never the address itself.
+fn refusal(config: &str) -> String {
+    let folder = crate::process::Folder::with("refused", config);
+    let serve = crate::process::clinch(&folder.0).arg("serve").output();
+    let refused = serve.expect("it runs");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+    assert!(!said.contains(CANARY), "{said}");
+    said
+}
+
+#[test]
+fn core_19_an_alert_goes_nowhere_that_a_route_may_not_call() {
+    let url = format!("http://169.254.169.254/{CANARY}");
+    let said = refusal(&format!("[dead_letter]\nalert_url = \"{url}\"\n"));
+    assert!(said.contains("dead_letter.alert_url"), "{said}");
+}
+
+#[test]
+fn core_19_a_key_that_would_do_nothing_is_refused() {
+    let said = refusal(&format!("[bus]\nurl = \"redis://:{CANARY}@cache\"\n"));
+    assert!(said.contains("bus.url"), "{said}");
+    let said = refusal(&format!(
+        "[store]\nlisten_url = \"postgres://:{CANARY}@db\"\n"
+    ));
+    assert!(said.contains("store.listen_url"), "{said}");
+    let said = refusal(&format!("[telemetry]\notlp = \"{CANARY}\"\n"));
+    assert!(said.contains("telemetry.otlp"), "{said}");
+}

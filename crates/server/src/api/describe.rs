@@ -1,0 +1,109 @@
+//! The refusals of every route, status by status.
+//!
+//! A route names the codes of its own problems under `4XX`. Here each gets the status that it
+//! is answered with, and what the door and the reading of bodies refuse is added to all, so
+//! that the description says everything that a caller can meet but for a bug of ours.
+
+use std::collections::BTreeMap;
+
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
+
+/// Every code, with its status.
+const CODES: [(&str, u16); 16] = [
+    ("invalid_command", 400),
+    ("invalid_request", 400),
+    ("unknown_route", 400),
+    ("unauthenticated", 401),
+    ("forbidden", 403),
+    ("not_found", 404),
+    ("request_timeout", 408),
+    ("terminal", 409),
+    ("not_held", 409),
+    ("stale_fence", 409),
+    ("payload_too_large", 413),
+    ("unsupported_media_type", 415),
+    ("idempotency_mismatch", 422),
+    ("shed", 429),
+    ("internal", 500),
+    ("unavailable", 503),
+];
+
+/// What a route names its own codes under.
+const OWN: &str = "4XX";
+
+/// Spells the refusals of every route out.
+pub(super) fn spelled_out(mut openapi: OpenApi) -> OpenApi {
+    for (path, item) in &mut openapi.paths.paths {
+        for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
+            spell_out(path, operation);
+        }
+    }
+    openapi
+}
+
+fn spell_out(path: &str, operation: &mut Operation) {
+    let mut codes = own(operation);
+    codes.push("forbidden".to_owned());
+    if path.starts_with("/v1/") {
+        codes.push("unavailable".to_owned());
+    }
+    if path.starts_with("/v1/") || path == "/metrics" {
+        codes.push("unauthenticated".to_owned());
+    }
+    if path.contains('{') {
+        codes.push("invalid_request".to_owned());
+    }
+    if operation.request_body.is_some() {
+        let refused = ["invalid_request", "request_timeout", "payload_too_large"];
+        codes.extend(refused.map(str::to_owned));
+        codes.push("unsupported_media_type".to_owned());
+    }
+    let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    for (code, status) in CODES {
+        if codes.iter().any(|known| known == code) {
+            by_status.entry(status).or_default().push(code);
+        }
+    }
+    let responses = &mut operation.responses.responses;
+    for (status, codes) in by_status {
+        responses.insert(status.to_string(), problem(&codes.join(", ")).into());
+    }
+}
+
+/// The codes that the route names, out of its description.
+fn own(operation: &mut Operation) -> Vec<String> {
+    let named = operation.responses.responses.remove(OWN);
+    let Some(RefOr::T(response)) = named else {
+        return Vec::new();
+    };
+    let codes = response.description.split(", ");
+    codes.map(str::to_owned).collect()
+}
+
+fn problem(codes: &str) -> Response {
+    let schema = Ref::from_schema_name("ProblemDocument");
+    let content = ContentBuilder::new().schema(Some(schema)).build();
+    ResponseBuilder::new()
+        .description(codes)
+        .content("application/problem+json", content)
+        .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_that_a_route_names_is_known() {
+        let (_, openapi) = super::super::described().split_for_parts();
+        for (path, mut item) in openapi.paths.paths {
+            for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
+                for code in own(operation) {
+                    let is_known = CODES.iter().any(|(known, _)| *known == code);
+                    assert!(is_known, "{path}: {code}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What runs beside the API and the engine: alerts, export, and housekeeping.
+
+use std::sync::Arc;
+
+use clinch::engine::Role;
+use clinch::{Builder, Clinch, Telemetry};
+use clinch_core::ports::{Alert, Clock, Inspect};
+use clinch_system::FileJournal;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Config;
+use crate::alerts::{self, Alerts, Notes};
+use crate::housekeeping::{self, Overdue};
+use crate::otlp::Otlp;
+use crate::outbound::Outlets;
+
+/// Everything beside the API and the engine, not running yet.
+pub(crate) struct Chores {
+    outlets: Outlets,
+    alerts: Option<(Alerts, Notes)>,
+    otlp: Option<Otlp>,
+    /// The file of dead letters.
+    pub(crate) letters: Option<FileJournal>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) inspect: Arc<dyn Inspect>,
+}
+
+impl Chores {
+    pub(crate) fn new(outlets: Outlets, clock: Arc<dyn Clock>, inspect: Arc<dyn Inspect>) -> Self {
+        let exports = outlets.traces.is_some() || outlets.metrics.is_some();
+        Self {
+            alerts: outlets.alerts.is_some().then(alerts::channel),
+            otlp: exports.then(|| Otlp::new(clock.clone())),
+            outlets,
+            letters: None,
+            clock,
+            inspect,
+        }
+    }
+
+    /// Lets the engine tell them.
+    pub(crate) fn hear(&self, builder: Builder, telemetry: Telemetry) -> Builder {
+        let telemetry = match &self.otlp {
+            Some(otlp) => telemetry.also(Arc::new(otlp.clone()), Arc::new(otlp.clone())),
+            None => telemetry,
+        };
+        let builder = builder.telemetry(telemetry);
+        match &self.alerts {
+            Some((alerts, _)) => builder.alert(alerts.clone()),
+            None => builder,
+        }
+    }
+
+    /// Starts them. They end soon after `stop`, the export after `stopped`.
+    pub(crate) fn start(
+        self,
+        clinch: &Clinch,
+        config: &Config,
+        roles: &[Role],
+        stop: &CancellationToken,
+        stopped: &CancellationToken,
+    ) -> TaskTracker {
+        let tasks = TaskTracker::new();
+        let alert = self.alerts.as_ref().map(|(alerts, _)| alerts.clone());
+        if let (Some((_, notes)), Some(to)) = (self.alerts, self.outlets.alerts.clone()) {
+            tasks.spawn(notes.send(to, self.clock.clone(), stop.clone()));
+        }
+        if let Some(otlp) = self.otlp {
+            tasks.spawn(otlp.export(clinch.clone(), self.outlets, stopped.clone()));
+        }
+        if let Some(file) = self.letters {
+            let (clock, retention) = (self.clock.clone(), config.dead_letter.retention.0);
+            tasks.spawn(housekeeping::tidy_letters(
+                file,
+                clock,
+                retention,
+                stop.clone(),
+            ));
+        }
+        if roles.contains(&Role::Recovery) {
+            let overdue = Overdue {
+                inspect: self.inspect,
+                clock: self.clock,
+                alert: alert.map(|alerts| Arc::new(alerts) as Arc<dyn Alert>),
+                limit: config.reaper.in_progress_warn.0,
+            };
+            tasks.spawn(overdue.watch(stop.clone()));
+        }
+        tasks.close();
+        tasks
+    }
+}
