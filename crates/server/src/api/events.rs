@@ -99,6 +99,8 @@ impl Told {
     ))]
 pub(crate) async fn events(State(app): State<Shared>) -> Answer {
     let receiver = app.hub.news.subscribe();
+    // Before the first event: whoever has read it may rely on hearing of what comes after.
+    app.hub.changes.listen(true);
     let first = app.domain_documents().await?;
     read_for_listeners(&app);
     let first = News::Counters(Arc::new(first));
