@@ -14,7 +14,7 @@ use crate::check::{Finding, findings};
 use crate::clock::real_now;
 use crate::error::unavailable;
 use crate::loans::MARGIN;
-use crate::names::subject;
+use crate::names::{subject, token};
 use crate::reader::later;
 use crate::shared::Shared;
 use crate::wire::{ACK, Body, IN_PROGRESS, NAK, Position, nak_after};
@@ -42,18 +42,21 @@ impl NatsBus {
         findings(&self.shared).await
     }
 
-    async fn publish_some(&self, messages: &[(String, Vec<u8>)]) -> Result<Published> {
+    async fn publish_some(&self, messages: &[Message]) -> Result<Published> {
         let link = &self.shared.link;
         let mut questions = Vec::with_capacity(messages.len());
-        for (subject, body) in messages {
-            questions.push(link.ask(subject.clone(), body.clone()).await?);
+        for message in messages {
+            let question = link.ask(message.subject.clone(), message.body.clone());
+            questions.push((question.await?, &message.domain));
         }
-        for question in questions {
-            let message = question.answered().await?;
-            if is_nobody(&message) {
+        for (question, domain) in questions {
+            let answer = question.answered().await?;
+            if is_nobody(&answer) {
                 return Ok(Published::Nowhere);
             }
-            read_answer(&message.payload)??;
+            let stored = read_answer(&answer.payload)??;
+            let seq = stored["seq"].as_u64().unwrap_or(0);
+            self.shared.state().inlet(domain).published(seq);
         }
         Ok(Published::All)
     }
@@ -70,6 +73,13 @@ impl NatsBus {
     }
 }
 
+/// A hint to publish.
+struct Message {
+    domain: String,
+    subject: String,
+    body: Vec<u8>,
+}
+
 /// Where a batch of hints went.
 enum Published {
     All,
@@ -83,8 +93,12 @@ impl Bus for NatsBus {
         let now = self.shared.clock.now();
         let prefix = &self.shared.settings.prefix;
         let message = |publication: &Publication| {
-            let body = Body::new(&publication.hint, publication.delay, now);
-            Ok((subject(prefix, &publication.hint)?, body.encode()?))
+            let Publication { hint, delay } = publication;
+            Ok(Message {
+                domain: token(&hint.domain)?,
+                subject: subject(prefix, hint)?,
+                body: Body::new(hint, *delay, now).encode()?,
+            })
         };
         for some in publications.chunks(UNDER_WAY_MAX) {
             let messages: Result<Vec<_>> = some.iter().map(message).collect();

@@ -47,6 +47,15 @@ impl Shared {
     }
 }
 
+/// Runs on, whether or not the caller is polled: who waits for the turn that this has must not
+/// depend on another caller.
+pub(crate) async fn apart<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let ended = tokio::spawn(work).await;
+    ended.unwrap_or_else(|_| Err(unavailable("the runtime is shutting down")))
+}
+
 /// An answer of the API, or of the stream to a publication.
 pub(crate) fn read_answer(bytes: &[u8]) -> Result<Result<Value, Refusal>> {
     let unreadable = || unavailable("the NATS server's answer cannot be read");

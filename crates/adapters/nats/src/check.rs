@@ -1,5 +1,7 @@
 //! What an operator should know.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::shared::Shared;
@@ -45,7 +47,7 @@ impl Finding {
     }
 }
 
-pub(crate) async fn findings(shared: &Shared) -> Vec<Finding> {
+pub(crate) async fn findings(shared: &Arc<Shared>) -> Vec<Finding> {
     let mut found = vec![version(&shared.link.server().version)];
     match shared.api("INFO", String::new()).await {
         Ok(Ok(_)) => found.push(Finding::good("JetStream is on")),

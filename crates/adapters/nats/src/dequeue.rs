@@ -3,11 +3,13 @@
 //! What arrived is handed out in the last step, without waiting in between: a call that is
 //! cut short leaves everything where the next call finds it.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clinch_core::Result;
 use clinch_core::ports::{Delivery, Dequeue};
 
+use crate::call::apart;
 use crate::clock::{real_now, until};
 use crate::inlet::Inlet;
 use crate::names::token;
@@ -18,7 +20,7 @@ use crate::wire::NAK;
 const REMEMBERED_MAX: usize = 10_000;
 
 impl Shared {
-    pub(crate) async fn dequeue(&self, ask: &Dequeue) -> Result<Vec<Delivery>> {
+    pub(crate) async fn dequeue(self: &Arc<Self>, ask: &Dequeue) -> Result<Vec<Delivery>> {
         let end = self.now().saturating_add(ask.wait);
         if ask.domains.is_empty() || ask.max == 0 {
             self.clock.sleep(ask.wait).await;
@@ -36,23 +38,28 @@ impl Shared {
                 return Ok(taken);
             }
             filled?;
-            let now = self.now();
-            let left = end.saturating_sub(now);
-            if left.is_zero() {
+            if end <= self.now() {
                 return Ok(Vec::new());
             }
             for name in &names {
-                self.hang_bell(name).await?;
+                let (shared, name) = (self.clone(), name.clone());
+                apart(async move { shared.hang_bell(&name).await }).await?;
             }
-            let next_end = self.state().loans.next_end();
-            let nap = next_end.map_or(left, |end| end.saturating_sub(now).min(left));
             tokio::select! {
                 // The sender lives as long as `self`.
                 _ = rings.changed() => {}
-                () = self.clock.sleep(nap) => {}
+                () = self.clock.sleep(self.nap(end)) => {}
                 () = until(self.silent_at(&names)) => self.drop_silent_bells(),
             }
         }
+    }
+
+    /// How long nothing happens unless it is rung. Read right before the sleep: the clock may
+    /// have moved while the bells were hung up.
+    fn nap(&self, end: Duration) -> Duration {
+        let next_end = self.state().loans.next_end();
+        let next = next_end.map_or(end, |next| next.min(end));
+        next.saturating_sub(self.now())
     }
 
     /// The consumers to ask, another one first each time.
@@ -81,15 +88,18 @@ impl Shared {
     }
 
     /// Fetches what there is room for. A call that waits leaves out what its bell announces.
-    async fn fill(&self, names: &[String], ask: &Dequeue) -> Result<()> {
+    async fn fill(self: &Arc<Self>, names: &[String], ask: &Dequeue) -> Result<()> {
         for name in names {
             loop {
                 let room = ask.max.saturating_sub(self.ready(names));
                 if room == 0 {
                     return Ok(());
                 }
-                let more = ask.wait.is_zero() || self.state().inlet(name).more;
-                if !more || !self.fetch(name, room).await? {
+                let at_once = ask.wait.is_zero();
+                let more = at_once || self.state().inlet(name).more;
+                let (shared, name) = (self.clone(), name.clone());
+                let fetch = async move { shared.fetch(&name, room, at_once).await };
+                if !more || !apart(fetch).await? {
                     break;
                 }
             }

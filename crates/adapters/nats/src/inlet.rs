@@ -62,6 +62,10 @@ pub(crate) struct Inlet {
     pub(crate) ack_wait: Option<Duration>,
     /// What was asked for last.
     pub(crate) visibility: Duration,
+    /// Number of the last hint that this process published here.
+    published: u64,
+    /// Number of the last hint that came. They come in order the first time.
+    seen: u64,
     /// Why the server took the bell down.
     pub(crate) trouble: Option<String>,
     /// One at a time sends pulls.
@@ -77,6 +81,8 @@ impl Inlet {
             more: true,
             ack_wait: None,
             visibility: Duration::ZERO,
+            published: 0,
+            seen: 0,
             trouble: None,
             turn: Arc::default(),
         }
@@ -88,6 +94,27 @@ impl Inlet {
         self.fetch = None;
         self.ack_wait = None;
         self.more = true;
+    }
+
+    /// The stream is another one.
+    pub(crate) fn restart(&mut self) {
+        self.ready.clear();
+        (self.published, self.seen) = (0, 0);
+    }
+
+    /// This process has published the hint with that number.
+    pub(crate) fn published(&mut self, seq: u64) {
+        self.published = self.published.max(seq);
+    }
+
+    /// Hints up to that number came, to us or to somebody else.
+    pub(crate) fn saw(&mut self, seq: u64) {
+        self.seen = self.seen.max(seq);
+    }
+
+    /// Number of a hint of our own that must be on its way, or somebody else's.
+    pub(crate) fn unseen(&self) -> Option<u64> {
+        (self.published > self.seen).then_some(self.published)
     }
 
     pub(crate) fn begin_fetch(&mut self, id: u64, batch: usize) -> oneshot::Receiver<Fetched> {

@@ -69,6 +69,7 @@ impl Shared {
         let state = &mut *state;
         let inlet = state.inlets.get_mut(position.consumer)?;
         inlet.count();
+        inlet.saw(position.seq);
         let Some(body) = Body::decode(&message.payload) else {
             self.ring();
             return Some((ack, TERM.into()));

@@ -109,7 +109,7 @@ impl State {
         self.epoch += 1;
         self.loans.clear();
         for inlet in self.inlets.values_mut() {
-            inlet.ready.clear();
+            inlet.restart();
         }
     }
 

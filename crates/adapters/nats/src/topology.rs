@@ -1,11 +1,13 @@
 //! Stream and consumers: looked up, created where they are missing, and looked up again after
 //! a lost connection, since a server can come back empty.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
+use crate::call::apart;
 use crate::loans::MARGIN;
 use crate::shared::Shared;
 use crate::wire::nanos;
@@ -18,10 +20,15 @@ const WAITING_MAX: u32 = 4_096;
 
 impl Shared {
     /// Makes sure that the stream is there.
-    pub(crate) async fn know_stream(&self) -> Result<()> {
+    pub(crate) async fn know_stream(self: &Arc<Self>) -> Result<()> {
         if self.state().stream_known {
             return Ok(());
         }
+        let shared = self.clone();
+        apart(async move { shared.look_up_stream().await }).await
+    }
+
+    async fn look_up_stream(&self) -> Result<()> {
         let _turn = self.topology.lock().await;
         let losses = {
             let state = self.state();
@@ -69,7 +76,7 @@ impl Shared {
     }
 
     /// Makes sure that the domain's consumer is there.
-    pub(crate) async fn know_consumer(&self, name: &str) -> Result<()> {
+    pub(crate) async fn know_consumer(self: &Arc<Self>, name: &str) -> Result<()> {
         self.know_stream().await?;
         if self.state().inlet(name).ack_wait.is_some() {
             return Ok(());

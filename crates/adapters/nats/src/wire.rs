@@ -30,6 +30,11 @@ pub(crate) fn pull_now(batch: usize) -> String {
     json!({ "batch": batch, "no_wait": true }).to_string()
 }
 
+/// The same, if nothing is there as soon as there is something.
+pub(crate) fn pull_soon(batch: usize, expires: Duration) -> String {
+    json!({ "batch": batch, "no_wait": true, "expires": nanos(expires) }).to_string()
+}
+
 /// Body of a pull that waits for one hint and gives a sign of life meanwhile.
 pub(crate) fn pull_waiting(expires: Duration, heartbeat: Duration) -> String {
     let (expires, heartbeat) = (nanos(expires), nanos(heartbeat));
