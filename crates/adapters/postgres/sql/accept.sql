@@ -1,5 +1,5 @@
--- Takes operations in: keys, rows and counters in one statement. Those whose keys are known are
--- left out, also if they became known a moment ago; the answer names the others.
+-- Takes operations in: keys, rows and counters in one statement. It fails as a whole if a key
+-- or an id has become known a moment ago; whoever sent it looks again.
 WITH offered AS (
     SELECT * FROM unnest(
         $1::bytea[], $2::uuid[], $3::bytea[], $4::integer[], $5::text[], $6::text[], $7::bytea[],
@@ -10,13 +10,11 @@ WITH offered AS (
         key, op_id, fingerprint, stream, biz_key, idem_key, payload, content_hash, extras, labels,
         lane, batch_id, status, phase, version, next_attempt_at, deadline, attempt_id, state,
         ledger, started_at, line, need, need_at, place)
-), fresh AS (
+), known AS (
     INSERT INTO clinch_key (key, op_id, fingerprint)
     SELECT key, op_id, fingerprint FROM offered ORDER BY key
-    ON CONFLICT DO NOTHING RETURNING op_id
 ), placed AS (
-    SELECT nextval('clinch_seq') AS seq, o.*
-    FROM (SELECT o.* FROM offered AS o JOIN fresh USING (op_id) ORDER BY o.place) AS o
+    SELECT nextval('clinch_seq') AS seq, o.* FROM offered AS o
 ), counted AS (
     INSERT INTO clinch_delta
         (domain, pending, live, recorded, waiting, held, completed, failed)

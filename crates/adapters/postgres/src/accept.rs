@@ -122,8 +122,12 @@ impl Tx<'_> {
             let members = self.lanes.entry(lane).or_default();
             members.insert((row.seq, row.op_id));
         }
-        if let Some(predecessor) = new.redrive_of {
-            self.beside.redriven.push((predecessor, new.op_id));
+        if let Some(predecessor) = new.redrive_of
+            && self.has(predecessor).await?
+        {
+            let redriven = &mut self.beside.redriven;
+            redriven.retain(|(op, _)| *op != predecessor);
+            redriven.push((predecessor, new.op_id));
             if let Some(entry) = self.rows.get_mut(&predecessor) {
                 entry.row.redriven_by = Some(new.op_id);
             }

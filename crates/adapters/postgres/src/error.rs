@@ -19,11 +19,15 @@ pub(crate) fn commit(error: tokio_postgres::Error) -> Error {
     sql(error)
 }
 
-/// A deadlock or a serialization failure: the server asks for another try.
+/// A deadlock, a serialization failure, or somebody who took the same keys at the same
+/// moment: another try sees more.
 pub(crate) fn asks_again(error: &tokio_postgres::Error) -> bool {
-    let code = error.code();
-    code == Some(&SqlState::T_R_DEADLOCK_DETECTED)
-        || code == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
+    let again = [
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::UNIQUE_VIOLATION,
+    ];
+    error.code().is_some_and(|code| again.contains(code))
 }
 
 /// No answer came, or the server said that it is going away.

@@ -68,7 +68,7 @@ impl Shared {
         })
     }
 
-    /// One look and one statement; what is left in `offers` was taken by others in between.
+    /// One look and one statement; `offers` that are left were taken by others in between.
     async fn take_in(
         self: &Arc<Self>,
         offers: &mut Vec<Offer<'_>>,
@@ -98,11 +98,11 @@ impl Shared {
         }
         tx.now = now;
         let rows = rows(&mut tx, offers, &paused, routes)?;
-        let written = insert(&link, offers, &rows).await?;
+        let Some(written) = insert(&link, offers, &rows).await? else {
+            return Ok(());
+        };
         for row in &rows {
-            if written.contains_key(&row.op_id) {
-                tx.tell(row, row.place(LaneStand::Unordered, now));
-            }
+            tx.tell(row, row.place(LaneStand::Unordered, now));
         }
         let fresh = std::mem::take(&mut tx.fresh);
         drop(tx);
@@ -177,8 +177,12 @@ fn rows(
     Ok(rows)
 }
 
-/// The places of those that were new.
-async fn insert(link: &Link<'_>, offers: &[Offer<'_>], rows: &[Row]) -> Result<HashMap<OpId, u64>> {
+/// Their places; `None`: somebody took one of the keys since the look.
+async fn insert(
+    link: &Link<'_>,
+    offers: &[Offer<'_>],
+    rows: &[Row],
+) -> Result<Option<HashMap<OpId, u64>>> {
     let mut keys = Vec::with_capacity(offers.len());
     for offer in offers {
         let print = offer.new.fingerprints.first().copied();
@@ -191,9 +195,14 @@ async fn insert(link: &Link<'_>, offers: &[Offer<'_>], rows: &[Row]) -> Result<H
     let place = |row| (row, Row::place(row, LaneStand::Unordered, now));
     let placed: Vec<_> = rows.iter().map(place).collect();
     let write = flush::accept(&placed, &keys, true)?;
-    let written = write.run(link).await.map_err(error::commit)?;
+    let written = match write.run(link).await {
+        Ok(written) => written,
+        Err(failed) if error::asks_again(&failed) => return Ok(None),
+        Err(failed) => return Err(error::commit(failed)),
+    };
     let seq = |row: &tokio_postgres::Row| -> Result<_> {
         Ok((OpId(row.get(0)), crate::row::count(row.get(1))?))
     };
-    written.iter().map(seq).collect()
+    let places: Result<HashMap<_, _>> = written.iter().map(seq).collect();
+    places.map(Some)
 }

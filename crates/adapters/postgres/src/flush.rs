@@ -1,7 +1,7 @@
 //! Writing what a transaction changed.
 
 use clinch_core::protocol::LaneStand;
-use clinch_core::{Error, ErrorKind, OpId, Result, Sealed};
+use clinch_core::{OpId, Result, Sealed};
 use futures_util::future::join_all;
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
@@ -187,11 +187,6 @@ impl Tx<'_> {
         let write = accept(&rows, &keys, false)?;
         let placed: Vec<(OpId, Place)> = rows.iter().map(|(row, at)| (row.op_id, *at)).collect();
         let written = self.query(write.query, &write.params()).await?;
-        if written.len() != placed.len() {
-            self.again = true;
-            let message = "another caller took the same keys at the same moment";
-            return Err(Error::new(ErrorKind::Conflict, message));
-        }
         for row in written {
             let (op, seq) = (OpId(row.get(0)), crate::row::count(row.get(1))?);
             if let Some(entry) = self.rows.get_mut(&op) {

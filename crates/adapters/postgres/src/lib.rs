@@ -164,6 +164,15 @@ impl Postgres {
         self.shared.faults.arm(fault);
     }
 
+    /// Says whether payloads are sealed from now on: then `clinch_accept` refuses, as the
+    /// database holds no key.
+    pub async fn set_sealed(&self, sealed: bool) -> Result<()> {
+        let client = self.client().await?;
+        let text = "UPDATE clinch_meta SET sealed = $1 WHERE sealed <> $1";
+        let set = client.execute(text, &[&sealed]).await;
+        set.map(|_| ()).map_err(error::sql)
+    }
+
     /// Ends every connection; calls fail from now on.
     pub fn close(&self) {
         self.shared.pool.close();

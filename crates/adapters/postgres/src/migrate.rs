@@ -20,11 +20,18 @@ pub struct Migration {
 }
 
 /// Every step there is.
-pub const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "tables",
-    sql: include_str!("../sql/migrations/0001.sql"),
-}];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "tables",
+        sql: include_str!("../sql/migrations/0001.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "accepting by SQL",
+        sql: include_str!("../sql/migrations/0002.sql"),
+    },
+];
 
 /// Held while steps are applied, so that many nodes can start at once.
 const LOCK: i64 = 0x636c_696e_6368;

@@ -142,6 +142,7 @@ impl Bus for Postgres {
         *self.last_routes() = dequeue.routes.clone();
         let mut news = self.news().watch_due();
         let until = self.clock().monotonic().saturating_add(dequeue.wait);
+        let mut pause = LOCKED_PAUSE;
         loop {
             let seen = *news.borrow_and_update();
             let asked_at = self.clock().monotonic();
@@ -159,8 +160,10 @@ impl Bus for Postgres {
             let due_in = shared
                 .first_due(&streams, start.unwrap_or(i64::MIN))
                 .await?;
-            // A row that is due and was not taken is locked by somebody, for a moment.
-            let due_in = due_in.map(|due_in| due_in.max(LOCKED_PAUSE));
+            // A row that is due and was not taken is locked by somebody, for a moment; or it is
+            // the sweeper's, for longer.
+            let due_in = due_in.map(|due_in| due_in.max(pause));
+            pause = (pause * 2).min(shared.settings.fallback_poll);
             let nap = due_in.unwrap_or(left).min(shared.settings.fallback_poll);
             // From when it was asked: time may have passed since.
             let due_at = asked_at.saturating_add(nap).min(until);

@@ -192,7 +192,11 @@ impl<'c> Tx<'c> {
         let shared = self.shared;
         let unknown = |row: &SqlRow| !shared.names.knows_stream(row.get(STREAM));
         if rows.iter().any(unknown) {
-            shared.names.load(&self.link).await?;
+            match self.link {
+                Link::Pooled(_) => shared.names.load(&self.link).await?,
+                // What the caller's transaction made may never be.
+                Link::Caller(_) => shared.learn().await,
+            }
         }
         let mut kept = Vec::with_capacity(rows.len());
         for row in rows {

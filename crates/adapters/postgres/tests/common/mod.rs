@@ -85,15 +85,16 @@ impl Database {
 
     /// Empties it and gives it to whoever needs one next: that takes a fraction of the time
     /// that a new one takes.
-    async fn give_back(&self) -> Result<(), tokio_postgres::Error> {
-        let admin = client(&self.server).await.expect("the server");
+    async fn give_back(&self) -> Result<(), String> {
+        let lost = |error: tokio_postgres::Error| error.to_string();
+        let admin = client(&self.server).await?;
         let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1";
-        admin.query(end, &[&self.name]).await?;
-        let inside = client(&self.url()).await.expect("the database");
-        inside.batch_execute(EMPTY).await?;
+        admin.query(end, &[&self.name]).await.map_err(lost)?;
+        let inside = client(&self.url()).await?;
+        inside.batch_execute(EMPTY).await.map_err(lost)?;
         let spare = "INSERT INTO clinch_test_spare VALUES ($1, $2)";
-        admin.execute(spare, &[&self.name, &self.template]).await?;
-        Ok(())
+        let given = admin.execute(spare, &[&self.name, &self.template]).await;
+        given.map(|_| ()).map_err(lost)
     }
 
     pub(crate) fn url(&self) -> String {
