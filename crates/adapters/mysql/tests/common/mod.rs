@@ -2,6 +2,7 @@
 // tidy: allow(attributes) each test file uses another part, so that no expectation holds in all
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use clinch_core::policy::{EventTypes, Routes, Rules, Safety};
@@ -14,22 +15,47 @@ use clinch_core::{
 use clinch_mysql::{Mysql, Settings};
 use clinch_servers::{Kind, Trouble};
 use clinch_system::{SystemClock, SystemIds};
+use libtest_mimic::{Arguments, Trial};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
-/// The shared server, or nothing where it is not installed. Where everything must run, that is
-/// a failure.
-pub(crate) fn server() -> Option<String> {
+/// The shared server.
+pub(crate) fn url() -> String {
     match clinch_servers::shared(Kind::MariaDb) {
-        Ok(url) => Some(url),
-        Err(trouble @ Trouble::Missing(_)) => {
-            assert!(!must_run(), "{trouble}");
-            eprintln!("ignored: {trouble}");
-            None
-        }
+        Ok(url) => url,
         Err(trouble) => panic!("{trouble}"),
     }
 }
+
+/// Runs tests that need the server's program; where it is not installed they are shown as
+/// ignored, or fail where everything must run.
+pub(crate) fn run_all(tests: &[(&'static str, fn())]) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let is_missing = Kind::MariaDb.program().is_none();
+    if is_missing {
+        eprintln!("{}", Trouble::Missing(Kind::MariaDb));
+    }
+    let trial = |(name, run): &(&'static str, fn())| {
+        let run = *run;
+        let trial = Trial::test(*name, move || {
+            run();
+            Ok(())
+        });
+        trial.with_ignored_flag(is_missing && !must_run())
+    };
+    let trials = tests.iter().map(trial).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// The `main` of a file of tests.
+macro_rules! tests {
+    ($($name:ident,)+) => {
+        fn main() -> std::process::ExitCode {
+            common::run_all(&[$((stringify!($name), $name),)+])
+        }
+    };
+}
+pub(crate) use tests;
 
 /// Nothing may be left out here.
 pub(crate) fn must_run() -> bool {
