@@ -145,10 +145,13 @@ async fn empty(conn: &mut Conn, name: &str) {
     );
     let tables: Vec<String> = conn.query(tables).await.expect("a list");
     let mut sql = "START TRANSACTION".to_owned();
-    for table in tables {
+    for table in tables.iter().filter(|table| table.starts_with("clinch_")) {
         sql += &format!("; DELETE FROM {name}.{table}");
     }
     sql += &format!("; UPDATE {name}.clinch_meta SET sealed = 0; COMMIT");
+    for table in tables.iter().filter(|table| !table.starts_with("clinch_")) {
+        sql += &format!("; DROP TABLE {name}.{table}");
+    }
     // Seqs are compared with those of the reference.
     sql += &format!("; ALTER TABLE {name}.clinch_request AUTO_INCREMENT = 1");
     run(conn, &sql).await;
