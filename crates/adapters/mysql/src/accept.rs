@@ -6,9 +6,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use clinch_core::policy::{Order, Routes};
 use clinch_core::ports::{Accepted, BeginRequest, Known, NewOperation};
 use clinch_core::protocol::{Action, LaneStand, State};
-use clinch_core::{
-    BatchId, Error, ErrorKind, Fingerprint, KeyHash, LaneKey, OpId, Result, Status,
-};
+use clinch_core::{BatchId, Error, ErrorKind, Fingerprint, KeyHash, LaneKey, OpId, Result, Status};
 
 use crate::change::{Luggage, begin_event};
 use crate::column::Column;
@@ -170,7 +168,10 @@ impl Tx<'_> {
             script.add(&Query::TakenIds.with(&[("ids", &ids)]))
         });
         let answers = self.run(script).await?;
-        let written: u64 = answers[..inserts].iter().map(|answer| answer.affected).sum();
+        let written: u64 = answers[..inserts]
+            .iter()
+            .map(|answer| answer.affected)
+            .sum();
         if let Some(at) = pauses {
             self.note_paused(answers.get(at))?;
         }
@@ -262,10 +263,12 @@ impl Tx<'_> {
                 Some(print) => Some(print),
                 None => self.raw_print(known.op_id).await?,
             };
-            return Ok(match print.is_some_and(|print| new.fingerprints.contains(&print)) {
-                true => Accepted::Known(known),
-                false => Accepted::Mismatch(known),
-            });
+            return Ok(
+                match print.is_some_and(|print| new.fingerprints.contains(&print)) {
+                    true => Accepted::Known(known),
+                    false => Accepted::Mismatch(known),
+                },
+            );
         }
         if !self.join_batch(new, entry).await? {
             return Ok(Accepted::BatchClosed);

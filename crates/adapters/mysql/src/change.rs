@@ -13,9 +13,7 @@ use clinch_core::protocol::{
     Action, Begin, Effects, Event, IllegalTransition, LaneStand, ProbeAnswer, Resolution, State,
     Verdict, WriteAhead,
 };
-use clinch_core::{
-    BatchId, MESSAGE_BYTES_MAX, OpId, Result, Sealed, Status, WorkerId, shorten,
-};
+use clinch_core::{BatchId, MESSAGE_BYTES_MAX, OpId, Result, Sealed, Status, WorkerId, shorten};
 
 use crate::accept::Entry;
 use crate::column::Column;

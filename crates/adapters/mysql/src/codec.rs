@@ -57,10 +57,7 @@ pub(crate) fn encode(state: &State, beside: Beside) -> Result<Vec<u8>> {
         (state.call_deadline.is_some(), CALL_DEADLINE),
         (state.lease_until.is_some(), LEASE),
         (state.refund.is_some(), REFUND),
-        (
-            state.refund.is_some_and(|r| r.repeat_permit),
-            REFUND_PERMIT,
-        ),
+        (state.refund.is_some_and(|r| r.repeat_permit), REFUND_PERMIT),
         (refund_first.is_some(), REFUND_FIRST_CALL),
         (state.hold.is_some(), HOLD),
         (state.failure.is_some(), FAILURE),
@@ -221,7 +218,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn json_if<T: for<'de> serde::Deserialize<'de>>(&mut self, is_there: bool) -> Result<Option<T>> {
+    fn json_if<T: for<'de> serde::Deserialize<'de>>(
+        &mut self,
+        is_there: bool,
+    ) -> Result<Option<T>> {
         if !is_there {
             return Ok(None);
         }

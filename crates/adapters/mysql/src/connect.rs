@@ -22,7 +22,9 @@ pub(crate) enum Flavor {
 /// An address that was read; never shown, since it holds a password.
 pub(crate) fn parse(url: &str) -> Result<Opts> {
     let invalid = |why: &str| {
-        let message = format!("the database's address {why}; it looks like mysql://user:password@host:3306/database");
+        let message = format!(
+            "the database's address {why}; it looks like mysql://user:password@host:3306/database"
+        );
         Error::new(ErrorKind::Invalid, message)
     };
     let (url, tls) = match url.split_once("://") {
@@ -60,7 +62,12 @@ pub(crate) async fn one(opts: &Opts) -> Result<(Conn, Flavor)> {
 
 fn flavor(version: &str) -> Result<Flavor> {
     let mut numbers = version.split(['.', '-']).map(str::parse::<u32>);
-    let mut next = || numbers.next().and_then(std::result::Result::ok).unwrap_or(0);
+    let mut next = || {
+        numbers
+            .next()
+            .and_then(std::result::Result::ok)
+            .unwrap_or(0)
+    };
     let (major, minor) = (next(), next());
     let (flavor, is_known) = match version.contains("MariaDB") {
         true => (Flavor::MariaDb, (major, minor) >= (10, 6)),
@@ -119,7 +126,10 @@ mod tests {
 
     #[test]
     fn out_7_servers_that_cannot_skip_locked_rows_are_refused() {
-        assert_eq!(flavor("10.11.14-MariaDB-0+deb12u2").ok(), Some(Flavor::MariaDb));
+        assert_eq!(
+            flavor("10.11.14-MariaDB-0+deb12u2").ok(),
+            Some(Flavor::MariaDb)
+        );
         assert_eq!(flavor("8.0.36").ok(), Some(Flavor::MySql));
         for old in ["5.7.44", "10.5.9-MariaDB", ""] {
             assert!(flavor(old).is_err(), "{old}");
@@ -128,7 +138,12 @@ mod tests {
 
     #[test]
     fn an_address_is_read_and_never_shown() {
-        for bad in ["", "postgres://x/y", "mysql://user:secret@host", "mysql://user:secret@:x/y"] {
+        for bad in [
+            "",
+            "postgres://x/y",
+            "mysql://user:secret@host",
+            "mysql://user:secret@:x/y",
+        ] {
             let error = parse(bad).expect_err(bad);
             assert!(!error.to_string().contains("secret"), "{error}");
         }

@@ -234,9 +234,8 @@ impl Tx<'_> {
                 continue;
             };
             // What is in hand was placed with its row.
-            let in_hand = |loaded: &crate::tx::Loaded| {
-                loaded.row.seq == next && loaded.dirty == Dirty::Row
-            };
+            let in_hand =
+                |loaded: &crate::tx::Loaded| loaded.row.seq == next && loaded.dirty == Dirty::Row;
             if next < PROVISIONAL && !self.rows.values().any(in_hand) {
                 script.add(&Query::LineUp.with(&[("seq", &next.to_string())]));
             }
@@ -255,7 +254,10 @@ impl Tx<'_> {
             .map(|(domain, counters)| {
                 let tuple = Tuple::new().bytes(domain.as_str());
                 let tuple = tuple.raw(&format!("CONNECTION_ID() MOD {SLOTS}"));
-                counters.iter().fold(tuple, |tuple, by| tuple.int(*by)).end()
+                counters
+                    .iter()
+                    .fold(tuple, |tuple, by| tuple.int(*by))
+                    .end()
             })
             .collect();
         if !rows.is_empty() {

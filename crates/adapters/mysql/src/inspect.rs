@@ -4,9 +4,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
-use clinch_core::{
-    AttemptId, Error, ErrorKind, KeyHash, Keys, OpId, Result, Sealed, Timestamp,
-};
+use clinch_core::{AttemptId, Error, ErrorKind, KeyHash, Keys, OpId, Result, Sealed, Timestamp};
 
 use crate::Mysql;
 use crate::accept::KeyRow;
@@ -32,7 +30,9 @@ impl Mysql {
         let mut checkpoints: HashMap<u64, Sealed> = HashMap::new();
         if !seqs.is_empty() {
             let seqs = text::numbers(seqs);
-            let found = self.query(Query::Checkpoint.with(&[("seqs", &seqs)])).await?;
+            let found = self
+                .query(Query::Checkpoint.with(&[("seqs", &seqs)]))
+                .await?;
             for row in &found {
                 checkpoints.insert(row.count(0)?, Sealed::new(row.bytes(1)?.to_vec()));
             }
@@ -55,7 +55,10 @@ fn conditions(filter: &Filter, below: Option<u64>) -> Result<Vec<String>> {
     };
     let mut all: Vec<String> = [
         is("domain", filter.domain.as_ref().map(|name| name.as_str())),
-        is("event_type", filter.event_type.as_ref().map(|name| name.as_str())),
+        is(
+            "event_type",
+            filter.event_type.as_ref().map(|name| name.as_str()),
+        ),
         is("biz_key", filter.biz_key.as_ref().map(|key| key.as_str())),
         is("idem_key", filter.idem_key.as_ref().map(|key| key.as_str())),
         below.map(|seq| format!("r.seq < {seq}")),

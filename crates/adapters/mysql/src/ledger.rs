@@ -98,11 +98,7 @@ pub(crate) fn append(blob: &mut Vec<u8>, entry: &Entry<'_>) {
 }
 
 /// Reads every line of a blob.
-pub(crate) fn read(
-    blob: &[u8],
-    accepted_at: Timestamp,
-    lines: &mut Vec<LedgerLine>,
-) -> Result<()> {
+pub(crate) fn read(blob: &[u8], accepted_at: Timestamp, lines: &mut Vec<LedgerLine>) -> Result<()> {
     let mut left = Reader(blob);
     while !left.0.is_empty() {
         let (event, marks, stand) = (left.byte()?, left.byte()?, left.byte()?);

@@ -89,7 +89,8 @@ pub async fn pending(url: &str) -> Result<Vec<Migration>> {
 /// Applies what is pending; safe from many nodes at once. Returns what it applied.
 pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
     let (mut conn, _) = connect::one(&connect::parse(url)?).await?;
-    let lock = format!("SELECT GET_LOCK(CONCAT('clinch:', LEFT(MD5(DATABASE()), 32)), {LOCK_WAIT_S})");
+    let lock =
+        format!("SELECT GET_LOCK(CONCAT('clinch:', LEFT(MD5(DATABASE()), 32)), {LOCK_WAIT_S})");
     if one::<Option<u32>>(&mut conn, &lock).await?.flatten() != Some(1) {
         let message = "another node is applying migrations and does not finish; look at it";
         return Err(Error::new(ErrorKind::Unavailable, message));
@@ -114,9 +115,8 @@ async fn apply(conn: &mut Conn) -> Result<Vec<Migration>> {
         let Migration { version, name, sql } = step;
         let done = run(conn, sql).await;
         done.map_err(|error| error.with("migration", version))?;
-        let end = format!(
-            "INSERT INTO clinch_migration VALUES ({version}, '{name}', UTC_TIMESTAMP(6))"
-        );
+        let end =
+            format!("INSERT INTO clinch_migration VALUES ({version}, '{name}', UTC_TIMESTAMP(6))");
         run(conn, &end).await?;
     }
     Ok(steps)

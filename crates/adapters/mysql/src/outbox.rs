@@ -53,7 +53,10 @@ impl Tx<'_> {
             self.later.add(&Query::Claim.with(&[
                 ("by", &text::literal(claim.by.as_str())),
                 ("until", &until.as_millis().to_string()),
-                ("seqs", &text::numbers(found.iter().map(|(row, ..)| row.seq))),
+                (
+                    "seqs",
+                    &text::numbers(found.iter().map(|(row, ..)| row.seq)),
+                ),
             ]));
         }
         let claimed = |(row, trace, since): Found| Claimed {

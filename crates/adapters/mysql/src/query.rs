@@ -124,7 +124,9 @@ impl Query {
 
     /// What stands before the rows of a statement, and what after.
     pub(crate) fn around_rows(self) -> (&'static str, &'static str) {
-        self.text().split_once("{rows}").unwrap_or((self.text(), ""))
+        self.text()
+            .split_once("{rows}")
+            .unwrap_or((self.text(), ""))
     }
 }
 

@@ -109,7 +109,9 @@ impl Recovery for Mysql {
         let limit = page_limit(limit);
         let more = (limit + 1).to_string();
         let values = [("after", after.as_str()), ("limit", &more)];
-        let rows = self.query(Query::DeadLetters.of_rows(true, &values)).await?;
+        let rows = self
+            .query(Query::DeadLetters.of_rows(true, &values))
+            .await?;
         let letters = rows.iter().map(read_letter).collect::<Result<_>>()?;
         Ok(page(letters, limit, cursor_of))
     }

@@ -86,7 +86,10 @@ impl Tx<'_> {
         let mut changed = Vec::with_capacity(ops.len());
         for op in ops {
             let luggage = Luggage::default();
-            changed.push(self.change(*op, &[&Event::Finalize], luggage, routes).await?);
+            changed.push(
+                self.change(*op, &[&Event::Finalize], luggage, routes)
+                    .await?,
+            );
         }
         Ok(changed)
     }
@@ -102,7 +105,10 @@ impl Tx<'_> {
         for attempt in attempts {
             let luggage = Luggage::by(&attempt.worker);
             let event = attempt.event();
-            changed.push(self.change(attempt.op_id, &[&event], luggage, routes).await?);
+            changed.push(
+                self.change(attempt.op_id, &[&event], luggage, routes)
+                    .await?,
+            );
         }
         Ok(changed)
     }

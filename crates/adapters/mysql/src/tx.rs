@@ -225,7 +225,9 @@ impl<'c> Tx<'c> {
     pub(crate) fn hold(&mut self, loaded: Loaded) {
         let op_id = loaded.row.op_id;
         match self.rows.get_mut(&op_id) {
-            Some(known) if known.dirty != Dirty::Nothing => known.request = loaded.request.or(known.request.take()),
+            Some(known) if known.dirty != Dirty::Nothing => {
+                known.request = loaded.request.or(known.request.take())
+            }
             _ => {
                 self.rows.insert(op_id, loaded);
             }
@@ -256,12 +258,7 @@ impl<'c> Tx<'c> {
     }
 
     /// Moves an operation from one counter to another.
-    pub(crate) fn count(
-        &mut self,
-        domain: &Domain,
-        left: Option<&State>,
-        entered: Option<&State>,
-    ) {
+    pub(crate) fn count(&mut self, domain: &Domain, left: Option<&State>, entered: Option<&State>) {
         let counters = self.counts.entry(domain.clone()).or_default();
         let mut add = |state: &State, by: i64| {
             let mut counts = Counts::default();

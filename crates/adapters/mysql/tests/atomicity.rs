@@ -79,7 +79,8 @@ async fn caller(
             },
         };
         let end = one(&store, &mut open, number, commits).await;
-        let is_whole = matches!(end, Ok(End::Committed)) || (matches!(end, Ok(End::RolledBack)) && !commits);
+        let is_whole =
+            matches!(end, Ok(End::Committed)) || (matches!(end, Ok(End::RolledBack)) && !commits);
         conn = is_whole.then_some(open);
         // What failed before its commit was sent was rolled back.
         ends.push((number, end.unwrap_or(End::RolledBack)));
@@ -136,13 +137,20 @@ async fn check(store: &Mysql, database: &Database, ends: &[(usize, End)]) {
     let business: BTreeSet<usize> = rows.into_iter().collect();
     let count = |end: End| ends.iter().filter(|(_, one)| *one == end).count();
     let (committed, unclear) = (count(End::Committed), count(End::Unclear));
-    println!("committed {committed}, unclear {unclear}, orders {}", business.len());
+    println!(
+        "committed {committed}, unclear {unclear}, orders {}",
+        business.len()
+    );
     assert_eq!(ends.len(), TRANSACTIONS);
     assert!(committed > 0, "some committed");
     for (number, end) in ends {
         let found = store.find(&[keys("natural", *number)]).await;
         let is_there = found.expect("reads")[0].is_some();
-        assert_eq!(is_there, business.contains(number), "{number}: one without the other");
+        assert_eq!(
+            is_there,
+            business.contains(number),
+            "{number}: one without the other"
+        );
         match end {
             End::Committed => assert!(is_there, "{number} was committed and is lost"),
             End::RolledBack => assert!(!is_there, "{number} was rolled back and is there"),

@@ -185,7 +185,10 @@ fn core_11_a_late_commit_is_not_overtaken_in_its_lane() {
         tx.commit().await.expect("commits");
         wake_up.wake();
         waiting.await.expect("no panic").expect("accepted");
-        let rows = store.get(&[first.op_id, second.op_id]).await.expect("reads");
+        let rows = store
+            .get(&[first.op_id, second.op_id])
+            .await
+            .expect("reads");
         let seqs: Vec<u64> = rows.iter().flatten().map(|row| row.seq).collect();
         assert!(seqs[0] < seqs[1], "{seqs:?}");
         let line = "SELECT line FROM clinch_queue ORDER BY seq";

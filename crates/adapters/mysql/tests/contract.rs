@@ -121,7 +121,9 @@ fn trial(case: clinch_contract::Case, server: Result<String, String>) -> Trial {
         });
         check(&case, &fresh).map_err(Failed::from)
     };
-    Trial::test(name, run).with_kind(kind).with_ignored_flag(ignored)
+    Trial::test(name, run)
+        .with_kind(kind)
+        .with_ignored_flag(ignored)
 }
 
 fn main() -> ExitCode {

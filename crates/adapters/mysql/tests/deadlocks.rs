@@ -30,7 +30,11 @@ fn run_7_a_call_that_the_server_ends_is_run_again() {
         let store = database.open().await;
         let new = [operation("natural", 1), operation("natural", 2)];
         let accepted = store.accept(&new, &routes()).await.expect("accepted");
-        assert!(accepted.iter().all(|one| matches!(one, Accepted::New { .. })));
+        assert!(
+            accepted
+                .iter()
+                .all(|one| matches!(one, Accepted::New { .. }))
+        );
         let mut ids: Vec<OpId> = new.iter().map(|new| new.op_id).collect();
         ids.sort();
         let mut watch = database.conn().await;
@@ -82,7 +86,9 @@ fn run_7_a_call_that_the_server_ends_is_run_again() {
         for row in rows.into_iter().flatten() {
             assert_eq!(row.state.status, Status::Failed);
             let ledger = store.ledger(row.op_id).await.expect("reads");
-            let cancels = ledger.iter().filter(|line| line.event == "Cancel" && line.refused.is_none());
+            let cancels = ledger
+                .iter()
+                .filter(|line| line.event == "Cancel" && line.refused.is_none());
             assert_eq!(cancels.count(), 1, "canceled once");
         }
     });

@@ -34,7 +34,10 @@ fn out_7_many_nodes_start_at_once() {
         let pending = clinch_mysql::pending(&url).await.expect("reads");
         assert_eq!(pending, MIGRATIONS);
         let missing = Mysql::connect(&url, Settings::default(), clock()).await;
-        assert_eq!(missing.err().map(|e| e.kind()), Some(ErrorKind::Unsupported));
+        assert_eq!(
+            missing.err().map(|e| e.kind()),
+            Some(ErrorKind::Unsupported)
+        );
         let nodes: Vec<_> = (0..6)
             .map(|_| {
                 let url = url.clone();
@@ -60,7 +63,9 @@ fn out_7_a_step_that_was_cut_off_is_run_again() {
     on_a_runtime(async {
         let (url, mut conn) = bare("cut").await;
         let step = MIGRATIONS[0].sql;
-        let (half, _) = step.split_once("CREATE TABLE IF NOT EXISTS clinch_lane").expect("a table");
+        let (half, _) = step
+            .split_once("CREATE TABLE IF NOT EXISTS clinch_lane")
+            .expect("a table");
         conn.query_drop(half).await.expect("the first half");
         let applied = clinch_mysql::migrate(&url).await.expect("migrates");
         assert_eq!(applied.len(), MIGRATIONS.len());
@@ -77,7 +82,9 @@ fn out_7_tables_of_a_newer_release_are_refused() {
         for refused in [
             clinch_mysql::migrate(&url).await.err(),
             clinch_mysql::pending(&url).await.err(),
-            Mysql::connect(&url, Settings::default(), clock()).await.err(),
+            Mysql::connect(&url, Settings::default(), clock())
+                .await
+                .err(),
         ] {
             assert_eq!(refused.map(|e| e.kind()), Some(ErrorKind::Unsupported));
         }
@@ -104,7 +111,10 @@ fn core_16_no_error_shows_a_payload() {
         let refused = store.accept(&[operation("natural", 1)], &routes()).await;
         let error = refused.expect_err("refused");
         let shown = format!("{error} {error:?} {:?}", std::error::Error::source(&error));
-        assert!(!shown.contains("INSERT") && !shown.contains("7B226E22"), "{shown}");
+        assert!(
+            !shown.contains("INSERT") && !shown.contains("7B226E22"),
+            "{shown}"
+        );
         let back = "ALTER TABLE clinch_request DROP CONSTRAINT tiny";
         conn.query_drop(back).await.expect("gone");
     });

@@ -23,7 +23,12 @@ use mysql_async::Opts;
 fn client(database: &Database, sql: &str) -> Result<String, String> {
     let opts = Opts::from_url(&database.url).expect("an address");
     let output = Command::new("mariadb")
-        .args(["--no-defaults", "--batch", "--skip-column-names", "--user=root"])
+        .args([
+            "--no-defaults",
+            "--batch",
+            "--skip-column-names",
+            "--user=root",
+        ])
         .arg(format!("--host={}", opts.ip_or_hostname()))
         .arg(format!("--port={}", opts.tcp_port()))
         .arg(&database.name)
@@ -81,20 +86,34 @@ fn out_7_what_the_client_accepts_is_an_operation_like_any_other() {
         let (op_id, is_new) = first.split_once('\t').expect("two columns");
         assert_eq!(is_new, "1");
         // What Rust would have stored of the same keys.
-        let same = operation_of(keys("natural", 1), &payload("{\"a\":[true,\"\u{e9}\"],\"b\":1}"));
-        let row = store.get(&[op_id.parse().expect("an id")]).await.expect("reads");
+        let same = operation_of(
+            keys("natural", 1),
+            &payload("{\"a\":[true,\"\u{e9}\"],\"b\":1}"),
+        );
+        let row = store
+            .get(&[op_id.parse().expect("an id")])
+            .await
+            .expect("reads");
         let row = row[0].clone().expect("it is there");
         assert_eq!(row.keys, same.keys);
         assert_eq!(row.outbound_key, same.outbound_key);
         assert_eq!(row.state.status, Status::Pending);
-        assert!(row.content_hash.verifies(&row.op_id, &row.keys.event_type, row.payload.as_bytes()));
+        assert!(row.content_hash.verifies(
+            &row.op_id,
+            &row.keys.event_type,
+            row.payload.as_bytes()
+        ));
         assert_eq!(row.payload.as_bytes(), json.as_bytes());
         let ledger = store.ledger(row.op_id).await.expect("reads");
         assert_eq!(ledger.len(), 1);
         assert_eq!((ledger[0].event.as_str(), ledger[0].version), ("Accept", 1));
         assert_eq!(store.domains().await.expect("reads")[0].counts.pending, 1);
         // The same request again, through either door and in any spelling.
-        for spelling in [json, "{\"a\":[true,\"\u{e9}\"],\"b\":1}", "{ \"b\":1, \"a\":[true,\"\u{e9}\"]}"] {
+        for spelling in [
+            json,
+            "{\"a\":[true,\"\u{e9}\"],\"b\":1}",
+            "{ \"b\":1, \"a\":[true,\"\u{e9}\"]}",
+        ] {
             let again = client(&database, &call(1, spelling, "NULL")).expect("known");
             assert_eq!(again, format!("{op_id}\t0"), "{spelling}");
         }
@@ -103,13 +122,19 @@ fn out_7_what_the_client_accepts_is_an_operation_like_any_other() {
         assert!(matches!(&replayed[..], [Accepted::Known(known)] if known.op_id == row.op_id));
         // Another request is refused by both, and the operation is named.
         let other = client(&database, &call(1, "{\"b\":2}", "NULL")).expect_err("refused");
-        assert!(other.contains("45000") && other.contains("idempotency_mismatch"), "{other}");
+        assert!(
+            other.contains("45000") && other.contains("idempotency_mismatch"),
+            "{other}"
+        );
         assert!(other.contains(op_id), "{other}");
         let other = operation_of(keys("natural", 1), &payload("{\"b\":2}"));
         let refused = store.accept(&[other], &routes()).await.expect("answers");
         assert!(matches!(&refused[..], [Accepted::Mismatch(known)] if known.op_id == row.op_id));
         // It runs.
-        let taken = store.dequeue(&ask(&routes(), "natural")).await.expect("deliveries");
+        let taken = store
+            .dequeue(&ask(&routes(), "natural"))
+            .await
+            .expect("deliveries");
         assert_eq!(taken.len(), 1);
         settle(&store, &taken[0]).await;
         // What is left of it still answers.
@@ -164,7 +189,8 @@ fn core_11_options_of_the_procedure_are_honoured() {
     on_a_runtime(async {
         let database = Database::on(&common::url()).await;
         let store = database.open().await;
-        let options = r#"'{"priority": 5, "run_at_ms": 1000, "deadline_ms": 4102444800000, "order": "key"}'"#;
+        let options =
+            r#"'{"priority": 5, "run_at_ms": 1000, "deadline_ms": 4102444800000, "order": "key"}'"#;
         let lane = |idem: &str| {
             format!(
                 "CALL clinch_accept('natural', 'call', 'order', '{idem}', '1', {options}, @op, @new); \
@@ -178,14 +204,23 @@ fn core_11_options_of_the_procedure_are_honoured() {
             ..Rules::default()
         };
         let by = Routes::new().with(keys("natural", 0).domain, EventTypes::Any, ordered);
-        let taken = store.dequeue(&ask(&by, "natural")).await.expect("deliveries");
+        let taken = store
+            .dequeue(&ask(&by, "natural"))
+            .await
+            .expect("deliveries");
         assert_eq!(taken.len(), 1, "the lane is taken");
         assert_eq!(taken[0].hint.op_id.to_string(), first);
         let begun = taken[0].begun.as_ref().expect("it has begun");
         assert_eq!(begun.options.priority.get(), 5);
-        assert_eq!(begun.state.deadline.map(|at| at.as_millis()), Some(4_102_444_800_000));
+        assert_eq!(
+            begun.state.deadline.map(|at| at.as_millis()),
+            Some(4_102_444_800_000)
+        );
         settle(&store, &taken[0]).await;
-        let taken = store.dequeue(&ask(&by, "natural")).await.expect("deliveries");
+        let taken = store
+            .dequeue(&ask(&by, "natural"))
+            .await
+            .expect("deliveries");
         assert_eq!(taken[0].hint.op_id.to_string(), second);
     });
 }
@@ -194,7 +229,12 @@ fn core_1_what_rust_refuses_the_procedure_refuses() {
     on_a_runtime(async {
         let database = Database::on(&common::url()).await;
         let store = database.open().await;
-        let with = |domain: &str, event: &str, biz: &str, idem: &str, payload: &str, options: &str| {
+        let with = |domain: &str,
+                    event: &str,
+                    biz: &str,
+                    idem: &str,
+                    payload: &str,
+                    options: &str| {
             format!(
                 "CALL clinch_accept({domain}, {event}, {biz}, {idem}, {payload}, {options}, @op, @new)"
             )
@@ -209,21 +249,38 @@ fn core_1_what_rust_refuses_the_procedure_refuses() {
             with("'d'", "'e'", "'b '", "'i'", "'1'", "NULL"),
             with("'d'", "'e'", "_utf8mb4 X'62C2A0'", "'i'", "'1'", "NULL"),
             with("'d'", "'e'", "_utf8mb4 X'62C28563'", "'i'", "'1'", "NULL"),
-            with("'d'", "'e'", "'b'", "CONCAT('i', CHAR(9), 'i')", "'1'", "NULL"),
+            with(
+                "'d'",
+                "'e'",
+                "'b'",
+                "CONCAT('i', CHAR(9), 'i')",
+                "'1'",
+                "NULL",
+            ),
             with("'d'", "'e'", "'b'", "REPEAT('i', 256)", "'1'", "NULL"),
             with("'d'", "'e'", "'b'", "'i'", "'{'", "NULL"),
             with("'d'", "'e'", "'b'", "'i'", "NULL", "NULL"),
             with("'d'", "'e'", "'b'", "'i'", "'1'", "'[]'"),
             with("'d'", "'e'", "'b'", "'i'", "'1'", "'{\"prority\": 1}'"),
             with("'d'", "'e'", "'b'", "'i'", "'1'", "'{\"priority\": 11}'"),
-            with("'d'", "'e'", "'b'", "'i'", "'1'", "'{\"run_at_ms\": \"soon\"}'"),
+            with(
+                "'d'",
+                "'e'",
+                "'b'",
+                "'i'",
+                "'1'",
+                "'{\"run_at_ms\": \"soon\"}'",
+            ),
             with("'d'", "'e'", "'b'", "'i'", "'1'", "'{\"order\": \"size\"}'"),
         ];
         for sql in &bad {
             let refused = client(&database, sql).expect_err(sql);
             assert!(refused.contains("(45000)"), "{sql}: {refused}");
         }
-        assert!(store.domains().await.expect("reads").is_empty(), "nothing was written");
+        assert!(
+            store.domains().await.expect("reads").is_empty(),
+            "nothing was written"
+        );
         // Case and inner spaces are part of a key; these are four operations.
         for biz in ["'b  c'", "'b c'", "'B c'", "_utf8mb4 X'62C2A063'"] {
             client(&database, &with("'d'", "'e'", biz, "'i'", "'1'", "NULL")).expect("accepted");
@@ -243,7 +300,10 @@ fn out_3_json_that_rust_does_not_take_is_dead_lettered() {
         let database = Database::on(&common::url()).await;
         let store = database.open().await;
         client(&database, &call(1, "{\"a\":1,\"a\":2}", "NULL")).expect("accepted");
-        let taken = store.dequeue(&ask(&routes(), "natural")).await.expect("answers");
+        let taken = store
+            .dequeue(&ask(&routes(), "natural"))
+            .await
+            .expect("answers");
         assert!(taken.is_empty());
         let letters = store.dead_letters(None, 9).await.expect("reads").items;
         assert_eq!(letters[0].failure.code, clinch_core::code::INTEGRITY);
@@ -253,16 +313,26 @@ fn out_3_json_that_rust_does_not_take_is_dead_lettered() {
 /// A Python with PyMySQL, made once; tests of other processes may make it at the same time.
 fn python() -> PathBuf {
     let target = option_env!("CARGO_TARGET_TMPDIR").map(Path::new);
-    let tools = target.and_then(Path::parent).expect("a target folder").join("tools");
+    let tools = target
+        .and_then(Path::parent)
+        .expect("a target folder")
+        .join("tools");
     let home = tools.join("pymysql");
     let program = home.join("bin/python");
-    let is_there = || Command::new(&program).args(["-c", "import pymysql"]).output();
+    let is_there = || {
+        Command::new(&program)
+            .args(["-c", "import pymysql"])
+            .output()
+    };
     if is_there().is_ok_and(|output| output.status.success()) {
         return program;
     }
     std::fs::create_dir_all(&tools).expect("a folder of tools");
     let own = tools.join(format!("pymysql-{}", std::process::id()));
-    let venv = Command::new("python3").args(["-m", "venv"]).arg(&own).output();
+    let venv = Command::new("python3")
+        .args(["-m", "venv"])
+        .arg(&own)
+        .output();
     said(&venv.expect("python3 runs")).expect("an environment");
     let pip = Command::new(own.join("bin/python"))
         .args(["-m", "pip", "install", "--quiet", "pymysql"])
@@ -313,7 +383,9 @@ fn out_1_python_accepts_in_its_own_transaction() {
             .args([&opts.tcp_port().to_string(), &database.name])
             .output();
         assert_eq!(said(&output.expect("python runs")), Ok("ok".to_owned()));
-        let found = store.find(&[1, 2].map(|number| keys("natural", number))).await;
+        let found = store
+            .find(&[1, 2].map(|number| keys("natural", number)))
+            .await;
         let found: Vec<bool> = found.expect("reads").iter().map(Option::is_some).collect();
         assert_eq!(found, [true, false]);
     });

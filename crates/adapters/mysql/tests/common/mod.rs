@@ -1,6 +1,11 @@
 //! What the tests of the adapter share.
 // tidy: allow(attributes) each test file uses another part, so that no expectation holds in all
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "each test file uses its own part"
+)]
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -175,7 +180,10 @@ pub(crate) fn payload(text: &str) -> Payload {
 }
 
 pub(crate) fn operation(domain: &str, number: usize) -> NewOperation {
-    operation_of(keys(domain, number), &payload(&format!("{{\"n\":{number}}}")))
+    operation_of(
+        keys(domain, number),
+        &payload(&format!("{{\"n\":{number}}}")),
+    )
 }
 
 pub(crate) fn operation_of(keys: Keys, payload: &Payload) -> NewOperation {
