@@ -9,6 +9,9 @@ use mysql_async::{Conn, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts, SslO
 use crate::error;
 use crate::settings::Settings;
 
+/// A peer that is gone without a word is noticed by this.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
 /// Which of the two servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flavor {
@@ -36,6 +39,7 @@ pub(crate) fn parse(url: &str) -> Result<Opts> {
     }
     let builder = OptsBuilder::from_opts(opts)
         .prefer_socket(false)
+        .tcp_keepalive(Some(KEEPALIVE))
         .tcp_nodelay(true);
     Ok(match tls {
         true => builder.ssl_opts(SslOpts::default()).into(),

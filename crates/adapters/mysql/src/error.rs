@@ -56,10 +56,14 @@ fn code(error: &Sql) -> Option<u16> {
     }
 }
 
-/// A deadlock, a lock that did not come, or a row that changed under a snapshot: the server
-/// asks for another try.
+/// A deadlock, or a row that changed under a snapshot: the server asks for another try.
 pub(crate) fn asks_again(error: &Sql) -> bool {
-    matches!(code(error), Some(1213 | 1205 | 1020))
+    matches!(code(error), Some(1213 | 1020))
+}
+
+/// A lock did not come in time.
+pub(crate) fn has_waited(error: &Sql) -> bool {
+    code(error) == Some(1205)
 }
 
 /// A unique index has the value already.

@@ -10,9 +10,9 @@ use crate::column::Column;
 use crate::error;
 use crate::link::Script;
 use crate::query::Query;
-use crate::row::stream_of;
+use crate::row::{Row, stream_of};
 use crate::text;
-use crate::tx::{Loaded, Tx};
+use crate::tx::Tx;
 
 /// One range of the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,24 @@ pub(crate) struct Stream {
     pub domain: Domain,
     pub event_type: EventType,
     pub rank: i8,
+}
+
+/// What is read of a row that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Columns {
+    /// The row and what was asked for: an attempt begins.
+    Whole,
+    /// The row, its trace, and since when it is due: it is announced.
+    Claim,
+}
+
+impl Columns {
+    fn of_claim(self) -> &'static str {
+        match self {
+            Self::Whole => "",
+            Self::Claim => ", r.trace, q.due_at",
+        }
+    }
 }
 
 impl Stream {
@@ -92,10 +110,10 @@ impl Tx<'_> {
     pub(crate) async fn lock_due(
         &mut self,
         streams: &[Stream],
-        whole: bool,
+        columns: Columns,
         not: &[u64],
         max: usize,
-    ) -> Result<Vec<Loaded>> {
+    ) -> Result<Vec<(Row, mysql_async::Row)>> {
         let mut by_rank: BTreeMap<i8, Vec<&Stream>> = BTreeMap::new();
         for stream in streams {
             by_rank.entry(stream.rank).or_default().push(stream);
@@ -118,19 +136,21 @@ impl Tx<'_> {
                     ("rank", rank.to_string()),
                     ("others", others.clone()),
                     ("limit", left.to_string()),
+                    ("claim", columns.of_claim().to_owned()),
                 ];
                 let values: Vec<_> = values.iter().map(|(n, v)| (*n, v.as_str())).collect();
+                let whole = columns == Columns::Whole;
                 script.add(&Query::DueOfStream.of_rows(whole, &values));
             }
             let answers = self.run(script).await?;
             let mut rows = Vec::new();
-            for row in answers.iter().flat_map(|answer| &answer.rows) {
-                rows.push(Loaded::read(row, whole)?);
+            for row in answers.into_iter().flat_map(|answer| answer.rows) {
+                rows.push((Row::read(&row)?, row));
             }
-            rows.sort_by_key(|loaded| (loaded.row.state.next_attempt_at, loaded.row.seq));
+            rows.sort_by_key(|(row, _)| (row.state.next_attempt_at, row.seq));
             // More may be locked than is taken: they are somebody's right after the commit.
             let surplus = rows.split_off(left.min(rows.len()));
-            let domains = surplus.into_iter().map(|loaded| loaded.row.domain);
+            let domains = surplus.into_iter().map(|(row, _)| row.domain);
             self.fresh.due.extend(domains);
             found.extend(rows);
         }

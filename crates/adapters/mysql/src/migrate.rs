@@ -1,6 +1,6 @@
 //! Bringing the tables up to date: numbered files, each applied once, by one process at a
-//! time. These servers commit each statement that makes a table: a step that was cut off has to
-//! be finished by hand, and says so.
+//! time. These servers commit each statement that makes a table, so every statement can be run
+//! twice: a step that was cut off is simply run again.
 
 use clinch_core::{Error, ErrorKind, Result};
 use mysql_async::Conn;
@@ -49,18 +49,12 @@ async fn one<T: mysql_async::prelude::FromValue + Send + 'static>(
     first.map_err(|failed| error::sql(&failed))
 }
 
-/// The last step that was applied; an error if one was begun and not finished.
+/// The last step that was applied to its end.
 async fn applied(conn: &mut Conn) -> Result<u32> {
     let there = "SELECT COUNT(*) FROM information_schema.tables \
                  WHERE table_schema = DATABASE() AND table_name = 'clinch_migration'";
     if one::<u32>(conn, there).await? == Some(0) {
         return Ok(0);
-    }
-    let cut = "SELECT MIN(version) FROM clinch_migration WHERE applied_at IS NULL";
-    if let Some(version) = one::<Option<u32>>(conn, cut).await?.flatten() {
-        let message = "a migration was cut off; drop what it made, delete its row from \
-                       clinch_migration, and run `clinch migrate` again";
-        return Err(Error::new(ErrorKind::Corrupt, message).with("version", version));
     }
     let last = "SELECT COALESCE(MAX(version), 0) FROM clinch_migration";
     let version = one::<u32>(conn, last).await?.unwrap_or(0);
@@ -112,21 +106,17 @@ async fn apply(conn: &mut Conn) -> Result<Vec<Migration>> {
     run(
         conn,
         "CREATE TABLE IF NOT EXISTS clinch_migration (version INT UNSIGNED NOT NULL PRIMARY KEY, \
-         name VARBINARY(64) NOT NULL, applied_at DATETIME(6)) ENGINE = InnoDB",
+         name VARBINARY(64) NOT NULL, applied_at DATETIME(6) NOT NULL) ENGINE = InnoDB",
     )
     .await?;
     let pending = MIGRATIONS.iter().filter(|step| step.version > version);
     let steps: Vec<Migration> = pending.copied().collect();
     for step in &steps {
         let Migration { version, name, sql } = step;
-        let begin =
-            format!("INSERT INTO clinch_migration (version, name) VALUES ({version}, '{name}')");
-        run(conn, &begin).await?;
         let done = run(conn, sql).await;
         done.map_err(|error| error.with("migration", version))?;
-        let end = format!(
-            "UPDATE clinch_migration SET applied_at = UTC_TIMESTAMP(6) WHERE version = {version}"
-        );
+        let end =
+            format!("INSERT INTO clinch_migration VALUES ({version}, '{name}', UTC_TIMESTAMP(6))");
         run(conn, &end).await?;
     }
     Ok(steps)

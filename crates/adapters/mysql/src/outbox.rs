@@ -10,7 +10,7 @@ use clinch_core::{Result, Timestamp};
 
 use crate::Mysql;
 use crate::column::Column;
-use crate::line::{Stream, first_free};
+use crate::line::{Columns, Stream, first_free};
 use crate::link::Script;
 use crate::query::Query;
 use crate::row::{ROW_COLUMNS, Row};
@@ -78,13 +78,13 @@ impl Tx<'_> {
 
     async fn claim_due(&mut self, claim: &Claim) -> Result<Vec<Claimed>> {
         let streams = self.open_streams(|domain, _| claim.covers(domain)).await?;
-        let rows = self.lock_due(&streams, true, &[], claim.max).await?;
-        let found = rows.into_iter().map(|loaded| {
-            let since = loaded.row.state.next_attempt_at.unwrap_or_default();
-            let trace = loaded.request.and_then(|request| request.trace);
-            (loaded.row, trace, since)
-        });
-        Ok(self.claim(found.collect(), claim))
+        let rows = self.lock_due(&streams, Columns::Claim, &[], claim.max);
+        let mut found = Vec::new();
+        for (row, columns) in rows.await? {
+            let trace = columns.maybe_text(ROW_COLUMNS)?;
+            found.push((row, trace, columns.moment(ROW_COLUMNS + 1)?));
+        }
+        Ok(self.claim(found, claim))
     }
 
     async fn claim_quiet(&mut self, claim: &Claim, silence: &Silence) -> Result<Vec<Claimed>> {

@@ -12,10 +12,11 @@ use clinch_core::ports::{
 use clinch_core::{Error, ErrorKind, LaneKey, OpId, Result, Retry, WorkerId};
 
 use crate::Mysql;
-use crate::line::{Stream, first_free};
+use crate::line::{Columns, Stream, first_free};
 use crate::link::Script;
 use crate::news::wait_for;
-use crate::tx::Tx;
+use crate::request::Request;
+use crate::tx::{Loaded, Tx};
 
 impl Tx<'_> {
     async fn streams_for(&mut self, dequeue: &Dequeue) -> Result<Vec<Stream>> {
@@ -62,15 +63,16 @@ impl Tx<'_> {
             }
             let streams = self.streams_for(dequeue).await?;
             let not: Vec<u64> = tried.iter().chain(&passed).copied().collect();
-            let rows = self.lock_due(&streams, true, &not, wanted).await?;
+            let rows = self.lock_due(&streams, Columns::Whole, &not, wanted);
+            let rows = rows.await?;
             if rows.is_empty() {
                 return Ok((deliveries, streams));
             }
-            let lanes: BTreeSet<LaneKey> = rows.iter().filter_map(|one| one.row.lane).collect();
+            let lanes: BTreeSet<LaneKey> = rows.iter().filter_map(|(row, _)| row.lane).collect();
             self.skip_lanes(&lanes, rows.len()).await?;
             let mut attempts = left.iter();
-            for loaded in rows {
-                let (op_id, seq, lane) = (loaded.row.op_id, loaded.row.seq, loaded.row.lane);
+            for (row, columns) in rows {
+                let (op_id, seq, lane) = (row.op_id, row.seq, row.lane);
                 // Whoever has the lane changes who may begin in it.
                 if lane.is_some_and(|lane| !self.lanes.contains_key(&lane)) {
                     passed.push(seq);
@@ -80,7 +82,7 @@ impl Tx<'_> {
                     break;
                 };
                 tried.push(seq);
-                self.hold(loaded);
+                self.hold(Loaded::of(row, Some(Request::read(&columns)?)));
                 let begin = BeginRequest {
                     op_id,
                     attempt_id: *attempt_id,

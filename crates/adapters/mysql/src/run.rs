@@ -22,6 +22,9 @@ pub(crate) type Work<'t, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't
 /// is full of dead ones.
 const LOST_MAX: u32 = 2;
 
+/// How often a call waits anew for a lock that did not come: each time for the whole timeout.
+const WAITS_MAX: u32 = 2;
+
 impl Mysql {
     /// Runs `work` in a transaction and commits it. If the caller goes away it happens all the
     /// same.
@@ -123,7 +126,7 @@ impl Shared {
         if fault == Some(Fault::BeforeCommit) {
             return Err(down());
         }
-        let (mut retries, mut lost, mut checks_ids) = (0, 0, false);
+        let (mut retries, mut waits, mut lost, mut checks_ids) = (0, 0, 0, false);
         loop {
             let mut conn = self.conn().await?;
             let mut tx = Tx::new(&mut conn, self.time.clone(), "START TRANSACTION");
@@ -151,6 +154,10 @@ impl Shared {
             match trouble.filter(|_| is_clear) {
                 Some(Trouble::Again) if retries < self.settings.retries_max => {
                     retries += 1;
+                    self.retries.fetch_add(1, Ordering::Relaxed);
+                }
+                Some(Trouble::Waited) if waits < WAITS_MAX => {
+                    waits += 1;
                     self.retries.fetch_add(1, Ordering::Relaxed);
                 }
                 // The second look says whose it is.

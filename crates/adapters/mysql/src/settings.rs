@@ -19,8 +19,7 @@ pub struct Settings {
     /// The server ends a session that is idle for longer: its client is gone, and with it the
     /// locks that it may have held. Whole seconds.
     pub idle_timeout: Duration,
-    /// How often a transaction is run again when the server ended it for a deadlock or a lock
-    /// that did not come.
+    /// How often a transaction is run again when the server ended it for a deadlock.
     pub retries_max: u32,
 }
 

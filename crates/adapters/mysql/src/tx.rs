@@ -80,6 +80,8 @@ pub(crate) enum Dirty {
 pub(crate) enum Trouble {
     /// The server ended the transaction and asks for another try.
     Again,
+    /// A lock did not come in time.
+    Waited,
     /// An id is in use.
     Taken,
     /// The connection is gone; nothing was committed.
@@ -149,7 +151,9 @@ impl<'c> Tx<'c> {
         let mut answers = match self.link.run(&all).await {
             Ok(answers) => answers,
             Err(failed) => {
-                self.trouble = if error::asks_again(&failed) {
+                self.trouble = if error::has_waited(&failed) {
+                    Some(Trouble::Waited)
+                } else if error::asks_again(&failed) {
                     Some(Trouble::Again)
                 } else if error::is_taken(&failed) {
                     Some(Trouble::Taken)
@@ -324,13 +328,17 @@ pub(crate) fn in_order(counts: &Counts) -> [u64; 7] {
 
 impl Loaded {
     pub(crate) fn read(row: &mysql_async::Row, whole: bool) -> Result<Self> {
-        let read = Row::read(row)?;
-        Ok(Self {
-            before: Some(read.state.clone()),
-            request: whole.then(|| Request::read(row)).transpose()?,
-            row: read,
+        let request = whole.then(|| Request::read(row)).transpose()?;
+        Ok(Self::of(Row::read(row)?, request))
+    }
+
+    pub(crate) fn of(row: Row, request: Option<Request>) -> Self {
+        Self {
+            before: Some(row.state.clone()),
+            request,
+            row,
             spawn: None,
             dirty: Dirty::Nothing,
-        })
+        }
     }
 }

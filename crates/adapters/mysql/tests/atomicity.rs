@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clinch_core::policy::SplitMix;
 use clinch_core::ports::Inspect;
 use clinch_mysql::Mysql;
-use clinch_servers::{Kind, Server, Trouble};
+use clinch_servers::{Kind, Server};
 use common::{Database, keys, on_a_runtime, operation, routes};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, TxOpts};
@@ -89,17 +89,8 @@ async fn caller(
     ends
 }
 
-#[test]
 fn out_1_operations_exist_exactly_for_committed_transactions() {
-    let mut server = match Server::start(Kind::MariaDb) {
-        Ok(server) => server,
-        Err(trouble @ Trouble::Missing(_)) => {
-            assert!(!common::must_run(), "{trouble}");
-            eprintln!("ignored: {trouble}");
-            return;
-        }
-        Err(trouble) => panic!("{trouble}"),
-    };
+    let mut server = Server::start(Kind::MariaDb).expect("a server of our own");
     let seed = std::env::var("CLINCH_SEED").ok();
     let seed = seed.and_then(|text| text.parse().ok()).unwrap_or(7);
     println!("seed {seed}");
@@ -177,4 +168,8 @@ async fn check(store: &Mysql, database: &Database, ends: &[(usize, End)]) {
         .await
         .expect("reads");
     assert_eq!(counted, Some(business.len()), "counters equal the rows");
+}
+
+common::tests! {
+    out_1_operations_exist_exactly_for_committed_transactions,
 }

@@ -7,7 +7,7 @@ mod common;
 use clinch_core::ErrorKind;
 use clinch_core::policy::{EventTypes, Order, Routes, Rules};
 use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect, Store};
-use common::{Database, on_a_runtime, operation, routes, server, worker};
+use common::{Database, on_a_runtime, operation, routes, worker};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, IsolationLevel, OptsBuilder, TxOpts};
 
@@ -23,9 +23,8 @@ async fn orders(conn: &mut Conn) -> i64 {
     count.expect("a count").unwrap_or_default()
 }
 
-#[test]
 fn out_1_business_row_and_operation_commit_together_or_not_at_all() {
-    let Some(server) = server() else { return };
+    let server = common::url();
     on_a_runtime(async {
         let database = Database::on(&server).await;
         let store = database.open().await;
@@ -55,9 +54,8 @@ fn out_1_business_row_and_operation_commit_together_or_not_at_all() {
     });
 }
 
-#[test]
 fn out_1_a_refused_operation_leaves_the_transaction_as_it_was() {
-    let Some(server) = server() else { return };
+    let server = common::url();
     on_a_runtime(async {
         let database = Database::on(&server).await;
         let store = database.open().await;
@@ -83,9 +81,8 @@ fn out_1_a_refused_operation_leaves_the_transaction_as_it_was() {
 }
 
 /// At REPEATABLE READ the caller's snapshot does not show what was accepted since; the keys do.
-#[test]
 fn core_6_an_old_snapshot_finds_known_keys() {
-    let Some(server) = server() else { return };
+    let server = common::url();
     on_a_runtime(async {
         let database = Database::on(&server).await;
         let store = database.open().await;
@@ -111,9 +108,8 @@ fn core_6_an_old_snapshot_finds_known_keys() {
     });
 }
 
-#[test]
 fn out_1_a_worker_that_waits_is_woken_after_the_callers_commit() {
-    let Some(server) = server() else { return };
+    let server = common::url();
     on_a_runtime(async {
         let database = Database::on(&server).await;
         let settings = clinch_mysql::Settings {
@@ -140,7 +136,8 @@ fn out_1_a_worker_that_waits_is_woken_after_the_callers_commit() {
             .start_transaction(TxOpts::default())
             .await
             .expect("begins");
-        let accepted = store.accept_in(&mut tx, std::slice::from_ref(&new), &routes());
+        let by = routes();
+        let accepted = store.accept_in(&mut tx, std::slice::from_ref(&new), &by);
         let (_, wake_up) = accepted.await.expect("accepted");
         tx.commit().await.expect("commits");
         wake_up.wake();
@@ -151,9 +148,8 @@ fn out_1_a_worker_that_waits_is_woken_after_the_callers_commit() {
 }
 
 /// A caller who has drawn the smaller seq of a lane and commits late keeps the others waiting.
-#[test]
 fn core_11_a_late_commit_is_not_overtaken_in_its_lane() {
-    let Some(server) = server() else { return };
+    let server = common::url();
     on_a_runtime(async {
         let database = Database::on(&server).await;
         let store = database.open().await;
@@ -201,9 +197,8 @@ fn core_11_a_late_commit_is_not_overtaken_in_its_lane() {
     });
 }
 
-#[test]
 fn a_transaction_on_another_database_is_refused() {
-    let Some(server) = server() else { return };
+    let server = common::url();
     on_a_runtime(async {
         let (database, other) = (Database::on(&server).await, Database::on(&server).await);
         let store = database.open().await;
@@ -218,4 +213,13 @@ fn a_transaction_on_another_database_is_refused() {
         assert_eq!(refused.err().map(|e| e.kind()), Some(ErrorKind::Invalid));
         tx.rollback().await.expect("ends");
     });
+}
+
+common::tests! {
+    out_1_business_row_and_operation_commit_together_or_not_at_all,
+    out_1_a_refused_operation_leaves_the_transaction_as_it_was,
+    core_6_an_old_snapshot_finds_known_keys,
+    out_1_a_worker_that_waits_is_woken_after_the_callers_commit,
+    core_11_a_late_commit_is_not_overtaken_in_its_lane,
+    a_transaction_on_another_database_is_refused,
 }

@@ -91,12 +91,9 @@ fn number(name: &str, default: u64) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-#[test]
 fn core_12_a_thousand_sequences_differ_nowhere_from_the_reference() {
     const THREADS: u64 = 4;
-    let Some(server) = common::server() else {
-        return;
-    };
+    let server = common::url();
     let (count, first) = (number("CLINCH_SEQUENCES", 1_000), number("CLINCH_SEED", 1));
     let play = |thread: u64| {
         let plan = Sequences {
@@ -120,4 +117,8 @@ fn core_12_a_thousand_sequences_differ_nowhere_from_the_reference() {
         let verdict = thread.join().expect("no panic");
         assert_eq!(verdict, Ok(()));
     }
+}
+
+common::tests! {
+    core_12_a_thousand_sequences_differ_nowhere_from_the_reference,
 }

@@ -1,23 +1,23 @@
--- Version 1. Numbers stand for: status 0 PENDING, 1 IN_PROGRESS, 2 COMPLETED, 3 FAILED;
+-- Version 1. Each statement may be run twice: a step that was cut off is run again. Numbers stand for: status 0 PENDING, 1 IN_PROGRESS, 2 COMPLETED, 3 FAILED;
 -- phase 0 live, 1 waiting, 2 held; line 0 waits for nobody, 1 fresh, 2 announced, 3 Finalizer,
 -- 4 Reaper, 5 prober. Moments are milliseconds since the Unix epoch, on the server's clock.
 -- Text is VARBINARY: every collation of both servers folds case, trailing spaces, or both.
 
 -- One row: whether payloads are sealed, so that what holds no key does not write plain ones.
-CREATE TABLE clinch_meta (
+CREATE TABLE IF NOT EXISTS clinch_meta (
     id TINYINT UNSIGNED NOT NULL PRIMARY KEY,
     sealed TINYINT NOT NULL DEFAULT 0
 ) ENGINE = InnoDB;
-INSERT INTO clinch_meta (id) VALUES (1);
+INSERT INTO clinch_meta (id) VALUES (1) ON DUPLICATE KEY UPDATE id = 1;
 
-CREATE TABLE clinch_domain (
+CREATE TABLE IF NOT EXISTS clinch_domain (
     domain VARBINARY(128) NOT NULL PRIMARY KEY,
     paused TINYINT NOT NULL
 ) ENGINE = InnoDB;
 
 -- Counters of a domain, spread over slots so that no two commits wait for each other: a
 -- connection has its slot, and only the sum means anything.
-CREATE TABLE clinch_count (
+CREATE TABLE IF NOT EXISTS clinch_count (
     domain VARBINARY(128) NOT NULL,
     slot SMALLINT NOT NULL,
     pending BIGINT NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE clinch_count (
 ) ENGINE = InnoDB;
 
 -- The four keys. The nonce tells the row that an accept wrote from one that it found.
-CREATE TABLE clinch_key (
+CREATE TABLE IF NOT EXISTS clinch_key (
     key_hash BINARY(32) NOT NULL PRIMARY KEY,
     op_id BINARY(16) NOT NULL,
     fingerprint BINARY(33) NOT NULL,
@@ -39,7 +39,7 @@ CREATE TABLE clinch_key (
 ) ENGINE = InnoDB;
 
 -- What is left of an operation when it is pruned, beside its key.
-CREATE TABLE clinch_kept (
+CREATE TABLE IF NOT EXISTS clinch_kept (
     key_hash BINARY(32) NOT NULL PRIMARY KEY,
     status TINYINT NOT NULL CHECK (status IN (2, 3)),
     settled_at BIGINT NOT NULL,
@@ -47,7 +47,7 @@ CREATE TABLE clinch_kept (
 ) ENGINE = InnoDB;
 
 -- What was asked for: written once, so that a change of state never rewrites a payload.
-CREATE TABLE clinch_request (
+CREATE TABLE IF NOT EXISTS clinch_request (
     seq BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
     op_id BINARY(16) NOT NULL,
     accepted_at BIGINT NOT NULL,
@@ -76,7 +76,7 @@ CREATE TABLE clinch_request (
 -- Open operations: what guards look at, and the place in line. The commit that ends one moves
 -- it to clinch_history. The index serves one line at a time: (line, stream, rank_no) name a
 -- line, due_at is the order in it.
-CREATE TABLE clinch_queue (
+CREATE TABLE IF NOT EXISTS clinch_queue (
     seq BIGINT UNSIGNED NOT NULL PRIMARY KEY,
     status TINYINT NOT NULL CHECK (status IN (0, 1)),
     phase TINYINT CHECK (phase BETWEEN 0 AND 2),
@@ -109,7 +109,7 @@ CREATE TABLE clinch_queue (
 ) ENGINE = InnoDB;
 
 -- Ended operations.
-CREATE TABLE clinch_history (
+CREATE TABLE IF NOT EXISTS clinch_history (
     seq BIGINT UNSIGNED NOT NULL PRIMARY KEY,
     status TINYINT NOT NULL CHECK (status IN (2, 3)),
     finished_at BIGINT NOT NULL,
@@ -128,17 +128,17 @@ CREATE TABLE clinch_history (
 
 -- Lanes with open operations. The row is locked before a seq is drawn, so that seqs of a lane
 -- become visible in their order.
-CREATE TABLE clinch_lane (
+CREATE TABLE IF NOT EXISTS clinch_lane (
     lane BINARY(32) NOT NULL PRIMARY KEY,
     holder BIGINT UNSIGNED
 ) ENGINE = InnoDB;
-CREATE TABLE clinch_lane_member (
+CREATE TABLE IF NOT EXISTS clinch_lane_member (
     lane BINARY(32) NOT NULL,
     seq BIGINT UNSIGNED NOT NULL,
     PRIMARY KEY (lane, seq)
 ) ENGINE = InnoDB;
 
-CREATE TABLE clinch_batch (
+CREATE TABLE IF NOT EXISTS clinch_batch (
     batch_id BINARY(16) NOT NULL PRIMARY KEY,
     sealed TINYINT NOT NULL DEFAULT 0,
     total BIGINT UNSIGNED NOT NULL DEFAULT 0,
@@ -151,7 +151,7 @@ CREATE TABLE clinch_batch (
 ) ENGINE = InnoDB;
 
 -- The letter itself is written where the operation is not here; otherwise it is read from it.
-CREATE TABLE clinch_dead_letter (
+CREATE TABLE IF NOT EXISTS clinch_dead_letter (
     op_id BINARY(16) NOT NULL PRIMARY KEY,
     failed_at BIGINT NOT NULL,
     letter LONGBLOB,
@@ -159,7 +159,7 @@ CREATE TABLE clinch_dead_letter (
 ) ENGINE = InnoDB;
 
 -- Lines of a long ledger that no longer fit beside the row.
-CREATE TABLE clinch_ledger_page (
+CREATE TABLE IF NOT EXISTS clinch_ledger_page (
     seq BIGINT UNSIGNED NOT NULL,
     page BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
     lines_of LONGBLOB NOT NULL,
@@ -167,18 +167,18 @@ CREATE TABLE clinch_ledger_page (
     KEY by_operation (seq, page)
 ) ENGINE = InnoDB;
 
-CREATE TABLE clinch_checkpoint (
+CREATE TABLE IF NOT EXISTS clinch_checkpoint (
     seq BIGINT UNSIGNED NOT NULL PRIMARY KEY,
     bytes LONGBLOB NOT NULL
 ) ENGINE = InnoDB;
 
 -- What a recorded answer spawns when it is final.
-CREATE TABLE clinch_spawn (
+CREATE TABLE IF NOT EXISTS clinch_spawn (
     seq BIGINT UNSIGNED NOT NULL PRIMARY KEY,
     operations LONGBLOB NOT NULL
 ) ENGINE = InnoDB;
 
-CREATE TABLE clinch_lock (
+CREATE TABLE IF NOT EXISTS clinch_lock (
     name VARBINARY(255) NOT NULL PRIMARY KEY,
     owner VARBINARY(128) NOT NULL,
     until_at BIGINT NOT NULL,
@@ -186,7 +186,7 @@ CREATE TABLE clinch_lock (
 ) ENGINE = InnoDB;
 
 -- Who may call the API. What is kept of a key is its hash.
-CREATE TABLE clinch_api_key (
+CREATE TABLE IF NOT EXISTS clinch_api_key (
     id VARBINARY(255) NOT NULL PRIMARY KEY,
     name VARBINARY(255) NOT NULL,
     hash BINARY(32) NOT NULL UNIQUE,
@@ -197,7 +197,7 @@ CREATE TABLE clinch_api_key (
 ) ENGINE = InnoDB;
 
 -- Every operation, open or ended, for people.
-CREATE VIEW clinch_operation AS
+CREATE OR REPLACE VIEW clinch_operation AS
 SELECT r.seq, LOWER(HEX(r.op_id)) AS op_id, CONVERT(r.domain USING utf8mb4) AS domain,
     CONVERT(r.event_type USING utf8mb4) AS event_type, CONVERT(r.biz_key USING utf8mb4) AS biz_key,
     CONVERT(r.idem_key USING utf8mb4) AS idem_key, ELT(q.status + 1, 'PENDING', 'IN_PROGRESS') AS status,

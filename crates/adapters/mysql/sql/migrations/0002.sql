@@ -1,3 +1,5 @@
+DROP PROCEDURE IF EXISTS clinch_accept;
+
 -- Accepts an operation from any driver, in the caller's transaction or in one of its own. The
 -- same keys with the same JSON are one operation; with other JSON they are an error, and so is
 -- everything else that is wrong, as SQLSTATE 45000 with a message that says what to do.

@@ -1,7 +1,13 @@
 //! What the tests of the adapter share.
 // tidy: allow(attributes) each test file uses another part, so that no expectation holds in all
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "each test file uses its own part"
+)]
 
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use clinch_core::policy::{EventTypes, Routes, Rules, Safety};
@@ -14,22 +20,47 @@ use clinch_core::{
 use clinch_mysql::{Mysql, Settings};
 use clinch_servers::{Kind, Trouble};
 use clinch_system::{SystemClock, SystemIds};
+use libtest_mimic::{Arguments, Trial};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
-/// The shared server, or nothing where it is not installed. Where everything must run, that is
-/// a failure.
-pub(crate) fn server() -> Option<String> {
+/// The shared server.
+pub(crate) fn url() -> String {
     match clinch_servers::shared(Kind::MariaDb) {
-        Ok(url) => Some(url),
-        Err(trouble @ Trouble::Missing(_)) => {
-            assert!(!must_run(), "{trouble}");
-            eprintln!("ignored: {trouble}");
-            None
-        }
+        Ok(url) => url,
         Err(trouble) => panic!("{trouble}"),
     }
 }
+
+/// Runs tests that need the server's program; where it is not installed they are shown as
+/// ignored, or fail where everything must run.
+pub(crate) fn run_all(tests: &[(&'static str, fn())]) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let is_missing = Kind::MariaDb.program().is_none();
+    if is_missing {
+        eprintln!("{}", Trouble::Missing(Kind::MariaDb));
+    }
+    let trial = |(name, run): &(&'static str, fn())| {
+        let run = *run;
+        let trial = Trial::test(*name, move || {
+            run();
+            Ok(())
+        });
+        trial.with_ignored_flag(is_missing && !must_run())
+    };
+    let trials = tests.iter().map(trial).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// The `main` of a file of tests.
+macro_rules! tests {
+    ($($name:ident,)+) => {
+        fn main() -> std::process::ExitCode {
+            common::run_all(&[$((stringify!($name), $name),)+])
+        }
+    };
+}
+pub(crate) use tests;
 
 /// Nothing may be left out here.
 pub(crate) fn must_run() -> bool {
@@ -119,10 +150,13 @@ async fn empty(conn: &mut Conn, name: &str) {
     );
     let tables: Vec<String> = conn.query(tables).await.expect("a list");
     let mut sql = "START TRANSACTION".to_owned();
-    for table in tables {
+    for table in tables.iter().filter(|table| table.starts_with("clinch_")) {
         sql += &format!("; DELETE FROM {name}.{table}");
     }
     sql += &format!("; UPDATE {name}.clinch_meta SET sealed = 0; COMMIT");
+    for table in tables.iter().filter(|table| !table.starts_with("clinch_")) {
+        sql += &format!("; DROP TABLE {name}.{table}");
+    }
     // Seqs are compared with those of the reference.
     sql += &format!("; ALTER TABLE {name}.clinch_request AUTO_INCREMENT = 1");
     run(conn, &sql).await;
