@@ -299,6 +299,18 @@ pub(crate) async fn run_7_a_shorter_extension_ends_sooner() {
     assert_eq!(take(&bus, 1).await.len(), 1);
 }
 
+pub(crate) async fn run_7_a_former_holder_extends_nothing() {
+    let bus = bus(&fresh()).await;
+    publish(&bus, &[hint("a")], Duration::ZERO).await;
+    let former = take(&bus, 1).await.remove(0).receipt;
+    advance(&bus, VISIBILITY + secs(1)).await;
+    assert_eq!(take(&bus, 1).await.len(), 1, "somebody else has it now");
+    advance(&bus, VISIBILITY - secs(10)).await;
+    bus.extend(&[former], VISIBILITY).await.expect("nothing");
+    advance(&bus, secs(11)).await;
+    assert_eq!(take(&bus, 1).await.len(), 1, "the loan ended as it would");
+}
+
 pub(crate) async fn run_7_a_receipt_of_another_kind_changes_nothing() {
     let bus = bus(&fresh()).await;
     publish(&bus, &[hint("a")], Duration::ZERO).await;

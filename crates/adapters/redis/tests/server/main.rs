@@ -58,6 +58,7 @@ fn all() -> Vec<(&'static str, Body)> {
             col_6_consumers_that_are_gone_are_forgotten,
             col_16_a_waiting_call_that_is_dropped_loses_nothing,
             run_7_a_shorter_extension_ends_sooner,
+            run_7_a_former_holder_extends_nothing,
             run_7_a_receipt_of_another_kind_changes_nothing,
         }
         delayed {
