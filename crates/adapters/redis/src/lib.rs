@@ -17,6 +17,7 @@
 mod bus;
 mod check;
 mod clock;
+mod depth;
 mod error;
 mod hub;
 mod keys;
@@ -39,6 +40,7 @@ use tokio::sync::broadcast;
 
 pub use bus::RedisBus;
 pub use check::{Finding, Weight};
+pub use depth::Depth;
 pub use limiter::{Rate, RedisLimiter};
 pub use locks::RedisLocks;
 pub use quota::RedisQuota;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use clinch_core::ErrorKind;
 use clinch_core::ports::{Bus, Dequeue, Hint, Publication, Receipt};
-use clinch_redis::Settings;
+use clinch_redis::{Depth, Settings};
 
 use crate::support::{
-    VISIBILITY, advance, ask, ask_raw, bus, fresh, hint, key, publish, raw, secs, take, url, wait,
+    VISIBILITY, advance, ask, ask_raw, bus, fresh, hint, key, private, publish, raw, secs, take,
+    url, wait,
 };
 
 pub(crate) async fn core_11_hints_with_one_delay_come_in_order() {
@@ -105,9 +106,8 @@ pub(crate) async fn core_11_never_more_than_asked_for_over_many_domains() {
 }
 
 pub(crate) async fn col_6_a_lost_group_is_made_again_under_a_waiting_reader() {
-    let settings = fresh();
-    let bus = bus(&settings).await;
-    let mut raw = raw(&url()).await;
+    let (server, settings, bus) = private().await;
+    let mut raw = raw(&server.url()).await;
     publish(&bus, &[hint("a")], Duration::ZERO).await;
     assert_eq!(take(&bus, 1).await.len(), 1);
     let reader = tokio::spawn({
@@ -157,6 +157,30 @@ pub(crate) async fn col_6_acked_entries_leave_nothing_behind() {
     assert_eq!((left, &pending[0]), (0, &redis::Value::Int(0)));
 }
 
+pub(crate) async fn col_6_what_a_bus_holds_is_counted() {
+    let settings = fresh();
+    let bus = bus(&settings).await;
+    publish(&bus, &[hint("a"), hint("a"), hint("b")], Duration::ZERO).await;
+    publish(&bus, &[hint("a")], secs(1_000)).await;
+    assert_eq!(take(&bus, 1).await.len(), 1);
+    advance(&bus, Duration::ZERO).await;
+    let expected = Depth {
+        waiting: 2,
+        on_loan: 1,
+        delayed: 1,
+        has_scheduler: true,
+    };
+    assert_eq!(bus.depth().await.expect("counted"), expected);
+    let elsewhere = crate::support::bus(&crate::support::unscheduled()).await;
+    let nothing = Depth {
+        waiting: 0,
+        on_loan: 0,
+        delayed: 0,
+        has_scheduler: false,
+    };
+    assert_eq!(elsewhere.depth().await.expect("counted"), nothing);
+}
+
 pub(crate) async fn col_6_entries_that_vanish_are_counted() {
     let settings = fresh();
     let bus = bus(&settings).await;
@@ -176,9 +200,8 @@ pub(crate) async fn col_6_entries_that_vanish_are_counted() {
 }
 
 pub(crate) async fn col_6_a_waiting_reader_is_told_of_an_ended_loan() {
-    let settings = fresh();
-    let bus = bus(&settings).await;
-    let mut raw = raw(&url()).await;
+    let (server, settings, bus) = private().await;
+    let mut raw = raw(&server.url()).await;
     let hints = [hint("a"), hint("a")];
     publish(&bus, &hints, Duration::ZERO).await;
     assert_eq!(take(&bus, 9).await.len(), 2);
@@ -243,8 +266,8 @@ async fn consumers(raw: &mut redis::aio::MultiplexedConnection, stream: &str) ->
 }
 
 pub(crate) async fn col_16_a_waiting_call_that_is_dropped_loses_nothing() {
-    let bus = bus(&fresh()).await;
-    let mut raw = raw(&url()).await;
+    let (server, _, bus) = private().await;
+    let mut raw = raw(&server.url()).await;
     for _ in 0..20 {
         let reader = tokio::spawn({
             let bus = bus.clone();
@@ -274,6 +297,18 @@ pub(crate) async fn run_7_a_shorter_extension_ends_sooner() {
     assert_eq!(take(&bus, 1).await, []);
     advance(&bus, secs(6)).await;
     assert_eq!(take(&bus, 1).await.len(), 1);
+}
+
+pub(crate) async fn run_7_a_former_holder_extends_nothing() {
+    let bus = bus(&fresh()).await;
+    publish(&bus, &[hint("a")], Duration::ZERO).await;
+    let former = take(&bus, 1).await.remove(0).receipt;
+    advance(&bus, VISIBILITY + secs(1)).await;
+    assert_eq!(take(&bus, 1).await.len(), 1, "somebody else has it now");
+    advance(&bus, VISIBILITY - secs(10)).await;
+    bus.extend(&[former], VISIBILITY).await.expect("nothing");
+    advance(&bus, secs(11)).await;
+    assert_eq!(take(&bus, 1).await.len(), 1, "the loan ended as it would");
 }
 
 pub(crate) async fn run_7_a_receipt_of_another_kind_changes_nothing() {

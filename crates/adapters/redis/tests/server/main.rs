@@ -52,11 +52,13 @@ fn all() -> Vec<(&'static str, Body)> {
             col_6_a_lost_group_is_made_again_under_a_waiting_reader,
             col_6_acked_entries_leave_nothing_behind,
             col_6_entries_that_vanish_are_counted,
+            col_6_what_a_bus_holds_is_counted,
             col_6_a_waiting_reader_is_told_of_an_ended_loan,
             col_6_ended_loans_are_looked_for_at_the_start,
             col_6_consumers_that_are_gone_are_forgotten,
             col_16_a_waiting_call_that_is_dropped_loses_nothing,
             run_7_a_shorter_extension_ends_sooner,
+            run_7_a_former_holder_extends_nothing,
             run_7_a_receipt_of_another_kind_changes_nothing,
         }
         delayed {

@@ -8,7 +8,7 @@ use clinch_core::policy::Routes;
 use clinch_core::ports::{Bus, Delivery, Dequeue, Hint, Publication};
 use clinch_core::{Domain, EventType, OpId, WorkerId};
 use clinch_redis::{Redis, RedisBus, Settings};
-use clinch_servers::{Kind, shared};
+use clinch_servers::{Kind, Server, shared};
 use redis::aio::MultiplexedConnection;
 
 pub(crate) const VISIBILITY: Duration = Duration::from_secs(30);
@@ -44,6 +44,13 @@ pub(crate) async fn connect(settings: &Settings) -> Redis {
 pub(crate) async fn bus(settings: &Settings) -> RedisBus {
     let bus = RedisBus::connect(&url(), settings.clone()).await;
     bus.expect("a bus")
+}
+
+/// A server that no other test uses, and a bus on it.
+pub(crate) async fn private() -> (Server, Settings, RedisBus) {
+    let (server, settings) = (Server::start(Kind::Redis).expect("a server"), fresh());
+    let bus = RedisBus::connect(&server.url(), settings.clone()).await;
+    (server, settings, bus.expect("a bus"))
 }
 
 /// A connection behind the adapter's back.

@@ -1,0 +1,43 @@
+//! How much a bus holds.
+
+use clinch_core::Result;
+
+use crate::RedisBus;
+use crate::bus::GROUP;
+use crate::error::ours;
+
+/// What a bus holds, over all domains and nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth {
+    /// Hints that nobody has taken yet.
+    pub waiting: u64,
+    /// Hints on loan.
+    pub on_loan: u64,
+    /// Hints that are not due yet.
+    pub delayed: u64,
+    /// Some node is the scheduler.
+    pub has_scheduler: bool,
+}
+
+impl RedisBus {
+    /// Counts what there is; one script that only reads.
+    pub async fn depth(&self) -> Result<Depth> {
+        let redis = self.redis();
+        let shared = &redis.shared;
+        let mut depth = shared.scripts.depth.key(shared.keys.domains());
+        depth
+            .key(shared.keys.delayed())
+            .key(shared.keys.scheduler())
+            .arg(redis.offset())
+            .arg(GROUP)
+            .arg(shared.keys.streams());
+        let answer: redis::RedisResult<(u64, u64, u64, bool)> = redis.run(&depth).await;
+        let (entries, on_loan, delayed, has_scheduler) = answer.map_err(ours)?;
+        Ok(Depth {
+            waiting: entries.saturating_sub(on_loan),
+            on_loan,
+            delayed,
+            has_scheduler,
+        })
+    }
+}
