@@ -38,6 +38,13 @@ fn core_12_many_nodes_migrate_at_once() {
             Some(ErrorKind::Unsupported),
             "a store without tables"
         );
+        let deaf = Settings {
+            through_pgbouncer: true,
+            ..Settings::default()
+        };
+        let clock = std::sync::Arc::new(clinch_system::SystemClock::new());
+        let deaf = Postgres::connect(&url, deaf, clock).await;
+        assert_eq!(deaf.err().map(|e| e.kind()), Some(ErrorKind::Invalid));
         assert_eq!(pending(&url).await.expect("reads"), MIGRATIONS);
         let node = |_| {
             let url = url.clone();
