@@ -56,9 +56,9 @@ use std::fmt;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use clinch_core::Result;
 use clinch_core::policy::Routes;
 use clinch_core::ports::Clock;
+use clinch_core::{Error, ErrorKind, Result};
 use deadpool_postgres::Pool;
 use uuid::Uuid;
 
@@ -123,11 +123,17 @@ impl Postgres {
     /// what is stored goes by the server's own.
     ///
     /// - `Unsupported`: the tables are missing or of another release.
+    /// - `Invalid`: an address makes no sense, or none to listen at is given for PgBouncer.
     /// - `Unavailable`: the server is not reachable, or refuses the role.
     pub async fn connect(url: &str, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
         let address = Address::parse(url)?;
         let listen = match &settings.listen_url {
             Some(url) => Address::parse(url)?,
+            None if settings.through_pgbouncer => {
+                let message = "nothing can be heard through PgBouncer; set `listen_url` to the \
+                               address of the server itself";
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
             None => address.clone(),
         };
         let pool = connect::pool(&address, &settings)?;

@@ -47,7 +47,7 @@ fn waiting(store: &Postgres) -> tokio::task::JoinHandle<Vec<OpId>> {
 }
 
 #[test]
-fn core_9_business_row_and_operation_commit_together_or_not_at_all() {
+fn out_1_core_9_business_row_and_operation_commit_together_or_not_at_all() {
     on_a_runtime(async {
         let database = Database::new().await.expect("a database");
         let store = database.store().await;
@@ -106,7 +106,8 @@ fn out_7_the_callers_commit_wakes_workers_in_every_process() {
             let new = operation("natural", number);
             let mut client = database.client().await;
             let mut tx = client.transaction().await.expect("begins");
-            let accepted = ours.accept_in(&mut tx, &[new.clone()], &routes()).await;
+            let offered = std::slice::from_ref(&new);
+            let accepted = ours.accept_in(&mut tx, offered, &routes()).await;
             accepted.expect("accepted");
             tx.commit().await.expect("commits");
             assert_eq!(delivered.await.expect("no panic"), [new.op_id]);

@@ -28,7 +28,11 @@ const EMPTY: &str = "DO $$ DECLARE t text; BEGIN \
         AND relname NOT IN ('clinch_migration', 'clinch_meta', 'clinch_test_clock') \
         ORDER BY relname = 'clinch_domain' \
     LOOP EXECUTE 'DELETE FROM ' || t; END LOOP; \
-    DELETE FROM clinch_history; UPDATE clinch_meta SET sealed = false; \
+    DELETE FROM clinch_history; \
+    FOR t IN SELECT inhrelid::regclass::text FROM pg_inherits \
+        WHERE inhparent = 'clinch_history'::regclass \
+    LOOP IF t <> 'clinch_history_default' THEN EXECUTE 'DROP TABLE ' || t; END IF; END LOOP; \
+    UPDATE clinch_meta SET sealed = false; \
     PERFORM setval('clinch_seq', 1, false); \
     IF to_regclass('clinch_test_clock') IS NOT NULL THEN \
         EXECUTE 'UPDATE clinch_test_clock SET at = 1800000000000'; END IF; END $$";
@@ -51,6 +55,19 @@ impl Database {
     pub(crate) async fn with_still_clock() -> Result<Arc<Self>, String> {
         let server = shared(Kind::Postgres).map_err(|trouble| trouble.to_string())?;
         Self::on(server, true).await
+    }
+
+    /// One without tables. It is left to the end of the server.
+    pub(crate) async fn bare() -> Result<Bare, String> {
+        let server = shared(Kind::Postgres).map_err(|trouble| trouble.to_string())?;
+        let admin = client(&server).await?;
+        let random = SystemIds.attempt_id().0.simple().to_string();
+        let name = format!("clinch_bare_{}", &random[16..]);
+        let made = admin
+            .batch_execute(&format!("CREATE DATABASE {name}"))
+            .await;
+        made.map_err(|error| format!("{error:?}"))?;
+        Ok(Bare(database_url(&server, &name)))
     }
 
     /// One that another test has given back, emptied, or else a copy of the template.
@@ -109,6 +126,19 @@ impl Database {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let store = Postgres::connect(&self.url(), Settings::default(), clock).await;
         store.expect("the store opens")
+    }
+}
+
+/// A database without tables.
+pub(crate) struct Bare(String);
+
+impl Bare {
+    pub(crate) fn url(&self) -> String {
+        self.0.clone()
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        client(&self.0).await.expect("a connection")
     }
 }
 
