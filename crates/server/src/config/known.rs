@@ -32,7 +32,7 @@ pub(super) const ROOT: Keys = &[
     ("bus", Kind::Keys(&[("url", Text), ("prefix", Text)])),
     ("server", Kind::Keys(SERVER)),
     ("worker", Kind::Keys(WORKER)),
-    ("sweeper", Kind::Keys(&[("grace", Text)])),
+    ("sweeper", Kind::Keys(&[("grace", Text), ("stalled", Text)])),
     (
         "finalizer",
         Kind::Keys(&[

@@ -136,6 +136,8 @@ section!(
     Sweeper {
         /// A row that was announced and not begun for so long is announced again.
         grace: Span = Span::secs(30),
+        /// A row that a dead process was announcing is announced by another after this.
+        stalled: Span = Span::secs(300),
     }
 );
 
@@ -278,6 +280,7 @@ impl Config {
                 "reaper.in_progress_warn",
                 self.reaper.in_progress_warn.0.is_zero(),
             ),
+            ("sweeper.stalled", self.sweeper.stalled.0.is_zero()),
             ("finalizer.interval", self.finalizer.interval.0.is_zero()),
             ("reaper.interval", self.reaper.interval.0.is_zero()),
         ];
@@ -307,6 +310,7 @@ impl Config {
         engine.checkpoint_bytes_max = self.worker.checkpoint_max.0;
         engine.fallback_poll = self.store.fallback_poll.0;
         engine.sweep_grace = self.sweeper.grace.0;
+        engine.claim = self.sweeper.stalled.0;
         engine.finalizer_interval = self.finalizer.interval.0;
         engine.pending_age_max = self.finalizer.pending_age_max.0;
         engine.reaper_interval = self.reaper.interval.0;

@@ -169,6 +169,10 @@ listen = "{listen}"
 [worker]
 lease = "5s"
 
+[sweeper]
+grace = "5s"
+stalled = "5s"
+
 [[route]]
 name = "charge"
 domain = {}
