@@ -7,6 +7,7 @@ mod bench;
 mod cargo;
 mod chaos;
 mod coverage;
+mod proof;
 mod schema;
 mod servers;
 mod sim;
@@ -40,6 +41,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[-- <runner arguments>]",
         summary: "format, tidy, lints, doc tests, schemathesis, then all tests",
         run: test::run,
+    },
+    Command {
+        name: "proof",
+        arguments: "[chaos|kills|sim|mutants]",
+        summary: "what takes too long for every test run",
+        run: proof::run,
     },
     Command {
         name: "schema",
@@ -125,9 +132,9 @@ fn usage() -> String {
     let mut text = String::from("usage: cargo xtask <command>\n");
     for command in COMMANDS {
         let call = format!("{} {}", command.name, command.arguments);
-        text.push_str(&format!("\n  {call:<32}{}", command.summary));
+        text.push_str(&format!("\n  {call}\n      {}", command.summary));
     }
-    text.push_str(&format!("\n  {:<32}this text", "help"));
+    text.push_str("\n  help\n      this text");
     text
 }
 

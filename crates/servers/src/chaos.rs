@@ -1,6 +1,10 @@
 //! Bad days of servers, while a demo runs on them.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock::{Stopwatch, pause};
@@ -8,6 +12,9 @@ use crate::{Demo, Ended, Kind, Server, Trouble};
 
 /// Between two questions to the API while its store is down.
 const ASK_EVERY: Duration = Duration::from_millis(250);
+
+/// Between two false hints.
+const SHOUT_EVERY: Duration = Duration::from_millis(100);
 
 /// What runs on what.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +36,9 @@ pub struct Scene<'a> {
 pub enum Harm {
     /// Nothing.
     None,
+    /// Every process is told all the time to look at everything, as if each hint came twice
+    /// and late. PostgreSQL only.
+    FalseHints,
     /// The store is killed and comes back after so long.
     StoreGone(Duration),
     /// The store is killed and comes back at once, so often.
@@ -60,8 +70,13 @@ impl Scene<'_> {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let demo = Demo::start(self.program, &arguments).map_err(|error| error.to_string())?;
         let (mut turned_away, mut strange) = (0, Vec::new());
+        let mut shouting = None;
         match harm {
             Harm::None | Harm::ProviderGone(_) => {}
+            Harm::FalseHints => {
+                let store = store.as_ref().ok_or("no store to shout at")?;
+                shouting = Some(Shouting::at(store.url()));
+            }
             Harm::StoreGone(lasting) => {
                 let store = store.as_mut().ok_or("no store to kill")?;
                 self.reach(&demo, self.payments / 4)?;
@@ -92,6 +107,9 @@ impl Scene<'_> {
             }
         }
         let ended = demo.finish().map_err(|error| error.to_string())?;
+        if shouting.is_some_and(|shouting| shouting.stop() == 0) {
+            return Err("nobody heard a false hint".to_owned());
+        }
         Ok(Outcome {
             ended,
             turned_away,
@@ -118,5 +136,37 @@ impl Scene<'_> {
             arguments.push(format!("--provider-outage={}ms", lasting.as_millis()));
         }
         arguments
+    }
+}
+
+/// A stranger on the channel of hints.
+struct Shouting {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<usize>,
+}
+
+impl Shouting {
+    fn at(url: String) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let told = is_over.clone();
+        let thread = std::thread::spawn(move || {
+            let mut shouts = 0;
+            while !told.load(Ordering::Relaxed) {
+                let shout = Command::new("psql")
+                    .args([&url, "-qc", "SELECT pg_notify('clinch', 'stranger l')"])
+                    .stdout(Stdio::null())
+                    .status();
+                shouts += usize::from(shout.is_ok_and(|status| status.success()));
+                pause(SHOUT_EVERY);
+            }
+            shouts
+        });
+        Self { is_over, thread }
+    }
+
+    /// How often it was heard.
+    fn stop(self) -> usize {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or(0)
     }
 }

@@ -88,7 +88,7 @@ impl Kind {
     pub(crate) fn url(self, port: u16) -> String {
         match self {
             Self::Postgres => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
-            Self::MariaDb => format!("mysql://root@127.0.0.1:{port}/mysql"),
+            Self::MariaDb => format!("mysql://root@127.0.0.1:{port}/clinch"),
             Self::Redis => format!("redis://127.0.0.1:{port}"),
             Self::Nats => format!("nats://127.0.0.1:{port}"),
         }

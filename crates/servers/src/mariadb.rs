@@ -21,7 +21,14 @@ pub(crate) fn prepare(folder: &Path) -> Result<(), Trouble> {
         .args(["--auth-root-authentication-method=normal"])
         .args(["--skip-test-db", "--skip-name-resolve"])
         .current_dir(folder);
-    run(kind, &mut command)
+    run(kind, &mut command)?;
+    // A folder beside its own is an empty database.
+    let database = folder.join("data/clinch");
+    let made = std::fs::create_dir(&database).and_then(|()| match kind.user() {
+        Some((uid, gid)) => std::os::unix::fs::chown(&database, Some(uid), Some(gid)),
+        None => Ok(()),
+    });
+    made.map_err(|error| Trouble::broken(kind, error))
 }
 
 pub(crate) fn arguments(command: &mut Command, folder: &Path, port: u16) {

@@ -13,6 +13,7 @@ use crate::folder::Folder;
 use crate::{Kind, Trouble, nursery};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
+const RESTART_LIMIT: Duration = Duration::from_secs(30);
 /// Another program may take the port between our look and the server's start.
 const PORT_TRIES: u32 = 5;
 
@@ -50,7 +51,7 @@ impl Server {
         loop {
             server.port = free_port().map_err(|error| Trouble::broken(kind, error))?;
             tries += 1;
-            match server.restart() {
+            match server.start_once() {
                 Err(_) if tries < PORT_TRIES => {}
                 done => return done.map(|()| server),
             }
@@ -127,6 +128,17 @@ impl Server {
     /// Starts it on its folder and port, after a kill, and waits until it serves.
     pub fn restart(&mut self) -> Result<(), Trouble> {
         self.kill();
+        // Children of a killed PostgreSQL hold its memory until they notice, and it refuses to
+        // start beside them.
+        let mut last = Ok(());
+        let is_up = wait_until(RESTART_LIMIT, || {
+            last = self.start_once();
+            last.is_ok()
+        });
+        if is_up { Ok(()) } else { last }
+    }
+
+    fn start_once(&mut self) -> Result<(), Trouble> {
         let kind = self.kind;
         let broken = |why: String| Trouble::Broken { kind, why };
         let program = kind.program().ok_or(Trouble::Missing(kind))?;

@@ -1,0 +1,87 @@
+//! The demo on real database servers that have a bad day (OUT-8, RUN-7). A test run plays the
+//! scenes small; `cargo xtask proof` plays them whole, with release speed.
+#![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use clinch_servers::{Harm, Kind, Outcome, Scene};
+
+/// How much of a scene is played: little in a test run, all of it where a proof is asked for.
+fn size<T>(small: T, whole: T) -> T {
+    match std::env::var_os("CLINCH_PROOF") {
+        Some(_) => whole,
+        None => small,
+    }
+}
+
+/// How long the database is gone.
+fn gone() -> Harm {
+    Harm::StoreGone(Duration::from_secs(size(5, 20)))
+}
+
+/// `None` where the server is not installed and nobody insists on it.
+fn play(store: Kind, bus: Option<Kind>, payments: u64, workers: u8, harm: Harm) -> Option<Outcome> {
+    let needed = [Some(store), bus];
+    let is_missing = |kind: &Kind| kind.program().is_none();
+    if let Some(missing) = needed.into_iter().flatten().find(is_missing) {
+        assert!(std::env::var_os("CI").is_none(), "{missing} is missing");
+        eprintln!("ignored: {missing} is not installed");
+        return None;
+    }
+    let scene = Scene {
+        program: Path::new(env!("CARGO_BIN_EXE_clinch")),
+        store: Some(store),
+        bus,
+        payments,
+        workers,
+    };
+    let outcome = scene.play(harm).expect("the scene can be played");
+    assert!(outcome.ended.is_balanced, "{}", outcome.ended.said);
+    assert!(outcome.strange.is_empty(), "{outcome:?}");
+    Some(outcome)
+}
+
+#[test]
+fn run_7_eight_workers_on_postgres_under_false_hints_settle_each_payment_once() {
+    let payments = size(1_500, 20_000);
+    play(Kind::Postgres, None, payments, 8, Harm::FalseHints);
+}
+
+#[test]
+fn run_7_eight_workers_on_mariadb_settle_each_payment_once() {
+    play(Kind::MariaDb, None, size(1_500, 20_000), 8, Harm::None);
+}
+
+#[test]
+fn out_8_postgres_is_gone_for_a_while_and_nothing_is_lost_or_done_twice() {
+    if let Some(outcome) = play(Kind::Postgres, None, size(800, 8_000), 2, gone()) {
+        assert!(outcome.turned_away > 0, "{outcome:?}");
+    }
+}
+
+#[test]
+fn out_8_mariadb_is_gone_for_a_while_and_nothing_is_lost_or_done_twice() {
+    if let Some(outcome) = play(Kind::MariaDb, None, size(800, 8_000), 2, gone()) {
+        assert!(outcome.turned_away > 0, "{outcome:?}");
+    }
+}
+
+#[test]
+fn out_8_redis_loses_everything_and_nothing_is_lost_or_done_twice() {
+    let payments = size(800, 5_000);
+    play(Kind::MariaDb, Some(Kind::Redis), payments, 4, Harm::BusLoss);
+}
+
+#[test]
+fn out_8_nats_loses_everything_and_nothing_is_lost_or_done_twice() {
+    let payments = size(800, 5_000);
+    play(Kind::Postgres, Some(Kind::Nats), payments, 4, Harm::BusLoss);
+}
+
+#[test]
+fn out_8_the_provider_is_gone_for_a_while_and_nothing_is_lost_or_done_twice() {
+    let gone = Harm::ProviderGone(Duration::from_secs(size(3, 10)));
+    play(Kind::Postgres, None, size(600, 5_000), 2, gone);
+}
