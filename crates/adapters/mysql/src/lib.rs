@@ -34,6 +34,7 @@ mod domains;
 mod error;
 mod fault;
 mod flush;
+mod group;
 mod inspect;
 mod lane;
 mod ledger;
@@ -72,6 +73,7 @@ pub use migrate::{MIGRATIONS, Migration, migrate, pending};
 pub use settings::Settings;
 
 use fault::Faults;
+use group::Group;
 use news::News;
 use time::Time;
 
@@ -90,6 +92,7 @@ struct Shared {
     time: Time,
     news: Arc<News>,
     faults: Faults,
+    group: Group,
     /// Transactions that were run again.
     retries: AtomicU64,
     /// Of the last dequeue: what a nack is judged by.
@@ -115,6 +118,7 @@ impl Mysql {
             time: Time::default(),
             news: Arc::new(News::default()),
             faults: Faults::default(),
+            group: Group::default(),
             retries: AtomicU64::new(0),
             routes: Mutex::default(),
         };

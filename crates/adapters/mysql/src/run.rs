@@ -33,17 +33,8 @@ impl Mysql {
         T: Send + 'static,
         W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T> + Send + Sync + 'static,
     {
-        self.write_new(work).await.map(|(value, _)| value)
-    }
-
-    /// The same, with the seqs that it drew.
-    pub(crate) async fn write_new<T, W>(&self, work: W) -> Result<(T, Seqs)>
-    where
-        T: Send + 'static,
-        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T> + Send + Sync + 'static,
-    {
         let shared = self.shared.clone();
-        spawned(async move { shared.transact(&work).await }).await
+        spawned(async move { shared.transact(work).await.map(|(value, _)| value) }).await
     }
 
     /// Runs `work` outside of a transaction: it only reads.
@@ -118,7 +109,9 @@ impl Shared {
         }
     }
 
-    async fn transact<T, W>(self: &Arc<Self>, work: &W) -> Result<(T, Seqs)>
+    /// Runs `work` in a transaction and commits it: its value, and the seqs that it drew. To be
+    /// called on a task of its own.
+    pub(crate) async fn transact<T, W>(self: &Arc<Self>, work: W) -> Result<(T, Seqs)>
     where
         W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T>,
     {
