@@ -11,6 +11,7 @@
 //! | `clinch_request` | what was asked for | once, at accept; draws the seq |
 //! | `clinch_queue` | open operations: state, and place in line | at accept and at each change; deleted at the end |
 //! | `clinch_history` | ended operations | at the end |
+//! | `clinch_stream` | domain, event type and priority | once |
 //! | `clinch_count` | counters of a domain, by slot | once a commit |
 //!
 //! ADR-010's columns are `status`, `next_retry_at`, `locked_by`, `locked_at` and `version` of
@@ -74,6 +75,7 @@ pub use settings::Settings;
 
 use fault::Faults;
 use group::Group;
+use line::Streams;
 use news::News;
 use time::Time;
 
@@ -90,6 +92,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     pool: Pool,
     time: Time,
+    streams: Arc<Streams>,
     news: Arc<News>,
     faults: Faults,
     group: Group,
@@ -116,6 +119,7 @@ impl Mysql {
             settings,
             clock,
             time: Time::default(),
+            streams: Arc::default(),
             news: Arc::new(News::default()),
             faults: Faults::default(),
             group: Group::default(),

@@ -122,7 +122,7 @@ impl Shared {
         let (mut retries, mut waits, mut lost, mut checks_ids) = (0, 0, 0, false);
         loop {
             let mut conn = self.conn().await?;
-            let mut tx = Tx::new(&mut conn, self.time.clone(), "START TRANSACTION");
+            let mut tx = Tx::new(&mut conn, self, "START TRANSACTION");
             tx.checks_ids = checks_ids;
             let outcome = match work(&mut tx).await {
                 Ok(_) if fault == Some(Fault::MidCommit) => tx.flush().await.and(Err(down())),
@@ -130,10 +130,12 @@ impl Shared {
                 Err(error) => Err(error),
             };
             let (trouble, notices) = (tx.trouble, tx.notices_if(outcome.is_ok()));
+            let streams = std::mem::take(&mut tx.new_streams);
             drop(tx);
             let error = match outcome {
                 Ok(committed) => {
                     drop(conn);
+                    self.streams.learn(streams);
                     self.news.tell(notices);
                     return match fault {
                         Some(Fault::AfterCommit) => Err(unheard()),
@@ -169,7 +171,7 @@ impl Shared {
         let mut lost = 0;
         loop {
             let mut conn = self.conn().await?;
-            let mut tx = Tx::new(&mut conn, self.time.clone(), "DO 0");
+            let mut tx = Tx::new(&mut conn, self, "DO 0");
             let outcome = work(&mut tx).await;
             let trouble = tx.trouble;
             drop(tx);

@@ -26,10 +26,7 @@ use mysql_async::prelude::Queryable;
 
 /// The shared server.
 pub(crate) fn url() -> String {
-    match clinch_servers::shared(Kind::MariaDb) {
-        Ok(url) => url,
-        Err(trouble) => panic!("{trouble}"),
-    }
+    clinch_servers::shared(Kind::MariaDb).expect("a server")
 }
 
 /// Runs tests that need the server's program; where it is not installed they are shown as
