@@ -159,6 +159,16 @@ async fn empty(conn: &mut Conn, name: &str) {
     run(conn, &sql).await;
 }
 
+/// Waits until a transaction in the server waits for a lock. (The table of transactions would not
+/// do: it shows an old picture to whoever looks often.)
+pub(crate) async fn until_somebody_waits(conn: &mut Conn) {
+    let waits = "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
+                 WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'";
+    while one(conn, waits).await == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
 pub(crate) fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock::new())
 }
