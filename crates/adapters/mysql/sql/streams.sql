@@ -1,1 +1,1 @@
-SELECT DISTINCT stream, rank_no FROM clinch_queue FORCE INDEX (due) WHERE line = 1
+SELECT stream, rank_no FROM clinch_stream

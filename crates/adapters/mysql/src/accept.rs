@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 
 use clinch_core::policy::{Order, Routes};
 use clinch_core::ports::{Accepted, BeginRequest, Known, NewOperation};
@@ -12,6 +13,7 @@ use crate::change::{Luggage, begin_event};
 use crate::column::Column;
 use crate::error;
 use crate::flush::PROVISIONAL;
+use crate::group::Call;
 use crate::ledger::status_of;
 use crate::link::{Answer, Script};
 use crate::query::Query;
@@ -28,6 +30,9 @@ pub(crate) enum Entry {
     /// It was spawned by a member, or is a completion event.
     Spawned,
 }
+
+/// A new operation, and the routes of who brings it.
+pub(crate) type Offer<'a> = (&'a NewOperation, &'a Routes);
 
 /// What is known by the four keys.
 #[derive(Debug, Clone)]
@@ -99,14 +104,23 @@ fn lane_of(new: &NewOperation, routes: &Routes) -> Option<LaneKey> {
 }
 
 impl Tx<'_> {
+    /// Locks and reads all that these calls need, together.
+    pub(crate) async fn prepare_calls(&mut self, calls: &[Arc<Call>]) -> Result<()> {
+        let mut offered = Vec::new();
+        for call in calls {
+            offered.extend(call.new.iter().map(|new| (new, call.routes.as_ref())));
+        }
+        self.prepare(&offered, self.checks_ids).await
+    }
+
     /// Every item of one call.
     pub(crate) async fn accept_all(
         &mut self,
         new: &[NewOperation],
         routes: &Routes,
     ) -> Result<Vec<Accepted>> {
-        let offered: Vec<&NewOperation> = new.iter().collect();
-        self.prepare(&offered, routes, self.checks_ids).await?;
+        let offered: Vec<Offer<'_>> = new.iter().map(|new| (new, routes)).collect();
+        self.prepare(&offered, self.checks_ids).await?;
         let mut accepted = Vec::with_capacity(new.len());
         for new in new {
             self.refuse_taken_id(new)?;
@@ -128,15 +142,10 @@ impl Tx<'_> {
 
     /// Locks and reads all that these need, in one round trip where no key is known: keys, lanes,
     /// batches and pauses.
-    pub(crate) async fn prepare(
-        &mut self,
-        offered: &[&NewOperation],
-        routes: &Routes,
-        check_ids: bool,
-    ) -> Result<()> {
+    pub(crate) async fn prepare(&mut self, offered: &[Offer<'_>], check_ids: bool) -> Result<()> {
         let mut keys: BTreeMap<KeyHash, String> = BTreeMap::new();
         let nonce = nonce();
-        for new in offered {
+        for (new, _) in offered {
             let hash = new.keys.hash();
             let print = first_print(new)?;
             if !self.keys.contains_key(&hash) {
@@ -149,22 +158,23 @@ impl Tx<'_> {
         }
         let lanes: BTreeSet<LaneKey> = offered
             .iter()
-            .filter_map(|new| lane_of(new, routes))
+            .filter_map(|(new, routes)| lane_of(new, routes))
             .filter(|lane| !self.lanes.contains_key(lane))
             .collect();
-        let batches: BTreeSet<BatchId> = offered.iter().filter_map(|new| new.batch_id).collect();
+        let batches: BTreeSet<BatchId> =
+            offered.iter().filter_map(|(new, _)| new.batch_id).collect();
         let mut script = Script::default();
         let rows: Vec<String> = keys.values().cloned().collect();
         let (head, tail) = Query::InsertKeys.around_rows();
         script.add_rows(head, &rows, tail);
         let inserts = script.count();
         self.lock_lanes(&lanes, &mut script);
-        let pauses = match offered.iter().any(|new| new.begin.is_some()) {
+        let pauses = match offered.iter().any(|(new, _)| new.begin.is_some()) {
             true => self.ask_paused(&mut script),
             false => None,
         };
         let ids = check_ids.then(|| {
-            let ids = text::list(offered.iter().map(|new| new.op_id.0.as_bytes()));
+            let ids = text::list(offered.iter().map(|(new, _)| new.op_id.0.as_bytes()));
             script.add(&Query::TakenIds.with(&[("ids", &ids)]))
         });
         let answers = self.run(script).await?;
@@ -196,9 +206,9 @@ impl Tx<'_> {
         keys: &BTreeMap<KeyHash, String>,
         written: u64,
         nonce: u64,
-        offered: &[&NewOperation],
+        offered: &[Offer<'_>],
     ) -> Result<()> {
-        for new in offered {
+        for (new, _) in offered {
             let hash = new.keys.hash();
             if keys.contains_key(&hash) && !self.keys.contains_key(&hash) {
                 let key = KeyRow {
@@ -252,7 +262,7 @@ impl Tx<'_> {
         let laned = lane_of(new, routes);
         let lacks_lane = laned.is_some_and(|lane| !self.lanes.contains_key(&lane));
         if !self.keys.contains_key(&hash) || lacks_lane {
-            self.prepare(&[new], routes, false).await?;
+            self.prepare(&[(new, routes)], false).await?;
         }
         if let Some(key) = self.keys.get(&hash).filter(|key| !key.is_unused()) {
             let mut known = key.known();

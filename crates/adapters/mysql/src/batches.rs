@@ -130,7 +130,7 @@ impl Tx<'_> {
     }
 
     async fn accept_event(&mut self, event: &NewOperation, routes: &Routes) -> Result<()> {
-        self.prepare(&[event], routes, true).await?;
+        self.prepare(&[(event, routes)], true).await?;
         let key = self.keys.get(&event.keys.hash());
         let is_new = key.is_none_or(|key| key.is_unused());
         let is_taken = self.taken.contains(&event.op_id) || self.rows.contains_key(&event.op_id);

@@ -51,7 +51,7 @@ impl Mysql {
     ) -> Result<(Vec<Accepted>, WakeUp)> {
         let mut new = new.to_vec();
         new.iter_mut().for_each(|new| new.begin = None);
-        let mut inner = Tx::new(tx, self.shared.time.clone(), "SAVEPOINT clinch_accept");
+        let mut inner = Tx::new(tx, &self.shared, "SAVEPOINT clinch_accept");
         (inner.checks_ids, inner.counts_rows) = (true, false);
         let outcome = async {
             self.refuse_other_databases(&mut inner).await?;

@@ -15,7 +15,7 @@ use clinch_core::protocol::{
 };
 use clinch_core::{BatchId, MESSAGE_BYTES_MAX, OpId, Result, Sealed, Status, WorkerId, shorten};
 
-use crate::accept::Entry;
+use crate::accept::{Entry, Offer};
 use crate::column::Column;
 use crate::error;
 use crate::ledger::{self, INLINE_MAX};
@@ -313,11 +313,12 @@ impl Tx<'_> {
                 ..child
             })
             .collect();
-        let whole: Vec<&NewOperation> = children
+        let whole: Vec<Offer<'_>> = children
             .iter()
             .filter(|child| !child.fingerprints.is_empty())
+            .map(|child| (child, routes))
             .collect();
-        self.prepare(&whole, routes, true).await?;
+        self.prepare(&whole, true).await?;
         for child in &children {
             if let Some(why) = self.spawn_problem(child, routes).await? {
                 self.note(&mut moving.row, "Spawn", None, Some(&why), "", None);

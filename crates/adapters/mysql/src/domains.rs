@@ -39,7 +39,7 @@ impl Tx<'_> {
         for query in [
             Query::Domains,
             Query::Paused,
-            Query::OldestFresh,
+            Query::Streams,
             Query::OldestAnnounced,
         ] {
             script.add(query.text());
@@ -54,13 +54,21 @@ impl Tx<'_> {
         for row in rows(1) {
             seen.entry(row.domain(0)?).or_default().paused = row.int(1)? != 0;
         }
+        let streams: Vec<Stream> = rows(2).iter().map(Stream::read).collect::<Result<_>>()?;
         let mut dues = Vec::new();
-        for row in rows(2) {
-            let due = row.moment(2)?;
-            dues.extend((due <= self.now).then_some((Stream::read(row)?.domain, due)));
-        }
         for row in rows(3) {
             dues.push((row.domain(0)?, row.moment(1)?));
+        }
+        let mut script = Script::default();
+        for stream in &streams {
+            script.add(&stream.oldest());
+        }
+        for (stream, answer) in streams.into_iter().zip(self.run(script).await?) {
+            let due = answer.rows.first().map(|row| row.moment(0)).transpose()?;
+            dues.extend(
+                due.filter(|due| *due <= self.now)
+                    .map(|due| (stream.domain, due)),
+            );
         }
         for (domain, due) in dues {
             let view = seen.entry(domain).or_default();

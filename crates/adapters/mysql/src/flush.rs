@@ -139,6 +139,7 @@ impl Tx<'_> {
             let row = loaded.row.clone();
             let seq = format!("@clinch_seq + {}", at * self.step);
             let place = self.place(&row);
+            self.put_stream(&row, script);
             queued.push(row.queued(&seq, place)?);
             members.extend(row.lane.map(|lane| {
                 let tuple = Tuple::new().bytes(lane.as_bytes());

@@ -11,6 +11,7 @@
 //! | `clinch_request` | what was asked for | once, at accept; draws the seq |
 //! | `clinch_queue` | open operations: state, and place in line | at accept and at each change; deleted at the end |
 //! | `clinch_history` | ended operations | at the end |
+//! | `clinch_stream` | domain, event type and priority | once |
 //! | `clinch_count` | counters of a domain, by slot | once a commit |
 //!
 //! ADR-010's columns are `status`, `next_retry_at`, `locked_by`, `locked_at` and `version` of
@@ -34,6 +35,7 @@ mod domains;
 mod error;
 mod fault;
 mod flush;
+mod group;
 mod inspect;
 mod lane;
 mod ledger;
@@ -72,6 +74,8 @@ pub use migrate::{MIGRATIONS, Migration, migrate, pending};
 pub use settings::Settings;
 
 use fault::Faults;
+use group::Group;
+use line::Streams;
 use news::News;
 use time::Time;
 
@@ -88,8 +92,10 @@ struct Shared {
     clock: Arc<dyn Clock>,
     pool: Pool,
     time: Time,
+    streams: Arc<Streams>,
     news: Arc<News>,
     faults: Faults,
+    group: Group,
     /// Transactions that were run again.
     retries: AtomicU64,
     /// Of the last dequeue: what a nack is judged by.
@@ -113,8 +119,10 @@ impl Mysql {
             settings,
             clock,
             time: Time::default(),
+            streams: Arc::default(),
             news: Arc::new(News::default()),
             faults: Faults::default(),
+            group: Group::default(),
             retries: AtomicU64::new(0),
             routes: Mutex::default(),
         };

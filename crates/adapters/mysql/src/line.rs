@@ -2,7 +2,8 @@
 //! priority in it: each is a range of one index in order of due time, and streams without a
 //! route are not looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 
 use clinch_core::{Domain, EventType, Result, Timestamp};
 
@@ -20,6 +21,23 @@ pub(crate) struct Stream {
     pub domain: Domain,
     pub event_type: EventType,
     pub rank: i8,
+}
+
+/// Streams that are known to be in the table, by name and rank: they are never deleted.
+#[derive(Debug, Default)]
+pub(crate) struct Streams(Mutex<HashSet<(String, i8)>>);
+
+impl Streams {
+    pub(crate) fn has(&self, stream: &(String, i8)) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.contains(stream)
+    }
+
+    /// They were committed.
+    pub(crate) fn learn(&self, streams: HashSet<(String, i8)>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(streams);
+    }
 }
 
 /// What is read of a row that is due.
@@ -56,6 +74,13 @@ impl Stream {
     pub(crate) fn first(&self) -> String {
         first_of_line(1, &stream_of(&self.domain, &self.event_type), self.rank)
     }
+
+    /// The statement that reads the earliest due time.
+    pub(crate) fn oldest(&self) -> String {
+        let name = text::literal(stream_of(&self.domain, &self.event_type));
+        let rank = self.rank.to_string();
+        Query::OldestFresh.with(&[("stream", &name), ("rank", &rank)])
+    }
 }
 
 /// The statement that reads the first rows of a line.
@@ -83,7 +108,7 @@ pub(crate) fn first_free(rows: &[mysql_async::Row]) -> Result<Option<Timestamp>>
 }
 
 impl Tx<'_> {
-    /// Streams that hold rows, of domains that are not paused, as far as `wanted` allows.
+    /// Streams of domains that are not paused, as far as `wanted` allows. They may be empty.
     pub(crate) async fn open_streams(
         &mut self,
         wanted: impl Fn(&Domain, &EventType) -> bool,
@@ -123,6 +148,9 @@ impl Tx<'_> {
             false => format!(" AND q.seq NOT IN ({})", text::numbers(not.iter().copied())),
         };
         let mut found = Vec::new();
+        if by_rank.len() > 1 {
+            self.drop_idle(&mut by_rank).await?;
+        }
         for (rank, streams) in by_rank {
             let left = max - found.len();
             if left == 0 {
@@ -155,5 +183,24 @@ impl Tx<'_> {
             found.extend(rows);
         }
         Ok(found)
+    }
+
+    /// Drops streams that have nothing due: each rank costs a round trip.
+    async fn drop_idle(&mut self, by_rank: &mut BTreeMap<i8, Vec<&Stream>>) -> Result<()> {
+        let mut script = Script::default();
+        for stream in by_rank.values().flatten() {
+            script.add(&stream.oldest());
+        }
+        let mut answers = self.run(script).await?.into_iter();
+        for streams in by_rank.values_mut() {
+            let mut busy = Vec::new();
+            for (stream, answer) in streams.iter().zip(&mut answers) {
+                let due = answer.rows.first().map(|row| row.moment(0)).transpose()?;
+                busy.extend(due.filter(|due| *due <= self.now).map(|_| *stream));
+            }
+            *streams = busy;
+        }
+        by_rank.retain(|_, streams| !streams.is_empty());
+        Ok(())
     }
 }

@@ -90,6 +90,7 @@ queries! {
     PutPaused = "put_paused",
     PutSealed = "put_sealed",
     PutSpawn = "put_spawn",
+    PutStream = "put_stream",
     RawPayload = "raw_payload",
     Release = "release",
     RevokeApiKey = "revoke_api_key",

@@ -33,17 +33,8 @@ impl Mysql {
         T: Send + 'static,
         W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T> + Send + Sync + 'static,
     {
-        self.write_new(work).await.map(|(value, _)| value)
-    }
-
-    /// The same, with the seqs that it drew.
-    pub(crate) async fn write_new<T, W>(&self, work: W) -> Result<(T, Seqs)>
-    where
-        T: Send + 'static,
-        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T> + Send + Sync + 'static,
-    {
         let shared = self.shared.clone();
-        spawned(async move { shared.transact(&work).await }).await
+        spawned(async move { shared.transact(work).await.map(|(value, _)| value) }).await
     }
 
     /// Runs `work` outside of a transaction: it only reads.
@@ -118,7 +109,9 @@ impl Shared {
         }
     }
 
-    async fn transact<T, W>(self: &Arc<Self>, work: &W) -> Result<(T, Seqs)>
+    /// Runs `work` in a transaction and commits it: its value, and the seqs that it drew. To be
+    /// called on a task of its own.
+    pub(crate) async fn transact<T, W>(self: &Arc<Self>, work: W) -> Result<(T, Seqs)>
     where
         W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T>,
     {
@@ -129,7 +122,7 @@ impl Shared {
         let (mut retries, mut waits, mut lost, mut checks_ids) = (0, 0, 0, false);
         loop {
             let mut conn = self.conn().await?;
-            let mut tx = Tx::new(&mut conn, self.time.clone(), "START TRANSACTION");
+            let mut tx = Tx::new(&mut conn, self, "START TRANSACTION");
             tx.checks_ids = checks_ids;
             let outcome = match work(&mut tx).await {
                 Ok(_) if fault == Some(Fault::MidCommit) => tx.flush().await.and(Err(down())),
@@ -137,10 +130,12 @@ impl Shared {
                 Err(error) => Err(error),
             };
             let (trouble, notices) = (tx.trouble, tx.notices_if(outcome.is_ok()));
+            let streams = std::mem::take(&mut tx.new_streams);
             drop(tx);
             let error = match outcome {
                 Ok(committed) => {
                     drop(conn);
+                    self.streams.learn(streams);
                     self.news.tell(notices);
                     return match fault {
                         Some(Fault::AfterCommit) => Err(unheard()),
@@ -176,7 +171,7 @@ impl Shared {
         let mut lost = 0;
         loop {
             let mut conn = self.conn().await?;
-            let mut tx = Tx::new(&mut conn, self.time.clone(), "DO 0");
+            let mut tx = Tx::new(&mut conn, self, "DO 0");
             let outcome = work(&mut tx).await;
             let trouble = tx.trouble;
             drop(tx);

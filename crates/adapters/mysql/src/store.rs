@@ -14,6 +14,7 @@ use clinch_core::{OpId, Result};
 use crate::Mysql;
 use crate::change::{Answered, Luggage};
 use crate::flush::Seqs;
+use crate::group::Call;
 use crate::tx::Tx;
 
 type Outcomes = Result<Vec<Answered<Changed>>>;
@@ -152,14 +153,8 @@ macro_rules! work {
 #[async_trait]
 impl Store for Mysql {
     async fn accept(&self, new: &[NewOperation], routes: &Routes) -> Result<Vec<Accepted>> {
-        let (new, routes) = (Arc::new(new.to_vec()), Arc::new(routes.clone()));
-        let taken = self.write_new(move |tx| {
-            let (new, routes) = (new.clone(), routes.clone());
-            Box::pin(async move { tx.accept_all(&new, &routes).await })
-        });
-        let (mut accepted, seqs) = taken.await?;
-        give_seqs(&mut accepted, &seqs);
-        Ok(accepted)
+        let (new, routes) = (new.to_vec(), Arc::new(routes.clone()));
+        self.shared.accept(Call { new, routes }).await
     }
 
     async fn begin(

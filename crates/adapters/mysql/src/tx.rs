@@ -6,20 +6,23 @@
 //! looks for work skips what is locked and waits for nobody.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use clinch_core::ports::{Counts, NewOperation, Notice};
 use clinch_core::protocol::State;
 use clinch_core::{BatchId, Domain, Error, KeyHash, LaneKey, OpId, Result, Timestamp};
 
+use crate::Shared;
 use crate::accept::KeyRow;
 use crate::batches::BatchRow;
 use crate::column::Column;
 use crate::error;
 use crate::lane::LaneRow;
+use crate::line::Streams;
 use crate::link::{Answer, Link, Script};
 use crate::query::Query;
 use crate::request::Request;
-use crate::row::{OVERDUE, Place, Row};
+use crate::row::{OVERDUE, Place, Row, stream_of};
 use crate::text;
 use crate::time::Time;
 
@@ -29,6 +32,9 @@ pub(crate) struct Tx<'c> {
     /// Sent before the first statement.
     preamble: Option<Script>,
     time: Time,
+    streams: Arc<Streams>,
+    /// Streams that this transaction makes sure of.
+    pub new_streams: HashSet<(String, i8)>,
     pub now: Timestamp,
     /// Steps of this server's counter of seqs.
     pub step: u64,
@@ -99,7 +105,8 @@ pub(crate) struct Fresh {
 
 impl<'c> Tx<'c> {
     /// A transaction that starts with its first statement.
-    pub(crate) fn new(link: &'c mut (dyn Link + 'c), time: Time, opening: &str) -> Self {
+    pub(crate) fn new(link: &'c mut (dyn Link + 'c), shared: &Shared, opening: &str) -> Self {
+        let time = shared.time.clone();
         let mut preamble = Script::default();
         preamble.add(opening);
         preamble.add(&time.statement());
@@ -108,6 +115,8 @@ impl<'c> Tx<'c> {
             link,
             preamble: Some(preamble),
             time,
+            streams: shared.streams.clone(),
+            new_streams: HashSet::new(),
             now: Timestamp::default(),
             step: 1,
             trouble: None,
@@ -273,6 +282,17 @@ impl<'c> Tx<'c> {
         if let Some(state) = entered {
             add(state, 1);
         }
+    }
+
+    /// Makes sure that the stream of a new row is in the table.
+    pub(crate) fn put_stream(&mut self, row: &Row, script: &mut Script) {
+        let stream = (stream_of(&row.domain, &row.event_type), row.rank);
+        if self.streams.has(&stream) || self.new_streams.contains(&stream) {
+            return;
+        }
+        let (name, rank) = (text::literal(&stream.0), stream.1.to_string());
+        script.add(&Query::PutStream.with(&[("stream", &name), ("rank", &rank)]));
+        self.new_streams.insert(stream);
     }
 
     /// Remembers whom to wake for what a row became.

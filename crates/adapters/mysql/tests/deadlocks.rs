@@ -14,15 +14,6 @@ use common::{Database, on_a_runtime, operation, routes, worker};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, TxOpts};
 
-/// Waits until a transaction in the server waits for a lock.
-async fn until_somebody_waits(watch: &mut Conn) {
-    let blocked = "SELECT COUNT(*) FROM information_schema.innodb_trx \
-                   WHERE trx_state = 'LOCK WAIT'";
-    while watch.query_first::<u32, _>(blocked).await.expect("a count") == Some(0) {
-        tokio::task::yield_now().await;
-    }
-}
-
 /// An outsider locks the operation that a call needs last, and then wants the one that it has.
 fn run_7_a_call_that_the_server_ends_is_run_again() {
     on_a_runtime(async {
@@ -72,10 +63,9 @@ fn run_7_a_call_that_the_server_ends_is_run_again() {
                 let cancels: Vec<_> = both.iter().map(cancel).collect();
                 caller.amend(&cancels, &routes()).await
             });
-            until_somebody_waits(&mut watch).await;
+            common::until_somebody_waits(&mut watch).await;
             // The server sees the circle and ends the cheaper of the two.
-            let first = outsider.exec_drop(lock, (id(&ids[0]),)).await;
-            let _ = first.map(|()| ());
+            let _ = outsider.exec_drop(lock, (id(&ids[0]),)).await;
             let _ = outsider.rollback().await;
             let answers = call.await.expect("no panic").expect("the call got through");
             assert_eq!(answers.len(), 2);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use clinch_core::Status;
 use clinch_core::policy::{EventTypes, Order, Routes, Rules};
 use clinch_core::ports::{
-    Accepted, Answer, AnswerBody, Bus, Delivery, Dequeue, Domains, Ids, Inspect, Prune, Recovery,
-    Store, StoredOk,
+    Accepted, Answer, AnswerBody, Bus, Delivery, Dequeue, Domains, Ids, Inspect, NewOperation,
+    Prune, Recovery, Store, StoredOk,
 };
 use clinch_mysql::Mysql;
 use clinch_system::SystemIds;
@@ -77,6 +77,19 @@ async fn settle(store: &Mysql, delivery: &Delivery) {
     assert!(settled[0].is_ok(), "{settled:?}");
 }
 
+/// The payload goes when the operation is pruned; its key tells the same request all the same.
+async fn what_is_left_still_answers(store: &Mysql, same: NewOperation) {
+    let prune = Prune {
+        completed: std::time::Duration::ZERO,
+        failed: std::time::Duration::ZERO,
+        keys: std::time::Duration::from_secs(3_600),
+        max: 10,
+    };
+    assert_eq!(store.prune(&prune).await.expect("prunes").operations, 1);
+    let replayed = store.accept(&[same], &routes()).await.expect("answers");
+    assert!(matches!(&replayed[..], [Accepted::Known(known)] if known.pruned));
+}
+
 fn out_7_what_the_client_accepts_is_an_operation_like_any_other() {
     on_a_runtime(async {
         let database = Database::on(&common::url()).await;
@@ -137,16 +150,7 @@ fn out_7_what_the_client_accepts_is_an_operation_like_any_other() {
             .expect("deliveries");
         assert_eq!(taken.len(), 1);
         settle(&store, &taken[0]).await;
-        // What is left of it still answers.
-        let prune = Prune {
-            completed: std::time::Duration::ZERO,
-            failed: std::time::Duration::ZERO,
-            keys: std::time::Duration::from_secs(3_600),
-            max: 10,
-        };
-        assert_eq!(store.prune(&prune).await.expect("prunes").operations, 1);
-        let replayed = store.accept(&[same], &routes()).await.expect("answers");
-        assert!(matches!(&replayed[..], [Accepted::Known(known)] if known.pruned));
+        what_is_left_still_answers(&store, same).await;
     });
 }
 

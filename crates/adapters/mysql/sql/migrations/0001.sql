@@ -108,6 +108,14 @@ CREATE TABLE IF NOT EXISTS clinch_queue (
     CONSTRAINT clinch_only_what_is_in_progress_needs_recovery CHECK (line < 3 OR status = 1)
 ) ENGINE = InnoDB;
 
+-- Every line of a domain, event type and priority that there ever was: few, and read by whoever
+-- looks for work.
+CREATE TABLE IF NOT EXISTS clinch_stream (
+    stream VARBINARY(257) NOT NULL,
+    rank_no TINYINT NOT NULL,
+    PRIMARY KEY (stream, rank_no)
+) ENGINE = InnoDB;
+
 -- Ended operations.
 CREATE TABLE IF NOT EXISTS clinch_history (
     seq BIGINT UNSIGNED NOT NULL PRIMARY KEY,

@@ -196,6 +196,11 @@ BEGIN
         VALUES (v_op_id, v_now, v_domain, v_event_type, v_biz_key, v_idem_key, v_payload,
             CONCAT(X'01', v_digest), v_outbound, v_rank, v_run_at, v_deadline, v_lane, 1);
         SET v_seq = LAST_INSERT_ID();
+        IF NOT EXISTS (SELECT 1 FROM clinch_stream
+            WHERE stream = CONCAT(v_domain, X'00', v_event_type) AND rank_no = v_rank) THEN
+            INSERT INTO clinch_stream (stream, rank_no) VALUES (CONCAT(v_domain, X'00', v_event_type), v_rank)
+            ON DUPLICATE KEY UPDATE rank_no = clinch_stream.rank_no;
+        END IF;
         -- The packed state of a new operation, and the line of its history that says so.
         INSERT INTO clinch_queue (seq, status, version, next_retry_at, deadline, state, dispatch_no,
             line, stream, rank_no, due_at, ledger)

@@ -26,10 +26,7 @@ use mysql_async::prelude::Queryable;
 
 /// The shared server.
 pub(crate) fn url() -> String {
-    match clinch_servers::shared(Kind::MariaDb) {
-        Ok(url) => url,
-        Err(trouble) => panic!("{trouble}"),
-    }
+    clinch_servers::shared(Kind::MariaDb).expect("a server")
 }
 
 /// Runs tests that need the server's program; where it is not installed they are shown as
@@ -160,6 +157,16 @@ async fn empty(conn: &mut Conn, name: &str) {
     // Seqs are compared with those of the reference.
     sql += &format!("; ALTER TABLE {name}.clinch_request AUTO_INCREMENT = 1");
     run(conn, &sql).await;
+}
+
+/// Waits until a transaction in the server waits for a lock. (The table of transactions would not
+/// do: it shows an old picture to whoever looks often.)
+pub(crate) async fn until_somebody_waits(conn: &mut Conn) {
+    let waits = "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
+                 WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'";
+    while one(conn, waits).await == 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 pub(crate) fn clock() -> Arc<dyn Clock> {
