@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use clinch_servers::{Harm, Kind, Outcome, Scene};
+use clinch_servers::{Harm, Kind, Outcome, Scene, idle_statements};
 
 /// How much of a scene is played: little in a test run, all of it where a proof is asked for.
 fn size<T>(small: T, whole: T) -> T {
@@ -21,13 +21,20 @@ fn gone() -> Harm {
     Harm::StoreGone(Duration::from_secs(size(5, 20)))
 }
 
-/// `None` where the server is not installed and nobody insists on it.
-fn play(store: Kind, bus: Option<Kind>, payments: u64, workers: u8, harm: Harm) -> Option<Outcome> {
-    let needed = [Some(store), bus];
-    let is_missing = |kind: &Kind| kind.program().is_none();
-    if let Some(missing) = needed.into_iter().flatten().find(is_missing) {
+/// False where a server is not installed and nobody insists on it.
+fn are_there(needed: &[Kind]) -> bool {
+    let missing = needed.iter().find(|kind| kind.program().is_none());
+    if let Some(missing) = missing {
         assert!(std::env::var_os("CI").is_none(), "{missing} is missing");
         eprintln!("ignored: {missing} is not installed");
+    }
+    missing.is_none()
+}
+
+/// `None` where the server is not installed and nobody insists on it.
+fn play(store: Kind, bus: Option<Kind>, payments: u64, workers: u8, harm: Harm) -> Option<Outcome> {
+    let needed: Vec<Kind> = [Some(store), bus].into_iter().flatten().collect();
+    if !are_there(&needed) {
         return None;
     }
     let scene = Scene {
@@ -84,4 +91,15 @@ fn out_8_nats_loses_everything_and_nothing_is_lost_or_done_twice() {
 fn out_8_the_provider_is_gone_for_a_while_and_nothing_is_lost_or_done_twice() {
     let gone = Harm::ProviderGone(Duration::from_secs(size(3, 10)));
     play(Kind::Postgres, None, size(600, 5_000), 2, gone);
+}
+
+#[test]
+fn col_13_idle_processes_ask_postgres_nothing() {
+    if !are_there(&[Kind::Postgres]) {
+        return;
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_clinch"));
+    let watched = Duration::from_secs(size(4, 60));
+    let asked = idle_statements(program, watched).expect("they can be watched");
+    assert!(asked.is_empty(), "{asked:#?}");
 }

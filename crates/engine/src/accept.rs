@@ -131,8 +131,7 @@ impl Orchestrator {
         for new in &mut valid {
             new.batch_id = batch_id;
         }
-        let store = &self.node.ports.store;
-        let mut accepted = store.accept(&valid, &self.node.routes).await?.into_iter();
+        let mut accepted = self.accept_all(valid).await?.into_iter();
         let missing = || Error::new(ErrorKind::Ambiguous, "the store gave no result");
         let results = prepared.into_iter().map(|prepared| {
             let new = prepared?;
@@ -150,6 +149,14 @@ impl Orchestrator {
             }
         });
         Ok(results.collect())
+    }
+
+    /// Many are a commit of their own; one shares it with whoever else waits.
+    async fn accept_all(&self, new: Vec<NewOperation>) -> Result<Vec<Accepted>> {
+        match <[NewOperation; 1]>::try_from(new) {
+            Ok([new]) => Ok(vec![self.node.groups.accept.call(new).await?]),
+            Err(new) => self.node.ports.store.accept(&new, &self.node.routes).await,
+        }
     }
 
     /// No further call is wanted. What follows is in the state: FAILED `canceled`, told to

@@ -2,6 +2,7 @@
 //!
 //! The first caller starts a driver; while its commit is under way, others queue up and go
 //! into the next one together. Nobody waits for a timer, and a lone caller waits for nobody.
+//! Accepts have two drivers: while one commit is on its way to the disk the next is made.
 //! The queue is bounded: who finds it full waits for room.
 
 use std::collections::VecDeque;
@@ -21,6 +22,9 @@ use crate::panics::caught;
 use crate::settle::may_help;
 use crate::{Config, Ports};
 
+/// New operations do not depend on each other.
+const ACCEPT_DRIVERS: usize = 2;
+
 type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Commit<I, O> = dyn Fn(Vec<I>) -> Task<Result<Vec<O>>> + Send + Sync;
 
@@ -37,13 +41,13 @@ pub(crate) struct Groups {
 
 /// A call as a boxed task on its own copy of the store and the routes.
 macro_rules! shared {
-    ($ports:expr, $routes:expr, $config:expr, |$store:ident, $items:ident, $by:ident| $call:expr) => {{
+    ($ports:expr, $routes:expr, $config:expr, $drivers:expr, |$store:ident, $items:ident, $by:ident| $call:expr) => {{
         let (store, routes) = ($ports.store.clone(), $routes.clone());
         let commit = move |$items: Vec<_>| {
             let ($store, $by) = (store.clone(), routes.clone());
             Box::pin(async move { $call.await }) as Task<_>
         };
-        Group::new($config, $ports.spawner.clone(), Box::new(commit))
+        Group::new($config, $ports.spawner.clone(), Box::new(commit), $drivers)
     }};
 }
 
@@ -55,17 +59,18 @@ impl Groups {
         config: &Config,
     ) -> Self {
         Self {
-            accept: shared!(ports, routes, config, |s, new, by| s.accept(&new, &by)),
-            begin: shared!(ports, runnable, config, |s, begins, by| s
+            accept: shared!(ports, routes, config, ACCEPT_DRIVERS, |s, new, by| s
+                .accept(&new, &by)),
+            begin: shared!(ports, runnable, config, 1, |s, begins, by| s
                 .begin(&begins, &by)),
-            extend: shared!(ports, routes, config, |s, leases, _by| s.extend(&leases)),
-            settle: shared!(ports, routes, config, |s, answers, by| s
+            extend: shared!(ports, routes, config, 1, |s, leases, _by| s.extend(&leases)),
+            settle: shared!(ports, routes, config, 1, |s, answers, by| s
                 .settle(&answers, &by)),
-            reschedule: shared!(ports, routes, config, |s, ends, by| s
+            reschedule: shared!(ports, routes, config, 1, |s, ends, by| s
                 .reschedule(&ends, &by)),
-            amend: shared!(ports, routes, config, |s, changes, by| s
+            amend: shared!(ports, routes, config, 1, |s, changes, by| s
                 .amend(&changes, &by)),
-            finalize: shared!(ports, routes, config, |s, ops, by| s.finalize(&ops, &by)),
+            finalize: shared!(ports, routes, config, 1, |s, ops, by| s.finalize(&ops, &by)),
         }
     }
 }
@@ -80,6 +85,7 @@ struct Shared<I, O> {
     queue: Mutex<Queue<I, O>>,
     room: Arc<Semaphore>,
     batch: usize,
+    drivers_max: usize,
     commit: Box<Commit<I, O>>,
 }
 
@@ -89,19 +95,25 @@ type Waiting<I, O> = (I, oneshot::Sender<Result<O>>, OwnedSemaphorePermit);
 
 struct Queue<I, O> {
     waiting: VecDeque<Waiting<I, O>>,
-    driving: bool,
+    drivers: usize,
 }
 
 impl<I: Clone + Send + 'static, O: Send + 'static> Group<I, O> {
-    fn new(config: &Config, spawner: Arc<dyn Spawner>, commit: Box<Commit<I, O>>) -> Self {
+    fn new(
+        config: &Config,
+        spawner: Arc<dyn Spawner>,
+        commit: Box<Commit<I, O>>,
+        drivers_max: usize,
+    ) -> Self {
         let queue = Queue {
             waiting: VecDeque::new(),
-            driving: false,
+            drivers: 0,
         };
         let shared = Shared {
             queue: Mutex::new(queue),
             room: Arc::new(Semaphore::new(config.queue_max.max(1))),
             batch: config.batch.max(1),
+            drivers_max,
             commit,
         };
         Self {
@@ -138,18 +150,20 @@ impl<I, O> Shared<I, O> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True: nobody drives, so the caller starts it.
+    /// True: another driver can help, so the caller starts it.
     fn push(&self, item: I, reply: oneshot::Sender<Result<O>>, room: OwnedSemaphorePermit) -> bool {
         let mut queue = self.lock();
         queue.waiting.push_back((item, reply, room));
-        !std::mem::replace(&mut queue.driving, true)
+        let is_helpful = queue.drivers < self.drivers_max;
+        queue.drivers += usize::from(is_helpful);
+        is_helpful
     }
 
-    /// The next batch, or the end of the drive.
+    /// The next batch, or the end of one drive.
     fn next(&self) -> Vec<Waiting<I, O>> {
         let mut queue = self.lock();
         let count = queue.waiting.len().min(self.batch);
-        queue.driving = count > 0;
+        queue.drivers -= usize::from(count == 0);
         queue.waiting.drain(..count).collect()
     }
 }

@@ -10,6 +10,7 @@ mod chaos;
 mod clock;
 mod demo;
 mod folder;
+mod idle;
 mod kind;
 mod mariadb;
 mod nats;
@@ -21,6 +22,7 @@ mod shared;
 
 pub use chaos::{Harm, Outcome, Scene};
 pub use demo::{Demo, Ended, Said};
+pub use idle::idle_statements;
 pub use kind::Kind;
 pub use nats::nats_environment;
 pub use server::Server;
