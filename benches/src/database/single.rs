@@ -1,0 +1,45 @@
+//! The measures of the embedded store.
+
+use std::sync::Arc;
+
+use clinch_core::Result;
+
+use super::{Database, PATIENCE, Scene, complete};
+use crate::{Amount, Load, Provider, Report};
+
+/// Operations of each latency figure.
+const SAMPLES: usize = 2_000;
+
+impl<D: Database> Scene<D> {
+    /// Accepts, a drain, and the time from submit to settled.
+    pub(super) async fn single(&self, operations: usize, report: &mut Report) -> Result<()> {
+        let node = self.node("bench")?;
+        let engine = node.engine(self.store(), Some(Arc::new(Provider))).await?;
+        let orchestrator = engine.orchestrator();
+        let load = &self.load;
+        // What later parts find warm.
+        load.accept(&orchestrator, 16, Amount::Count(2_000)).await?;
+        for callers in [1, 16, 64] {
+            let count = if callers == 1 { 4_000 } else { 40_000 };
+            let amount = Amount::Count(count);
+            let rate = load.accept(&orchestrator, callers, amount).await?;
+            report.add(format!("accept, {callers} callers"), rate, "/s");
+        }
+        for callers in [1, 4] {
+            let amount = Amount::Count(operations.next_multiple_of(Load::CHUNK));
+            let rate = load.accept_bulk(&orchestrator, callers, amount).await?;
+            report.add(format!("accept in bulk, {callers} callers"), rate, "/s");
+        }
+        let backlog = load.made();
+        let (rate, missing) = load.drain(&engine, &self.store, backlog, PATIENCE).await?;
+        complete(missing)?;
+        report.add("drain", rate, "/s");
+        for (name, queued) in [("inline", false), ("queued", true)] {
+            let amount = Amount::Count(SAMPLES);
+            let millis = load.latencies(&orchestrator, queued, amount).await?;
+            report.add_times(name, millis);
+        }
+        engine.stop();
+        Ok(())
+    }
+}
