@@ -1,14 +1,17 @@
 //! The measures of the embedded store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clinch_core::Result;
 
 use super::{Database, PATIENCE, Scene, complete};
 use crate::{Amount, Load, Provider, Report};
 
-/// Operations of each latency figure.
-const SAMPLES: usize = 2_000;
+/// How long each figure of accepts one at a time is taken.
+const SPAN: Duration = Duration::from_secs(5);
+/// The same for each kind of latency.
+const LATENCIES: Duration = Duration::from_secs(6);
 
 impl<D: Database> Scene<D> {
     /// Accepts, a drain, and the time from submit to settled.
@@ -18,10 +21,10 @@ impl<D: Database> Scene<D> {
         let orchestrator = engine.orchestrator();
         let load = &self.load;
         // What later parts find warm.
-        load.accept(&orchestrator, 16, Amount::Count(2_000)).await?;
+        load.accept(&orchestrator, 16, Amount::Span(SPAN / 5))
+            .await?;
         for callers in [1, 16, 64] {
-            let count = if callers == 1 { 4_000 } else { 40_000 };
-            let amount = Amount::Count(count);
+            let amount = Amount::Span(SPAN);
             let rate = load.accept(&orchestrator, callers, amount).await?;
             report.add(format!("accept, {callers} callers"), rate, "/s");
         }
@@ -35,7 +38,7 @@ impl<D: Database> Scene<D> {
         complete(missing)?;
         report.add("drain", rate, "/s");
         for (name, queued) in [("inline", false), ("queued", true)] {
-            let amount = Amount::Count(SAMPLES);
+            let amount = Amount::Span(LATENCIES);
             let millis = load.latencies(&orchestrator, queued, amount).await?;
             report.add_times(name, millis);
         }
