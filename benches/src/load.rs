@@ -11,6 +11,8 @@ use clinch_core::{
 };
 use clinch_engine::{Orchestrator, Runtime};
 
+use crate::micros;
+
 /// Commands of one bulk submit.
 const CHUNK: usize = 1_000;
 /// How often the store is asked how far a drain is.
@@ -62,6 +64,14 @@ impl Load {
     pub fn command(&self) -> Result<Command> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.numbered(number).map_err(wrong)
+    }
+
+    /// The next one, with the moment at which it was made for [`Watch`](crate::Watch).
+    pub fn stamped(&self) -> Result<Command> {
+        let mut command = self.command()?;
+        let payload = format!(r#"{{"at":{}}}"#, micros());
+        command.payload = Payload::parse(&payload, 1_000).map_err(wrong)?;
+        Ok(command)
     }
 
     /// As many as one bulk submit takes.
@@ -164,11 +174,25 @@ impl Load {
         at_most: Duration,
     ) -> Result<(f64, usize)> {
         let before = self.completed(domains).await?;
-        let from = self.clock.monotonic();
         let running = tokio::spawn({
             let engine = engine.clone();
             async move { engine.run().await }
         });
+        let drained = self.drained(domains, before, backlog, at_most).await;
+        drop(running);
+        drained
+    }
+
+    /// Waits until `backlog` more are completed than `before`, or the time is up. Returns
+    /// completions a second, and how many are missing.
+    pub async fn drained(
+        &self,
+        domains: &dyn Domains,
+        before: usize,
+        backlog: usize,
+        at_most: Duration,
+    ) -> Result<(f64, usize)> {
+        let from = self.clock.monotonic();
         let (drained, taken) = loop {
             let drained = self.completed(domains).await?.saturating_sub(before);
             let taken = self.clock.monotonic().saturating_sub(from);
@@ -177,12 +201,12 @@ impl Load {
             }
             self.clock.sleep(LOOK).await;
         };
-        drop(running);
         let rate = drained as f64 / taken.as_secs_f64();
         Ok((rate, backlog.saturating_sub(drained)))
     }
 
-    async fn completed(&self, domains: &dyn Domains) -> Result<usize> {
+    /// How many the store has completed.
+    pub async fn completed(&self, domains: &dyn Domains) -> Result<usize> {
         let views = domains.domains().await?;
         let ours = views.iter().filter(|view| view.domain == self.domain);
         let completed: u64 = ours.map(|view| view.counts.completed).sum();

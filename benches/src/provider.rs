@@ -1,6 +1,7 @@
-//! A provider that answers at once.
+//! Providers that answer at once.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use clinch_core::ports::{Attempt, Executor};
@@ -15,4 +16,35 @@ impl Executor for Provider {
     async fn execute(&self, _envelope: &Envelope, _attempt: &Arc<dyn Attempt>) -> Outcome {
         Outcome::Ok(Success::new(Payload::null()))
     }
+}
+
+/// Says yes too, and notes how long ago each was submitted, in microseconds: the member `at`
+/// of the payload is the moment.
+#[derive(Debug, Default)]
+pub struct Watch(Mutex<Vec<u64>>);
+
+impl Watch {
+    /// What was noted so far.
+    pub fn seen(&self) -> Vec<u64> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.clone()
+    }
+}
+
+#[async_trait]
+impl Executor for Watch {
+    async fn execute(&self, envelope: &Envelope, _attempt: &Arc<dyn Attempt>) -> Outcome {
+        let at = envelope.command.payload.value()["at"].as_u64();
+        if let Some(at) = at {
+            let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.push(micros().saturating_sub(at));
+        }
+        Outcome::Ok(Success::new(Payload::null()))
+    }
+}
+
+/// Microseconds since the Unix epoch, by the clock that all processes of a machine share.
+pub fn micros() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
 }

@@ -4,7 +4,14 @@ use std::path::Path;
 
 use crate::{Failure, cargo};
 
-const BENCHES: [&str; 4] = ["embedded", "redis_delay", "retries", "slow-connections"];
+const BENCHES: [&str; 6] = [
+    "embedded",
+    "mysql",
+    "postgres",
+    "redis_delay",
+    "retries",
+    "slow-connections",
+];
 /// Measured by the test that proves that nobody starves: a real server on the test build.
 const SLOW_CONNECTIONS: [&str; 8] = [
     "test",

@@ -74,8 +74,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        arguments: "embedded|retries|slow-connections [--json]",
-        summary: "the embedded store, outcomes with and without retries, slow callers",
+        arguments: "embedded|postgres|mysql|redis_delay|retries|slow-connections [--json]",
+        summary: "the stores, delayed hints, outcomes with and without retries, slow callers",
         run: bench::run,
     },
     Command {

@@ -4,18 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use clinch_bench::{Amount, Load, Provider};
-use clinch_core::policy::{EventTypes, Routes, Rules, Safety};
-use clinch_core::ports::{
-    Alert, AlertNote, Answer, AnswerBody, Bus, Dequeue, Ids, PlainText, Store, StoredOk, Untold,
-};
+use clinch_bench::{Amount, DOMAIN, Load, Node, Provider, Report, routes};
+use clinch_core::ports::{Answer, AnswerBody, Bus, Dequeue, Ids, Store, StoredOk};
 use clinch_core::{AttemptId, Domain, Error, ErrorKind, Invalid, Result, WorkerId};
-use clinch_engine::{Config, Dispatch, Handler, Handlers, Ports, Runtime};
+use clinch_engine::Runtime;
 use clinch_sqlite::{Settings, Sqlite};
-use clinch_system::{FileJournal, SystemClock, SystemIds, TokioSpawner};
+use clinch_system::{SystemClock, SystemIds};
 
-use crate::report::{Report, bytes_written};
+use crate::report::bytes_written;
 
 /// A part that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -30,6 +26,7 @@ pub(crate) struct Scene {
     keep: bool,
     pub(crate) page: Option<u32>,
     load: Load,
+    node: Node,
 }
 
 impl Scene {
@@ -41,7 +38,8 @@ impl Scene {
         let clock = Arc::new(SystemClock::new());
         Ok(Self {
             runtime,
-            load: Load::new(clock.clone(), "bench", "call", "")?,
+            load: Load::new(clock.clone(), DOMAIN, "call", "")?,
+            node: Node::new("bench", clock.clone(), &folder)?,
             clock,
             folder,
             keep,
@@ -113,7 +111,7 @@ impl Scene {
         for _ in 0..history / Load::CHUNK {
             orchestrator.submit(self.load.chunk()?).await?;
             let dequeue = Dequeue {
-                domains: vec![Domain::new("bench").map_err(wrong)?],
+                domains: vec![Domain::new(DOMAIN).map_err(wrong)?],
                 max: Load::CHUNK,
                 wait: Duration::ZERO,
                 visibility: Duration::from_secs(30),
@@ -141,45 +139,7 @@ impl Scene {
 
     async fn engine(&self, sqlite: &Sqlite) -> Result<Runtime> {
         let store = Arc::new(sqlite.clone());
-        let ports = Ports {
-            store: store.clone(),
-            outbox: store.clone(),
-            recovery: store.clone(),
-            batches: store.clone(),
-            domains: store.clone(),
-            inspect: store.clone(),
-            notices: store.clone(),
-            dispatch: Dispatch::Queue(store),
-            sealer: Arc::new(PlainText),
-            spill: self.journal().await?,
-            dead_letter_file: self.journal().await?,
-            alert: Arc::new(Nobody),
-            clock: self.clock.clone(),
-            ids: Arc::new(SystemIds),
-            spawner: Arc::new(TokioSpawner::new(self.runtime.handle().clone())),
-            shed: None,
-            meter: Arc::new(Untold),
-            tracer: Arc::new(Untold),
-        };
-        let handler = Handler {
-            executor: Some(Arc::new(Provider)),
-            ..Handler::new(rules())
-        };
-        let domain = Domain::new("bench").map_err(wrong)?;
-        let handlers = Handlers::new().with(domain, EventTypes::Any, handler);
-        let worker = WorkerId::new("bench").map_err(wrong)?;
-        let config = Config {
-            concurrency: 2_000,
-            batch: 1_000,
-            ..Config::new(worker)
-        };
-        Runtime::new(ports, handlers, config)
-    }
-
-    async fn journal(&self) -> Result<Arc<FileJournal>> {
-        let name = SystemIds.attempt_id().to_string();
-        let journal = FileJournal::open(self.folder.join(name)).await;
-        journal.map(Arc::new)
+        self.node.engine(store, Some(Arc::new(Provider))).await
     }
 }
 
@@ -191,27 +151,6 @@ impl Drop for Scene {
     }
 }
 
-fn rules() -> Rules {
-    Rules {
-        safety: Safety::Natural,
-        ..Rules::default()
-    }
-}
-
-fn routes() -> Result<Routes, Invalid> {
-    Ok(Routes::new().with(Domain::new("bench")?, EventTypes::Any, rules()))
-}
-
 fn wrong(invalid: Invalid) -> Error {
     Error::new(ErrorKind::Invalid, invalid.to_string())
-}
-
-/// Is not to be paged: there is nothing to page for.
-struct Nobody;
-
-#[async_trait]
-impl Alert for Nobody {
-    async fn raise(&self, _note: &AlertNote) -> Result<()> {
-        Ok(())
-    }
 }

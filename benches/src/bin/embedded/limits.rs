@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use clinch_bench::Report;
 use clinch_core::{Error, ErrorKind, Result};
 use rusqlite::Connection;
-
-use crate::report::Report;
 
 const SPAN: Duration = Duration::from_secs(2);
 

@@ -14,10 +14,11 @@ mod report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clinch_bench::Report;
 use clinch_core::{Error, ErrorKind, Result};
 
 use clinch::Scene;
-use report::Report;
+use report::BOUNDS;
 
 const USAGE: &str = "usage: embedded [--json] [--history N] [--operations N] [--folder PATH] [--page BYTES] [--keep]";
 
@@ -78,7 +79,7 @@ fn measure(arguments: &Arguments) -> Result<Report> {
         .build();
     let no_runtime = |error| Error::new(ErrorKind::Internal, "no runtime").caused_by(error);
     let runtime = runtime.map_err(no_runtime)?;
-    let mut report = Report::default();
+    let mut report = Report::new("embedded", &BOUNDS);
     let mut scene = Scene::new(runtime, &arguments.folder, arguments.keep)?;
     scene.page = arguments.page;
     limits::measure(scene.folder(), &mut report)?;

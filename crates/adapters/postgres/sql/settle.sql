@@ -1,11 +1,19 @@
 -- Moves ended operations from the queue to the history.
 WITH gone AS (
     DELETE FROM clinch_queue AS q
-    USING unnest(
-        $1::uuid[], $2::smallint[], $3::bigint[], $4::bigint[], $5::uuid[], $6::bytea[],
-        $7::bytea[], $8::bigint[], $9::text[], $10::bytea[]
-    ) AS u (
-        op_id, status, version, deadline, attempt_id, state, ledger, started_at, txn_id, result)
+    USING (
+        SELECT
+            unnest($1::uuid[]) AS op_id,
+            unnest($2::smallint[]) AS status,
+            unnest($3::bigint[]) AS version,
+            unnest($4::bigint[]) AS deadline,
+            unnest($5::uuid[]) AS attempt_id,
+            unnest($6::bytea[]) AS state,
+            unnest($7::bytea[]) AS ledger,
+            unnest($8::bigint[]) AS started_at,
+            unnest($9::text[]) AS txn_id,
+            unnest($10::bytea[]) AS result
+    ) AS u
     WHERE q.op_id = u.op_id
     RETURNING q.op_id, q.seq, q.accepted_at, u.deadline, u.version, q.dispatch_no, u.started_at,
         q.stream, u.status, u.attempt_id, q.batch_id, q.redriven_by, q.biz_key, q.idem_key,

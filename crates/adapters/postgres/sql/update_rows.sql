@@ -5,11 +5,22 @@ UPDATE clinch_queue AS q SET
     started_at = u.started_at, line = u.line, need = u.need, need_at = u.need_at,
     txn_id = u.txn_id, result = u.result, announced_at = NULL, rounds = NULL, claim_by = NULL,
     claim_until = NULL, claimed_at = NULL
-FROM unnest(
-    $1::uuid[], $2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[],
-    $7::uuid[], $8::bytea[], $9::bytea[], $10::bigint[], $11::smallint[], $12::smallint[],
-    $13::bigint[], $14::text[], $15::bytea[]
-) AS u (
-    op_id, status, phase, version, next_attempt_at, deadline, attempt_id, state, ledger,
-    started_at, line, need, need_at, txn_id, result)
+FROM (
+    SELECT
+        unnest($1::uuid[]) AS op_id,
+        unnest($2::smallint[]) AS status,
+        unnest($3::smallint[]) AS phase,
+        unnest($4::bigint[]) AS version,
+        unnest($5::bigint[]) AS next_attempt_at,
+        unnest($6::bigint[]) AS deadline,
+        unnest($7::uuid[]) AS attempt_id,
+        unnest($8::bytea[]) AS state,
+        unnest($9::bytea[]) AS ledger,
+        unnest($10::bigint[]) AS started_at,
+        unnest($11::smallint[]) AS line,
+        unnest($12::smallint[]) AS need,
+        unnest($13::bigint[]) AS need_at,
+        unnest($14::text[]) AS txn_id,
+        unnest($15::bytea[]) AS result
+) AS u
 WHERE q.op_id = u.op_id

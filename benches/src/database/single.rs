@@ -1,0 +1,48 @@
+//! The measures of the embedded store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::Result;
+
+use super::{Database, PATIENCE, Scene, complete};
+use crate::{Amount, Load, Provider, Report};
+
+/// How long each figure of accepts one at a time is taken.
+const SPAN: Duration = Duration::from_secs(5);
+/// The same for each kind of latency.
+const LATENCIES: Duration = Duration::from_secs(6);
+
+impl<D: Database> Scene<D> {
+    /// Accepts, a drain, and the time from submit to settled.
+    pub(super) async fn single(&self, operations: usize, report: &mut Report) -> Result<()> {
+        let node = self.node("bench")?;
+        let engine = node.engine(self.store(), Some(Arc::new(Provider))).await?;
+        let orchestrator = engine.orchestrator();
+        let load = &self.load;
+        // What later parts find warm.
+        load.accept(&orchestrator, 16, Amount::Span(SPAN / 5))
+            .await?;
+        for callers in [1, 16, 64] {
+            let amount = Amount::Span(SPAN);
+            let rate = load.accept(&orchestrator, callers, amount).await?;
+            report.add(format!("accept, {callers} callers"), rate, "/s");
+        }
+        for callers in [1, 4] {
+            let amount = Amount::Count(operations.next_multiple_of(Load::CHUNK));
+            let rate = load.accept_bulk(&orchestrator, callers, amount).await?;
+            report.add(format!("accept in bulk, {callers} callers"), rate, "/s");
+        }
+        let backlog = load.made();
+        let (rate, missing) = load.drain(&engine, &self.store, backlog, PATIENCE).await?;
+        complete(missing)?;
+        report.add("drain", rate, "/s");
+        for (name, queued) in [("inline", false), ("queued", true)] {
+            let amount = Amount::Span(LATENCIES);
+            let millis = load.latencies(&orchestrator, queued, amount).await?;
+            report.add_times(name, millis);
+        }
+        engine.stop();
+        Ok(())
+    }
+}

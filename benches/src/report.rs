@@ -1,0 +1,107 @@
+//! The figures, for people and for programs.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use crate::percentile;
+
+/// A figure's name, its floor and its goal.
+pub type Bounds = (&'static str, f64, f64);
+
+/// Everything that was measured, in order.
+pub struct Report {
+    bench: &'static str,
+    bounds: &'static [Bounds],
+    rows: Vec<Row>,
+}
+
+struct Row {
+    name: String,
+    value: f64,
+    unit: &'static str,
+    bounds: Option<(f64, f64)>,
+}
+
+impl Report {
+    /// An empty one, of this bench.
+    pub fn new(bench: &'static str, bounds: &'static [Bounds]) -> Self {
+        Self {
+            bench,
+            bounds,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a figure, and says it at once.
+    pub fn add(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
+        let name = name.into();
+        let bounds = self.bounds.iter().find(|(known, ..)| *known == name);
+        let bounds = bounds.map(|(_, floor, goal)| (*floor, *goal));
+        eprintln!("{name}: {value:.2} {unit}");
+        self.rows.push(Row {
+            name,
+            value,
+            unit,
+            bounds,
+        });
+    }
+
+    /// Adds the percentiles of these times.
+    pub fn add_times(&mut self, name: &str, mut millis: Vec<f64>) {
+        millis.sort_by(f64::total_cmp);
+        for percent in [50, 95, 99] {
+            if let Some(value) = percentile(&millis, percent) {
+                self.add(format!("{name} p{percent}"), value, "ms");
+            }
+        }
+    }
+
+    /// Adds the load of the machine in the last minute: other programs, and this one.
+    pub fn load(&mut self, when: &str) {
+        let loads = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let minute = loads.split_whitespace().next();
+        if let Some(load) = minute.and_then(|load| load.parse().ok()) {
+            self.add(format!("load average, {when}"), load, "");
+        }
+    }
+
+    /// Adds the most memory that this process ever had.
+    pub fn memory(&mut self) {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = peak.and_then(|peak| peak.split_whitespace().next()?.parse::<f64>().ok());
+        if let Some(kib) = kib {
+            self.add("peak memory", kib / 1_024.0, "MiB");
+        }
+    }
+
+    /// All of it, as a table or as JSON.
+    pub fn text(&self, as_json: bool) -> String {
+        if as_json {
+            let row = |row: &Row| {
+                json!({
+                    "name": row.name, "value": row.value, "unit": row.unit,
+                    "floor": row.bounds.map(|(floor, _)| floor),
+                    "goal": row.bounds.map(|(_, goal)| goal),
+                })
+            };
+            let rows: Vec<_> = self.rows.iter().map(row).collect();
+            return json!({ "bench": self.bench, "system": "clinch", "rows": rows }).to_string();
+        }
+        let mut text =
+            String::from("| measure | figure | floor | goal |\n| --- | --- | --- | --- |");
+        for row in &self.rows {
+            let (floor, goal) = row.bounds.map_or((String::new(), String::new()), |(f, g)| {
+                (format!("{f} {}", row.unit), format!("{g} {}", row.unit))
+            });
+            let digits = if row.value < 100.0 { 2 } else { 0 };
+            let _ = write!(
+                text,
+                "\n| {} | {:.digits$} {} | {floor} | {goal} |",
+                row.name, row.value, row.unit
+            );
+        }
+        text
+    }
+}
