@@ -20,6 +20,7 @@ mod server;
 mod shared;
 
 pub use chaos::{Harm, Outcome, Scene};
+pub use clock::wait_until;
 pub use demo::{Demo, Ended, Said};
 pub use kind::Kind;
 pub use nats::nats_environment;
