@@ -33,7 +33,7 @@ impl PostgresQuota {
     }
 
     /// Changes what is known of a budget while nobody else does.
-    async fn with<T>(
+    async fn with<T: Send>(
         &self,
         key: &str,
         change: impl FnOnce(&mut QuotaState, Timestamp) -> T + Send,
