@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::connections::{self, Door, Limits};
 use crate::outbound::Outlets;
 use crate::routes::{self, Executors, Facts};
-use crate::{Limits, limits, telemetry, tls};
+use crate::{limits, telemetry, tls};
 
 /// The metrics exporter forgets old samples so often; without it, it would grow.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -36,7 +36,7 @@ pub struct Parts {
     /// Locks of the same store: `/readyz` writes one to find out whether it takes writes.
     pub locks: Option<Arc<dyn LockManager>>,
     /// Rates and pauses that other nodes share; without it they are this process's own.
-    pub limits: Option<Arc<dyn Limits>>,
+    pub limits: Option<Arc<dyn limits::Limits>>,
     /// Who makes the calls of routes with a `url`.
     pub executors: Arc<dyn Executors>,
     /// What is counted, traced and logged.
