@@ -7,7 +7,7 @@ use clinch::protect::{Destination, DestinationConfig, RateConfig};
 use clinch::{Builder, Result};
 use clinch_core::ports::{Clock, RateLimiter};
 
-use crate::Config;
+use crate::{Config, Role};
 
 /// Where destinations get limiters that other nodes share. Without any each process has its
 /// own.
@@ -22,15 +22,19 @@ pub trait Limits: Send + Sync {
     ) -> Result<Arc<dyn RateLimiter>>;
 }
 
-/// Gives every destination of the configuration its guards.
+/// Gives every destination of the configuration its guards, where this process makes calls.
 pub(crate) async fn guard(
     mut builder: Builder,
     config: &Config,
-    limits: Option<&dyn Limits>,
+    limits: Option<Arc<dyn Limits>>,
     clock: &Arc<dyn Clock>,
+    roles: &[Role],
 ) -> Result<Builder> {
+    if !roles.contains(&Role::Worker) {
+        return Ok(builder);
+    }
     for (name, guards) in config.destinations()? {
-        builder = match limits {
+        builder = match &limits {
             Some(limits) => {
                 let limiter = limits.limiter(&name, guards.rate.as_ref()).await?;
                 let own = local(&name, guards, clock)?;

@@ -138,10 +138,8 @@ impl Server {
         let builder = chores.hear(builder, telemetry);
         let builder = with_files(builder, &config, &mut chores).await?;
         let declared = routes::declare(builder, &config, parts.executors.as_ref(), &facts, roles)?;
-        let (mut builder, table) = declared;
-        if roles.contains(&Role::Worker) {
-            builder = limits::guard(builder, &config, parts.limits.as_deref(), &clock).await?;
-        }
+        let (builder, table) = declared;
+        let builder = limits::guard(builder, &config, parts.limits, &clock, roles).await?;
         let metrics = telemetry::recorder()?;
         let clinch = (parts.tune)(builder).build()?;
         let stop = CancellationToken::new();
@@ -160,13 +158,11 @@ impl Server {
             readiness: Readiness::new(parts.locks),
             stop: stop.clone(),
         });
-        let front = match roles.contains(&Role::Api) {
-            true => {
-                let tls = tls::acceptor(&config.server)?;
-                Some(Front::bind(listen, api::router(app, parts.extra), tls).await?)
-            }
-            false => None,
-        };
+        let mut front = None;
+        if roles.contains(&Role::Api) {
+            let tls = tls::acceptor(&config.server)?;
+            front = Some(Front::bind(listen, api::router(app, parts.extra), tls).await?);
+        }
         Ok(Self {
             clinch,
             config,

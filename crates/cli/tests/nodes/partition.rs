@@ -173,19 +173,34 @@ pub(crate) fn a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_
     network.heal(0);
     let after = api.until(&ids["ok"], |one| one["state"] == "COMPLETED");
     assert_eq!(after["attempts"], 1, "its own late yes ended it");
+    no_late_answer_counts(&api, &ids, &before);
+    each_was_called_by_whom_it_should(&network, &provider);
+    // The healed worker works again, alone.
+    workers.truncate(1);
+    let again = api.submit("other", "call", "after");
+    api.until(&again, |one| one["state"] == "COMPLETED");
+    let last = provider.calls().pop().expect("a call");
+    assert_eq!(network.machine_at(&last.from.to_string()), 0);
+}
+
+/// They are in the ledger, refused, and the operations are as they were.
+fn no_late_answer_counts(api: &Node, ids: &BTreeMap<&str, String>, before: &[Value]) {
     for (name, before) in ["refuse", "retry"].iter().zip(before) {
         let id = &ids[name];
         let told = clinch_servers::wait_until(std::time::Duration::from_secs(60), || {
-            !late_answers(&api, id).is_empty()
+            !late_answers(api, id).is_empty()
         });
-        assert!(told, "{:#}\n{}", api.attempts(id), workers[0].log());
-        let answers = late_answers(&api, id);
+        assert!(told, "{:#}\n{}", api.attempts(id), api.log());
+        let answers = late_answers(api, id);
         assert!(answers[0]["refused"].is_string(), "{answers:#?}");
         let now = api.operation(id);
         for field in ["state", "attempts", "result", "failure", "finished_at"] {
             assert_eq!(now[field], before[field], "{name}: {field}");
         }
     }
+}
+
+fn each_was_called_by_whom_it_should(network: &Network, provider: &Provider) {
     let calls = provider.calls();
     let of = |name: &str| {
         let path = format!("/{name}");
@@ -204,10 +219,4 @@ pub(crate) fn a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_
     bodies.sort_by(|one, other| one.body.cmp(&other.body));
     bodies.dedup_by(|one, other| one.body == other.body);
     assert_eq!(bodies.len(), OTHERS, "every operation was called");
-    // The healed worker works again, alone.
-    workers.truncate(1);
-    let again = api.submit("other", "call", "after");
-    api.until(&again, |one| one["state"] == "COMPLETED");
-    let last = provider.calls().pop().expect("a call");
-    assert_eq!(network.machine_at(&last.from.to_string()), 0);
 }
