@@ -8,8 +8,8 @@ use clinch_servers::{Harm, Kind, Outcome, Scene};
 use crate::{Failure, cargo, servers};
 
 const USAGE: &str = "chaos needs a scenario: outbox-db-failure, outbox-redis-failure, \
-                     outbox-nats-failure or outbox-api-failure, and takes \
-                     --store postgres|mariadb, --payments N and --seconds N";
+                     outbox-redis-flush, outbox-nats-failure or outbox-api-failure, and takes \
+                     --store postgres|mariadb, --payments N, --seconds N and --program FILE";
 
 /// What was asked for.
 struct Arguments {
@@ -18,6 +18,8 @@ struct Arguments {
     payments: u64,
     /// How long something is gone.
     gone: Duration,
+    /// A program that is built already; without it the release build is made.
+    program: Option<PathBuf>,
 }
 
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
@@ -25,12 +27,16 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     let (bus, harm) = match arguments.scenario.as_str() {
         "outbox-db-failure" => (None, Harm::StoreGone(arguments.gone)),
         "outbox-redis-failure" => (Some(Kind::Redis), Harm::BusLoss),
+        "outbox-redis-flush" => (Some(Kind::Redis), Harm::BusFlushed),
         "outbox-nats-failure" => (Some(Kind::Nats), Harm::BusLoss),
         "outbox-api-failure" => (None, Harm::ProviderGone(arguments.gone)),
         _ => return Err(Failure::Usage(USAGE.into())),
     };
     servers::install()?;
-    let program = build(root)?;
+    let program = match arguments.program {
+        Some(program) => program,
+        None => build(root)?,
+    };
     let scene = Scene {
         program: &program,
         store: Some(arguments.store),
@@ -57,6 +63,7 @@ fn parse(words: &[String]) -> Option<Arguments> {
         store: Kind::Postgres,
         payments: 10_000,
         gone: Duration::from_secs(20),
+        program: None,
     };
     let mut rest = rest.iter();
     while let Some(word) = rest.next() {
@@ -68,6 +75,7 @@ fn parse(words: &[String]) -> Option<Arguments> {
                 arguments.store = stores.into_iter().find(named)?;
             }
             "--payments" => arguments.payments = value.parse().ok()?,
+            "--program" => arguments.program = Some(PathBuf::from(value)),
             "--seconds" => arguments.gone = Duration::from_secs(value.parse().ok()?),
             _ => return None,
         }

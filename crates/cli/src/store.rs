@@ -3,6 +3,7 @@
 //! async; a database server needs it, a file does not.
 
 mod bus;
+mod limits;
 mod server;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use clinch::core::ports::{
 use clinch_memory::Memory;
 use clinch_mysql::Mysql;
 use clinch_postgres::Postgres;
-use clinch_server::Config;
+use clinch_server::{Config, Limits};
 use clinch_sqlite::{Settings, Sqlite, Version};
 use clinch_system::SystemClock;
 
@@ -29,6 +30,8 @@ pub(crate) struct Opened {
     pub(crate) backend: Backend,
     pub(crate) keys: Arc<dyn ApiKeys>,
     pub(crate) locks: Arc<dyn LockManager>,
+    /// Limits that the nodes share.
+    pub(crate) limits: Option<Arc<dyn Limits>>,
 }
 
 /// Where a store is.
@@ -207,6 +210,7 @@ impl Opened {
             backend: Backend::new(store.clone()),
             keys: Arc::new(store.clone()),
             locks: Arc::new(store),
+            limits: None,
         }
     }
 }
@@ -215,8 +219,9 @@ impl Opened {
 pub(crate) async fn open(config: &Config) -> Result<Opened, CliError> {
     let line = Line::configured(config)?;
     let mut opened = Place::configured(config)?.open().await?;
-    if let Some(bus) = line.connect().await? {
-        opened.backend = opened.backend.with_bus(bus);
+    if let Some(connected) = line.connect().await? {
+        opened.backend = opened.backend.with_bus(connected.bus);
+        opened.limits = connected.limits;
     }
     Ok(opened)
 }

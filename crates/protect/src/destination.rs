@@ -129,6 +129,13 @@ impl Destination {
         }
     }
 
+    /// The same guards with another limiter, such as one that several processes share.
+    #[must_use]
+    pub fn limited_by(mut self, limiter: Arc<dyn RateLimiter>) -> Self {
+        self.limiter = limiter;
+        self
+    }
+
     /// Where it stands. The parts are looked at one after another, not at one moment.
     pub fn status(&self) -> DestinationStatus {
         let rate = self.limiter.room();

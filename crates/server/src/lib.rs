@@ -4,6 +4,7 @@
 //! - [`Server::bind`] puts a [`clinch::Clinch`] together from it and listens; [`Server::run`]
 //!   answers until it is told to stop, and loses nothing then.
 //! - [`Executors`] is the seam to whoever makes the calls of a `[[route]]` with a `url`.
+//! - [`Limits`] is the seam to rates and pauses that several nodes share.
 //! - [`auth`] makes and judges API keys.
 //!
 //! What is answered is in `docs/guide/http-api.md`, and as OpenAPI at `/openapi.json`.
@@ -16,6 +17,7 @@ mod chores;
 pub mod config;
 mod connections;
 mod housekeeping;
+mod limits;
 mod otlp;
 mod outbound;
 mod routes;
@@ -26,6 +28,7 @@ mod tls;
 pub use api::openapi;
 pub use clinch::engine::Role;
 pub use config::Config;
+pub use limits::Limits;
 pub use outbound::{Outbound, Outlets};
 pub use routes::{Built, Executors, Facts};
 pub use serve::{Parts, Server, roles};

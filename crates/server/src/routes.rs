@@ -116,10 +116,5 @@ pub(crate) fn declare(
             builder = builder.probe_with(&declared, probe);
         }
     }
-    if works {
-        for (name, guards) in config.destinations()? {
-            builder = builder.destination(name, guards);
-        }
-    }
     Ok((builder, Table::of(config)?))
 }

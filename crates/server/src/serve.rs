@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::connections::{self, Door, Limits};
 use crate::outbound::Outlets;
 use crate::routes::{self, Executors, Facts};
-use crate::{telemetry, tls};
+use crate::{limits, telemetry, tls};
 
 /// The metrics exporter forgets old samples so often; without it, it would grow.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -35,6 +35,8 @@ pub struct Parts {
     pub keys: Arc<dyn ApiKeys>,
     /// Locks of the same store: `/readyz` writes one to find out whether it takes writes.
     pub locks: Option<Arc<dyn LockManager>>,
+    /// Rates and pauses that other nodes share; without it they are this process's own.
+    pub limits: Option<Arc<dyn limits::Limits>>,
     /// Who makes the calls of routes with a `url`.
     pub executors: Arc<dyn Executors>,
     /// What is counted, traced and logged.
@@ -58,6 +60,7 @@ impl Parts {
             backend,
             keys,
             locks: None,
+            limits: None,
             executors: Arc::new(executors),
             telemetry: Telemetry::default(),
             outlets: Outlets::default(),
@@ -136,6 +139,7 @@ impl Server {
         let builder = with_files(builder, &config, &mut chores).await?;
         let declared = routes::declare(builder, &config, parts.executors.as_ref(), &facts, roles)?;
         let (builder, table) = declared;
+        let builder = limits::guard(builder, &config, parts.limits, &clock, roles).await?;
         let metrics = telemetry::recorder()?;
         let clinch = (parts.tune)(builder).build()?;
         let stop = CancellationToken::new();
@@ -154,13 +158,11 @@ impl Server {
             readiness: Readiness::new(parts.locks),
             stop: stop.clone(),
         });
-        let front = match roles.contains(&Role::Api) {
-            true => {
-                let tls = tls::acceptor(&config.server)?;
-                Some(Front::bind(listen, api::router(app, parts.extra), tls).await?)
-            }
-            false => None,
-        };
+        let mut front = None;
+        if roles.contains(&Role::Api) {
+            let tls = tls::acceptor(&config.server)?;
+            front = Some(Front::bind(listen, api::router(app, parts.extra), tls).await?);
+        }
         Ok(Self {
             clinch,
             config,

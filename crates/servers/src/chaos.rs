@@ -45,6 +45,8 @@ pub enum Harm {
     StoreKills(u32),
     /// The bus is killed, loses everything it had, and comes back.
     BusLoss,
+    /// The bus forgets everything it had, and goes on.
+    BusFlushed,
     /// The provider is gone for so long.
     ProviderGone(Duration),
 }
@@ -104,6 +106,11 @@ impl Scene<'_> {
                 let bus = bus.as_mut().ok_or("no bus to kill")?;
                 self.reach(&demo, self.payments / 4)?;
                 bus.lose_everything().map_err(say)?;
+            }
+            Harm::BusFlushed => {
+                let bus = bus.as_ref().ok_or("no bus to empty")?;
+                self.reach(&demo, self.payments / 4)?;
+                bus.flush().map_err(say)?;
             }
         }
         let ended = demo.finish().map_err(|error| error.to_string())?;

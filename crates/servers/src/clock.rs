@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Asks until the answer is yes. False if it never was.
-pub(crate) fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+pub fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let start = Stopwatch::start();
     loop {
         if is_so() {

@@ -21,6 +21,7 @@ mod server;
 mod shared;
 
 pub use chaos::{Harm, Outcome, Scene};
+pub use clock::wait_until;
 pub use demo::{Demo, Ended, Said};
 pub use idle::idle_statements;
 pub use kind::Kind;

@@ -1,6 +1,6 @@
 //! Redis with its append-only file, synchronised once a second as most run it.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
@@ -24,4 +24,16 @@ pub(crate) fn is_ready(port: u16) -> bool {
     stream.write_all(b"PING\r\n").is_ok()
         && stream.read_exact(&mut answer).is_ok()
         && &answer == b"+PONG"
+}
+
+/// `FLUSHALL`.
+pub(crate) fn flush(port: u16) -> io::Result<()> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.write_all(b"FLUSHALL\r\n")?;
+    let mut answer = [0_u8; 5];
+    stream.read_exact(&mut answer)?;
+    match &answer {
+        b"+OK\r\n" => Ok(()),
+        _ => Err(io::Error::other("FLUSHALL is refused")),
+    }
 }

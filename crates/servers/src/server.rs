@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::clock::wait_until;
 use crate::folder::Folder;
-use crate::{Kind, Trouble, nursery};
+use crate::{Kind, Trouble, nursery, redis};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const RESTART_LIMIT: Duration = Duration::from_secs(30);
@@ -123,6 +123,14 @@ impl Server {
         }
         kind.prepare(self.folder.path())?;
         self.restart()
+    }
+
+    /// Everything it stored goes while it runs; only Redis can.
+    pub fn flush(&self) -> Result<(), Trouble> {
+        match self.kind {
+            Kind::Redis => redis::flush(self.port).map_err(|e| Trouble::broken(self.kind, e)),
+            other => Err(Trouble::broken(other, "it cannot be emptied while it runs")),
+        }
     }
 
     /// Starts it on its folder and port, after a kill, and waits until it serves.

@@ -44,6 +44,7 @@ mod partitions;
 mod prune;
 mod query;
 mod queue;
+mod quota;
 mod recovery;
 mod row;
 mod run;
@@ -64,6 +65,7 @@ use uuid::Uuid;
 
 pub use fault::Fault;
 pub use migrate::{MIGRATIONS, Migration, migrate, pending};
+pub use quota::PostgresQuota;
 pub use settings::Settings;
 
 use connect::Address;

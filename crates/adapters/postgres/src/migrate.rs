@@ -31,6 +31,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "accepting by SQL",
         sql: include_str!("../sql/migrations/0002.sql"),
     },
+    Migration {
+        version: 3,
+        name: "budgets with providers",
+        sql: include_str!("../sql/migrations/0003.sql"),
+    },
 ];
 
 /// Held while steps are applied, so that many nodes can start at once.

@@ -82,6 +82,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         let outlets = executors.outlets()?;
         let mut parts = Parts::new(opened.backend, opened.keys, executors);
         parts.locks = Some(opened.locks);
+        parts.limits = opened.limits;
         parts.outlets = outlets;
         let server = Server::bind(config, parts, &roles).await?;
         match server.local_addr() {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use clinch::core::ports::Bus;
 use clinch_nats::NatsBus;
 use clinch_redis::{Redis, RedisBus};
-use clinch_server::Config;
+use clinch_server::{Config, Limits};
 use clinch_system::SystemClock;
 
+use super::limits::OnRedis;
 use super::server::shown;
 use crate::error::CliError;
 
@@ -20,6 +21,13 @@ pub(crate) enum Line {
     Redis(String, clinch_redis::Settings),
     /// From a NATS server.
     Nats(String, clinch_nats::Settings),
+}
+
+/// A server that carries hints.
+pub(crate) struct Connected {
+    pub(crate) bus: Arc<dyn Bus>,
+    /// Limits that its nodes share, where it can keep them.
+    pub(crate) limits: Option<Arc<dyn Limits>>,
 }
 
 impl Line {
@@ -64,19 +72,18 @@ impl Line {
     }
 
     /// Connects; `None`: the store is its own bus.
-    pub(crate) async fn connect(&self) -> Result<Option<Arc<dyn Bus>>, CliError> {
-        Ok(match self {
-            Self::Store => None,
-            Self::Redis(..) => {
-                let redis = self.redis().await?;
-                let bus = redis.map(|redis| RedisBus::on(&redis)).transpose()?;
-                bus.map(|bus| Arc::new(bus) as Arc<dyn Bus>)
-            }
-            Self::Nats(..) => {
-                let bus = self.nats().await?;
-                bus.map(|bus| Arc::new(bus) as Arc<dyn Bus>)
-            }
-        })
+    pub(crate) async fn connect(&self) -> Result<Option<Connected>, CliError> {
+        if let Some(redis) = self.redis().await? {
+            return Ok(Some(Connected {
+                bus: Arc::new(RedisBus::on(&redis)?),
+                limits: Some(Arc::new(OnRedis(redis))),
+            }));
+        }
+        let nats = self.nats().await?;
+        Ok(nats.map(|bus| Connected {
+            bus: Arc::new(bus),
+            limits: None,
+        }))
     }
 
     /// The connection, where it is Redis.

@@ -10,8 +10,8 @@ mod rules;
 pub use backoff::Backoff;
 pub use idempotency::Idempotency;
 pub use quota::{
-    QUOTA_COUNT_MAX, QUOTA_KEY_BYTES_MAX, QuotaReading, QuotaRules, QuotaState, Reservation,
-    check_quota_ask, check_quota_key, more_than_a_window,
+    QUOTA_COUNT_MAX, QUOTA_KEY_BYTES_MAX, QuotaFacts, QuotaReading, QuotaRules, QuotaState,
+    Reservation, check_quota_ask, check_quota_key, more_than_a_window,
 };
 pub use rng::SplitMix;
 pub use routes::{Covered, EventTypes, Routes};

@@ -85,6 +85,51 @@ impl Window {
     }
 }
 
+/// What is known of one budget, as a backend stores it. A window has all of its three fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QuotaFacts {
+    /// Calls of the whole window.
+    pub limit: Option<u64>,
+    /// Calls that are left of it.
+    pub remaining: Option<u64>,
+    /// When it ends.
+    pub reset_at: Option<Timestamp>,
+    /// Somebody is asking; nobody else does until then.
+    pub asking_until: Option<Timestamp>,
+    /// Nobody spends anything until then.
+    pub blocked_until: Option<Timestamp>,
+}
+
+impl From<&QuotaState> for QuotaFacts {
+    fn from(state: &QuotaState) -> Self {
+        Self {
+            limit: state.window.map(|window| window.limit),
+            remaining: state.window.map(|window| window.remaining),
+            reset_at: state.window.map(|window| window.reset_at),
+            asking_until: state.asking_until,
+            blocked_until: state.blocked_until,
+        }
+    }
+}
+
+impl From<QuotaFacts> for QuotaState {
+    fn from(facts: QuotaFacts) -> Self {
+        let window = match (facts.limit, facts.remaining, facts.reset_at) {
+            (Some(limit), Some(remaining), Some(reset_at)) => Some(Window {
+                limit,
+                remaining,
+                reset_at,
+            }),
+            _ => None,
+        };
+        Self {
+            window,
+            asking_until: facts.asking_until,
+            blocked_until: facts.blocked_until,
+        }
+    }
+}
+
 /// Refuses keys that no backend should have to store, and an ask for nothing.
 pub fn check_quota_ask(key: &str, permits: u32) -> Result<(), Invalid> {
     check_quota_key(key)?;

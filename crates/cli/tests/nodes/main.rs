@@ -1,0 +1,95 @@
+//! Several `clinch serve` processes on real servers: what they share, and what happens when one
+//! is cut off.
+//!
+//! Without a server, or without what makes networks, tests show as ignored with the reason;
+//! with `CI=true` they fail.
+#![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod doctor;
+mod network;
+mod node;
+mod partition;
+mod pauses;
+mod provider;
+
+use std::process::ExitCode;
+
+use clinch_servers::{Kind, Trouble};
+use libtest_mimic::{Arguments, Trial};
+
+/// What a test cannot do without.
+enum Needs {
+    Servers(&'static [Kind]),
+    ServersAndNetworks(&'static [Kind]),
+}
+
+impl Needs {
+    /// Why it cannot run here.
+    fn missing(&self) -> Option<String> {
+        let (kinds, networks) = match self {
+            Self::Servers(kinds) => (kinds, false),
+            Self::ServersAndNetworks(kinds) => (kinds, true),
+        };
+        let server = kinds.iter().find(|kind| kind.program().is_none());
+        server
+            .map(|kind| Trouble::Missing(*kind).to_string())
+            .or_else(|| network::missing().filter(|_| networks))
+    }
+}
+
+type Test = (&'static str, Needs, fn());
+
+const TESTS: [Test; 6] = [
+    (
+        "col_8_one_429_stops_the_destination_on_every_node",
+        Needs::Servers(&[Kind::Postgres, Kind::Redis]),
+        pauses::one_429_stops_the_destination_on_every_node,
+    ),
+    (
+        "run_7_a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_ok",
+        Needs::ServersAndNetworks(&[Kind::Postgres, Kind::Redis]),
+        partition::a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_ok,
+    ),
+    (
+        "core_19_doctor_sees_how_redis_keeps_what_it_has",
+        Needs::Servers(&[Kind::Redis]),
+        doctor::sees_how_redis_keeps_what_it_has,
+    ),
+    (
+        "core_19_doctor_fails_a_redis_that_may_evict",
+        Needs::Servers(&[Kind::Redis]),
+        doctor::fails_a_redis_that_may_evict,
+    ),
+    (
+        "core_19_doctor_sees_how_nats_keeps_what_it_has",
+        Needs::Servers(&[Kind::Nats]),
+        doctor::sees_how_nats_keeps_what_it_has,
+    ),
+    (
+        "core_19_doctor_fails_a_bus_that_does_not_answer",
+        Needs::Servers(&[Kind::Redis]),
+        doctor::fails_a_bus_that_does_not_answer,
+    ),
+];
+
+fn main() -> ExitCode {
+    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    let trial = |(name, needs, run): &Test| {
+        let (why, run) = (needs.missing(), *run);
+        if let Some(why) = why.clone().filter(|_| !in_ci) {
+            return Trial::test(*name, || Ok(()))
+                .with_kind(why)
+                .with_ignored_flag(true);
+        }
+        Trial::test(*name, move || {
+            why.map_or(Ok(()), Err)?;
+            run();
+            Ok(())
+        })
+    };
+    let mut arguments = Arguments::from_args();
+    // Each of them is several processes.
+    arguments.test_threads = Some(1);
+    libtest_mimic::run(&arguments, TESTS.iter().map(trial).collect()).exit_code()
+}

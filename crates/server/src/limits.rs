@@ -1,0 +1,52 @@
+//! Rates and pauses that many nodes share.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clinch::protect::{Destination, DestinationConfig, RateConfig};
+use clinch::{Builder, Result};
+use clinch_core::ports::{Clock, RateLimiter};
+
+use crate::{Config, Role};
+
+/// Where destinations get limiters that other nodes share. Without any each process has its
+/// own.
+#[async_trait]
+pub trait Limits: Send + Sync {
+    /// The limiter of a destination. Without a rate it knows pauses only: what one node was
+    /// told by the provider's `Retry-After` holds for all.
+    async fn limiter(
+        &self,
+        destination: &str,
+        rate: Option<&RateConfig>,
+    ) -> Result<Arc<dyn RateLimiter>>;
+}
+
+/// Gives every destination of the configuration its guards, where this process makes calls.
+pub(crate) async fn guard(
+    mut builder: Builder,
+    config: &Config,
+    limits: Option<Arc<dyn Limits>>,
+    clock: &Arc<dyn Clock>,
+    roles: &[Role],
+) -> Result<Builder> {
+    if !roles.contains(&Role::Worker) {
+        return Ok(builder);
+    }
+    for (name, guards) in config.destinations()? {
+        builder = match &limits {
+            Some(limits) => {
+                let limiter = limits.limiter(&name, guards.rate.as_ref()).await?;
+                let own = local(&name, guards, clock)?;
+                builder.guarded_by(Arc::new(own.limited_by(limiter)))
+            }
+            None => builder.destination(name, guards),
+        };
+    }
+    Ok(builder)
+}
+
+fn local(name: &str, guards: DestinationConfig, clock: &Arc<dyn Clock>) -> Result<Destination> {
+    let made = Destination::new(name, clock.clone(), guards);
+    made.map_err(|invalid| clinch::Error::new(clinch_core::ErrorKind::Invalid, invalid.to_string()))
+}
