@@ -200,9 +200,10 @@ async fn path(database: &Database, donation: &Donation) -> Result<Vec<String>> {
         return Ok(Vec::new());
     };
     let lines = inspect.ledger(known.op_id).await?;
-    let line =
-        |line: &clinch::core::ports::LedgerLine| format!("{} -> {}", line.event, line.status);
-    Ok(lines.iter().map(line).collect())
+    let shown = lines
+        .iter()
+        .map(|line| format!("{} -> {}", line.event, line.status.as_str()));
+    Ok(shown.collect())
 }
 
 /// Waits for the end of a donation's notification.
@@ -317,9 +318,9 @@ mod tests {
         assert_eq!(sent, [1, 3]);
         let steps = path(&database, &donation(1)).await.expect("a path");
         let expected = [
-            "accept -> PENDING",
-            "begin -> IN_PROGRESS",
-            "ok -> COMPLETED",
+            "Accept -> PENDING",
+            "Begin -> IN_PROGRESS",
+            "Ok -> COMPLETED",
         ];
         assert_eq!(steps, expected);
         let nothing = path(&database, &donation(2)).await.expect("a path");

@@ -32,7 +32,7 @@ fn claimers_at_once(kind: clinch_servers::Kind) {
         let mut claimers = Vec::new();
         for number in 0..CLAIMERS {
             // A store of its own is as a process of its own.
-            let (store, start) = (world.store().await, start.clone());
+            let (store, start) = (world.outbox().await, start.clone());
             claimers.push(tokio::spawn(async move {
                 let claim = claim(&format!("relay-{number}"), Duration::from_secs(600), 7);
                 let mut taken = Vec::new();
@@ -53,7 +53,7 @@ fn claimers_at_once(kind: clinch_servers::Kind) {
             }
         }
         // One who finds everything locked goes empty-handed; the rest is there for the next.
-        let store = world.store().await;
+        let store = world.outbox().await;
         let rest = claim("last", Duration::from_secs(600), 1_000);
         for one in store.claim(&rest).await.expect("claimed") {
             *taken.entry(one.op_id()).or_insert(0) += 1;

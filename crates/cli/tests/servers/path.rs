@@ -14,7 +14,7 @@ fn each_step_is_shown(kind: clinch_servers::Kind) {
     let events: Vec<_> = lines.iter().map(|line| &line["event"]).collect();
     assert_eq!(
         events,
-        ["accept", "begin", "retry", "begin", "retry"],
+        ["Accept", "Begin", "Retry", "Begin", "Retry"],
         "{path:#}"
     );
     let states: Vec<_> = lines.iter().map(|line| &line["state"]).collect();
@@ -30,7 +30,7 @@ fn each_step_is_shown(kind: clinch_servers::Kind) {
     let url = server.url();
     let shown = ["ops", "get", &id, "--path", "-o", "table", "--url", &url];
     let shown = text(&crate::support::run(&world.folder.0, &shown).stdout);
-    for word in ["EVENT", "accept", "begin", "retry", "http_500", "OUTCOME"] {
+    for word in ["EVENT", "Accept", "Begin", "Retry", "http_500", "OUTCOME"] {
         assert!(shown.contains(word), "{word} is missing in {shown}");
     }
 }

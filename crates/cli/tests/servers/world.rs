@@ -3,8 +3,7 @@
 use std::process::Output;
 
 use clinch::core::WorkerId;
-use clinch::core::ports::{ApiKeys, Batches, Bus, Claim, Domains, Inspect, LockManager, Notices};
-use clinch::core::ports::{Outbox, Recovery, Store};
+use clinch::core::ports::{Claim, Outbox};
 use clinch_servers::{Kind, sql};
 use serde_json::Value;
 
@@ -128,8 +127,8 @@ impl World {
         sql(self.kind, &self.database, text).expect("the server obeys")
     }
 
-    /// The store itself, as another process would have it.
-    pub(crate) async fn store(&self) -> Box<dyn AnyStore> {
+    /// The rows that relays claim, as another process would have them.
+    pub(crate) async fn outbox(&self) -> Box<dyn Outbox> {
         let clock = std::sync::Arc::new(clinch_system::SystemClock::new());
         let url = &self.database;
         match self.kind {
@@ -144,15 +143,6 @@ impl World {
         }
     }
 }
-
-/// What every store is.
-pub(crate) trait AnyStore:
-    Store + Outbox + Recovery + Batches + Domains + Inspect + Notices + Bus + ApiKeys + LockManager
-{
-}
-
-impl AnyStore for clinch_postgres::Postgres {}
-impl AnyStore for clinch_mysql::Mysql {}
 
 /// A claim by this relay.
 pub(crate) fn claim(by: &str, lasting: std::time::Duration, max: usize) -> Claim {

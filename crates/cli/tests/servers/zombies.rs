@@ -49,7 +49,7 @@ fn a_relay_killed_with_claims(kind: clinch_servers::Kind) {
     // A relay that dies right after its claim: what it was to announce is claimed by nobody
     // who lives.
     on_a_runtime(async {
-        let store = world.store().await;
+        let store = world.outbox().await;
         let claimed = store
             .claim(&claim("dead", Duration::from_secs(2), 100))
             .await;
