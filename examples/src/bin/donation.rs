@@ -320,7 +320,8 @@ mod tests {
         let expected = [
             "Accept -> PENDING",
             "Begin -> IN_PROGRESS",
-            "Ok -> COMPLETED",
+            "Ok -> IN_PROGRESS",
+            "Finalize -> COMPLETED",
         ];
         assert_eq!(steps, expected);
         let nothing = path(&database, &donation(2)).await.expect("a path");

@@ -245,7 +245,7 @@ for number in range(100, 300):
     insert(number)
     assert accept(number, '{"n": %d}' % number)[1]
     conn.commit() if number % 2 == 0 else conn.rollback()
-print("\\n".join(str(row[0]) for row in conn.execute("SELECT number FROM orders ORDER BY 1")))
+print("\n".join(str(row[0]) for row in conn.execute("SELECT number FROM orders ORDER BY 1")))
 "#;
 
 #[test]
