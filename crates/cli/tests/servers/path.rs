@@ -14,12 +14,12 @@ fn each_step_is_shown(kind: clinch_servers::Kind) {
     let events: Vec<_> = lines.iter().map(|line| &line["event"]).collect();
     assert_eq!(
         events,
-        ["Accept", "Begin", "Retry", "Begin", "Retry"],
+        ["Accept", "Begin", "Retry", "Begin", "Retry", "Probed"],
         "{path:#}"
     );
     let states: Vec<_> = lines.iter().map(|line| &line["state"]).collect();
     assert_eq!(
-        (states[0], states[4]),
+        (states[0], states[5]),
         (&"PENDING".into(), &"FAILED".into())
     );
     let attempts = path["attempts"].as_array().expect("attempts");

@@ -43,18 +43,17 @@ impl World {
             database, provider, ..
         } = self;
         let mut config = format!("[store]\nurl = \"{database}\"\n{extra}\n");
-        for (domain, path, safety) in [
-            ("payments", "gate", "natural"),
-            ("sent", "200", "unsafe"),
-            ("refused", "422", "unsafe"),
-            ("broken", "500", "natural"),
+        for (domain, path, safety, attempts) in [
+            ("payments", "gate", "natural", 5),
+            ("sent", "200", "unsafe", 2),
+            ("broken", "500", "natural", 2),
         ] {
             let url = provider.url();
             config += &format!(
                 "[[route]]\nname = \"{domain}\"\ndomain = \"{domain}\"\nevent_type = \"charge\"\n\
                  url = \"{url}/{path}/{{biz_key}}\"\ndestination = \"{domain}\"\n\
                  safety = \"{safety}\"\ntimeout = \"50s\"\ntxn_id = \"json:/id\"\n\
-                 retry = {{ max_attempts = 2, base = \"50ms\", jitter = 0.0 }}\n"
+                 retry = {{ max_attempts = {attempts}, base = \"50ms\", jitter = 0.0 }}\n"
             );
         }
         std::fs::write(self.folder.0.join("clinch.toml"), config).expect("a file");
