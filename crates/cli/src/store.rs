@@ -25,6 +25,9 @@ use crate::error::CliError;
 pub(crate) use bus::Line;
 pub(crate) use server::Server;
 
+/// Transactions that the database server ended for a deadlock, and that were run again.
+const STORE_RETRIES: &str = "orchestrator.store.deadlock.retry.count";
+
 /// A store, and where its API keys and locks live.
 pub(crate) struct Opened {
     pub(crate) backend: Backend,
@@ -139,7 +142,11 @@ impl Place {
                 }
                 let settings = server.mysql();
                 let mysql = Mysql::connect(&server.url, settings, clock).await?;
-                Ok(Opened::new(mysql))
+                let retried = mysql.clone();
+                let mut opened = Opened::new(mysql);
+                let read = move || retried.deadlock_retries();
+                opened.backend = opened.backend.counted(STORE_RETRIES, read);
+                Ok(opened)
             }
         }
     }

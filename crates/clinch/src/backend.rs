@@ -1,6 +1,7 @@
 //! Where operations live.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use clinch_core::ports::{Batches, Bus, Clock, Domains, Inspect, Notices, Outbox, Recovery, Store};
 use clinch_engine::Dispatch;
@@ -26,6 +27,22 @@ pub struct Backend {
     pub(crate) inspect: Arc<dyn Inspect>,
     pub(crate) notices: Arc<dyn Notices>,
     pub(crate) dispatch: Dispatch,
+    pub(crate) counted: Vec<Arc<Counted>>,
+}
+
+/// A counter that the backend keeps itself.
+pub(crate) struct Counted {
+    pub(crate) name: &'static str,
+    read: Box<dyn Fn() -> u64 + Send + Sync>,
+    told: AtomicU64,
+}
+
+impl Counted {
+    /// How much it grew since the last look.
+    pub(crate) fn growth(&self) -> u64 {
+        let now = (self.read)();
+        now.saturating_sub(self.told.fetch_max(now, Ordering::Relaxed))
+    }
 }
 
 impl Backend {
@@ -53,6 +70,7 @@ impl Backend {
             inspect: store.clone(),
             notices: store.clone(),
             dispatch: Dispatch::Queue(store),
+            counted: Vec::new(),
         }
     }
 
@@ -60,6 +78,22 @@ impl Backend {
     #[must_use]
     pub fn with_bus(mut self, bus: Arc<dyn Bus>) -> Self {
         self.dispatch = Dispatch::Hints(bus);
+        self
+    }
+
+    /// Tells a counter of the store's own with the metrics, such as transactions that its
+    /// server made it run again.
+    #[must_use]
+    pub fn counted(
+        mut self,
+        name: &'static str,
+        read: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        self.counted.push(Arc::new(Counted {
+            name,
+            read: Box::new(read),
+            told: AtomicU64::new(0),
+        }));
         self
     }
 

@@ -294,7 +294,7 @@ impl Builder {
             domains: backend.domains.clone(),
             inspect: backend.inspect,
             notices: backend.notices,
-            dispatch: backend.dispatch,
+            dispatch: backend.dispatch.clone(),
             sealer: self.sealer.unwrap_or_else(|| Arc::new(PlainText)),
             spill: self.spill.unwrap_or_else(no_file),
             dead_letter_file: self.dead_letters.unwrap_or_else(no_file),
@@ -313,6 +313,8 @@ impl Builder {
             destinations: destinations.into(),
             meter,
             domains: backend.domains,
+            dispatch: backend.dispatch,
+            counted: backend.counted.into(),
         })
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_core::ports::{Known, Meter};
+use clinch_core::policy::Routes;
+use clinch_core::ports::{Counts, Known, Meter, NewOperation};
 use clinch_core::{BatchId, Command, Error, ErrorKind, OpId, Result, Status, TimeBudget};
-use clinch_engine::{Orchestrator, Pumped, Runtime};
+use clinch_engine::{Dispatch, Orchestrator, Pumped, Runtime};
 use clinch_protect::{Destination, DestinationStatus};
 use serde::de::DeserializeOwned;
 
+use crate::backend::Counted;
 use crate::{Batch, Builder, Handle, Request, Route};
 
 /// Starts, watches and cancels operations, and runs their handlers. Cheap to clone.
@@ -46,6 +48,8 @@ pub struct Clinch {
     pub(crate) destinations: Arc<[Arc<Destination>]>,
     pub(crate) meter: Arc<dyn Meter>,
     pub(crate) domains: Arc<dyn clinch_core::ports::Domains>,
+    pub(crate) dispatch: Dispatch,
+    pub(crate) counted: Arc<[Arc<Counted>]>,
 }
 
 impl Clinch {
@@ -78,6 +82,19 @@ impl Clinch {
         let (commands, places) = valid(requests);
         let known = self.orchestrator.submit(commands).await?;
         Ok(in_order(known, places))
+    }
+
+    /// The operation that a request would be, for a transaction of your own: a store's
+    /// `accept_in` takes it together with [`Clinch::routes`], and your rows and the operation
+    /// commit together or not at all. Nothing is accepted before that commit, and nothing is
+    /// turned away for load.
+    pub fn prepare<O>(&self, request: Request<O>) -> Result<NewOperation> {
+        self.orchestrator.new_operation(request.into_command()?)
+    }
+
+    /// The rules of every route, for a store's `accept_in`.
+    pub fn routes(&self) -> &Routes {
+        self.orchestrator.routes()
     }
 
     /// The operation as it stands.
@@ -155,8 +172,10 @@ impl Clinch {
 
     /// Reads the gauges anew. Call it when metrics are asked for: nothing polls.
     pub async fn measure(&self) -> Result<()> {
-        let mut held = 0;
-        let mut recorded = 0;
+        for counted in self.counted.iter() {
+            self.meter.add(counted.name, &[], counted.growth());
+        }
+        let mut all = Counts::default();
         for view in self.domains.domains().await? {
             let domain = view.domain.as_str();
             let counts = view.counts;
@@ -175,12 +194,14 @@ impl Clinch {
             let oldest = view.oldest_due.unwrap_or_default().as_secs_f64();
             let labels = [("domain", domain)];
             self.meter.set("orchestrator.oldest.age", &labels, oldest);
-            held += counts.held;
-            recorded += counts.recorded;
+            all.held += counts.held;
+            all.recorded += counts.recorded;
+            all.live += counts.live;
+            all.pending += counts.pending;
+            all.waiting += counts.waiting;
         }
-        self.meter.set("orchestrator.held", &[], held as f64);
-        self.meter
-            .set("orchestrator.write_ahead.pending", &[], recorded as f64);
+        self.set("orchestrator.held", all.held);
+        self.set("orchestrator.write_ahead.pending", all.recorded);
         for destination in self.destinations.iter() {
             let status = destination.status();
             let labels = [("destination", status.name.as_str())];
@@ -188,7 +209,30 @@ impl Clinch {
             self.meter
                 .set("orchestrator.breaker.state", &labels, f64::from(state));
         }
+        self.measure_bus(&all).await
+    }
+
+    /// What is on its way to workers. Where the store is the queue, its rows are.
+    async fn measure_bus(&self, all: &Counts) -> Result<()> {
+        match &self.dispatch {
+            Dispatch::Queue(_) => {
+                self.set("orchestrator.bus.pending", all.live);
+                self.set("orchestrator.bus.lag", all.pending + all.waiting);
+            }
+            Dispatch::Hints(bus) => {
+                if let Some(depth) = bus.depth().await? {
+                    self.set("orchestrator.bus.pending", depth.on_loan);
+                    self.set("orchestrator.bus.lag", depth.waiting);
+                    self.set("orchestrator.delayed.size", depth.delayed);
+                    self.set("orchestrator.leader", u64::from(depth.has_scheduler));
+                }
+            }
+        }
         Ok(())
+    }
+
+    fn set(&self, gauge: &'static str, value: u64) {
+        self.meter.set(gauge, &[], value as f64);
     }
 
     /// The engine's own handle: resolving held operations, and everything untyped.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use clinch_core::policy::Routes;
 use clinch_core::ports::{
     Accepted, Amendment, BeginRequest, Changed, Known, NewOperation, Operation, Refused, StoredOk,
     Tags, is_traceparent,
@@ -324,6 +325,17 @@ impl Orchestrator {
     /// The trace that a new operation belongs to: that of whoever asks for it.
     pub(crate) fn trace(&self) -> Option<String> {
         self.node.ports.tracer.context()
+    }
+
+    /// The operation that a command would be, for a store's `accept_in`: the caller's own
+    /// transaction accepts it.
+    pub fn new_operation(&self, command: Command) -> Result<NewOperation> {
+        self.prepare(command, self.trace())
+    }
+
+    /// The rules of every route, for a store's `accept_in`.
+    pub fn routes(&self) -> &Routes {
+        &self.node.routes
     }
 
     pub(crate) fn prepare(&self, command: Command, trace: Option<String>) -> Result<NewOperation> {

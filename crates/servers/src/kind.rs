@@ -144,9 +144,14 @@ fn user(name: &str) -> Option<(u32, u32)> {
 
 /// Runs a command to its end; its complaint if it fails.
 pub(crate) fn run(kind: Kind, command: &mut Command) -> Result<(), Trouble> {
+    output(kind, command).map(|_| ())
+}
+
+/// Runs a command to its end; what it printed, or its complaint if it fails.
+pub(crate) fn output(kind: Kind, command: &mut Command) -> Result<String, Trouble> {
     let output = command.output().map_err(|e| Trouble::broken(kind, e))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(Trouble::broken(kind, said.trim()))

@@ -8,6 +8,7 @@
 
 mod chaos;
 mod clock;
+mod database;
 mod demo;
 mod folder;
 mod idle;
@@ -16,16 +17,19 @@ mod mariadb;
 mod nats;
 mod nursery;
 mod postgres;
+mod python;
 mod redis;
 mod server;
 mod shared;
 
 pub use chaos::{Harm, Outcome, Scene};
 pub use clock::wait_until;
+pub use database::{database, sql};
 pub use demo::{Demo, Ended, Said};
 pub use idle::idle_statements;
 pub use kind::Kind;
 pub use nats::nats_environment;
+pub use python::python;
 pub use server::Server;
 pub use shared::shared;
 

@@ -20,6 +20,8 @@ pub(crate) fn prepare(folder: &Path) -> Result<(), Trouble> {
         .arg(data)
         .args(["--auth-root-authentication-method=normal"])
         .args(["--skip-test-db", "--skip-name-resolve"])
+        // One that starts removes the temporary tables of all that share its folder for them.
+        .env("TMPDIR", folder)
         .current_dir(folder);
     run(kind, &mut command)?;
     // A folder beside its own is an empty database.
@@ -38,6 +40,7 @@ pub(crate) fn arguments(command: &mut Command, folder: &Path, port: u16) {
         argument
     };
     command
+        .env("TMPDIR", folder)
         .arg("--no-defaults")
         .arg(with("--datadir=", "data"))
         .arg(with("--socket=", "socket"))

@@ -215,3 +215,75 @@ fn core_9_psql_accepts_as_well() {
         assert_eq!((known.op_id, known.status), (op, Status::Pending));
     });
 }
+
+const SCRIPT: &str = r#"
+import sys, psycopg
+conn = psycopg.connect(sys.argv[1])
+ACCEPT = "SELECT op_id, is_new FROM clinch_accept('natural', 'call', %s, %s, %s::json)"
+def accept(number, payload):
+    keys = ("order-%d" % number, "key-%d" % number, payload)
+    return conn.execute(ACCEPT, keys).fetchone()
+def insert(number):
+    conn.execute("INSERT INTO orders VALUES (%s)", (number,))
+conn.execute("CREATE TABLE orders (number INT PRIMARY KEY)")
+conn.commit()
+for number, ends in ((1, conn.commit), (2, conn.rollback)):
+    insert(number)
+    assert accept(number, '{"n": %d, "s": "\u00fc"}' % number)[1]
+    ends()
+first, is_new = accept(1, '{"s": "\u00fc", "n": 1.0}')
+assert not is_new
+assert accept(1, '{"n": 1, "s": "\u00fc"}') == (first, False)
+conn.commit()
+try:
+    accept(1, '{"n": 9}')
+    sys.exit("a mismatch was accepted")
+except psycopg.errors.UniqueViolation:
+    pass
+conn.rollback()
+for number in range(100, 300):
+    insert(number)
+    assert accept(number, '{"n": %d}' % number)[1]
+    conn.commit() if number % 2 == 0 else conn.rollback()
+print("\n".join(str(row[0]) for row in conn.execute("SELECT number FROM orders ORDER BY 1")))
+"#;
+
+#[test]
+fn out_1_python_accepts_in_its_own_transaction() {
+    on_a_runtime(async {
+        let database = Database::new().await.expect("a database");
+        let store = database.store().await;
+        let target = option_env!("CARGO_TARGET_TMPDIR").map(std::path::Path::new);
+        let target = target.and_then(std::path::Path::parent);
+        let tools = target.expect("a target folder").join("tools");
+        let python = clinch_servers::python(&tools, "psycopg[binary]", "psycopg");
+        let ran = Command::new(python.expect("a Python with psycopg"))
+            .args(["-c", SCRIPT, &database.url()])
+            .output()
+            .expect("python runs");
+        assert!(
+            ran.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        let said = String::from_utf8(ran.stdout).expect("text");
+        let orders: Vec<usize> = said.lines().map(|n| n.parse().expect("a number")).collect();
+        assert_eq!(orders.len(), 101);
+        let asked = [1, 2].into_iter().chain(100..300);
+        let all: Vec<_> = asked
+            .map(|number| (number, keys("natural", number)))
+            .collect();
+        let offered: Vec<_> = all.iter().map(|(_, keys)| keys.clone()).collect();
+        let found = store.find(&offered).await.expect("reads");
+        for ((number, _), known) in all.iter().zip(found) {
+            assert_eq!(known.is_some(), orders.contains(number), "order {number}");
+        }
+        // A table of ours would be in the way of whoever has the database next.
+        let drop = database
+            .client()
+            .await
+            .batch_execute("DROP TABLE orders")
+            .await;
+        drop.expect("dropped");
+    });
+}

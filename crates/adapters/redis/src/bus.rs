@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Bus, Delivery, Dequeue, Publication, Receipt};
+use clinch_core::ports::{Bus, Delivery, Depth, Dequeue, Publication, Receipt};
 use clinch_core::{Domain, Error, ErrorKind, Result};
 use redis::ScriptInvocation;
 use redis::aio::MultiplexedConnection;
@@ -303,6 +303,10 @@ impl Bus for RedisBus {
             let _: u64 = self.redis.run(&extend).await.map_err(ours)?;
         }
         Ok(())
+    }
+
+    async fn depth(&self) -> Result<Option<Depth>> {
+        Self::depth(self).await.map(Some)
     }
 }
 

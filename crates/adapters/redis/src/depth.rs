@@ -1,23 +1,11 @@
 //! How much a bus holds.
 
 use clinch_core::Result;
+use clinch_core::ports::Depth;
 
 use crate::RedisBus;
 use crate::bus::GROUP;
 use crate::error::ours;
-
-/// What a bus holds, over all domains and nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Depth {
-    /// Hints that nobody has taken yet.
-    pub waiting: u64,
-    /// Hints on loan.
-    pub on_loan: u64,
-    /// Hints that are not due yet.
-    pub delayed: u64,
-    /// Some node is the scheduler.
-    pub has_scheduler: bool,
-}
 
 impl RedisBus {
     /// Counts what there is; one script that only reads.

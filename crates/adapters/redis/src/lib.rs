@@ -40,7 +40,7 @@ use tokio::sync::broadcast;
 
 pub use bus::RedisBus;
 pub use check::{Finding, Weight};
-pub use depth::Depth;
+pub use clinch_core::ports::Depth;
 pub use limiter::{Rate, RedisLimiter};
 pub use locks::RedisLocks;
 pub use quota::RedisQuota;

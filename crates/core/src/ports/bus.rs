@@ -48,6 +48,26 @@ pub trait Bus: Send + Sync {
     ///
     /// - An extension of a delivery that is no longer ours does nothing.
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()>;
+
+    /// How much it holds, for metrics; `None`: it does not count, or the store knows better.
+    ///
+    /// - Reads only.
+    async fn depth(&self) -> Result<Option<Depth>> {
+        Ok(None)
+    }
+}
+
+/// What a bus holds, over all domains and nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth {
+    /// Hints that nobody has taken yet.
+    pub waiting: u64,
+    /// Hints on loan.
+    pub on_loan: u64,
+    /// Hints that are not due yet.
+    pub delayed: u64,
+    /// Some node looks after the delayed ones.
+    pub has_scheduler: bool,
 }
 
 /// "Look at this operation." Payloads stay in the store.

@@ -24,7 +24,7 @@ mod world;
 
 pub use api_keys::{ApiKey, ApiKeys, Scope};
 pub use batches::{Batch, Batches, NewBatch};
-pub use bus::{Bus, Delivery, Dequeue, Hint, Publication, Receipt};
+pub use bus::{Bus, Delivery, Depth, Dequeue, Hint, Publication, Receipt};
 pub use domains::{DomainView, Domains};
 pub use executor::{Attempt, Executor, Probe, ProbeVerdict};
 pub use guard::{

@@ -250,3 +250,14 @@ fn presets_are_a_start() {
         (4, Duration::from_secs(30), Duration::from_secs(60))
     );
 }
+
+#[test]
+fn out_5_the_preset_of_the_outbox_retries_after_30_60_and_120_seconds() {
+    let text = "[[route]]\nname = \"r\"\ndomain = \"d\"\nremote = true\nretry = { preset = \"outbox\", jitter = 0.0 }";
+    let config = load(text, &[], &[]).expect("valid");
+    let retry = config.route[0].rules(&config).expect("rules").retry;
+    assert_eq!(retry.max_attempts, 4, "three retries");
+    let mut rng = clinch_core::policy::SplitMix::new(1);
+    let delays = [1, 2, 3].map(|call| retry.delay(call, None, &mut rng).as_secs());
+    assert_eq!(delays, [30, 60, 120]);
+}

@@ -1,0 +1,17 @@
+//! ADR-010 walked by real `clinch serve` processes on PostgreSQL and on MariaDB.
+#![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod claims;
+mod dead_letters;
+mod http;
+mod integrity;
+mod metrics;
+mod path;
+#[path = "../api/provider.rs"]
+mod provider;
+#[expect(dead_code, reason = "the tests on files use the rest")]
+#[path = "../processes/support.rs"]
+mod support;
+mod world;
+mod zombies;
