@@ -1,6 +1,10 @@
 //! ADR-010 walked by real `clinch serve` processes on PostgreSQL and on MariaDB.
 #![forbid(unsafe_code)]
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod claims;
 mod dead_letters;
