@@ -32,7 +32,7 @@ impl Network {
     pub(crate) fn new(machines: usize) -> Self {
         let pid = std::process::id();
         let network = Self {
-            tag: format!("{:x}", pid),
+            tag: format!("{pid:x}"),
             base: format!("10.{}.{}", 200 + pid / 250 % 50, pid % 250),
             machines,
         };
