@@ -176,7 +176,7 @@ fn core_19_an_alert_goes_nowhere_that_a_route_may_not_call() {
 
 #[test]
 fn core_19_a_key_that_would_do_nothing_is_refused() {
-    let said = refusal(&format!("[bus]\nurl = \"redis://:{CANARY}@cache\"\n"));
+    let said = refusal(&format!("[bus]\nurl = \"kafka://:{CANARY}@broker\"\n"));
     assert!(said.contains("bus.url"), "{said}");
     let said = refusal(&format!(
         "[store]\nlisten_url = \"postgres://:{CANARY}@db\"\n"

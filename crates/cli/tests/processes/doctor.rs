@@ -44,8 +44,6 @@ tls_cert = "cert.pem"
 [worker]
 concurrency = 0
 spill_file = "no/such/folder/spill.log"
-[telemetry]
-otlp = "http://collector:4317"
 [[route]]
 name = "secret"
 domain = "a"
@@ -89,9 +87,6 @@ url = "http://127.0.0.1:1/"
     fails("routes", "169.254.169.254");
     fails("routes", "psp.invalid");
     fails("files", "spill.log");
-    let warned = about(&report, "configuration");
-    let is_inert = |(level, what): &(String, String)| level == "warn" && what.contains("otlp");
-    assert!(warned.iter().any(is_inert), "{warned:?}");
     // The same for people: one line each, with what to do.
     let ran = run(&folder.0, &["doctor"]);
     let said = text(&ran.stdout);
