@@ -2,7 +2,6 @@
 //!
 //! The first caller starts a driver; while its commit is under way, others queue up and go
 //! into the next one together. Nobody waits for a timer, and a lone caller waits for nobody.
-//! Accepts have two drivers: while one commit is on its way to the disk the next is made.
 //! The queue is bounded: who finds it full waits for room.
 
 use std::collections::VecDeque;
@@ -22,9 +21,6 @@ use crate::panics::caught;
 use crate::settle::may_help;
 use crate::{Config, Ports};
 
-/// New operations do not depend on each other.
-const ACCEPT_DRIVERS: usize = 2;
-
 type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Commit<I, O> = dyn Fn(Vec<I>) -> Task<Result<Vec<O>>> + Send + Sync;
 
@@ -41,13 +37,13 @@ pub(crate) struct Groups {
 
 /// A call as a boxed task on its own copy of the store and the routes.
 macro_rules! shared {
-    ($ports:expr, $routes:expr, $config:expr, $drivers:expr, |$store:ident, $items:ident, $by:ident| $call:expr) => {{
+    ($ports:expr, $routes:expr, $config:expr, |$store:ident, $items:ident, $by:ident| $call:expr) => {{
         let (store, routes) = ($ports.store.clone(), $routes.clone());
         let commit = move |$items: Vec<_>| {
             let ($store, $by) = (store.clone(), routes.clone());
             Box::pin(async move { $call.await }) as Task<_>
         };
-        Group::new($config, $ports.spawner.clone(), Box::new(commit), $drivers)
+        Group::new($config, $ports.spawner.clone(), Box::new(commit))
     }};
 }
 
@@ -59,18 +55,17 @@ impl Groups {
         config: &Config,
     ) -> Self {
         Self {
-            accept: shared!(ports, routes, config, ACCEPT_DRIVERS, |s, new, by| s
-                .accept(&new, &by)),
-            begin: shared!(ports, runnable, config, 1, |s, begins, by| s
+            accept: shared!(ports, routes, config, |s, new, by| s.accept(&new, &by)),
+            begin: shared!(ports, runnable, config, |s, begins, by| s
                 .begin(&begins, &by)),
-            extend: shared!(ports, routes, config, 1, |s, leases, _by| s.extend(&leases)),
-            settle: shared!(ports, routes, config, 1, |s, answers, by| s
+            extend: shared!(ports, routes, config, |s, leases, _by| s.extend(&leases)),
+            settle: shared!(ports, routes, config, |s, answers, by| s
                 .settle(&answers, &by)),
-            reschedule: shared!(ports, routes, config, 1, |s, ends, by| s
+            reschedule: shared!(ports, routes, config, |s, ends, by| s
                 .reschedule(&ends, &by)),
-            amend: shared!(ports, routes, config, 1, |s, changes, by| s
+            amend: shared!(ports, routes, config, |s, changes, by| s
                 .amend(&changes, &by)),
-            finalize: shared!(ports, routes, config, 1, |s, ops, by| s.finalize(&ops, &by)),
+            finalize: shared!(ports, routes, config, |s, ops, by| s.finalize(&ops, &by)),
         }
     }
 }
@@ -85,7 +80,6 @@ struct Shared<I, O> {
     queue: Mutex<Queue<I, O>>,
     room: Arc<Semaphore>,
     batch: usize,
-    drivers_max: usize,
     commit: Box<Commit<I, O>>,
 }
 
@@ -95,25 +89,19 @@ type Waiting<I, O> = (I, oneshot::Sender<Result<O>>, OwnedSemaphorePermit);
 
 struct Queue<I, O> {
     waiting: VecDeque<Waiting<I, O>>,
-    drivers: usize,
+    driving: bool,
 }
 
 impl<I: Clone + Send + 'static, O: Send + 'static> Group<I, O> {
-    fn new(
-        config: &Config,
-        spawner: Arc<dyn Spawner>,
-        commit: Box<Commit<I, O>>,
-        drivers_max: usize,
-    ) -> Self {
+    fn new(config: &Config, spawner: Arc<dyn Spawner>, commit: Box<Commit<I, O>>) -> Self {
         let queue = Queue {
             waiting: VecDeque::new(),
-            drivers: 0,
+            driving: false,
         };
         let shared = Shared {
             queue: Mutex::new(queue),
             room: Arc::new(Semaphore::new(config.queue_max.max(1))),
             batch: config.batch.max(1),
-            drivers_max,
             commit,
         };
         Self {
@@ -150,20 +138,18 @@ impl<I, O> Shared<I, O> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True: another driver can help, so the caller starts it.
+    /// True: nobody drives, so the caller starts it.
     fn push(&self, item: I, reply: oneshot::Sender<Result<O>>, room: OwnedSemaphorePermit) -> bool {
         let mut queue = self.lock();
         queue.waiting.push_back((item, reply, room));
-        let is_helpful = queue.drivers < self.drivers_max;
-        queue.drivers += usize::from(is_helpful);
-        is_helpful
+        !std::mem::replace(&mut queue.driving, true)
     }
 
-    /// The next batch, or the end of one drive.
+    /// The next batch, or the end of the drive.
     fn next(&self) -> Vec<Waiting<I, O>> {
         let mut queue = self.lock();
         let count = queue.waiting.len().min(self.batch);
-        queue.drivers -= usize::from(count == 0);
+        queue.driving = count > 0;
         queue.waiting.drain(..count).collect()
     }
 }
