@@ -67,6 +67,9 @@ pub(crate) struct Args {
     /// How many worker processes
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     workers: u8,
+    /// How often the server is killed
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=100))]
+    server_kills: u8,
     /// Half-way, let the provider be gone for so long
     #[arg(long, value_name = "TIME", value_parser = crate::duration::parse, default_value = "0")]
     provider_outage: Duration,
@@ -101,12 +104,17 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     let clients = Clients::new(processes.url(), &setting.domain, args.payments, args.seed);
     let clients = Arc::new(clients);
     let submitting = tokio::spawn(clients.clone().submit_all(CLIENTS));
-    let kills = [
-        (args.payments / 3, Victim::Worker),
-        (args.payments * 2 / 3, Victim::Server),
-    ];
+    let servers = usize::from(args.server_kills);
+    let server = |number| {
+        (
+            args.payments * (servers + number) / (2 * servers + 1),
+            Victim::Server,
+        )
+    };
+    let worker = (args.payments / 3, Victim::Worker);
+    let kills = std::iter::once(worker).chain((1..=servers).map(server));
     let mut ledger = Ledger::new(processes.url(), &setting.domain);
-    for (after, victim) in kills.into_iter().filter(|_| !args.no_kills) {
+    for (after, victim) in kills.filter(|_| !args.no_kills) {
         while clients.accepted.load(Ordering::SeqCst) < after && !submitting.is_finished() {
             view(&clients, &provider);
             crate::clock::pause(VIEW).await;

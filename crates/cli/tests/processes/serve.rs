@@ -119,3 +119,15 @@ fn run_11_the_demo_ends_with_three_accounts_that_agree() {
         assert_eq!(text(&demo.stderr).matches("kill -9").count(), 2);
     }
 }
+
+#[test]
+fn core_9_ten_kills_of_the_server_under_load_lose_nothing_and_repeat_no_effect() {
+    let folder = Folder::new("kills-under-load");
+    let arguments = ["demo", "--payments", "1500", "--server-kills", "10"];
+    let demo = run(&folder.0, &arguments);
+    let said = text(&demo.stdout);
+    assert_eq!(demo.status.code(), Some(0), "{said}{}", text(&demo.stderr));
+    assert!(said.contains("The three accounts agree."), "{said}");
+    let kills = text(&demo.stderr).matches("kill -9 of server").count();
+    assert_eq!(kills, 10);
+}
