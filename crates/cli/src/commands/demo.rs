@@ -104,17 +104,8 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     let clients = Clients::new(processes.url(), &setting.domain, args.payments, args.seed);
     let clients = Arc::new(clients);
     let submitting = tokio::spawn(clients.clone().submit_all(CLIENTS));
-    let servers = usize::from(args.server_kills);
-    let server = |number| {
-        (
-            args.payments * (servers + number) / (2 * servers + 1),
-            Victim::Server,
-        )
-    };
-    let worker = (args.payments / 3, Victim::Worker);
-    let kills = std::iter::once(worker).chain((1..=servers).map(server));
     let mut ledger = Ledger::new(processes.url(), &setting.domain);
-    for (after, victim) in kills.filter(|_| !args.no_kills) {
+    for (after, victim) in kills(args) {
         while clients.accepted.load(Ordering::SeqCst) < after && !submitting.is_finished() {
             view(&clients, &provider);
             crate::clock::pause(VIEW).await;
@@ -162,6 +153,18 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     } else {
         Exit::Failed
     })
+}
+
+/// Who is killed, and after how many payments: a worker first, then the server.
+fn kills(args: &Args) -> Vec<(usize, Victim)> {
+    if args.no_kills {
+        return Vec::new();
+    }
+    let servers = usize::from(args.server_kills);
+    let at = |number| args.payments * (servers + number) / (2 * servers + 1);
+    let mut kills = vec![(args.payments / 3, Victim::Worker)];
+    kills.extend((1..=servers).map(|number| (at(number), Victim::Server)));
+    kills
 }
 
 /// Where it plays.
