@@ -8,6 +8,7 @@
 mod api_keys;
 mod batches;
 mod bus;
+mod documents;
 mod domains;
 mod executor;
 mod guard;
@@ -15,6 +16,7 @@ mod inspect;
 mod lock;
 mod outbox;
 mod quota;
+mod records;
 mod recovery;
 mod sealer;
 mod sink;
@@ -25,6 +27,7 @@ mod world;
 pub use api_keys::{ApiKey, ApiKeys, Scope};
 pub use batches::{Batch, Batches, NewBatch};
 pub use bus::{Bus, Delivery, Depth, Dequeue, Hint, Publication, Receipt};
+pub use documents::{DOCUMENT_ID_BYTES_MAX, DOCUMENTS_MAX, Document, DocumentFilter, DocumentSink};
 pub use domains::{DomainView, Domains};
 pub use executor::{Attempt, Executor, Probe, ProbeVerdict};
 pub use guard::{
@@ -35,9 +38,13 @@ pub use inspect::{Counts, Filter, Inspect, LedgerLine, Operation, Page, ResultRe
 pub use lock::{Leader, LockManager, Tenure};
 pub use outbox::{Claim, Claimed, Outbox, Silence};
 pub use quota::Quota;
+pub use records::{
+    Expected, RECORD_BYTES_MAX, RECORD_KEY_BYTES_MAX, RECORDS_MAX, Record, RecordList, RecordWrite,
+    Records,
+};
 pub use recovery::{DeadLetter, Prune, Pruned, Recovery, Scan};
 pub use sealer::{PlainText, Sealer};
-pub use sink::{Alert, AlertNote, Document, DocumentSink, Journal, JournalRecords, Severity};
+pub use sink::{Alert, AlertNote, Journal, JournalRecords, Severity};
 pub use store::{
     Accepted, Amendment, Answer, AnswerBody, BeginRequest, Changed, Extension, Known, NewOperation,
     Refused, Reschedule, Store, StoredOk,

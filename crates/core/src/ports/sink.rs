@@ -1,32 +1,8 @@
-//! Where documents and alarms go.
+//! Where answers that nobody takes, and alarms, go.
 
 use async_trait::async_trait;
 
-use crate::{OpId, Payload, Result};
-
-/// Takes documents of the collector.
-#[async_trait]
-pub trait DocumentSink: Send + Sync {
-    /// Stores documents by their ids.
-    ///
-    /// - The same id again replaces the document: storing twice is storing once.
-    async fn upsert(&self, documents: &[Document]) -> Result<()>;
-}
-
-/// A document with a deterministic id.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Document {
-    /// The same thing always has the same id.
-    pub id: String,
-    /// What it is, such as `issue`.
-    pub kind: String,
-    /// Whose data it belongs to.
-    pub user: String,
-    /// The resource it came from.
-    pub resource: String,
-    /// The document as it was sent to us.
-    pub body: Payload,
-}
+use crate::{OpId, Result};
 
 /// A small append-only file next to the process: answers that the store did not take, and
 /// dead letters.

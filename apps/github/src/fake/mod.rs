@@ -1,0 +1,1 @@
+//! A GitHub of our own, for tests and for trying things out.
