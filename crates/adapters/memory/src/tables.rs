@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use clinch_core::ports::{ApiKey, Counts, DeadLetter, LedgerLine, NewOperation, Operation, Scan};
+use clinch_core::ports::{
+    ApiKey, Counts, DeadLetter, Document, LedgerLine, NewOperation, Operation, Record, Scan,
+};
 use clinch_core::protocol::{Due, Lane, LaneStand, State};
 use clinch_core::{
     BatchId, Domain, Fingerprint, KeyHash, LaneKey, OpId, Status, Timestamp, WorkerId,
@@ -35,6 +37,10 @@ pub struct Tables {
     pub locks: Table<String, LockRow>,
     /// Keys of the API by id.
     pub api_keys: Table<String, ApiKey>,
+    /// Records of an application by key.
+    pub records: Table<String, Record>,
+    /// Documents of an application by collection and id.
+    pub documents: Table<(String, String), Document>,
     /// The last seq given out. Not rolled back: a gap is harmless, a repeat is not.
     pub seq: u64,
 }
@@ -265,5 +271,7 @@ impl Tables {
         end(&mut self.domains, keep);
         end(&mut self.locks, keep);
         end(&mut self.api_keys, keep);
+        end(&mut self.records, keep);
+        end(&mut self.documents, keep);
     }
 }

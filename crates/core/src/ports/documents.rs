@@ -4,10 +4,17 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
+use super::records::{invalid, refuse_nul};
 use crate::Result;
 
 /// Longest id of a document, in bytes.
 pub const DOCUMENT_ID_BYTES_MAX: usize = 255;
+
+/// Longest name of a collection, kind, user or resource, in bytes.
+pub const DOCUMENT_NAME_BYTES_MAX: usize = 255;
+
+/// Longest body of a document, in bytes: what every database takes in one statement.
+pub const DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Most documents that one call takes or gives.
 pub const DOCUMENTS_MAX: usize = 1_000;
@@ -19,8 +26,10 @@ pub trait DocumentSink: Send + Sync {
     ///
     /// - The same collection and id again replaces the document: storing twice is storing once.
     /// - Of two with the same id in one call the later one counts.
-    /// - Longer ids than [`DOCUMENT_ID_BYTES_MAX`] and more documents than [`DOCUMENTS_MAX`]
-    ///   are refused as `Invalid`.
+    /// - Longer ids than [`DOCUMENT_ID_BYTES_MAX`], longer names than
+    ///   [`DOCUMENT_NAME_BYTES_MAX`], longer bodies than [`DOCUMENT_BYTES_MAX`] and more
+    ///   documents than [`DOCUMENTS_MAX`] are refused as `Invalid`, and so are NUL characters
+    ///   and an empty id or collection.
     async fn upsert(&self, collection: &str, documents: &[Document]) -> Result<()>;
 
     /// One page of documents in the order of their ids (of their UTF-8 bytes), after `after`.
@@ -78,4 +87,67 @@ impl DocumentFilter {
             && same(&self.kind, &document.kind)
             && same(&self.resource, &document.resource)
     }
+}
+
+/// Refuses documents that the port does not take.
+pub fn check_documents(collection: &str, documents: &[Document]) -> Result<()> {
+    check_collection(collection)?;
+    if documents.len() > DOCUMENTS_MAX {
+        return Err(invalid(format!(
+            "at most {DOCUMENTS_MAX} documents a call; split it"
+        )));
+    }
+    for document in documents {
+        let Document {
+            id,
+            kind,
+            user,
+            resource,
+            body,
+        } = document;
+        if id.is_empty() || id.len() > DOCUMENT_ID_BYTES_MAX {
+            let message = format!("a document's id has 1 to {DOCUMENT_ID_BYTES_MAX} bytes");
+            return Err(invalid(message));
+        }
+        let is_long = |name: &&String| name.len() > DOCUMENT_NAME_BYTES_MAX;
+        if [kind, user, resource].iter().any(is_long) {
+            let message = format!(
+                "a document's kind, user and resource have at most {DOCUMENT_NAME_BYTES_MAX} bytes"
+            );
+            return Err(invalid(message));
+        }
+        if body.len() > DOCUMENT_BYTES_MAX {
+            let message = format!("a document has at most {DOCUMENT_BYTES_MAX} bytes; split it");
+            return Err(invalid(message));
+        }
+        for text in [id, kind, user, resource, body] {
+            refuse_nul("a document", text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what no sink can look for: a collection that is none, and NUL characters.
+pub fn check_document_search(
+    collection: &str,
+    filter: &DocumentFilter,
+    after: Option<&str>,
+) -> Result<()> {
+    check_collection(collection)?;
+    let DocumentFilter {
+        user,
+        kind,
+        resource,
+    } = filter;
+    let texts = [user.as_deref(), kind.as_deref(), resource.as_deref(), after];
+    let mut texts = texts.into_iter().flatten();
+    texts.try_for_each(|text| refuse_nul("an id or a filter", text))
+}
+
+fn check_collection(collection: &str) -> Result<()> {
+    if collection.is_empty() || collection.len() > DOCUMENT_NAME_BYTES_MAX {
+        let message = format!("a collection's name has 1 to {DOCUMENT_NAME_BYTES_MAX} bytes");
+        return Err(invalid(message));
+    }
+    refuse_nul("a collection's name", collection)
 }

@@ -27,7 +27,10 @@ mod world;
 pub use api_keys::{ApiKey, ApiKeys, Scope};
 pub use batches::{Batch, Batches, NewBatch};
 pub use bus::{Bus, Delivery, Depth, Dequeue, Hint, Publication, Receipt};
-pub use documents::{DOCUMENT_ID_BYTES_MAX, DOCUMENTS_MAX, Document, DocumentFilter, DocumentSink};
+pub use documents::{
+    DOCUMENT_BYTES_MAX, DOCUMENT_ID_BYTES_MAX, DOCUMENT_NAME_BYTES_MAX, DOCUMENTS_MAX, Document,
+    DocumentFilter, DocumentSink, check_document_search, check_documents,
+};
 pub use domains::{DomainView, Domains};
 pub use executor::{Attempt, Executor, Probe, ProbeVerdict};
 pub use guard::{
@@ -39,8 +42,8 @@ pub use lock::{Leader, LockManager, Tenure};
 pub use outbox::{Claim, Claimed, Outbox, Silence};
 pub use quota::Quota;
 pub use records::{
-    Expected, RECORD_BYTES_MAX, RECORD_KEY_BYTES_MAX, RECORDS_MAX, Record, RecordList, RecordWrite,
-    Records,
+    Expected, KeyRange, RECORD_BYTES_MAX, RECORD_KEY_BYTES_MAX, RECORDS_MAX, Record, RecordList,
+    RecordWrite, Records, check_record_keys, check_record_writes,
 };
 pub use recovery::{DeadLetter, Prune, Pruned, Recovery, Scan};
 pub use sealer::{PlainText, Sealer};
