@@ -2,7 +2,7 @@
 
 use clinch_core::ports;
 use clinch_core::{BatchId, OpId, Result};
-use clinch_engine::Orchestrator;
+use clinch_engine::{Orchestrator, Redriven};
 
 use crate::Request;
 
@@ -51,6 +51,12 @@ impl Batch {
             .submit_to_batch(self.batch_id, commands)
             .await?;
         Ok(crate::clinch::in_order(known, places))
+    }
+
+    /// Redrives dead letters as members, in order; twice is once.
+    pub async fn redrive(&self, ops: &[OpId]) -> Result<Vec<Redriven>> {
+        let orchestrator = &self.orchestrator;
+        orchestrator.redrive_to_batch(self.batch_id, ops).await
     }
 
     /// No more members from outside. True: that completed it.

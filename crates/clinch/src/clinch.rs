@@ -140,6 +140,17 @@ impl Clinch {
         Ok(self.find_batch(batch_id))
     }
 
+    /// Opens a batch under an id of your own: opening it twice is opening it once.
+    pub async fn batch_as<O>(
+        &self,
+        batch_id: BatchId,
+        on_complete: Option<Request<O>>,
+    ) -> Result<Batch> {
+        let command = on_complete.map(Request::into_command).transpose()?;
+        self.orchestrator.open_batch_as(batch_id, command).await?;
+        Ok(self.find_batch(batch_id))
+    }
+
     /// A batch that was opened elsewhere.
     pub fn find_batch(&self, batch_id: BatchId) -> Batch {
         Batch {

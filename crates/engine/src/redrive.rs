@@ -6,7 +6,7 @@
 
 use clinch_core::policy::Safety;
 use clinch_core::ports::{Accepted, NewOperation, Operation};
-use clinch_core::{Effect, Error, ErrorKind, IdemKey, OpId, Options, Result, Status};
+use clinch_core::{BatchId, Effect, Error, ErrorKind, IdemKey, OpId, Options, Result, Status};
 
 use crate::Orchestrator;
 
@@ -25,6 +25,21 @@ impl Orchestrator {
     /// Redrives dead letters, in order; one commit for all. With `dry_run` it says what it
     /// would do and does nothing. Twice is once.
     pub async fn redrive(&self, ops: &[OpId], dry_run: bool) -> Result<Vec<Redriven>> {
+        self.redrive_all(ops, dry_run, None).await
+    }
+
+    /// The same as members of a batch that is open: its end tells that of them all. What they
+    /// were members of before stays as it ended.
+    pub async fn redrive_to_batch(&self, batch_id: BatchId, ops: &[OpId]) -> Result<Vec<Redriven>> {
+        self.redrive_all(ops, false, Some(batch_id)).await
+    }
+
+    async fn redrive_all(
+        &self,
+        ops: &[OpId],
+        dry_run: bool,
+        batch_id: Option<BatchId>,
+    ) -> Result<Vec<Redriven>> {
         let rows = self.node.ports.inspect.get(ops).await?;
         let mut plan = Vec::with_capacity(ops.len());
         let mut new = Vec::new();
@@ -35,7 +50,7 @@ impl Orchestrator {
                     self.judge(row)
                 });
             if let (Redriven::New(_), Some(row)) = (&verdict, row) {
-                new.push(self.successor(row)?);
+                new.push(self.successor(row, batch_id)?);
             }
             plan.push(verdict);
         }
@@ -81,7 +96,7 @@ impl Orchestrator {
         }
     }
 
-    fn successor(&self, row: Operation) -> Result<NewOperation> {
+    fn successor(&self, row: Operation, batch_id: Option<BatchId>) -> Result<NewOperation> {
         let payload = self
             .node
             .ports
@@ -105,6 +120,7 @@ impl Orchestrator {
         Ok(NewOperation {
             outbound_key: row.outbound_key,
             redrive_of: Some(row.op_id),
+            batch_id,
             inherited: row.state.bequest(),
             ..prepared
         })

@@ -1,0 +1,268 @@
+//! What an answer of the API means.
+
+use std::time::Duration;
+
+use clinch::core::Timestamp;
+use clinch::core::policy::QuotaReading;
+use jiff::fmt::rfc2822;
+
+use crate::ApiAnswer;
+use crate::model::JobKind;
+
+/// How long to stay away after a secondary limit that does not say it.
+const SECONDARY_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long to stay away after a refusal that names no time and no budget.
+const PENDING_PAUSE: Duration = Duration::from_secs(5);
+
+/// Longest text of the API that is kept in a reason.
+const MESSAGE_CHARS_MAX: usize = 200;
+
+/// What an answer means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// The page is in the body.
+    Page,
+    /// As it was known.
+    NotModified,
+    /// There is nothing there, and never an error: an empty repository, issues that are
+    /// switched off, a page past the end.
+    Nothing,
+    /// It is at this address now.
+    Moved(String),
+    /// A limit refused it; what the answer says of the budget says for how long.
+    Limited,
+    /// The token is not known to the API.
+    BadToken,
+    /// It will be there in a while.
+    Pending(Duration),
+    /// The API broke; asking again is harmless.
+    Broken(String),
+    /// Refused for good.
+    Refused(String),
+}
+
+/// Reads an answer to a request for a page of `kind`.
+pub(crate) fn meaning(kind: JobKind, answer: &ApiAnswer) -> Meaning {
+    match answer.status {
+        200 => Meaning::Page,
+        202 => Meaning::Pending(retry_after(answer).unwrap_or(PENDING_PAUSE)),
+        304 => Meaning::NotModified,
+        301 | 302 | 307 | 308 => match answer.header("location") {
+            Some(location) => Meaning::Moved(location.to_owned()),
+            None => Meaning::Broken("a redirect without a location".to_owned()),
+        },
+        401 => Meaning::BadToken,
+        403 | 429 if is_limit(answer) => Meaning::Limited,
+        429 => Meaning::Limited,
+        // "Git Repository is empty."
+        409 if kind == JobKind::RepoCommits => Meaning::Nothing,
+        // Issues are switched off.
+        410 if kind == JobKind::RepoIssues => Meaning::Nothing,
+        // Pagination of events is limited.
+        422 if kind == JobKind::UserEvents => Meaning::Nothing,
+        408 | 425 => Meaning::Broken(said(answer)),
+        status if status >= 500 => Meaning::Broken(said(answer)),
+        _ => Meaning::Refused(said(answer)),
+    }
+}
+
+/// Headers first, then the message: a refusal for want of rights looks much the same.
+fn is_limit(answer: &ApiAnswer) -> bool {
+    let exhausted = number(answer, "x-ratelimit-remaining") == Some(0);
+    exhausted || retry_after(answer).is_some() || is_secondary(answer) || {
+        let message = message(answer).to_ascii_lowercase();
+        message.contains("rate limit exceeded")
+    }
+}
+
+/// A limit on how fast, not on how much.
+fn is_secondary(answer: &ApiAnswer) -> bool {
+    let message = message(answer).to_ascii_lowercase();
+    message.contains("secondary rate limit") || message.contains("abuse detection")
+}
+
+/// What an answer says of the budget. The API's clock is not ours: the end of a window is
+/// counted from the moment that the answer names as its own.
+pub(crate) fn reading(answer: &ApiAnswer, now: Timestamp) -> QuotaReading {
+    let limited = matches!(answer.status, 403 | 429) && (answer.status == 429 || is_limit(answer));
+    let exhausted = number(answer, "x-ratelimit-remaining") == Some(0) && !is_secondary(answer);
+    let asked = retry_after(answer).filter(|_| limited);
+    let pause = asked.or_else(|| (limited && !exhausted).then_some(SECONDARY_PAUSE));
+    let reset = number(answer, "x-ratelimit-reset").map(|seconds| {
+        let reset = Timestamp::from_millis(seconds.saturating_mul(1_000));
+        match sent_at(answer) {
+            Some(sent) if reset > sent => now + reset.since(sent),
+            _ => reset,
+        }
+    });
+    QuotaReading {
+        limit: number(answer, "x-ratelimit-limit").and_then(|limit| u64::try_from(limit).ok()),
+        remaining: number(answer, "x-ratelimit-remaining"),
+        reset_at: reset,
+        retry_after: pause,
+    }
+}
+
+/// Other budgets than that of plain requests are not counted here.
+pub(crate) fn is_core_budget(answer: &ApiAnswer) -> bool {
+    answer
+        .header("x-ratelimit-resource")
+        .is_none_or(|resource| resource == "core")
+}
+
+fn number(answer: &ApiAnswer, header: &str) -> Option<i64> {
+    answer.header(header)?.trim().parse().ok()
+}
+
+/// Seconds, or a date.
+fn retry_after(answer: &ApiAnswer) -> Option<Duration> {
+    let text = answer.header("retry-after")?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = rfc2822::parse(text).ok()?.timestamp().as_millisecond();
+    Some(Timestamp::from_millis(at).since(sent_at(answer)?))
+}
+
+fn sent_at(answer: &ApiAnswer) -> Option<Timestamp> {
+    let date = rfc2822::parse(answer.header("date")?).ok()?;
+    Some(Timestamp::from_millis(date.timestamp().as_millisecond()))
+}
+
+/// The API's own words.
+fn message(answer: &ApiAnswer) -> String {
+    #[derive(serde::Deserialize)]
+    struct Problem {
+        message: String,
+    }
+    let problem: Option<Problem> = serde_json::from_slice(&answer.body).ok();
+    problem.map(|problem| problem.message).unwrap_or_default()
+}
+
+fn said(answer: &ApiAnswer) -> String {
+    let message: String = message(answer).chars().take(MESSAGE_CHARS_MAX).collect();
+    match message.is_empty() {
+        true => format!("HTTP {}", answer.status),
+        false => format!("HTTP {}: {message}", answer.status),
+    }
+}
+
+/// The address of the next page: an opaque one, taken as it is.
+pub(crate) fn next_page(answer: &ApiAnswer) -> Option<String> {
+    let mut rest = answer.header("link")?;
+    while let Some((_, after)) = rest.split_once('<') {
+        let (url, after) = after.split_once('>')?;
+        let (parameters, more) = match after.split_once(",") {
+            Some((parameters, more)) if more.contains('<') => (parameters, more),
+            _ => (after, ""),
+        };
+        let is_next = |parameter: &str| {
+            let (name, value) = parameter.trim().split_once('=').unwrap_or_default();
+            let mut relations = value.trim_matches('"').split(' ');
+            name.eq_ignore_ascii_case("rel") && relations.any(|one| one == "next")
+        };
+        if parameters.split(';').any(is_next) {
+            return Some(url.to_owned());
+        }
+        rest = more;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> ApiAnswer {
+        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        ApiAnswer {
+            status,
+            headers: headers.iter().map(pair).collect(),
+            body: body.as_bytes().to_vec(),
+        }
+    }
+
+    fn of(kind: JobKind, status: u16) -> Meaning {
+        meaning(kind, &answer(status, &[], ""))
+    }
+
+    #[test]
+    fn col_16_every_status_has_its_meaning() {
+        use JobKind::{RepoCommits, RepoIssues, UserBasic, UserEvents};
+        assert_eq!(of(UserBasic, 200), Meaning::Page);
+        assert_eq!(of(UserBasic, 304), Meaning::NotModified);
+        assert_eq!(of(UserBasic, 202), Meaning::Pending(PENDING_PAUSE));
+        assert_eq!(of(UserBasic, 401), Meaning::BadToken);
+        assert_eq!(of(RepoCommits, 409), Meaning::Nothing);
+        assert_eq!(of(RepoIssues, 410), Meaning::Nothing);
+        assert_eq!(of(UserEvents, 422), Meaning::Nothing);
+        for (kind, status) in [
+            (RepoIssues, 409),
+            (RepoCommits, 410),
+            (RepoIssues, 422),
+            (RepoIssues, 404),
+            (RepoIssues, 451),
+            (RepoIssues, 400),
+            (RepoIssues, 403),
+        ] {
+            assert!(matches!(of(kind, status), Meaning::Refused(_)), "{status}");
+        }
+        for status in [408, 500, 502, 503] {
+            assert!(matches!(of(UserBasic, status), Meaning::Broken(_)));
+        }
+    }
+
+    #[test]
+    fn limits_are_told_by_headers_then_by_message() {
+        let kind = JobKind::RepoIssues;
+        let exhausted = answer(403, &[("x-ratelimit-remaining", "0")], "");
+        assert_eq!(meaning(kind, &exhausted), Meaning::Limited);
+        let asked = answer(403, &[("retry-after", "30")], "");
+        assert_eq!(meaning(kind, &asked), Meaning::Limited);
+        assert_eq!(meaning(kind, &answer(429, &[], "")), Meaning::Limited);
+        let body = r#"{"message":"You have exceeded a secondary rate limit. Please wait"}"#;
+        let secondary = answer(403, &[("x-ratelimit-remaining", "4000")], body);
+        assert_eq!(meaning(kind, &secondary), Meaning::Limited);
+        let now = Timestamp::from_millis(0);
+        assert_eq!(reading(&secondary, now).retry_after, Some(SECONDARY_PAUSE));
+        assert_eq!(
+            reading(&asked, now).retry_after,
+            Some(Duration::from_secs(30))
+        );
+        let forbidden = answer(403, &[], r#"{"message":"Resource not accessible"}"#);
+        assert!(matches!(meaning(kind, &forbidden), Meaning::Refused(_)));
+        assert_eq!(reading(&forbidden, now).retry_after, None);
+    }
+
+    #[test]
+    fn a_window_ends_on_the_clock_of_the_api() {
+        let headers = [
+            ("x-ratelimit-limit", "5000"),
+            ("x-ratelimit-remaining", "4999"),
+            ("x-ratelimit-reset", "1700003600"),
+            ("date", "Tue, 14 Nov 2023 22:13:20 GMT"),
+        ];
+        let read = reading(&answer(200, &headers, ""), Timestamp::from_millis(5_000));
+        // An hour after the answer, whatever our own clock says.
+        assert_eq!(read.reset_at, Some(Timestamp::from_millis(3_605_000)));
+        assert_eq!((read.limit, read.remaining), (Some(5_000), Some(4_999)));
+    }
+
+    #[test]
+    fn the_next_page_is_taken_as_it_is() {
+        let next = |link: &str| next_page(&answer(200, &[("link", link)], ""));
+        let both = r#"<https://api.example/a?page=1,2>; rel="prev", <https://api.example/a?after=x%2Cy>; rel="next", <https://api.example/a?page=9>; rel="last""#;
+        assert_eq!(
+            next(both).as_deref(),
+            Some("https://api.example/a?after=x%2Cy")
+        );
+        assert_eq!(next(r#"<https://api.example/a>; rel="first last""#), None);
+        assert_eq!(
+            next(r#"<https://api.example/b>; rel="first next""#).as_deref(),
+            Some("https://api.example/b")
+        );
+        assert_eq!(next("nonsense"), None);
+        assert_eq!(next("<https://api.example/unfinished"), None);
+    }
+}

@@ -1,0 +1,182 @@
+//! The collector's handle.
+
+use std::sync::{Arc, OnceLock};
+
+use clinch::core::ports::{Clock, DocumentSink, Inspect, Quota, Records};
+use clinch::core::{Error, ErrorKind, Result};
+use clinch::protect::{BulkheadConfig, DestinationConfig};
+use clinch::{Builder, Call, Clinch, Done, Refusal};
+
+use crate::model::{JobKind, PageDone, PageJob};
+use crate::routes::{
+    DESTINATION, close_route, collect_route, finish_route, page_route, plan_route, statistics_route,
+};
+use crate::shelf::Shelf;
+use crate::tokens::Pool;
+use crate::{Settings, Transport, metrics, plan};
+
+/// Collects what GitHub knows of users. Cheap to clone.
+///
+/// [`Collector::handle`] declares its operations on a builder; [`Collector::attach`] gives it
+/// the engine that was built.
+#[derive(Clone)]
+pub struct Collector {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What a collector is made of.
+pub struct Parts {
+    /// How it works.
+    pub settings: Settings,
+    /// What it knows besides its operations; on the store that they live on.
+    pub records: Arc<dyn Records>,
+    /// Where documents go.
+    pub documents: Arc<dyn DocumentSink>,
+    /// The budgets of accounts; shared by all nodes where there are several.
+    pub quota: Arc<dyn Quota>,
+    /// How requests reach the API.
+    pub transport: Arc<dyn Transport>,
+    /// Reading operations.
+    pub inspect: Arc<dyn Inspect>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) settings: Settings,
+    pub(crate) shelf: Shelf,
+    pub(crate) documents: Arc<dyn DocumentSink>,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) tokens: Pool,
+    pub(crate) inspect: Arc<dyn Inspect>,
+    pub(crate) clock: Arc<dyn Clock>,
+    clinch: OnceLock<Clinch>,
+}
+
+impl Inner {
+    pub(crate) fn clinch(&self) -> Result<&Clinch> {
+        let missing = || Error::new(ErrorKind::Unavailable, "the collector has not begun yet");
+        self.clinch.get().ok_or_else(missing)
+    }
+}
+
+impl Collector {
+    /// Puts it together; nothing runs yet.
+    pub fn new(parts: Parts) -> Self {
+        let shelf = Shelf::new(parts.records);
+        let tokens = Pool::new(
+            parts.settings.tokens.clone(),
+            parts.quota,
+            parts.transport.clone(),
+            &parts.settings.api_url,
+            shelf.clone(),
+            parts.clock.clone(),
+        );
+        Self {
+            inner: Arc::new(Inner {
+                settings: parts.settings,
+                shelf,
+                documents: parts.documents,
+                transport: parts.transport,
+                tokens,
+                inspect: parts.inspect,
+                clock: parts.clock,
+                clinch: OnceLock::new(),
+            }),
+        }
+    }
+
+    /// Declares every kind of operation, and runs those that this process gets.
+    #[must_use]
+    pub fn handle(&self, builder: Builder) -> Builder {
+        let mut builder = self.guarded(builder);
+        for kind in JobKind::ALL {
+            let inner = self.inner.clone();
+            let job = move |call: Call<PageJob>| timed(inner.clone(), kind, call);
+            builder = builder.handle(&page_route(kind), job);
+        }
+        let inner = self.inner.clone();
+        builder = builder.handle(&plan_route(), move |call| {
+            let inner = inner.clone();
+            async move { inner.plan(call).await }
+        });
+        let inner = self.inner.clone();
+        builder = builder.handle(&finish_route(), move |call| {
+            let inner = inner.clone();
+            async move { inner.finish(call).await }
+        });
+        let inner = self.inner.clone();
+        builder = builder.handle(&statistics_route(), move |call| {
+            let inner = inner.clone();
+            async move { inner.statistics(call).await }
+        });
+        let inner = self.inner.clone();
+        builder = builder.handle(&close_route(), move |call| {
+            let inner = inner.clone();
+            async move { inner.close(call).await }
+        });
+        let inner = self.inner.clone();
+        builder.handle(&collect_route(), move |call| {
+            let inner = inner.clone();
+            async move { inner.collect(call).await }
+        })
+    }
+
+    /// Declares every kind of operation for a process that only accepts them.
+    #[must_use]
+    pub fn declare(&self, mut builder: Builder) -> Builder {
+        for kind in JobKind::ALL {
+            builder = builder.remote(&page_route(kind));
+        }
+        builder
+            .remote(&plan_route())
+            .remote(&finish_route())
+            .remote(&statistics_route())
+            .remote(&close_route())
+            .remote(&collect_route())
+    }
+
+    fn guarded(&self, builder: Builder) -> Builder {
+        let concurrency = self.inner.settings.concurrency.max(1);
+        let guards = DestinationConfig {
+            concurrency: Some(BulkheadConfig {
+                max_concurrent: u32::try_from(concurrency).unwrap_or(u32::MAX),
+                ..BulkheadConfig::default()
+            }),
+            ..DestinationConfig::default()
+        };
+        builder.destination(DESTINATION, guards)
+    }
+
+    /// Gives it the engine; then what an earlier process left half done goes on, and scheduled
+    /// runs are noted.
+    pub async fn attach(&self, clinch: &Clinch) -> Result<()> {
+        // A second engine is not taken.
+        let _ = self.inner.clinch.set(clinch.clone());
+        self.recover().await?;
+        let now = self.inner.clock.now();
+        let schedule = &self.inner.settings.schedule;
+        let next = schedule.iter().filter_map(|one| plan::scheduled(one, now));
+        for accepted in clinch.submit(next.collect()).await? {
+            accepted?;
+        }
+        Ok(())
+    }
+}
+
+async fn timed(
+    inner: Arc<Inner>,
+    kind: JobKind,
+    call: Call<PageJob>,
+) -> Result<Done<PageDone>, Refusal> {
+    let began = inner.clock.monotonic();
+    let ended = inner.page(call).await;
+    let took = inner.clock.monotonic().saturating_sub(began);
+    let outcome = match &ended {
+        Ok(_) => "succeeded",
+        Err(Refusal::Retry(_)) => "retried",
+        Err(Refusal::Fail(_)) => "failed",
+    };
+    metrics::job(kind, took, outcome);
+    ended
+}

@@ -1,0 +1,549 @@
+//! One page job: ask, store, and say what comes next.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clinch::core::ports::DOCUMENTS_MAX;
+use clinch::{Call, Done, Fail, Refusal, Request, Retry};
+use serde::{Deserialize, Serialize};
+
+use crate::answer::{self, Meaning};
+use crate::collector::Inner;
+use crate::items::{self, Items};
+use crate::model::{JobKind, PageDone, PageEnd, PageJob, RunStatus, Seen};
+use crate::routes::page_route;
+use crate::shelf::{Cursor, KnownPage};
+use crate::tokens::{Grant, Hold};
+use crate::{ApiAnswer, ApiRequest, Broken, address};
+
+/// Redirects in a row before they are taken for a circle.
+const HOPS_MAX: u32 = 5;
+
+/// How long a job waits whose documents cannot be stored. It costs no attempt: the answer is
+/// kept, and the API is not asked again.
+const SINK_PAUSE: Duration = Duration::from_secs(5);
+
+/// Most pages of one resource: a chain of addresses that never ends is not followed forever.
+const PAGES_MAX: u32 = 100_000;
+
+type Ended = Result<Done<PageDone>, Refusal>;
+
+/// An answer with what was asked: what is kept when the documents cannot be stored.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    url: String,
+    token: Option<String>,
+    etag: Option<String>,
+    next: Option<String>,
+    since: Option<String>,
+    body: String,
+}
+
+/// What is known of a resource before its page is asked for.
+struct Before {
+    known: Option<KnownPage>,
+    cursor: Option<Cursor>,
+}
+
+/// A request that has leave to be sent.
+struct Asked {
+    grant: Grant,
+    request: ApiRequest,
+    /// Only what changed since then is asked for.
+    since: Option<String>,
+}
+
+impl Inner {
+    pub(crate) async fn page(&self, call: Call<PageJob>) -> Ended {
+        let job = call.input.clone();
+        let run = self.shelf.run(&job.run_id).await.map_err(not_called)?;
+        if run.is_none_or(|run| run.status == RunStatus::Canceled) {
+            return Err(Fail::new("canceled", "its run was canceled").into());
+        }
+        let before = self.before(&job).await.map_err(not_called)?;
+        if let Some(kept) = call
+            .saved()
+            .and_then(|bytes| serde_json::from_slice(bytes).ok())
+        {
+            return self.store(&call, &job, before, kept, true).await;
+        }
+        let asked = match self.ask(&job, &before).await.map_err(not_called)? {
+            Ok(asked) => asked,
+            Err(hold) => return Err(wait(hold)),
+        };
+        let answer = match self.transport.get(&asked.request).await {
+            Ok(answer) => answer,
+            Err(broken) => {
+                self.tokens.no_answer();
+                return Err(no_answer(broken));
+            }
+        };
+        crate::metrics::request(job.kind, answer.status);
+        // Its budget is told first: whatever else goes wrong, others must know.
+        self.tokens
+            .tell(&asked.grant, &answer)
+            .await
+            .map_err(unknown)?;
+        match answer::meaning(job.kind, &answer) {
+            Meaning::Page => {
+                let kept = kept(&asked, answer)?;
+                self.store(&call, &job, before, kept, false).await
+            }
+            Meaning::NotModified => self.not_modified(&job, before, &asked).await,
+            Meaning::Nothing => self.nothing(&job, before, &asked).await,
+            Meaning::Moved(location) => self.moved(&job, &asked, &location),
+            Meaning::Limited => {
+                let hold = Hold {
+                    wait: Duration::from_secs(1),
+                    reason: "the API's limit refused it".to_owned(),
+                };
+                Err(wait(hold))
+            }
+            Meaning::BadToken => {
+                self.tokens.refuse(&asked.grant);
+                let hold = Hold {
+                    wait: Duration::from_secs(1),
+                    reason: "the API refused the token".to_owned(),
+                };
+                Err(wait(hold))
+            }
+            Meaning::Pending(pause) => Err(Retry::not_applied("the answer is not ready")
+                .after(pause)
+                .into()),
+            Meaning::Broken(reason) => Err(Retry::unknown(reason).into()),
+            Meaning::Refused(message) => {
+                Err(Fail::new(format!("http_{}", answer.status), message).into())
+            }
+        }
+    }
+
+    async fn before(&self, job: &PageJob) -> clinch::Result<Before> {
+        let known = match job.since {
+            None => self.shelf.page(job).await?,
+            Some(_) => None,
+        };
+        let cursor = match job.kind.has_cursor() {
+            true => self.shelf.cursor(job).await?,
+            false => None,
+        };
+        // A cursor of a later run is none of ours.
+        let cursor = cursor.filter(|cursor| cursor.run <= job.run_id.number);
+        Ok(Before { known, cursor })
+    }
+
+    /// Chooses the token and the address.
+    async fn ask(&self, job: &PageJob, before: &Before) -> clinch::Result<Result<Asked, Hold>> {
+        let size = self.settings.page_size;
+        let first = || {
+            let since = job.since.as_deref();
+            address::first_page(&self.settings.api_url, job, since, size)
+        };
+        let own = job.url.clone().unwrap_or_else(first);
+        let known = before.known.as_ref().filter(|known| known.url == own);
+        let preferred: BTreeSet<String> = known
+            .map(|known| known.etags.keys().cloned().collect())
+            .unwrap_or_default();
+        let grant = match self.tokens.acquire(&preferred).await? {
+            Ok(grant) => grant,
+            Err(hold) => return Ok(Err(hold)),
+        };
+        let holder = grant.token_hash().unwrap_or_default();
+        let etag = known.and_then(|known| known.etags.get(&holder)).cloned();
+        // Without an ETag of this token the first page says nothing new: ask for what changed.
+        let since = match &before.cursor {
+            Some(cursor)
+                if job.is_head() && job.url.is_none() && job.kind.has_since() && etag.is_none() =>
+            {
+                cursor.last_timestamp.clone()
+            }
+            _ => None,
+        };
+        let url = match &since {
+            Some(since) => address::first_page(&self.settings.api_url, job, Some(since), size),
+            None => own,
+        };
+        let request = ApiRequest {
+            url,
+            token: grant.token.clone(),
+            if_none_match: etag,
+        };
+        let since = since.or_else(|| job.since.clone());
+        Ok(Ok(Asked {
+            grant,
+            request,
+            since,
+        }))
+    }
+
+    /// Stores a page that was read, and goes on.
+    async fn store(
+        &self,
+        call: &Call<PageJob>,
+        job: &PageJob,
+        before: Before,
+        kept: Kept,
+        is_again: bool,
+    ) -> Ended {
+        let items = items::read(job, kept.body.as_bytes());
+        let items = items.map_err(|reason| Refusal::from(Retry::unknown(reason)))?;
+        let collection = job.run_id.space.collection();
+        for documents in items.documents.chunks(DOCUMENTS_MAX) {
+            if let Err(error) = self.documents.upsert(collection, documents).await {
+                return Err(self.keep(call, &kept, is_again, error).await);
+            }
+        }
+        let mut seen = job.seen.clone();
+        if job.page == 1 {
+            seen.latest = seen.latest.max(items.latest.clone());
+            seen.newest = seen.newest.or_else(|| items.newest.clone());
+        }
+        let reading = Reading {
+            job,
+            cursor: before.cursor,
+            since: kept.since.clone(),
+            seen,
+        };
+        let next = reading.next(&items, kept.next.clone());
+        let page = kept
+            .since
+            .is_none()
+            .then(|| known_page(job, &kept, &items, &reading.seen));
+        let cursor = match next {
+            Next::End => reading.moved_cursor(kept.etag.clone(), self.clock.now()),
+            _ => None,
+        };
+        let noted = self.shelf.note(job, page.as_ref(), cursor.as_ref()).await;
+        noted.map_err(unknown)?;
+        let documents = items.documents.len() as u64;
+        crate::metrics::documents(job.kind, documents);
+        let done = PageDone {
+            end: PageEnd::Stored,
+            documents,
+            skipped: reading.skipped(&next),
+            token: kept.token,
+        };
+        let done = self.spawned(job, Done::new(done), &items.repositories);
+        Ok(self.onward(&reading, done, next))
+    }
+
+    /// The sink did not take the documents: the answer stays with the operation.
+    async fn keep(
+        &self,
+        call: &Call<PageJob>,
+        kept: &Kept,
+        is_again: bool,
+        error: clinch::Error,
+    ) -> Refusal {
+        let op = call.op_id();
+        tracing::warn!(target: "clinch::github", %op, %error, "documents cannot be stored");
+        crate::metrics::sink_failed();
+        if is_again {
+            return Retry::not_called("the documents cannot be stored")
+                .after(SINK_PAUSE)
+                .into();
+        }
+        let saved = match serde_json::to_vec(kept) {
+            Ok(bytes) => call.save(&bytes).await.is_ok(),
+            Err(_) => false,
+        };
+        let reason = match saved {
+            true => "the documents cannot be stored; the answer is kept",
+            false => "the documents cannot be stored, and the answer is too long to be kept",
+        };
+        Retry::not_applied(reason).after(SINK_PAUSE).into()
+    }
+
+    /// The page is as it was: what it led to is known.
+    async fn not_modified(&self, job: &PageJob, before: Before, asked: &Asked) -> Ended {
+        let Some(mut known) = before.known else {
+            return Err(Retry::unknown("not modified, but nothing is known of it").into());
+        };
+        let is_current = match &before.cursor {
+            Some(cursor) => cursor.run == known.run,
+            None => false,
+        };
+        let mut seen = job.seen.clone();
+        if job.page == 1 {
+            seen = known.seen.clone();
+        }
+        let reading = Reading {
+            job,
+            cursor: before.cursor,
+            since: None,
+            seen,
+        };
+        let next = reading.next_unmodified(is_current, &known);
+        let run = job.run_id.number;
+        known.run = run;
+        let cursor = match next {
+            Next::End => {
+                reading.moved_cursor(asked.request.if_none_match.clone(), self.clock.now())
+            }
+            _ => None,
+        };
+        let noted = self.shelf.note(job, Some(&known), cursor.as_ref()).await;
+        noted.map_err(unknown)?;
+        let done = PageDone {
+            end: PageEnd::NotModified,
+            documents: 0,
+            skipped: reading.skipped(&next),
+            token: asked.grant.token_hash(),
+        };
+        let done = self.spawned(job, Done::new(done), &known.repositories);
+        Ok(self.onward(&reading, done, next))
+    }
+
+    /// The end of the pages, if it is not the only one.
+    async fn nothing(&self, job: &PageJob, before: Before, asked: &Asked) -> Ended {
+        let reading = Reading {
+            job,
+            cursor: before.cursor,
+            since: asked.since.clone(),
+            seen: job.seen.clone(),
+        };
+        let cursor = reading.moved_cursor(None, self.clock.now());
+        let noted = self.shelf.note(job, None, cursor.as_ref()).await;
+        noted.map_err(unknown)?;
+        Ok(Done::new(PageDone {
+            end: PageEnd::Nothing,
+            documents: 0,
+            skipped: 0,
+            token: asked.grant.token_hash(),
+        }))
+    }
+
+    /// Another job goes where it is now.
+    fn moved(&self, job: &PageJob, asked: &Asked, location: &str) -> Ended {
+        if job.hops >= HOPS_MAX {
+            return Err(Fail::new("redirects", "the API redirects in a circle").into());
+        }
+        let url = address::of_the_api(&self.settings.api_url, location);
+        let Some(url) = url else {
+            let message = "the API redirects to another place; a token is not sent there";
+            return Err(Fail::new("redirect_refused", message).into());
+        };
+        let there = PageJob {
+            hops: job.hops + 1,
+            url: Some(url),
+            since: asked.since.clone(),
+            ..job.clone()
+        };
+        let done = PageDone {
+            end: PageEnd::Moved,
+            documents: 0,
+            skipped: 0,
+            token: asked.grant.token_hash(),
+        };
+        Ok(Done::new(done).then(request(&there)))
+    }
+
+    /// The jobs that a user and repositories bring with them.
+    fn spawned(
+        &self,
+        job: &PageJob,
+        mut done: Done<PageDone>,
+        repositories: &[crate::model::Repository],
+    ) -> Done<PageDone> {
+        if job.kind == JobKind::UserBasic {
+            let repositories = PageJob::first(&job.run_id, JobKind::UserRepos, None);
+            done = done.then(request(&repositories));
+        }
+        for repository in repositories {
+            for kind in JobKind::OF_REPOSITORY {
+                let first = PageJob::first(&job.run_id, kind, Some(repository.clone()));
+                done = done.then(request(&first));
+            }
+        }
+        done
+    }
+
+    fn onward(&self, reading: &Reading<'_>, done: Done<PageDone>, next: Next) -> Done<PageDone> {
+        match next {
+            Next::End => done,
+            Next::Page(url) => match address::of_the_api(&self.settings.api_url, &url) {
+                Some(url) => done.then(request(&reading.following(url))),
+                None => {
+                    tracing::error!(target: "clinch::github", run = %reading.job.run_id, "a page names another place as the next one; it is not followed");
+                    done
+                }
+            },
+            Next::Since(since) => {
+                let changed = PageJob {
+                    since: Some(since),
+                    seen: reading.seen.clone(),
+                    ..PageJob::first(
+                        &reading.job.run_id,
+                        reading.job.kind,
+                        reading.job.repository.clone(),
+                    )
+                };
+                done.then(request(&changed))
+            }
+        }
+    }
+}
+
+/// Where reading goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Next {
+    /// Everything is stored.
+    End,
+    /// At this address.
+    Page(String),
+    /// With what changed since then.
+    Since(String),
+}
+
+/// One way through the pages of a resource.
+struct Reading<'a> {
+    job: &'a PageJob,
+    cursor: Option<Cursor>,
+    since: Option<String>,
+    seen: Seen,
+}
+
+impl Reading<'_> {
+    fn next(&self, items: &Items, next: Option<String>) -> Next {
+        let Some(url) = next.filter(|_| self.job.page < PAGES_MAX) else {
+            return Next::End;
+        };
+        let (Some(cursor), None) = (&self.cursor, &self.since) else {
+            return Next::Page(url);
+        };
+        if self.job.kind.is_newest_first() && reaches(items, cursor) {
+            return Next::End;
+        }
+        match (&cursor.last_timestamp, self.job.is_head()) {
+            (Some(since), true) if self.job.kind.has_since() => Next::Since(since.clone()),
+            _ => Next::Page(url),
+        }
+    }
+
+    /// After a page that did not change. If the run that stored the resource's last page also
+    /// saw this first page, nothing at all changed.
+    fn next_unmodified(&self, is_current: bool, known: &KnownPage) -> Next {
+        if is_current && self.job.is_head() && self.job.kind.has_cursor() {
+            return Next::End;
+        }
+        let items = Items {
+            oldest: known.oldest.clone(),
+            ..Items::default()
+        };
+        self.next(&items, known.next.clone())
+    }
+
+    fn following(&self, url: String) -> PageJob {
+        PageJob {
+            page: self.job.page + 1,
+            hops: 0,
+            url: Some(url),
+            since: self.since.clone(),
+            seen: self.seen.clone(),
+            ..self.job.clone()
+        }
+    }
+
+    /// Pages that were there the last time and need not be asked for.
+    fn skipped(&self, next: &Next) -> u64 {
+        let known = self.cursor.as_ref().map_or(0, |cursor| cursor.pages);
+        match next {
+            Next::End => u64::from(known.saturating_sub(self.job.page)),
+            Next::Page(_) | Next::Since(_) => 0,
+        }
+    }
+
+    /// The cursor after the last page is stored; `None`: the resource has none.
+    fn moved_cursor(&self, etag: Option<String>, now: clinch::core::Timestamp) -> Option<Cursor> {
+        if !self.job.kind.has_cursor() {
+            return None;
+        }
+        let before = self.cursor.clone().unwrap_or_default();
+        let read = self.job.page;
+        let pages = match self.cursor {
+            // Only the newest were read.
+            Some(_) => before.pages.max(read),
+            None => read,
+        };
+        Some(Cursor {
+            last_cursor: self.seen.newest.clone().or(before.last_cursor),
+            last_timestamp: self.seen.latest.clone().max(before.last_timestamp),
+            last_etag: etag.filter(|_| self.job.is_head()).or(before.last_etag),
+            run: self.job.run_id.number,
+            pages,
+            updated_at: now,
+        })
+    }
+}
+
+/// The page holds something that was stored before; what follows is older still.
+fn reaches(items: &Items, cursor: &Cursor) -> bool {
+    let known = cursor.last_cursor.as_ref();
+    let is_older = match (&items.oldest, &cursor.last_timestamp) {
+        (Some(oldest), Some(last)) => oldest < last,
+        _ => false,
+    };
+    // Events have no change but their making: the newest one of the last time will do.
+    let has_newest = items.oldest.is_none() && known.is_some_and(|known| items.ids.contains(known));
+    is_older || has_newest
+}
+
+fn known_page(job: &PageJob, kept: &Kept, items: &Items, seen: &Seen) -> KnownPage {
+    let etag = kept.etag.clone();
+    let token = kept.token.clone().unwrap_or_default();
+    KnownPage {
+        url: kept.url.clone(),
+        etags: etag.map(|etag| (token, etag)).into_iter().collect(),
+        next: kept.next.clone(),
+        repositories: items.repositories.clone(),
+        seen: seen.clone(),
+        oldest: items.oldest.clone(),
+        run: job.run_id.number,
+    }
+}
+
+fn kept(asked: &Asked, answer: ApiAnswer) -> Result<Kept, Refusal> {
+    let etag = answer.header("etag").map(str::to_owned);
+    let next = answer::next_page(&answer);
+    let no_text = |_| Refusal::from(Retry::unknown("the answer is no UTF-8"));
+    Ok(Kept {
+        url: asked.request.url.clone(),
+        token: asked.grant.token_hash(),
+        etag,
+        next,
+        since: asked.since.clone(),
+        body: String::from_utf8(answer.body).map_err(no_text)?,
+    })
+}
+
+/// The operation of a job.
+pub(crate) fn request(job: &PageJob) -> Request<PageDone> {
+    let idem_key = format!("{}:{}", job.run_id, job.page_key());
+    page_route(job.kind)
+        .request(job.resource(), idem_key, job)
+        .label("github.run", job.run_id.to_string())
+        .label("github.page", job.page_key())
+}
+
+/// A limit is no fault of the job: it waits, and keeps its attempts.
+fn wait(hold: Hold) -> Refusal {
+    Retry::not_called(hold.reason).after(hold.wait).into()
+}
+
+fn no_answer(broken: Broken) -> Refusal {
+    match broken {
+        Broken::NotSent(reason) => Retry::not_applied(reason).into(),
+        Broken::Lost(reason) => Retry::unknown(reason).into(),
+    }
+}
+
+/// Our own store failed before anything was sent.
+fn not_called(error: clinch::Error) -> Refusal {
+    Retry::not_called(format!("not asked: {error}"))
+        .after(SINK_PAUSE)
+        .into()
+}
+
+/// Our own store failed after the answer: asking again is harmless.
+fn unknown(error: clinch::Error) -> Refusal {
+    Retry::unknown(format!("noted nowhere: {error}")).into()
+}

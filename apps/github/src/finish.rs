@@ -1,0 +1,141 @@
+//! How a run ends.
+//!
+//! The commit that ends the last job accepts `finish`, once. `finish` notes the counts and has
+//! the statistics made, in a batch of their own whose end, whichever way, is `close`.
+
+use std::collections::BTreeMap;
+
+use clinch::core::Status;
+use clinch::core::ports::Filter;
+use clinch::{Call, Refusal, Result, Retry};
+
+use crate::collector::Inner;
+use crate::model::{Jobs, PageEnd, Pages, Run, RunStatus, Statistics};
+use crate::plan::again;
+use crate::routes::{Ended, close_route, statistics_route};
+use crate::shelf::Figures;
+
+impl Inner {
+    /// All jobs have ended.
+    pub(crate) async fn finish(&self, call: Call<Ended>) -> Result<(), Refusal> {
+        self.finished(&call.input).await.map_err(again)
+    }
+
+    async fn finished(&self, ended: &Ended) -> Result<()> {
+        let Ended { run_id, repair } = ended;
+        let clinch = self.clinch()?;
+        let batch = clinch.find_batch(run_id.batch("jobs", *repair));
+        let jobs = Jobs::from(batch.look().await?);
+        let pages = self.pages(batch.batch_id()).await?;
+        let now = self.clock.now();
+        let change = |run: &mut Run| match repair {
+            0 => {
+                // One that was canceled shows what was done until then.
+                (run.jobs, run.pages) = (jobs, pages);
+                run.become_status(RunStatus::Finalizing, now);
+                true
+            }
+            repair => {
+                let one = run.repairs.iter_mut().find(|one| one.number == *repair);
+                one.is_some_and(|one| {
+                    one.jobs = jobs;
+                    one.completed_at.get_or_insert(now);
+                    true
+                })
+            }
+        };
+        let Some(run) = self.shelf.change_run(run_id, change).await? else {
+            return Ok(());
+        };
+        tracing::info!(target: "clinch::github", run = %run_id, repair, succeeded = jobs.succeeded, failed = jobs.failed, "all jobs have ended");
+        if run.status == RunStatus::Canceled {
+            return Ok(());
+        }
+        let user = format!("user:{}", run_id.login);
+        let close = close_route().request(&user, ended.name(), ended);
+        let batch_id = run_id.batch("statistics", *repair);
+        let batch = clinch.batch_as(batch_id, Some(close)).await?;
+        let statistics = statistics_route().request(&user, ended.name(), ended);
+        for accepted in batch.add(vec![statistics]).await? {
+            accepted?;
+        }
+        batch.seal().await?;
+        Ok(())
+    }
+
+    /// What the requests of a batch brought.
+    async fn pages(&self, batch_id: clinch::core::BatchId) -> Result<Pages> {
+        let mut pages = Pages::default();
+        let filter = Filter {
+            batch_id: Some(batch_id),
+            status: Some(Status::Completed),
+            ..Filter::default()
+        };
+        self.each_job(&filter, |job| {
+            if let Some(done) = job.done {
+                match done.end {
+                    PageEnd::NotModified => pages.not_modified += 1,
+                    PageEnd::Stored | PageEnd::Nothing => pages.fetched += 1,
+                    PageEnd::Moved => {}
+                }
+                pages.skipped += done.skipped;
+                pages.documents += done.documents;
+            }
+        })
+        .await?;
+        Ok(pages)
+    }
+
+    /// Makes the figures of the user and of all.
+    pub(crate) async fn statistics(&self, call: Call<Ended>) -> Result<(), Refusal> {
+        let made = self.figures_made(&call.input).await;
+        made.map_err(|error| Retry::not_applied(format!("no statistics: {error}")).into())
+    }
+
+    async fn figures_made(&self, ended: &Ended) -> Result<()> {
+        let (space, user) = (ended.run_id.space, ended.run_id.login.as_str());
+        let collection = space.collection();
+        for of in [Some(user), None] {
+            let documents: BTreeMap<String, u64> = self.documents.count(collection, of).await?;
+            let figures = Figures {
+                documents,
+                made_for: ended.name(),
+                runs: 0,
+                updated_at: self.clock.now(),
+            };
+            self.shelf.note_figures(space, of, &figures).await?;
+        }
+        Ok(())
+    }
+
+    /// The statistics are settled, one way or the other.
+    pub(crate) async fn close(&self, call: Call<Ended>) -> Result<(), Refusal> {
+        self.closed(&call.input).await.map_err(again)
+    }
+
+    async fn closed(&self, ended: &Ended) -> Result<()> {
+        let Ended { run_id, repair } = ended;
+        let batch = self
+            .clinch()?
+            .find_batch(run_id.batch("statistics", *repair));
+        let made = batch.look().await?.failed == 0;
+        let statistics = match made {
+            true => Statistics::Done,
+            false => Statistics::Failed,
+        };
+        if !made {
+            tracing::error!(target: "clinch::github", run = %run_id, "the statistics of a run failed for good; see its dead letter");
+        }
+        let now = self.clock.now();
+        let change = |run: &mut Run| {
+            run.statistics = statistics;
+            run.become_status(RunStatus::Completed, now);
+            true
+        };
+        if let Some(run) = self.shelf.change_run(run_id, change).await? {
+            crate::metrics::run(run.status.as_str());
+            tracing::info!(target: "clinch::github", run = %run_id, "ended");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,561 @@
+//! What people see and do: runs, jobs, cursors, tokens, documents.
+
+use std::collections::BTreeMap;
+
+use clinch::core::ports::{DOCUMENTS_MAX, Document, DocumentFilter, Filter, Operation};
+use clinch::core::protocol::Phase;
+use clinch::core::{BatchId, ErrorKind, EventType, Status};
+use clinch::{Error, Result};
+use serde::Serialize;
+
+use crate::collector::{Collector, Inner};
+use crate::model::{
+    Job, JobKind, JobState, Jobs, PageDone, Repair, Run, RunId, RunStatus, Space, Trigger,
+};
+use crate::plan::ended_request;
+use crate::routes::Ended;
+use crate::shelf::{Cursor, Figures};
+use crate::tokens::TokenView;
+
+/// Rows that are read at once.
+const PAGE: usize = 500;
+/// Most runs that are looked at for one that is active or stuck: older ones have ended.
+const RECENT_MAX: usize = 1_000;
+/// Most ids that a comparison names.
+const NAMED_MAX: usize = 20;
+
+/// Which jobs to list.
+#[derive(Debug, Clone, Default)]
+pub struct JobFilter {
+    /// In this state.
+    pub state: Option<JobState>,
+    /// Of this kind.
+    pub kind: Option<JobKind>,
+    /// Of this repair; 0: of the run itself.
+    pub repair: u32,
+}
+
+/// A run with its jobs as they stand now, by kind.
+#[derive(Debug, Clone, Serialize)]
+pub struct Progress {
+    /// The run.
+    pub run: Run,
+    /// Jobs by kind.
+    pub kinds: BTreeMap<JobKind, Jobs>,
+    /// Jobs that wait for a time, with the first of their times.
+    pub waiting: u64,
+    /// When the first of them goes on.
+    pub next_at: Option<clinch::core::Timestamp>,
+}
+
+/// A shadow run against the real documents.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Comparison {
+    /// In both, and the same.
+    pub equal: u64,
+    /// In both, and not the same.
+    pub different: u64,
+    /// Only among the real ones.
+    pub missing: u64,
+    /// Only in the shadow.
+    pub extra: u64,
+    /// Some of those that are not equal.
+    pub examples: Vec<String>,
+}
+
+impl Comparison {
+    /// Nothing differs.
+    pub fn is_equal(&self) -> bool {
+        self.different + self.missing + self.extra == 0
+    }
+
+    fn name(&mut self, id: &str) {
+        if self.examples.len() < NAMED_MAX {
+            self.examples.push(id.to_owned());
+        }
+    }
+}
+
+impl Collector {
+    /// Begins a run. While one of the same user is active, `Conflict`.
+    pub async fn start(&self, login: &str, trigger: Trigger, space: Space) -> Result<Run> {
+        self.inner.start(login, trigger, space).await
+    }
+
+    /// A run, with the counts of its jobs as they stand.
+    pub async fn run(&self, id: &RunId) -> Result<Run> {
+        let missing = || Error::new(ErrorKind::NotFound, format!("there is no run {id}"));
+        let run = self.inner.shelf.run(id).await?.ok_or_else(missing)?;
+        self.inner.counted(run).await
+    }
+
+    /// The latest run of a user.
+    pub async fn latest(&self, login: &str, space: Space) -> Result<Option<Run>> {
+        let login = login.to_ascii_lowercase();
+        match self.inner.shelf.latest(&login, space).await? {
+            Some(run) => Ok(Some(self.inner.counted(run).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Runs, newest first, and what to pass to go on.
+    pub async fn runs(
+        &self,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<(Vec<Run>, Option<String>)> {
+        let (runs, next) = self.inner.shelf.runs(after, limit.clamp(1, PAGE)).await?;
+        let mut counted = Vec::with_capacity(runs.len());
+        for run in runs {
+            counted.push(self.inner.counted(run).await?);
+        }
+        Ok((counted, next))
+    }
+
+    /// How far a run is.
+    pub async fn progress(&self, id: &RunId) -> Result<Progress> {
+        let run = self.run(id).await?;
+        let mut progress = Progress {
+            run,
+            kinds: BTreeMap::new(),
+            waiting: 0,
+            next_at: None,
+        };
+        let filter = of_batch(id.batch("jobs", 0));
+        self.inner
+            .each_job(&filter, |job| {
+                let jobs = progress.kinds.entry(job.kind).or_default();
+                jobs.total += 1;
+                match job.state {
+                    JobState::Succeeded => jobs.succeeded += 1,
+                    JobState::Failed => jobs.failed += 1,
+                    JobState::Ready => {
+                        progress.waiting += 1;
+                        let first = [progress.next_at, job.not_before];
+                        progress.next_at = first.into_iter().flatten().min();
+                    }
+                    JobState::Enqueued | JobState::Running => {}
+                }
+            })
+            .await?;
+        Ok(progress)
+    }
+
+    /// Jobs of a run or of one of its repairs, newest first; and what to pass to go on.
+    pub async fn jobs(
+        &self,
+        id: &RunId,
+        filter: &JobFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<Job>, Option<String>)> {
+        self.run(id).await?;
+        let mut rows = of_batch(id.batch("jobs", filter.repair));
+        rows.event_type = filter.kind.map(|kind| name(kind.as_str())).transpose()?;
+        rows.status = match filter.state {
+            Some(JobState::Succeeded) => Some(Status::Completed),
+            Some(JobState::Failed) => Some(Status::Failed),
+            _ => None,
+        };
+        let page = self
+            .inner
+            .inspect
+            .list(&rows, after, limit.clamp(1, PAGE))
+            .await?;
+        let mut jobs = Vec::new();
+        for row in page.items {
+            let Some(job) = self.inner.job(row)? else {
+                continue;
+            };
+            if filter.state.is_none_or(|state| state == job.state) {
+                jobs.push(job);
+            }
+        }
+        Ok((jobs, page.next_cursor))
+    }
+
+    /// Ends a run: no further request is made for it. `Conflict`: it has ended.
+    pub async fn cancel(&self, id: &RunId, reason: &str) -> Result<Run> {
+        self.run(id).await?;
+        let now = self.inner.clock.now();
+        let reason = clinch::core::shorten(reason.to_owned(), 200);
+        let change = |run: &mut Run| {
+            run.error = Some(reason.clone());
+            run.become_status(RunStatus::Canceled, now)
+        };
+        if self.inner.shelf.change_run(id, change).await?.is_none() {
+            let message = format!("{id} has ended already");
+            return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
+        }
+        crate::metrics::run(RunStatus::Canceled.as_str());
+        let filter = of_batch(id.batch("jobs", 0));
+        let mut open = Vec::new();
+        self.inner
+            .each_job(&filter, |job| {
+                if !matches!(job.state, JobState::Succeeded | JobState::Failed) {
+                    open.push(job.op_id);
+                }
+            })
+            .await?;
+        for op_id in open {
+            match self
+                .inner
+                .clinch()?
+                .cancel(op_id, "its run was canceled")
+                .await
+            {
+                Ok(_) => {}
+                // It ended on its own.
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.run(id).await
+    }
+
+    /// Tries the failed jobs of an ended run again, in a batch of their own; the run keeps its
+    /// counts. Returns how many.
+    pub async fn retry(&self, id: &RunId) -> Result<(Run, u64)> {
+        let run = self.run(id).await?;
+        if run.status != RunStatus::Completed {
+            let message = format!(
+                "{id} is {}; only jobs of a completed run are tried again",
+                run.status.as_str()
+            );
+            return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
+        }
+        let failed = self.inner.failed(&run).await?;
+        if failed.is_empty() {
+            return Ok((run, 0));
+        }
+        let number = u32::try_from(run.repairs.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(1);
+        let repair = Repair {
+            number,
+            jobs: Jobs::default(),
+            completed_at: None,
+        };
+        let note = |run: &mut Run| {
+            let is_next = run.repairs.len() + 1 == number as usize;
+            if is_next {
+                run.repairs.push(repair);
+            }
+            is_next
+        };
+        let Some(run) = self.inner.shelf.change_run(id, note).await? else {
+            let message = "somebody else is repairing the run; look again";
+            return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
+        };
+        self.inner.repair(id, number, &failed).await?;
+        Ok((run, failed.len() as u64))
+    }
+
+    /// Cursors of a user: kind, resource, and where it stands.
+    pub async fn cursors(
+        &self,
+        login: &str,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<(JobKind, String, Cursor)>> {
+        let login = login.to_ascii_lowercase();
+        let shelf = &self.inner.shelf;
+        shelf
+            .cursors(&login, Space::Main, after, limit.clamp(1, PAGE))
+            .await
+    }
+
+    /// Every token, by its hash.
+    pub async fn tokens(&self) -> Result<Vec<TokenView>> {
+        self.inner.tokens.view().await
+    }
+
+    /// Figures of a user, or of all.
+    pub async fn figures(&self, login: Option<&str>, space: Space) -> Result<Option<Figures>> {
+        let login = login.map(str::to_ascii_lowercase);
+        self.inner.shelf.figures(space, login.as_deref()).await
+    }
+
+    /// One page of documents in the order of their ids.
+    pub async fn documents(
+        &self,
+        space: Space,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Document>> {
+        let sink = &self.inner.documents;
+        sink.scan(
+            space.collection(),
+            filter,
+            after,
+            limit.clamp(1, DOCUMENTS_MAX),
+        )
+        .await
+    }
+
+    /// A shadow's documents of a user against the real ones (COL-18).
+    pub async fn compare(&self, login: &str) -> Result<Comparison> {
+        let filter = DocumentFilter {
+            user: Some(login.to_ascii_lowercase()),
+            ..DocumentFilter::default()
+        };
+        let mut comparison = Comparison::default();
+        let mut real = Scan::new(self, Space::Main, &filter);
+        let mut shadow = Scan::new(self, Space::Shadow, &filter);
+        let (mut left, mut right) = (real.next().await?, shadow.next().await?);
+        loop {
+            match (&left, &right) {
+                (None, None) => return Ok(comparison),
+                (Some(one), Some(other)) if one.id == other.id => {
+                    if one == other || same_value(one, other) {
+                        comparison.equal += 1;
+                    } else {
+                        comparison.different += 1;
+                        comparison.name(&one.id);
+                    }
+                    (left, right) = (real.next().await?, shadow.next().await?);
+                }
+                (Some(one), other) if other.as_ref().is_none_or(|other| one.id < other.id) => {
+                    comparison.missing += 1;
+                    comparison.name(&one.id);
+                    left = real.next().await?;
+                }
+                (_, Some(other)) => {
+                    comparison.extra += 1;
+                    comparison.name(&other.id);
+                    right = shadow.next().await?;
+                }
+                (Some(_), None) => unreachable!("the case before takes it"),
+            }
+        }
+    }
+
+    /// Goes on with runs whose planner died (COL-12).
+    pub(crate) async fn recover(&self) -> Result<()> {
+        for run in self.recent().await? {
+            if !run.status.is_terminal() {
+                self.inner.replan(&run).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn recent(&self) -> Result<Vec<Run>> {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let (runs, next) = self.inner.shelf.runs(after, PAGE).await?;
+            all.extend(runs);
+            after = next;
+            if after.is_none() || all.len() >= RECENT_MAX {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Reads the gauges anew. Call it when metrics are asked for: nothing polls.
+    pub async fn measure(&self) -> Result<()> {
+        let (mut active, mut pending, mut statistics) = (0, 0, 0);
+        for run in self.recent().await? {
+            if !run.status.is_terminal() {
+                active += 1;
+                statistics += u64::from(run.status == RunStatus::Finalizing);
+                pending += self.inner.counted(run).await?.jobs.open();
+            }
+        }
+        let blocked = self.inner.tokens.blocked();
+        crate::metrics::gauges(active, pending, blocked, statistics);
+        Ok(())
+    }
+}
+
+/// Documents one by one, a page at a time.
+struct Scan<'a> {
+    collector: &'a Collector,
+    space: Space,
+    filter: &'a DocumentFilter,
+    page: std::vec::IntoIter<Document>,
+    after: Option<String>,
+    is_over: bool,
+}
+
+impl<'a> Scan<'a> {
+    fn new(collector: &'a Collector, space: Space, filter: &'a DocumentFilter) -> Self {
+        Self {
+            collector,
+            space,
+            filter,
+            page: Vec::new().into_iter(),
+            after: None,
+            is_over: false,
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<Document>> {
+        if self.page.len() == 0 && !self.is_over {
+            let (after, limit) = (self.after.as_deref(), PAGE);
+            let page = self
+                .collector
+                .documents(self.space, self.filter, after, limit)
+                .await?;
+            self.is_over = page.len() < PAGE;
+            self.page = page.into_iter();
+        }
+        let next = self.page.next();
+        if let Some(document) = &next {
+            self.after = Some(document.id.clone());
+        }
+        Ok(next)
+    }
+}
+
+/// Sinks may keep a document to its value only.
+fn same_value(one: &Document, other: &Document) -> bool {
+    let value =
+        |document: &Document| serde_json::from_str::<serde_json::Value>(&document.body).ok();
+    let of = |document: &Document| (document.kind.clone(), document.resource.clone());
+    of(one) == of(other) && value(one).is_some() && value(one) == value(other)
+}
+
+fn of_batch(batch_id: BatchId) -> Filter {
+    Filter {
+        batch_id: Some(batch_id),
+        ..Filter::default()
+    }
+}
+
+fn name(text: &str) -> Result<EventType> {
+    EventType::new(text).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))
+}
+
+impl Inner {
+    /// With the counts of its jobs as they stand, while they change.
+    async fn counted(&self, mut run: Run) -> Result<Run> {
+        if run.status == RunStatus::Running {
+            let batch = self.clinch()?.find_batch(run.run_id.batch("jobs", 0));
+            run.jobs = Jobs::from(batch.look().await?);
+        }
+        for repair in run
+            .repairs
+            .iter_mut()
+            .filter(|one| one.completed_at.is_none())
+        {
+            let batch = self
+                .clinch()?
+                .find_batch(run.run_id.batch("jobs", repair.number));
+            match batch.look().await {
+                Ok(batch) => repair.jobs = Jobs::from(batch),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(run)
+    }
+
+    /// Jobs of a run and of its repairs that failed and were not tried again.
+    async fn failed(&self, run: &Run) -> Result<Vec<clinch::OpId>> {
+        let mut failed = Vec::new();
+        let repairs = run.repairs.iter().map(|repair| repair.number);
+        for part in std::iter::once(0).chain(repairs) {
+            let mut filter = of_batch(run.run_id.batch("jobs", part));
+            filter.status = Some(Status::Failed);
+            let see = |row: Operation| {
+                if row.redriven_by.is_none() {
+                    failed.push(row.op_id);
+                }
+            };
+            self.each_row(&filter, see).await?;
+        }
+        Ok(failed)
+    }
+
+    /// Redrives jobs as members of a repair.
+    async fn repair(&self, id: &RunId, number: u32, failed: &[clinch::OpId]) -> Result<()> {
+        let ended = Ended {
+            run_id: id.clone(),
+            repair: number,
+        };
+        let clinch = self.clinch()?;
+        let batch_id = id.batch("jobs", number);
+        let batch = clinch
+            .batch_as(batch_id, Some(ended_request(&ended)))
+            .await?;
+        for ops in failed.chunks(PAGE) {
+            batch.redrive(ops).await?;
+        }
+        batch.seal().await?;
+        Ok(())
+    }
+
+    pub(crate) async fn each_row(
+        &self,
+        filter: &Filter,
+        mut see: impl FnMut(Operation),
+    ) -> Result<()> {
+        let mut cursor = None;
+        loop {
+            let page = self.inspect.list(filter, cursor.as_deref(), PAGE).await?;
+            page.items.into_iter().for_each(&mut see);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(crate) async fn each_job(&self, filter: &Filter, mut see: impl FnMut(Job)) -> Result<()> {
+        let mut problem = None;
+        let each = |row: Operation| match self.job(row) {
+            Ok(Some(job)) => see(job),
+            Ok(None) => {}
+            Err(error) => problem = Some(error),
+        };
+        self.each_row(filter, each).await?;
+        problem.map_or(Ok(()), Err)
+    }
+
+    /// The view of an operation as a job; `None`: it is none.
+    fn job(&self, row: Operation) -> Result<Option<Job>> {
+        let event_type = row.keys.event_type.as_str().to_owned();
+        let kind = JobKind::ALL
+            .into_iter()
+            .find(|one| one.as_str() == event_type);
+        let Some(kind) = kind else {
+            return Ok(None);
+        };
+        let orchestrator = self.clinch()?.orchestrator();
+        let snapshot = orchestrator.snapshot(row)?;
+        let row = &snapshot.operation;
+        let state = &row.state;
+        let now = self.clock.now();
+        let due = state
+            .next_attempt_at
+            .or(row.options.run_at)
+            .filter(|at| *at > now);
+        let view = match (state.status, state.phase) {
+            (Status::Completed, _) => JobState::Succeeded,
+            (Status::Failed, _) => JobState::Failed,
+            (_, Some(Phase::Live)) => JobState::Running,
+            _ if due.is_some() => JobState::Ready,
+            _ => JobState::Enqueued,
+        };
+        let done: Option<PageDone> = snapshot.result.as_ref().and_then(|result| result.to().ok());
+        let error = state.failure.as_ref();
+        Ok(Some(Job {
+            op_id: row.op_id,
+            kind,
+            resource: row.keys.biz_key.as_str().to_owned(),
+            page: row
+                .options
+                .labels
+                .get("github.page")
+                .unwrap_or_default()
+                .to_owned(),
+            state: view,
+            attempts: state.attempts,
+            not_before: due.filter(|_| view == JobState::Ready),
+            done,
+            error: error.map(|failure| format!("{}: {}", failure.code, failure.message)),
+        }))
+    }
+}

@@ -1,0 +1,147 @@
+//! How a run begins.
+
+use clinch::core::ErrorKind;
+use clinch::{Call, Done, Error, Refusal, Request, Result, Retry};
+
+use crate::collector::Inner;
+use crate::execute::request;
+use crate::model::{JobKind, PageJob, Run, RunId, RunStatus, Space, Trigger, login};
+use crate::routes::{Collect, Ended, collect_route, finish_route, plan_route};
+use crate::schedule::Schedule;
+
+/// The operation that makes the first jobs of a run.
+pub(crate) fn plan_request(run_id: &RunId) -> Request<()> {
+    let user = format!("user:{}", run_id.login);
+    plan_route().request(user, run_id.to_string(), run_id)
+}
+
+/// The operation that begins a run at its time.
+pub(crate) fn scheduled(
+    schedule: &Schedule,
+    after: clinch::core::Timestamp,
+) -> Option<Request<String>> {
+    let at = schedule.cron.next_after(after)?;
+    let collect = Collect {
+        login: schedule.login.clone(),
+        trigger: Trigger::Scheduled,
+    };
+    let user = format!("user:{}", schedule.login);
+    let idem_key = format!("scheduled:{}", at.as_millis());
+    Some(collect_route().request(user, idem_key, &collect).run_at(at))
+}
+
+impl Inner {
+    /// Notes a run and has it planned. One that is active already is refused.
+    pub(crate) async fn start(&self, user: &str, trigger: Trigger, space: Space) -> Result<Run> {
+        let user =
+            login(user).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
+        let now = self.clock.now();
+        let make = |run_id| Run::new(run_id, trigger, now);
+        let run = match self.shelf.create_run(&user, space, make).await? {
+            Ok(run) => run,
+            Err(active) => {
+                // Its planner may have died on the way.
+                self.replan(&active).await?;
+                let message = format!("{} is still at work", active.run_id);
+                return Err(Error::new(ErrorKind::Conflict, message).with("run", active.run_id));
+            }
+        };
+        crate::metrics::run("CREATED");
+        self.replan(&run).await?;
+        Ok(run)
+    }
+
+    /// Has a run planned that is not; the same operation, however often it is asked for.
+    pub(crate) async fn replan(&self, run: &Run) -> Result<()> {
+        if matches!(run.status, RunStatus::Created | RunStatus::Planning) {
+            let accepted = self
+                .clinch()?
+                .submit(vec![plan_request(&run.run_id)])
+                .await?;
+            accepted.into_iter().collect::<Result<Vec<_>>>()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the first jobs. Everything here is done once, however often it is tried.
+    pub(crate) async fn plan(&self, call: Call<RunId>) -> Result<(), Refusal> {
+        let run_id = call.input.clone();
+        self.planned(&run_id).await.map_err(again)
+    }
+
+    async fn planned(&self, run_id: &RunId) -> Result<()> {
+        let now = self.clock.now();
+        let to = |status| move |run: &mut Run| run.become_status(status, now);
+        self.shelf
+            .change_run(run_id, to(RunStatus::Planning))
+            .await?;
+        let Some(run) = self.shelf.run(run_id).await? else {
+            return Err(Error::new(ErrorKind::NotFound, "there is no such run"));
+        };
+        if run.status != RunStatus::Planning {
+            return Ok(());
+        }
+        let ended = Ended {
+            run_id: run_id.clone(),
+            repair: 0,
+        };
+        let clinch = self.clinch()?;
+        let batch_id = run_id.batch("jobs", 0);
+        let batch = clinch
+            .batch_as(batch_id, Some(ended_request(&ended)))
+            .await?;
+        let first = [JobKind::UserBasic, JobKind::UserEvents];
+        let jobs = first.map(|kind| request(&PageJob::first(run_id, kind, None)));
+        for accepted in batch.add(jobs.into()).await? {
+            accepted?;
+        }
+        batch.seal().await?;
+        self.shelf
+            .change_run(run_id, to(RunStatus::Running))
+            .await?;
+        Ok(())
+    }
+
+    /// Begins a run because its time has come, or another service says so.
+    pub(crate) async fn collect(&self, call: Call<Collect>) -> Result<Done<String>, Refusal> {
+        let Collect {
+            login: user,
+            trigger,
+        } = call.input.clone();
+        let began = match self.start(&user, trigger, Space::Main).await {
+            Ok(run) => run.run_id.to_string(),
+            // One is at work: that is as good.
+            Err(error) if error.kind() == ErrorKind::Conflict => error.message().to_owned(),
+            Err(error) if error.kind() == ErrorKind::Invalid => {
+                return Err(clinch::Fail::new("invalid_login", error.to_string()).into());
+            }
+            Err(error) => return Err(again(error)),
+        };
+        let done = Done::new(began);
+        let user = user.to_ascii_lowercase();
+        let scheduled_next = self
+            .settings
+            .schedule
+            .iter()
+            .filter(|one| one.login == user);
+        match trigger {
+            Trigger::Scheduled => {
+                let now = self.clock.now();
+                let next = scheduled_next.filter_map(|one| scheduled(one, now));
+                Ok(next.fold(done, Done::then))
+            }
+            Trigger::Manual | Trigger::Event => Ok(done),
+        }
+    }
+}
+
+/// The operation that is accepted when the last job ends.
+pub(crate) fn ended_request(ended: &Ended) -> Request<()> {
+    let user = format!("user:{}", ended.run_id.login);
+    finish_route().request(user, ended.name(), ended)
+}
+
+/// Only our own store was written to; once more is harmless.
+pub(crate) fn again(error: Error) -> Refusal {
+    Retry::unknown(error.to_string()).into()
+}

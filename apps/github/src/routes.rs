@@ -1,0 +1,124 @@
+//! The kinds of operations that the collector has.
+
+use std::time::Duration;
+
+use clinch::Route;
+use clinch::core::policy::{Backoff, RetryRules};
+use serde::{Deserialize, Serialize};
+
+use crate::model::{JobKind, PageDone, PageJob, RunId, Trigger};
+
+/// Everything of the collector.
+pub const DOMAIN: &str = "github";
+
+/// All requests to the API share its guards.
+pub(crate) const DESTINATION: &str = "github";
+
+/// A job may wait for many windows.
+const DEADLINE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The API answers within ten seconds or not at all; the rest is for storing.
+const TIMEOUT: Duration = Duration::from_secs(25);
+
+/// Of what is only written to our own store.
+const OWN_STORE: RetryRules = RetryRules {
+    max_attempts: 50,
+    ..RetryRules::WORKER
+};
+
+/// A request for a page.
+pub(crate) fn page_route(kind: JobKind) -> Route<PageJob, PageDone> {
+    let retry = RetryRules {
+        max_attempts: 5,
+        ..RetryRules::WORKER
+    };
+    Route::new(DOMAIN, kind.as_str())
+        .natural()
+        .destination(DESTINATION)
+        .retry(retry)
+        .deadline(DEADLINE)
+        .timeout(TIMEOUT)
+}
+
+/// Begins a run: by the clock, or because another service says so.
+pub fn collect_route() -> Route<Collect, String> {
+    Route::new(DOMAIN, "collect")
+        .natural()
+        .retry(OWN_STORE)
+        .deadline(DEADLINE)
+}
+
+/// Makes the first jobs of a run.
+pub(crate) fn plan_route() -> Route<RunId, ()> {
+    Route::new(DOMAIN, "plan")
+        .natural()
+        .retry(OWN_STORE)
+        .deadline(DEADLINE)
+}
+
+/// The completion event of a run: accepted in the commit that ends its last job.
+pub(crate) fn finish_route() -> Route<Ended, ()> {
+    Route::new(DOMAIN, "finish")
+        .natural()
+        .retry(OWN_STORE)
+        .deadline(DEADLINE)
+}
+
+/// Makes the figures: after 1, 2, 4 … minutes again, then a dead letter (COL-11).
+pub(crate) fn statistics_route() -> Route<Ended, ()> {
+    let retry = RetryRules {
+        max_attempts: 6,
+        backoff: Backoff {
+            base: Duration::from_secs(60),
+            cap: Duration::from_secs(60 * 60),
+            ..Backoff::WORKER
+        },
+        ..RetryRules::WORKER
+    };
+    Route::new(DOMAIN, "statistics")
+        .natural()
+        .retry(retry)
+        .deadline(DEADLINE)
+        .timeout(Duration::from_secs(60))
+}
+
+/// Ends a run: accepted in the commit that settles its statistics, whichever way.
+pub(crate) fn close_route() -> Route<Ended, ()> {
+    Route::new(DOMAIN, "close")
+        .natural()
+        .retry(OWN_STORE)
+        .deadline(DEADLINE)
+}
+
+/// Whose data to collect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collect {
+    /// Who.
+    pub login: String,
+    /// Why; another service leaves it out.
+    #[serde(default = "by_event")]
+    pub trigger: Trigger,
+}
+
+fn by_event() -> Trigger {
+    Trigger::Event
+}
+
+/// A run, or one of its repairs, whose jobs have all ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The run.
+    pub run_id: RunId,
+    /// The repair; 0: the run itself.
+    pub repair: u32,
+}
+
+impl Ended {
+    /// Tells them apart.
+    pub(crate) fn name(&self) -> String {
+        match self.repair {
+            0 => self.run_id.to_string(),
+            repair => format!("{}#{repair}", self.run_id),
+        }
+    }
+}

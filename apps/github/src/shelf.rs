@@ -1,0 +1,387 @@
+//! What the collector knows besides its operations: typed records.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clinch::core::ports::{Expected, Record, RecordList, RecordWrite, Records};
+use clinch::core::{ErrorKind, Timestamp};
+use clinch::{Error, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{JobKind, PageJob, Repository, Run, RunId, Seen, Space};
+
+/// How often a change that lost a race is tried again: each time somebody else's succeeded.
+const TRIES_MAX: usize = 100;
+
+/// The latest run of a user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Latest {
+    number: u64,
+}
+
+/// Where the next run goes on with a resource (COL-4).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Cursor {
+    /// The id of the newest item.
+    pub last_cursor: Option<String>,
+    /// The latest change: the next `since`.
+    pub last_timestamp: Option<String>,
+    /// The ETag of the first page, as the last token saw it.
+    pub last_etag: Option<String>,
+    /// The run that stored its last page.
+    pub run: u64,
+    /// Pages that the resource had then.
+    pub pages: u32,
+    /// When.
+    pub updated_at: Timestamp,
+}
+
+/// A page as it was last read.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct KnownPage {
+    pub(crate) url: String,
+    /// By the hash of the token that fetched it: ETags are a token's own.
+    pub(crate) etags: BTreeMap<String, String>,
+    pub(crate) next: Option<String>,
+    pub(crate) repositories: Vec<Repository>,
+    pub(crate) seen: Seen,
+    /// The oldest change on it.
+    pub(crate) oldest: Option<String>,
+    pub(crate) run: u64,
+}
+
+/// Numbers of a user, or of all.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Figures {
+    /// Documents by kind.
+    pub documents: BTreeMap<String, u64>,
+    /// The run, or repair, they were made for last.
+    pub made_for: String,
+    /// How many runs and repairs they were made for.
+    pub runs: u64,
+    /// When.
+    pub updated_at: Timestamp,
+}
+
+/// Typed records. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Shelf {
+    records: Arc<dyn Records>,
+}
+
+/// A record's text as what it is.
+fn parse<T: DeserializeOwned>(record: &Record) -> Result<T> {
+    serde_json::from_str(&record.body).map_err(|_| {
+        let message =
+            "a record of the collector cannot be read; was it written by a newer version?";
+        Error::new(ErrorKind::Invalid, message).with("record", &record.key)
+    })
+}
+
+fn text<T: Serialize>(value: &T) -> Result<String> {
+    let failed = |_| Error::new(ErrorKind::Invalid, "a record cannot be written as JSON");
+    serde_json::to_string(value).map_err(failed)
+}
+
+fn write<T: Serialize>(key: String, expected: Expected, value: &T) -> Result<RecordWrite> {
+    Ok(RecordWrite {
+        key,
+        expected,
+        body: Some(text(value)?),
+    })
+}
+
+fn expected(version: Option<u64>) -> Expected {
+    version.map_or(Expected::Absent, Expected::Version)
+}
+
+fn user_key(space: Space, login: &str) -> String {
+    format!("{}/user/{login}", space.collection())
+}
+
+fn run_key(run: &RunId) -> String {
+    let RunId {
+        login,
+        space,
+        number,
+    } = run;
+    format!("{}/run/{login}/{number:010}", space.collection())
+}
+
+/// Runs of all users in the order of time.
+fn recent_key(run: &Run) -> String {
+    let at = run.created_at.as_millis().max(0);
+    format!("github-recent/{at:015}/{}", run.run_id)
+}
+
+fn cursor_key(job: &PageJob) -> String {
+    let (space, login) = (job.run_id.space.collection(), &job.run_id.login);
+    format!("{space}/cursor/{login}/{}/{}", job.kind, job.resource())
+}
+
+fn page_key(job: &PageJob) -> String {
+    let (space, login) = (job.run_id.space.collection(), &job.run_id.login);
+    let (kind, resource, page) = (job.kind, job.resource(), job.page);
+    format!("{space}/page/{login}/{kind}/{resource}/{page:06}")
+}
+
+impl Shelf {
+    pub(crate) fn new(records: Arc<dyn Records>) -> Self {
+        Self { records }
+    }
+
+    async fn read<T: DeserializeOwned>(&self, key: String) -> Result<Option<(T, u64)>> {
+        let found = self.records.read_records(&[key]).await?;
+        let found = found.into_iter().next().flatten();
+        let typed = |record: Record| Ok((parse(&record)?, record.version));
+        found.map(typed).transpose()
+    }
+
+    /// Reads, changes and writes until no one came in between. `None` from `change`: leave it.
+    async fn change<T, R>(
+        &self,
+        key: String,
+        mut change: impl FnMut(Option<T>) -> Option<(T, R)>,
+    ) -> Result<Option<R>>
+    where
+        T: DeserializeOwned + Serialize,
+    {
+        for _ in 0..TRIES_MAX {
+            let (before, version) = match self.read::<T>(key.clone()).await? {
+                Some((value, version)) => (Some(value), Some(version)),
+                None => (None, None),
+            };
+            let Some((after, result)) = change(before) else {
+                return Ok(None);
+            };
+            let write = write(key.clone(), expected(version), &after)?;
+            if self.records.write_records(&[write]).await? {
+                return Ok(Some(result));
+            }
+        }
+        Err(contended(&key))
+    }
+
+    /// Notes a new run; `Err` with the run that is still active.
+    pub(crate) async fn create_run(
+        &self,
+        login: &str,
+        space: Space,
+        make: impl Fn(RunId) -> Run,
+    ) -> Result<std::result::Result<Run, Run>> {
+        let key = user_key(space, login);
+        for _ in 0..TRIES_MAX {
+            let latest = self.read::<Latest>(key.clone()).await?;
+            let run_id = |number| RunId {
+                login: login.to_owned(),
+                space,
+                number,
+            };
+            let mut number = 1;
+            if let Some((latest, _)) = &latest {
+                let before = self.run(&run_id(latest.number)).await?;
+                if let Some(active) = before.filter(|run| !run.status.is_terminal()) {
+                    return Ok(Err(active));
+                }
+                number = latest.number + 1;
+            }
+            let run = make(run_id(number));
+            let version = latest.map(|(_, version)| version);
+            let writes = [
+                write(key.clone(), expected(version), &Latest { number })?,
+                write(run_key(&run.run_id), Expected::Absent, &run)?,
+                write(recent_key(&run), Expected::Anything, &run.run_id)?,
+            ];
+            if self.records.write_records(&writes).await? {
+                return Ok(Ok(run));
+            }
+        }
+        Err(contended(&key))
+    }
+
+    pub(crate) async fn run(&self, id: &RunId) -> Result<Option<Run>> {
+        Ok(self.read(run_key(id)).await?.map(|(run, _)| run))
+    }
+
+    /// The latest run of a user.
+    pub(crate) async fn latest(&self, login: &str, space: Space) -> Result<Option<Run>> {
+        let Some((latest, _)) = self.read::<Latest>(user_key(space, login)).await? else {
+            return Ok(None);
+        };
+        let id = RunId {
+            login: login.to_owned(),
+            space,
+            number: latest.number,
+        };
+        self.run(&id).await
+    }
+
+    /// Changes a run; `None`: there is none, or `change` left it as it was.
+    pub(crate) async fn change_run(
+        &self,
+        id: &RunId,
+        mut change: impl FnMut(&mut Run) -> bool,
+    ) -> Result<Option<Run>> {
+        let changed = |run: Option<Run>| {
+            let mut run = run?;
+            change(&mut run).then(|| (run.clone(), run))
+        };
+        self.change(run_key(id), changed).await
+    }
+
+    /// Runs, newest first, with what to pass to go on.
+    pub(crate) async fn runs(
+        &self,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<(Vec<Run>, Option<String>)> {
+        let list = RecordList {
+            prefix: "github-recent/".to_owned(),
+            descending: true,
+            after,
+            limit,
+        };
+        let recent = self.records.list_records(&list).await?;
+        let next = (recent.len() == limit).then(|| recent.last().map(|one| one.key.clone()));
+        let mut keys = Vec::with_capacity(recent.len());
+        for record in &recent {
+            keys.push(run_key(&parse::<RunId>(record)?));
+        }
+        let found = self.records.read_records(&keys).await?;
+        let runs: Result<Vec<Run>> = found.iter().flatten().map(parse).collect();
+        Ok((runs?, next.flatten()))
+    }
+
+    pub(crate) async fn cursor(&self, job: &PageJob) -> Result<Option<Cursor>> {
+        let found = self.read(cursor_key(job)).await?;
+        Ok(found.map(|(cursor, _)| cursor))
+    }
+
+    /// Cursors of a user with their keys.
+    pub(crate) async fn cursors(
+        &self,
+        login: &str,
+        space: Space,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<(JobKind, String, Cursor)>> {
+        let prefix = format!("{}/cursor/{login}/", space.collection());
+        let list = RecordList {
+            prefix: prefix.clone(),
+            descending: false,
+            after: after.map(|after| format!("{prefix}{after}")),
+            limit,
+        };
+        let mut cursors = Vec::new();
+        for record in self.records.list_records(&list).await? {
+            let name = record.key.strip_prefix(&prefix).unwrap_or_default();
+            let (kind, resource) = name.split_once('/').unwrap_or_default();
+            let kind = JobKind::ALL.into_iter().find(|one| one.as_str() == kind);
+            if let Some(kind) = kind {
+                cursors.push((kind, resource.to_owned(), parse(&record)?));
+            }
+        }
+        Ok(cursors)
+    }
+
+    pub(crate) async fn page(&self, job: &PageJob) -> Result<Option<KnownPage>> {
+        let found = self.read(page_key(job)).await?;
+        Ok(found.map(|(page, _)| page))
+    }
+
+    /// Notes what a page was like and, if it was the last, where the resource stands; one
+    /// commit. A run that came later is not overwritten.
+    pub(crate) async fn note(
+        &self,
+        job: &PageJob,
+        page: Option<&KnownPage>,
+        cursor: Option<&Cursor>,
+    ) -> Result<()> {
+        for _ in 0..TRIES_MAX {
+            let mut writes = Vec::with_capacity(2);
+            if let Some(page) = page {
+                let before = self.read::<KnownPage>(page_key(job)).await?;
+                let (known, version) = split(before);
+                if known.is_none_or(|known| known.run <= page.run) {
+                    writes.push(write(page_key(job), expected(version), page)?);
+                }
+            }
+            if let Some(cursor) = cursor {
+                let before = self.read::<Cursor>(cursor_key(job)).await?;
+                let (known, version) = split(before);
+                if known.is_none_or(|known| known.run <= cursor.run) {
+                    writes.push(write(cursor_key(job), expected(version), cursor)?);
+                }
+            }
+            if writes.is_empty() || self.records.write_records(&writes).await? {
+                return Ok(());
+            }
+        }
+        Err(contended(&page_key(job)))
+    }
+
+    /// The account that a token belongs to.
+    pub(crate) async fn account(&self, token: &str) -> Result<Option<String>> {
+        let found = self.read(format!("github-token/{token}")).await?;
+        Ok(found.map(|(account, _)| account))
+    }
+
+    pub(crate) async fn note_account(&self, token: &str, account: &str) -> Result<()> {
+        let key = format!("github-token/{token}");
+        let write = write(key, Expected::Anything, &account)?;
+        self.records.write_records(&[write]).await?;
+        Ok(())
+    }
+
+    /// Figures of a user, or of all users.
+    pub(crate) async fn figures(
+        &self,
+        space: Space,
+        login: Option<&str>,
+    ) -> Result<Option<Figures>> {
+        let found = self.read(figures_key(space, login)).await?;
+        Ok(found.map(|(figures, _)| figures))
+    }
+
+    /// Notes figures; a run that they were made for last is not counted again.
+    pub(crate) async fn note_figures(
+        &self,
+        space: Space,
+        login: Option<&str>,
+        figures: &Figures,
+    ) -> Result<()> {
+        let next = |before: Option<Figures>| {
+            let before = before.unwrap_or_default();
+            let again = before.made_for == figures.made_for;
+            let runs = before.runs + u64::from(!again);
+            let figures = Figures {
+                runs,
+                ..figures.clone()
+            };
+            Some((figures, ()))
+        };
+        self.change(figures_key(space, login), next).await?;
+        Ok(())
+    }
+}
+
+fn figures_key(space: Space, login: Option<&str>) -> String {
+    let space = space.collection();
+    match login {
+        Some(login) => format!("{space}/figures/user/{login}"),
+        None => format!("{space}/figures/all"),
+    }
+}
+
+fn split<T>(found: Option<(T, u64)>) -> (Option<T>, Option<u64>) {
+    match found {
+        Some((value, version)) => (Some(value), Some(version)),
+        None => (None, None),
+    }
+}
+
+fn contended(key: &str) -> Error {
+    let message = "a record is changed by too many at once; try again";
+    Error::new(ErrorKind::Unavailable, message).with("record", key)
+}
