@@ -23,6 +23,10 @@ const HOPS_MAX: u32 = 5;
 /// kept, and the API is not asked again.
 const SINK_PAUSE: Duration = Duration::from_secs(5);
 
+/// Longest answer that is kept with its operation when its documents cannot be stored: the
+/// limit for an engine that runs the collector. A page of 100 is well below it.
+pub const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Most pages of one resource: a chain of addresses that never ends is not followed forever.
 const PAGES_MAX: u32 = 100_000;
 
@@ -89,7 +93,7 @@ impl Inner {
                 let kept = kept(&asked, answer)?;
                 self.store(&call, &job, before, kept, false).await
             }
-            Meaning::NotModified => self.not_modified(&job, before, &asked).await,
+            Meaning::NotModified => self.not_modified(&job, before, &asked, &answer).await,
             Meaning::Nothing => self.nothing(&job, before, &asked).await,
             Meaning::Moved(location) => self.moved(&job, &asked, &location),
             Meaning::Limited => {
@@ -254,10 +258,20 @@ impl Inner {
     }
 
     /// The page is as it was: what it led to is known.
-    async fn not_modified(&self, job: &PageJob, before: Before, asked: &Asked) -> Ended {
+    async fn not_modified(
+        &self,
+        job: &PageJob,
+        before: Before,
+        asked: &Asked,
+        answer: &ApiAnswer,
+    ) -> Ended {
         let Some(mut known) = before.known else {
             return Err(Retry::unknown("not modified, but nothing is known of it").into());
         };
+        // A full page stays the same when another is added after it; only the link tells.
+        if answer.header("link").is_some() {
+            known.next = answer::next_page(answer);
+        }
         let is_current = match &before.cursor {
             Some(cursor) => cursor.run == known.run,
             None => false,

@@ -30,6 +30,7 @@ mod tokens;
 mod transport;
 
 pub use collector::{Collector, Parts};
+pub use execute::ANSWER_BYTES_MAX;
 pub use look::{Comparison, JobFilter, Progress};
 pub use model::{
     Job, JobKind, JobState, Jobs, PageDone, PageEnd, PageJob, Pages, Repair, Repository, Run,

@@ -54,6 +54,7 @@ pub struct Builder {
     own_destinations: BTreeMap<String, Arc<Destination>>,
     config: Option<Config>,
     concurrency: Option<usize>,
+    checkpoint_max: usize,
     shed: Option<Arc<dyn LoadShed>>,
     sealer: Option<Arc<dyn Sealer>>,
     alert: Option<Arc<dyn Alert>>,
@@ -183,6 +184,14 @@ impl Builder {
         self
     }
 
+    /// Most bytes that an attempt may leave for the next, if that is more than the
+    /// configuration says.
+    #[must_use]
+    pub fn checkpoint_max(mut self, bytes: usize) -> Self {
+        self.checkpoint_max = self.checkpoint_max.max(bytes);
+        self
+    }
+
     /// Seals payloads and results before any adapter sees them.
     #[must_use]
     pub fn sealer(mut self, sealer: impl Sealer + 'static) -> Self {
@@ -282,6 +291,7 @@ impl Builder {
             None => Config::new(worker(ids.as_ref())?),
         };
         config.concurrency = self.concurrency.unwrap_or(config.concurrency);
+        config.checkpoint_bytes_max = config.checkpoint_bytes_max.max(self.checkpoint_max);
         let telemetry = Arc::new(self.telemetry.unwrap_or_default());
         let no_file = || Arc::new(NoFile) as Arc<dyn Journal>;
         let meter: Arc<dyn Meter> = telemetry.clone();

@@ -1,0 +1,191 @@
+//! A collector in memory, on a clock that moves when it is told to, before a fake GitHub.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch::core::policy::QuotaRules;
+use clinch::core::ports::{DocumentFilter, DocumentSink};
+use clinch::testing::{ManualClock, advance};
+use clinch::{Backend, Clinch};
+use clinch_github::fake::{BASE, Fake, Setup, World};
+use clinch_github::{
+    ANSWER_BYTES_MAX, Collector, Parts, Run, RunId, RunStatus, Settings, Space, Token, Trigger,
+};
+use clinch_memory::{Memory, MemoryQuota};
+use serde_json::Value;
+
+/// No run takes longer, on the collector's clock.
+const PATIENCE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+
+pub(crate) struct Lab {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) memory: Memory,
+    pub(crate) fake: Fake,
+    pub(crate) collector: Collector,
+    pub(crate) clinch: Clinch,
+}
+
+/// A document without its id: kind, user, resource and value.
+pub(crate) type Bare = (String, String, String, String);
+
+impl Lab {
+    pub(crate) async fn new(world: World, setup: Setup, tokens: &[&str]) -> Self {
+        Self::with(world, setup, |settings| settings.tokens = secrets(tokens)).await
+    }
+
+    pub(crate) async fn with(world: World, setup: Setup, set: impl FnOnce(&mut Settings)) -> Self {
+        Self::assemble(world, setup, set, |memory| Arc::new(memory))
+            .await
+            .0
+    }
+
+    /// With a sink of the test's own around the memory.
+    pub(crate) async fn with_sink<S: DocumentSink + 'static>(
+        world: World,
+        setup: Setup,
+        tokens: &[&str],
+        sink: impl FnOnce(Memory) -> Arc<S>,
+    ) -> (Self, Arc<S>) {
+        let set = |settings: &mut Settings| settings.tokens = secrets(tokens);
+        Self::assemble(world, setup, set, sink).await
+    }
+
+    async fn assemble<S: DocumentSink + 'static>(
+        world: World,
+        setup: Setup,
+        set: impl FnOnce(&mut Settings),
+        sink: impl FnOnce(Memory) -> Arc<S>,
+    ) -> (Self, Arc<S>) {
+        let clock = Arc::new(ManualClock::default());
+        let memory = Memory::new(clock.clone());
+        let documents = sink(memory.clone());
+        let fake = Fake::new(world, setup, clock.clone());
+        let mut settings = Settings {
+            api_url: BASE.to_owned(),
+            ..Settings::default()
+        };
+        set(&mut settings);
+        let collector = Collector::new(Parts {
+            settings,
+            records: Arc::new(memory.clone()),
+            documents: documents.clone(),
+            quota: Arc::new(MemoryQuota::new(clock.clone(), QuotaRules::default())),
+            transport: Arc::new(fake.clone()),
+            inspect: Arc::new(memory.clone()),
+            clock: clock.clone(),
+        });
+        let builder = Clinch::builder()
+            .backend(Backend::new(memory.clone()))
+            .checkpoint_max(ANSWER_BYTES_MAX)
+            .clock(clock.clone());
+        let clinch = collector.handle(builder).build().expect("it is built");
+        collector.attach(&clinch).await.expect("it is attached");
+        let running = clinch.clone();
+        tokio::spawn(async move { running.run().await });
+        let lab = Self {
+            clock,
+            memory,
+            fake,
+            collector,
+            clinch,
+        };
+        (lab, documents)
+    }
+
+    /// Begins a run and lets time pass until it has ended.
+    pub(crate) async fn run(&self, login: &str) -> Run {
+        let run = self
+            .collector
+            .start(login, Trigger::Manual, Space::Main)
+            .await;
+        self.end(&run.expect("it begins").run_id).await
+    }
+
+    /// Lets time pass until the run has ended.
+    pub(crate) async fn end(&self, id: &RunId) -> Run {
+        let mut left = PATIENCE;
+        let mut step = Duration::from_secs(1);
+        loop {
+            advance(&self.clock, step).await;
+            let run = self.collector.run(id).await.expect("it is there");
+            if run.status.is_terminal() {
+                return run;
+            }
+            left = left
+                .checked_sub(step)
+                .unwrap_or_else(|| panic!("{id} does not end: {run:?}"));
+            step = (step * 2).min(Duration::from_secs(600));
+        }
+    }
+
+    /// Everything that was collected.
+    pub(crate) async fn documents(&self, space: Space) -> Vec<Bare> {
+        let (mut all, mut after) = (Vec::new(), None);
+        let filter = DocumentFilter::default();
+        loop {
+            let page = self
+                .collector
+                .documents(space, &filter, after.as_deref(), 1_000)
+                .await;
+            let page = page.expect("a page");
+            after = page.last().map(|document| document.id.clone());
+            all.extend(page.into_iter().map(|one| {
+                let value: Value = serde_json::from_str(&one.body).expect("JSON");
+                (one.kind, one.user, one.resource, value.to_string())
+            }));
+            if after.is_none() {
+                all.sort();
+                return all;
+            }
+        }
+    }
+
+    /// What the world holds of these users.
+    pub(crate) fn world(&self, users: &[&str]) -> Vec<Bare> {
+        let mut all: Vec<Bare> = self.fake.with_world(|world| {
+            let items = world
+                .items()
+                .filter(|item| users.contains(&item.user.as_str()));
+            let bare = items.map(|item| {
+                let kind = item.kind.as_str().to_owned();
+                (kind, item.user, item.resource, item.body.to_string())
+            });
+            bare.collect()
+        });
+        all.sort();
+        all
+    }
+
+    /// Asserts that everything of these users was collected, and nothing else.
+    pub(crate) async fn assert_equal(&self, users: &[&str]) {
+        let (is, wanted) = (self.documents(Space::Main).await, self.world(users));
+        let count = |all: &[Bare]| {
+            let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+            for one in all {
+                *kinds.entry(one.0.clone()).or_default() += 1;
+            }
+            kinds
+        };
+        assert_eq!(count(&is), count(&wanted));
+        let first = is.iter().zip(&wanted).find(|(is, wanted)| is != wanted);
+        assert_eq!(first, None, "the first that differs");
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.clinch.stop();
+    }
+}
+
+/// Asserts that a run ended well.
+pub(crate) fn assert_whole(run: &Run) {
+    assert_eq!(run.status, RunStatus::Completed, "{run:?}");
+    assert_eq!(run.jobs.failed, 0, "{run:?}");
+    assert_eq!(run.jobs.succeeded, run.jobs.total, "{run:?}");
+}
+
+fn secrets(tokens: &[&str]) -> Vec<Token> {
+    tokens.iter().map(|token| Token::new(*token)).collect()
+}
