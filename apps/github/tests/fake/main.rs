@@ -1,6 +1,10 @@
 //! The rules of the fake GitHub.
 #![forbid(unsafe_code)]
-#![allow(clippy::expect_used, clippy::panic)]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests say what they rely on"
+)]
 
 mod answers;
 mod faults;
