@@ -88,13 +88,20 @@ async fn excused(lab: &Lab, run: &Run) -> (BTreeSet<String>, bool) {
     let failed = lab.collector.jobs(&run.run_id, &filter, None, 500).await;
     let (failed, more) = failed.expect("jobs");
     assert_eq!(more, None);
-    assert_eq!(failed.len() as u64, run.jobs.failed, "every failed job is named");
+    assert_eq!(
+        failed.len() as u64,
+        run.jobs.failed,
+        "every failed job is named"
+    );
     let of_user = |resource: &str| resource.starts_with("user:");
     let anything = failed.iter().any(|job| of_user(&job.resource));
     for job in &failed {
         assert!(job.error.is_some(), "{job:?}");
     }
-    (failed.into_iter().map(|job| job.resource).collect(), anything)
+    (
+        failed.into_iter().map(|job| job.resource).collect(),
+        anything,
+    )
 }
 
 async fn case(seed: u64) {
@@ -106,7 +113,11 @@ async fn case(seed: u64) {
     let count = 1 + usize::try_from(below(&mut rng, 3)).unwrap_or(0);
     let page_size = 3 + u32::try_from(below(&mut rng, 28)).unwrap_or(0);
     let lab = Lab::with(world, setup, |settings| {
-        settings.tokens = tokens.iter().take(count).map(|one| Token::new(*one)).collect();
+        settings.tokens = tokens
+            .iter()
+            .take(count)
+            .map(|one| Token::new(*one))
+            .collect();
         settings.page_size = page_size;
         settings.concurrency = 1 + usize::try_from(below(&mut rng, 8)).unwrap_or(0);
     })
@@ -121,10 +132,16 @@ async fn case(seed: u64) {
         } else if round == 0 {
             let is: BTreeSet<Bare> = lab.documents(Space::Main).await.into_iter().collect();
             let wanted: BTreeSet<Bare> = lab.world(&["octocat"]).into_iter().collect();
-            assert!(is.is_subset(&wanted), "nothing is there that the world does not hold");
+            assert!(
+                is.is_subset(&wanted),
+                "nothing is there that the world does not hold"
+            );
             let missing = wanted.difference(&is);
             for one in missing {
-                assert!(anything || excused.contains(&one.2), "{one:?} is missing without a word");
+                assert!(
+                    anything || excused.contains(&one.2),
+                    "{one:?} is missing without a word"
+                );
             }
         }
         lab.fake.with_world(|world| world.change(seed + round, 8));
@@ -134,7 +151,10 @@ async fn case(seed: u64) {
     lab.assert_equal(&["octocat"]).await;
     let tally = lab.fake.tally();
     assert_eq!(tally.primary_refusals, 0, "{tally:?}");
-    assert!(tally.window_max.values().all(|most| *most <= limit), "{tally:?}");
+    assert!(
+        tally.window_max.values().all(|most| *most <= limit),
+        "{tally:?}"
+    );
 }
 
 /// One part of the cases; a failing one says its number.

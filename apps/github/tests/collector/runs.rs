@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::lab::{Lab, assert_whole};
 use clinch::core::ErrorKind;
 use clinch::testing::advance;
 use clinch_github::fake::{Fault, Faults, Limits, Setup, Size, World};
 use clinch_github::{JobFilter, JobState, RunStatus, Space, Statistics, Trigger};
-use crate::lab::{Lab, assert_whole};
 
 const TOKEN: &str = "fake-robot-1";
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::lab::{Lab, assert_whole};
 use async_trait::async_trait;
 use clinch::core::ports::{
     Document, DocumentFilter, DocumentSink, Expected, Filter, Inspect, RecordWrite, Records,
@@ -17,7 +18,6 @@ use clinch_github::{
     Collect, RunStatus, Schedule, Space, Statistics, Token, Trigger, collect_route,
 };
 use clinch_memory::Memory;
-use crate::lab::{Lab, assert_whole};
 
 const TOKEN: &str = "fake-robot-1";
 
