@@ -78,7 +78,8 @@ impl Inner {
         let answer = match self.transport.get(&asked.request).await {
             Ok(answer) => answer,
             Err(broken) => {
-                self.tokens.no_answer();
+                drop(asked);
+                self.tokens.ended();
                 return Err(no_answer(broken));
             }
         };

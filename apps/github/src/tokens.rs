@@ -16,8 +16,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
+use crate::answer::{self, Meaning};
+use crate::model::JobKind;
 use crate::shelf::Shelf;
-use crate::{ApiAnswer, ApiRequest, Token, Transport, answer};
+use crate::{ApiAnswer, ApiRequest, Token, Transport};
 
 /// A wait that is this short may be one for an answer that is on its way.
 const SHORT: Duration = Duration::from_secs(30);
@@ -30,11 +32,39 @@ const BAD_FOR: Duration = Duration::from_secs(10 * 60);
 /// After an answer that says nothing of who is asking.
 const UNKNOWN_FOR: Duration = Duration::from_secs(30);
 
-/// Leave to send one request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Leave to send one request; it counts as on its way until this is dropped.
 pub(crate) struct Grant {
     pub(crate) token: Option<Token>,
     account: String,
+    _flight: Flight,
+}
+
+/// A request that may be on its way.
+struct Flight {
+    account: String,
+    on_the_way: Arc<Mutex<BTreeMap<String, u32>>>,
+}
+
+impl Flight {
+    fn begin(account: &str, on_the_way: &Arc<Mutex<BTreeMap<String, u32>>>) -> Self {
+        *lock(on_the_way).entry(account.to_owned()).or_default() += 1;
+        Self {
+            account: account.to_owned(),
+            on_the_way: on_the_way.clone(),
+        }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if let Some(count) = lock(&self.on_the_way).get_mut(&self.account) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Grant {
@@ -94,6 +124,7 @@ pub(crate) struct Pool {
     shelf: Shelf,
     clock: Arc<dyn Clock>,
     seen: Mutex<Seen>,
+    on_the_way: Arc<Mutex<BTreeMap<String, u32>>>,
     turn: AtomicUsize,
     answered: Notify,
     asking: tokio::sync::Mutex<()>,
@@ -116,6 +147,7 @@ impl Pool {
             shelf,
             clock,
             seen: Mutex::default(),
+            on_the_way: Arc::default(),
             turn: AtomicUsize::new(0),
             answered: Notify::new(),
             asking: tokio::sync::Mutex::default(),
@@ -123,7 +155,7 @@ impl Pool {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
 
     /// Reserves a request, from one of the preferred tokens if that is possible.
@@ -185,13 +217,42 @@ impl Pool {
     }
 
     async fn reserve(&self, token: Option<Token>, account: String) -> Result<Result<Grant, Hold>> {
+        if self.straddles(&account) {
+            return Ok(Err(Hold {
+                wait: GLANCE,
+                reason: "requests of the window before are on their way".to_owned(),
+            }));
+        }
         match self.quota.reserve(&quota_key(&account), 1).await? {
-            Reservation::Granted => Ok(Ok(Grant { token, account })),
+            Reservation::Granted => Ok(Ok(self.grant(token, account))),
             Reservation::WaitFor(wait) => Ok(Err(Hold {
                 wait,
                 reason: "the API's budget is used up".to_owned(),
             })),
         }
+    }
+
+    fn grant(&self, token: Option<Token>, account: String) -> Grant {
+        Grant {
+            token,
+            _flight: Flight::begin(&account, &self.on_the_way),
+            account,
+        }
+    }
+
+    /// The window has ended and requests that were reserved in it are on their way: the API
+    /// may count them in the next one, so nobody asks what that holds before they are answered.
+    fn straddles(&self, account: &str) -> bool {
+        let now = self.clock.now();
+        let ended = self
+            .seen()
+            .budgets
+            .get(account)
+            .is_some_and(|one| one.reset_at <= now);
+        ended
+            && lock(&self.on_the_way)
+                .get(account)
+                .is_some_and(|count| *count > 0)
     }
 
     /// Tells what an answer said of the budget it was spent from.
@@ -224,8 +285,8 @@ impl Pool {
         Ok(())
     }
 
-    /// No answer came: whoever waits for one looks again.
-    pub(crate) fn no_answer(&self) {
+    /// Whoever waits for an answer, or for a request to end, looks again.
+    pub(crate) fn ended(&self) {
         self.answered.notify_waiters();
     }
 
@@ -280,10 +341,7 @@ impl Pool {
     /// nothing is asked of an account that has nothing left.
     async fn ask(&self, token: &Token) -> Result<Result<String, Hold>> {
         let hash = token.hash();
-        let own = Grant {
-            token: Some(token.clone()),
-            account: format!("token {hash}"),
-        };
+        let own = self.grant(Some(token.clone()), format!("token {hash}"));
         let hold = |wait, reason: &str| {
             Ok(Err(Hold {
                 wait,
@@ -307,23 +365,25 @@ impl Pool {
         struct User {
             login: String,
         }
-        match (user.status, serde_json::from_slice::<User>(&user.body)) {
-            (200, Ok(User { login })) => {
-                let known = Grant {
-                    account: login.clone(),
-                    ..own
-                };
+        let named: Option<User> = serde_json::from_slice(&user.body).ok();
+        match (answer::meaning(JobKind::UserBasic, &user), named) {
+            (Meaning::Page, Some(User { login })) => {
+                let known = self.grant(own.token.clone(), login.clone());
                 self.tell(&known, &user).await?;
                 Ok(Ok(login))
             }
-            (401, _) => {
+            (Meaning::BadToken, _) => {
                 self.refuse(&own);
                 hold(BAD_FOR, "the API refuses the token")
             }
+            (Meaning::Limited, _) => {
+                let pause = answer::reading(&user, self.clock.now()).retry_after;
+                hold(pause.unwrap_or(UNKNOWN_FOR), "the API's limit refused it")
+            }
             // Tokens of an app have no user; each has a budget of its own.
-            (403 | 404, _) if answer::reading(&user, self.clock.now()).remaining != Some(0) => {
+            (Meaning::Refused(_), _) => {
                 self.tell(&own, &user).await?;
-                Ok(Ok(own.account))
+                Ok(Ok(own.account.clone()))
             }
             _ => hold(UNKNOWN_FOR, "the API does not say whose token it is"),
         }
