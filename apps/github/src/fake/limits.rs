@@ -98,7 +98,12 @@ impl Budgets {
 
 impl Budget {
     /// Begins a window if none is open, and says what stands in the way.
-    pub(super) fn admit(&mut self, now: Timestamp, limits: &Limits) -> Option<Over> {
+    pub(super) fn admit(
+        &mut self,
+        now: Timestamp,
+        limits: &Limits,
+        is_crowded: bool,
+    ) -> Option<Over> {
         if self.is_over(now) {
             self.used = 0;
             self.reset = Some(end(now, limits));
@@ -114,7 +119,7 @@ impl Budget {
             self.recent.pop_front();
         }
         let is_busy = self.recent.len() as u64 >= u64::from(limits.per_minute);
-        if is_busy || self.in_flight > limits.concurrent {
+        if is_busy || is_crowded {
             self.block(now, MINUTE);
             return Some(Over::Secondary);
         }

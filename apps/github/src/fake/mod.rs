@@ -71,6 +71,8 @@ struct Get<'a> {
     target: &'a str,
     token: Option<&'a Token>,
     if_none_match: Option<&'a str>,
+    /// How long the client waits, where the fake must know.
+    patience: Option<Duration>,
 }
 
 /// What becomes of it.
@@ -109,21 +111,19 @@ impl Fake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn answer(&self, get: &Get<'_>, patience: Option<Duration>) -> Reply {
+    async fn answer(&self, get: &Get<'_>) -> Reply {
         let account = get.token.map(|token| account(token.secret()));
         let flight = Flight::take_off(self, account.flatten());
         let latency = self.state().setup.latency;
         if latency > Duration::ZERO {
             self.clock.sleep(latency).await;
         }
-        let (reply, delay) = self.state().decide(get, account, self.clock.now());
-        let is_lost = patience.is_some_and(|patience| latency + delay > patience);
+        let (now, is_crowded) = (self.clock.now(), flight.is_crowded);
+        let (reply, delay) = self.state().decide(get, account, now, is_crowded);
         if delay > Duration::ZERO {
-            let wait = patience.map_or(delay, |p| delay.min(p.saturating_sub(latency)));
-            self.clock.sleep(wait).await;
+            self.clock.sleep(delay).await;
         }
-        drop(flight);
-        if is_lost { Reply::Lost } else { reply }
+        reply
     }
 }
 
@@ -131,6 +131,8 @@ impl Fake {
 struct Flight<'a> {
     fake: &'a Fake,
     account: Option<&'a str>,
+    /// The account had as many as it may when this one came.
+    is_crowded: bool,
 }
 
 impl<'a> Flight<'a> {
@@ -138,8 +140,15 @@ impl<'a> Flight<'a> {
         let mut state = fake.state();
         state.in_flight += 1;
         state.tally.concurrent_max = state.tally.concurrent_max.max(state.in_flight);
-        state.budget(account).in_flight += 1;
-        Self { fake, account }
+        let concurrent = state.setup.limits.concurrent;
+        let budget = state.budget(account);
+        budget.in_flight += 1;
+        let is_crowded = budget.in_flight > concurrent;
+        Self {
+            fake,
+            account,
+            is_crowded,
+        }
     }
 }
 
@@ -170,9 +179,9 @@ impl Transport for Fake {
             target,
             token: request.token.as_ref(),
             if_none_match: request.if_none_match.as_deref(),
+            patience: self.state().setup.patience,
         };
-        let patience = self.state().setup.patience;
-        match self.answer(&get, patience).await {
+        match self.answer(&get).await {
             Reply::Answer(answer) => Ok(answer),
             Reply::Cut(_) => Err(Broken::Lost("the connection ended in the body".to_owned())),
             Reply::Lost => Err(Broken::Lost("the connection ended".to_owned())),

@@ -43,6 +43,7 @@ impl State {
         get: &Get<'_>,
         account: Option<Option<&str>>,
         now: Timestamp,
+        is_crowded: bool,
     ) -> (Reply, Duration) {
         self.tally.requests += 1;
         *self.tally.by_url.entry(get.target.to_owned()).or_default() += 1;
@@ -61,7 +62,7 @@ impl State {
             let answer = ok(&self.budget(account).overview(now, &limits));
             return self.reply_labelled(answer, account, now);
         }
-        if let Some(over) = self.budget(account).admit(now, &limits) {
+        if let Some(over) = self.budget(account).admit(now, &limits, is_crowded) {
             let answer = self.refuse(over, account, now, limits.secondary);
             return self.reply_labelled(answer, account, now);
         }
@@ -85,7 +86,7 @@ impl State {
             *most = used.max(*most);
         }
         self.budget(account).label(&mut answer, now, &limits);
-        self.spoil(answer, fault)
+        self.spoil(answer, fault, get.patience)
     }
 
     fn refuse(
@@ -129,7 +130,13 @@ impl State {
         }
     }
 
-    fn spoil(&mut self, mut answer: ApiAnswer, fault: Option<Fault>) -> (Reply, Duration) {
+    fn spoil(
+        &mut self,
+        mut answer: ApiAnswer,
+        fault: Option<Fault>,
+        patience: Option<Duration>,
+    ) -> (Reply, Duration) {
+        let left = patience.map(|patience| patience.saturating_sub(self.setup.latency));
         match fault {
             Some(Fault::LostAfter) => self.lose(),
             // Nothing to cut.
@@ -142,10 +149,10 @@ impl State {
                 answer.body.truncate(answer.body.len() / 2);
                 self.reply(answer)
             }
-            Some(Fault::Slow(delay)) => {
-                let (reply, _) = self.reply(answer);
-                (reply, delay)
-            }
+            Some(Fault::Slow(delay)) => match left.filter(|left| delay > *left) {
+                Some(left) => (self.lose().0, left),
+                None => (self.reply(answer).0, delay),
+            },
             _ => self.reply(answer),
         }
     }
