@@ -1,4 +1,2 @@
--- Tells whoever listens. A message that a crash loses is made up for by the bound of every
--- wait, so this commit, and no other, does not wait for the disk.
-SELECT pg_notify('clinch', p), set_config('synchronous_commit', 'off', true)
-FROM unnest($1::text[]) AS p
+-- In the transaction of whoever accepts: told by its commit, which is as durable as it says.
+SELECT pg_notify('clinch', p) FROM unnest($1::text[]) AS p

@@ -38,6 +38,15 @@ struct Seen {
     age: u64,
 }
 
+impl Seen {
+    fn start(&self, streams: &[i32]) -> i64 {
+        let front = |stream: &i32| self.fronts.get(stream).map(|front| front.at);
+        let fronts: Option<Vec<i64>> = streams.iter().map(front).collect();
+        let first = fronts.and_then(|fronts| fronts.into_iter().min());
+        first.unwrap_or(i64::MIN)
+    }
+}
+
 /// The front of every line.
 #[derive(Debug, Default)]
 pub(crate) struct Horizon(Mutex<Seen>);
@@ -64,19 +73,14 @@ impl Horizon {
 
     /// Where a look at these streams starts.
     pub(crate) fn start(&self, streams: &[i32]) -> i64 {
-        let seen = self.seen();
-        let front = |stream: &i32| seen.fronts.get(stream).map(|front| front.at);
-        let fronts: Option<Vec<i64>> = streams.iter().map(front).collect();
-        fronts
-            .and_then(|fronts| fronts.into_iter().min())
-            .unwrap_or(i64::MIN)
+        self.seen().start(streams)
     }
 
-    /// The look to make after a claim that started at `from`; whoever is given one ends it.
+    /// The look to make after a claim that took so long for so many rows; whoever is given one
+    /// ends it.
     pub(crate) fn next_look(
         &self,
         streams: &[i32],
-        from: i64,
         took: Duration,
         rows: usize,
         now: Duration,
@@ -85,13 +89,13 @@ impl Horizon {
         let is_slow = took > SLOW.saturating_add(SLOW_PER_ROW.saturating_mul(rows));
         let mut seen = self.seen();
         let is_old = |stream: &i32| {
-            seen.fronts
-                .get(stream)
-                .is_some_and(|front| front.until <= now)
+            let front = seen.fronts.get(stream);
+            front.is_some_and(|front| front.until <= now)
         };
         let from = match streams.iter().any(is_old) {
             true => i64::MIN,
-            false if is_slow => from,
+            // As it is now: it may have been lowered since the claim.
+            false if is_slow => seen.start(streams),
             false => return None,
         };
         if seen.told.is_some() {
@@ -169,19 +173,16 @@ mod tests {
 
     fn looked(horizon: &Horizon, firsts: &[(i32, i64)], took: Duration, now: Duration) -> Vec<i32> {
         let streams: Vec<i32> = firsts.iter().map(|(stream, _)| *stream).collect();
-        let from = horizon.start(&streams);
-        let look = horizon
-            .next_look(&streams, from, took, 0, now)
-            .expect("a look");
+        let look = horizon.next_look(&streams, took, 0, now).expect("a look");
         horizon.end(look, Some(&firsts.iter().copied().collect()), took, now)
     }
 
     #[test]
     fn nothing_is_kept_while_looks_are_fast() {
         let horizon = Horizon::default();
-        assert_eq!(horizon.next_look(&[1], i64::MIN, FAST, 0, NOW), None);
+        assert_eq!(horizon.next_look(&[1], FAST, 0, NOW), None);
         let many = Duration::from_millis(15);
-        assert_eq!(horizon.next_look(&[1], i64::MIN, many, 1_000, NOW), None);
+        assert_eq!(horizon.next_look(&[1], many, 1_000, NOW), None);
         assert_eq!(horizon.start(&[1]), i64::MIN);
     }
 
@@ -199,11 +200,9 @@ mod tests {
     #[test]
     fn what_is_told_during_a_look_is_not_missed() {
         let horizon = Horizon::default();
-        let look = horizon
-            .next_look(&[1], i64::MIN, WADED, 0, NOW)
-            .expect("a look");
+        let look = horizon.next_look(&[1], WADED, 0, NOW).expect("a look");
         assert_eq!(
-            horizon.next_look(&[1], i64::MIN, WADED, 0, NOW),
+            horizon.next_look(&[1], WADED, 0, NOW),
             None,
             "one at a time"
         );
@@ -215,9 +214,7 @@ mod tests {
     #[test]
     fn a_look_from_before_everything_was_forgotten_counts_no_more() {
         let horizon = Horizon::default();
-        let look = horizon
-            .next_look(&[1], i64::MIN, WADED, 0, NOW)
-            .expect("a look");
+        let look = horizon.next_look(&[1], WADED, 0, NOW).expect("a look");
         horizon.forget();
         horizon.end(look, Some(&HashMap::from([(1, 90)])), WADED, NOW);
         assert_eq!(horizon.start(&[1]), i64::MIN);
@@ -228,7 +225,7 @@ mod tests {
         let horizon = Horizon::default();
         looked(&horizon, &[(1, 50)], WADED, NOW);
         let later = NOW + WADED * SHARE;
-        let soon = horizon.next_look(&[1], 50, FAST, 0, later - FAST);
+        let soon = horizon.next_look(&[1], FAST, 0, later - FAST);
         assert_eq!(soon, None, "its cost is bounded");
         assert_eq!(looked(&horizon, &[(1, 20)], WADED, later), [1]);
         assert_eq!(horizon.start(&[1]), 20);
@@ -239,11 +236,11 @@ mod tests {
         let horizon = Horizon::default();
         looked(&horizon, &[(1, 50)], WADED, NOW);
         let slow = SLOW * 2;
-        let look = horizon.next_look(&[1], 50, slow, 0, NOW).expect("a look");
+        let look = horizon.next_look(&[1], slow, 0, NOW).expect("a look");
         assert_eq!(look.from, 50);
         horizon.end(look, Some(&HashMap::from([(1, 60)])), slow, NOW);
         assert_eq!(horizon.start(&[1]), 60);
-        let whole = horizon.next_look(&[1], 60, FAST, 0, NOW + WADED * SHARE);
+        let whole = horizon.next_look(&[1], FAST, 0, NOW + WADED * SHARE);
         assert_eq!(
             whole.map(|look| look.from),
             Some(i64::MIN),
@@ -252,11 +249,20 @@ mod tests {
     }
 
     #[test]
+    fn a_front_that_was_lowered_before_a_look_is_where_it_starts() {
+        let horizon = Horizon::default();
+        looked(&horizon, &[(1, 50)], WADED, NOW);
+        horizon.lower(1, 30);
+        let look = horizon.next_look(&[1], SLOW * 2, 0, NOW).expect("a look");
+        assert_eq!(look.from, 30);
+    }
+
+    #[test]
     fn once_the_beginning_is_near_again_the_front_is_dropped() {
         let horizon = Horizon::default();
         looked(&horizon, &[(1, 50)], WADED, NOW);
         let later = NOW + TRUSTED_MAX;
-        let look = horizon.next_look(&[1], 50, FAST, 0, later).expect("a look");
+        let look = horizon.next_look(&[1], FAST, 0, later).expect("a look");
         horizon.end(look, Some(&HashMap::from([(1, 60)])), FAST, later);
         assert_eq!(horizon.start(&[1]), i64::MIN);
     }

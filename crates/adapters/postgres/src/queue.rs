@@ -143,7 +143,7 @@ impl Postgres {
         let Taken { deliveries, took } = taken.await?;
         let (rows, now) = (deliveries.len(), self.clock().monotonic());
         let horizon = &self.shared.horizon;
-        if let Some(look) = horizon.next_look(streams, from, took, rows, now) {
+        if let Some(look) = horizon.next_look(streams, took, rows, now) {
             let (shared, streams) = (self.shared.clone(), streams.to_vec());
             tokio::spawn(async move { shared.look_ahead(streams, look).await });
         }
