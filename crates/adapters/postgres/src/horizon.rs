@@ -14,7 +14,7 @@ use std::time::Duration;
 /// A statement that takes longer has waded.
 const SLOW: Duration = Duration::from_millis(1);
 /// What each row that it hands out may take beside.
-const SLOW_PER_ROW: Duration = Duration::from_micros(20);
+const SLOW_PER_ROW: Duration = Duration::from_micros(5);
 /// A look from the beginning takes at most one part in so many of the time.
 const SHARE: u32 = 20;
 /// How long one is not repeated, at least and at most.
@@ -74,6 +74,13 @@ impl Horizon {
     /// Where a look at these streams starts.
     pub(crate) fn start(&self, streams: &[i32]) -> i64 {
         self.seen().start(streams)
+    }
+
+    /// Streams whose front is known, and those fronts.
+    pub(crate) fn known(&self) -> (Vec<i32>, Vec<i64>) {
+        let seen = self.seen();
+        let fronts = seen.fronts.iter();
+        fronts.map(|(stream, front)| (*stream, front.at)).unzip()
     }
 
     /// The look to make after a claim that took so long for so many rows; whoever is given one
@@ -181,7 +188,7 @@ mod tests {
     fn nothing_is_kept_while_looks_are_fast() {
         let horizon = Horizon::default();
         assert_eq!(horizon.next_look(&[1], FAST, 0, NOW), None);
-        let many = Duration::from_millis(15);
+        let many = Duration::from_millis(5);
         assert_eq!(horizon.next_look(&[1], many, 1_000, NOW), None);
         assert_eq!(horizon.start(&[1]), i64::MIN);
     }
