@@ -119,6 +119,7 @@ async fn measure<D: Database>(arguments: &Arguments) -> Result<Report> {
     let scene = Scene::<D>::new(D::prepare(&server.url()).await?).await?;
     match arguments.part {
         Part::Alone => scene.single(arguments.operations, &mut report).await?,
+        Part::Latencies => scene.latencies(arguments.operations, &mut report).await?,
         Part::All => {
             scene.single(arguments.operations, &mut report).await?;
             scene.shared(arguments.operations, &mut report).await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 pub(super) const USAGE: &str = "[--json] [--operations N] \
-     [--alone | --snapshot | --events-per-second N] [--seconds N]";
+     [--alone | --latencies | --snapshot | --events-per-second N] [--seconds N]";
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub(super) enum Part {
     All,
     /// What one process does.
     Alone,
+    /// Of that, only how long an operation takes.
+    Latencies,
     /// Throughput beside a snapshot that stays open.
     Snapshot,
     /// The lag under so many events a second.
@@ -39,6 +41,7 @@ impl Arguments {
                 "--json" => arguments.json = true,
                 "--operations" => arguments.operations = words.next()?.parse().ok()?,
                 "--alone" => arguments.part = Part::Alone,
+                "--latencies" => arguments.part = Part::Latencies,
                 "--snapshot" => arguments.part = Part::Snapshot,
                 "--events-per-second" => {
                     let rate = words.next()?.parse().ok().filter(|rate| *rate > 0)?;

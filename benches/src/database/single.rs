@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::Result;
+use clinch_engine::Runtime;
 
 use super::{Database, PATIENCE, Scene, complete};
 use crate::{Amount, Load, Provider, Report};
@@ -33,8 +34,23 @@ impl<D: Database> Scene<D> {
             let rate = load.accept_bulk(&orchestrator, callers, amount).await?;
             report.add(format!("accept in bulk, {callers} callers"), rate, "/s");
         }
+        self.drain_and_wait(&engine, report).await
+    }
+
+    /// The time from submit to settled, after a backlog was drained.
+    pub(super) async fn latencies(&self, operations: usize, report: &mut Report) -> Result<()> {
+        let node = self.node("bench")?;
+        let engine = node.engine(self.store(), Some(Arc::new(Provider))).await?;
+        let amount = Amount::Count(operations.next_multiple_of(Load::CHUNK));
+        let orchestrator = engine.orchestrator();
+        self.load.accept_bulk(&orchestrator, 4, amount).await?;
+        self.drain_and_wait(&engine, report).await
+    }
+
+    async fn drain_and_wait(&self, engine: &Runtime, report: &mut Report) -> Result<()> {
+        let (load, orchestrator) = (&self.load, engine.orchestrator());
         let backlog = load.made();
-        let (rate, missing) = load.drain(&engine, &self.store, backlog, PATIENCE).await?;
+        let (rate, missing) = load.drain(engine, &self.store, backlog, PATIENCE).await?;
         complete(missing)?;
         report.add("drain", rate, "/s");
         for (name, queued) in [("inline", false), ("queued", true)] {

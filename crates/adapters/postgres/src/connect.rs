@@ -95,10 +95,13 @@ pub(crate) fn pool(address: &Address, settings: &Settings) -> Result<Pool> {
 /// What holds on every connection of the pool. A role that comes through PgBouncer has the
 /// same as its own settings.
 pub(crate) fn session(settings: &Settings) -> String {
-    // The plans must suit a queue that was empty when they were made and is long now.
+    // The plans must suit a queue that was empty when they were made and is long now, or that
+    // has few rows and a million dead ones: every statement finds its rows one by one by an
+    // index.
     format!(
         "SET statement_timeout = {}; SET lock_timeout = {}; \
          SET idle_in_transaction_session_timeout = {}; SET jit = off; SET enable_seqscan = off; \
+         SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
          SET default_transaction_isolation = 'read committed'",
         settings.statement_timeout.as_millis(),
         settings.lock_timeout.as_millis(),

@@ -39,7 +39,9 @@ impl Domains for Postgres {
             return Ok(Vec::new());
         };
         let mut oldest: HashMap<i32, i64> = HashMap::new();
-        for row in link.query(Query::OldestDue, &[&now]).await? {
+        let (streams, fronts) = self.shared.horizon.known();
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&now, &streams, &fronts];
+        for row in link.query(Query::OldestDue, &params).await? {
             if let Some(due) = row.get::<_, Option<i64>>(1) {
                 let first = oldest.entry(row.get(0)).or_insert(due);
                 *first = due.min(*first);

@@ -181,6 +181,16 @@ impl Postgres {
         set.map(|_| ()).map_err(error::sql)
     }
 
+    /// Says how many bytes a payload may have that `clinch_accept` takes in; 256 KiB until it
+    /// is said. Calls in Rust are not its business: their callers have limits of their own.
+    pub async fn set_payload_max(&self, bytes: usize) -> Result<()> {
+        let max = i32::try_from(bytes).unwrap_or(i32::MAX).max(1);
+        let client = self.client().await?;
+        let text = "UPDATE clinch_meta SET payload_max = $1 WHERE payload_max <> $1";
+        let set = client.execute(text, &[&max]).await;
+        set.map(|_| ()).map_err(error::sql)
+    }
+
     /// Ends every connection; calls fail from now on.
     pub fn close(&self) {
         self.shared.pool.close();

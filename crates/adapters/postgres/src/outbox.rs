@@ -185,6 +185,6 @@ impl Outbox for Postgres {
             let asked = |routes: &Routes| routes.find(&stream.domain, &stream.event_type).is_some();
             routes.is_none_or(asked)
         });
-        self.shared.first_due(&streams, i64::MIN).await
+        self.shared.first_due(&streams).await
     }
 }

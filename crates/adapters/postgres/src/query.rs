@@ -81,6 +81,7 @@ queries! {
     RevokeApiKey = "revoke_api_key",
     RowsForBegin = "rows_for_begin",
     RowsForUpdate = "rows_for_update",
+    Say = "say",
     SetPaused = "set_paused",
     SetRedriven = "set_redriven",
     Settle = "settle",

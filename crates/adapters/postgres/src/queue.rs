@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::ports::{
-    BeginRequest, Bus, Delivery, Dequeue, Extension, Hint, Operation, Publication, Receipt,
+    BeginRequest, Bus, Delivery, Dequeue, Extension, Hint, Notice, Operation, Publication, Receipt,
     Reschedule,
 };
 use clinch_core::{Error, ErrorKind, OpId, Result, Retry, Timestamp, WorkerId};
 use uuid::Uuid;
 
-use crate::horizon::Horizon;
+use crate::horizon::Look;
 use crate::link::Link;
 use crate::news::wait_for;
 use crate::query::Query;
@@ -23,31 +23,35 @@ use crate::{Postgres, Shared};
 /// Pause before another look at rows that are due and that somebody else has locked.
 const LOCKED_PAUSE: Duration = Duration::from_millis(10);
 
+/// What one claim brought, and how long its longest statement took.
+#[derive(Default)]
+struct Taken {
+    deliveries: Vec<Delivery>,
+    took: Duration,
+}
+
 impl Tx<'_> {
-    async fn take_due(
-        &mut self,
-        dequeue: &Dequeue,
-        streams: &[i32],
-        from: i64,
-    ) -> Result<Vec<Delivery>> {
-        let mut deliveries = Vec::new();
+    async fn take_due(&mut self, dequeue: &Dequeue, streams: &[i32], from: i64) -> Result<Taken> {
+        let clock = self.shared.clock.clone();
+        let mut taken = Taken::default();
         let mut tried: Vec<Uuid> = Vec::new();
         loop {
             let left = &dequeue.attempts[tried.len().min(dequeue.attempts.len())..];
-            let wanted = left.len().min(dequeue.max - deliveries.len());
+            let wanted = left.len().min(dequeue.max - taken.deliveries.len());
             if wanted == 0 || streams.is_empty() {
-                return Ok(deliveries);
+                return Ok(taken);
             }
             let max = stored(wanted as u64);
             let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
                 [&streams, &from, &max, &tried];
+            let asked_at = clock.monotonic();
             let mut rows = self.query_and_now(Query::Dequeue, &params).await?;
+            let took = clock.monotonic().saturating_sub(asked_at);
+            taken.took = taken.took.max(took);
+            let was_all = rows.len() < wanted;
             // Those beyond are let go by the commit.
             rows.truncate(wanted);
             let ops = self.keep(&rows, &Origin::Queue).await?;
-            if ops.is_empty() {
-                return Ok(deliveries);
-            }
             // What may not be called is held or failed by its begin and needs no worker: the
             // next one takes its place.
             for (op_id, attempt_id) in ops.iter().zip(left) {
@@ -58,7 +62,10 @@ impl Tx<'_> {
                     lease: dequeue.visibility,
                 };
                 let begun = self.begin(&begin, &dequeue.routes).await?;
-                deliveries.extend(begun.ok().map(delivery));
+                taken.deliveries.extend(begun.ok().map(delivery));
+            }
+            if was_all {
+                return Ok(taken);
             }
             tried.extend(ops.iter().map(|op| op.0));
         }
@@ -87,10 +94,11 @@ fn hint_of(operation: &Operation) -> Hint {
 
 impl Shared {
     /// How long until a row of these streams can be taken; `None`: only news can tell.
-    pub(crate) async fn first_due(&self, streams: &[i32], from: i64) -> Result<Option<Duration>> {
+    pub(crate) async fn first_due(&self, streams: &[i32]) -> Result<Option<Duration>> {
         if streams.is_empty() {
             return Ok(None);
         }
+        let from = self.horizon.start(streams);
         let client = self.client().await?;
         let link = Link::Pooled(&client);
         let row = link.first(Query::FirstDue, &[&streams, &from]).await?;
@@ -100,33 +108,46 @@ impl Shared {
         }))
     }
 
-    /// Notes where the lines of these streams begin, after a look that was slow.
-    async fn look_ahead(&self, streams: &[i32]) -> Result<()> {
+    /// Notes where the lines of these streams begin, and wakes who waits for rows that nobody
+    /// told of.
+    async fn look_ahead(&self, streams: Vec<i32>, look: Look) {
+        let from = self.clock.monotonic();
+        let fronts = self.fronts(&streams, look.from).await;
+        let now = self.clock.monotonic();
+        let took = now.saturating_sub(from);
+        let untold = self.horizon.end(look, fronts.ok().as_ref(), took, now);
+        let streams = untold
+            .into_iter()
+            .filter_map(|id| self.names.stream(id).ok());
+        let due = streams.map(|stream| Notice::Due(stream.domain));
+        self.news.tell(due.collect());
+    }
+
+    async fn fronts(&self, streams: &[i32], from: i64) -> Result<HashMap<i32, i64>> {
         let client = self.client().await?;
         let link = Link::Pooled(&client);
-        let rows = link.query(Query::Fronts, &[&streams]).await?;
-        let fronts: HashMap<i32, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-        self.horizon.keep(fronts, self.clock.monotonic());
-        Ok(())
+        let rows = link.query(Query::Fronts, &[&streams, &from]).await?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 }
 
 impl Postgres {
     /// Deliveries that are due now.
     async fn take(&self, dequeue: &Arc<Dequeue>, streams: &[i32]) -> Result<Vec<Delivery>> {
-        let started = self.clock().monotonic();
-        let start = self.shared.horizon.start(streams, started);
-        let call = Arc::new((dequeue.clone(), streams.to_vec(), start.unwrap_or(i64::MIN)));
+        let from = self.shared.horizon.start(streams);
+        let call = Arc::new((dequeue.clone(), streams.to_vec(), from));
         let taken = self.write(move |tx| {
             let call = call.clone();
             Box::pin(async move { tx.take_due(&call.0, &call.1, call.2).await })
         });
-        let taken = taken.await?;
-        let took = self.clock().monotonic().saturating_sub(started);
-        if start.is_none() && Horizon::is_slow(took) {
-            self.shared.look_ahead(streams).await?;
+        let Taken { deliveries, took } = taken.await?;
+        let (rows, now) = (deliveries.len(), self.clock().monotonic());
+        let horizon = &self.shared.horizon;
+        if let Some(look) = horizon.next_look(streams, took, rows, now) {
+            let (shared, streams) = (self.shared.clone(), streams.to_vec());
+            tokio::spawn(async move { shared.look_ahead(streams, look).await });
         }
-        Ok(taken)
+        Ok(deliveries)
     }
 }
 
@@ -156,10 +177,7 @@ impl Bus for Postgres {
             if !deliveries.is_empty() || left.is_zero() {
                 return Ok(deliveries);
             }
-            let start = shared.horizon.start(&streams, asked_at);
-            let due_in = shared
-                .first_due(&streams, start.unwrap_or(i64::MIN))
-                .await?;
+            let due_in = shared.first_due(&streams).await?;
             // A row that is due and was not taken is locked by somebody, for a moment; or it is
             // the sweeper's, for longer.
             let due_in = due_in.map(|due_in| due_in.max(pause));

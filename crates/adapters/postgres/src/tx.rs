@@ -11,7 +11,7 @@ use clinch_core::protocol::{LaneStand, State};
 use clinch_core::{
     BatchId, Error, ErrorKind, Fingerprint, LaneKey, OpId, Result, Status, Timestamp, WorkerId,
 };
-use futures_util::future::join;
+use futures_util::future::{join, join3};
 use tokio_postgres::Row as SqlRow;
 use uuid::Uuid;
 
@@ -160,7 +160,8 @@ impl<'c> Tx<'c> {
         error::sql(error)
     }
 
-    /// The server's clock, asked once: after the rows were locked, if any are.
+    /// The server's clock, asked once: after the rows were locked, if any are. With rows that
+    /// are to begin, the domains that are paused.
     pub(crate) async fn query_and_now(
         &mut self,
         query: Query,
@@ -170,10 +171,20 @@ impl<'c> Tx<'c> {
             return self.query(query, params).await;
         }
         let link = self.link;
+        let begins = matches!(query, Query::Dequeue | Query::RowsForBegin);
+        let paused = async {
+            match begins {
+                true => link.raw_query(Query::Paused, &[]).await.map(Some),
+                false => Ok(None),
+            }
+        };
         let now = link.raw_query(Query::Now, &[]);
-        let (rows, now) = join(self.query(query, params), now).await;
+        let (rows, now, paused) = join3(self.query(query, params), now, paused).await;
         let rows = rows?;
         let now = now.map_err(|error| self.failed(error))?;
+        if let Some(paused) = paused.map_err(|error| self.failed(error))? {
+            self.paused = Some(paused.iter().map(|row| row.get(0)).collect());
+        }
         self.now = Timestamp::from_millis(now.first().map_or(0, |row| row.get(0)));
         Ok(rows)
     }

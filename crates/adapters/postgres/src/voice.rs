@@ -197,7 +197,7 @@ pub(crate) async fn speak(shared: Weak<Shared>) {
             continue;
         }
         if let Ok(client) = shared.client().await {
-            let _ = Link::Pooled(&client).run(Query::Notify, &[&messages]).await;
+            let _ = Link::Pooled(&client).run(Query::Say, &[&messages]).await;
         }
     }
 }

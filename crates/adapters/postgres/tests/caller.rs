@@ -114,3 +114,19 @@ fn out_7_the_callers_commit_wakes_workers_in_every_process() {
         }
     });
 }
+
+#[test]
+fn core_9_an_accept_leaves_the_commit_of_its_caller_as_durable_as_it_was() {
+    on_a_runtime(async {
+        let database = Database::new().await.expect("a database");
+        let store = database.store().await;
+        let mut client = business(&database).await;
+        let mut tx = client.transaction().await.expect("begins");
+        let new = [operation("natural", 1)];
+        let accepted = store.accept_in(&mut tx, &new, &routes()).await;
+        accepted.expect("accepted");
+        let waits = tx.query_one("SHOW synchronous_commit", &[]).await;
+        assert_eq!(waits.expect("a setting").get::<_, &str>(0), "on");
+        tx.commit().await.expect("commits");
+    });
+}

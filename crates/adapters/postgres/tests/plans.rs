@@ -63,7 +63,9 @@ fn out_2_no_hot_statement_reads_a_large_table_from_end_to_end() {
         for text in [HISTORY, BACKLOG, "ANALYZE"] {
             client.batch_execute(text).await.expect("rows");
         }
-        let settings = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off";
+        let settings = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; \
+                        SET enable_bitmapscan = off; SET enable_hashjoin = off; \
+                        SET enable_mergejoin = off";
         client.batch_execute(settings).await.expect("settings");
         let mut explained = 0;
         for (name, text) in Postgres::statements() {

@@ -140,6 +140,29 @@ fn core_6_what_two_readers_could_understand_differently_is_refused() {
     });
 }
 
+#[test]
+fn core_9_a_payload_that_is_too_long_is_refused() {
+    on_a_runtime(async {
+        let database = Database::new().await.expect("a database");
+        let (store, client) = (database.store().await, database.client().await);
+        let offered = async |key: &str, bytes: usize| {
+            let payload = format!("\"{}\"", "x".repeat(bytes - 2));
+            let accepted = client.query_one(ACCEPT, &[&"o", &key, &payload]).await;
+            accepted.map(|row| row.get::<_, bool>(1))
+        };
+        let max = 256 * 1024;
+        assert!(offered("fits", max).await.expect("accepted"));
+        let refused = offered("long", max + 1).await.expect_err("refused");
+        let code = tokio_postgres::error::SqlState::PROGRAM_LIMIT_EXCEEDED;
+        assert_eq!(refused.code(), Some(&code));
+        let message = refused.as_db_error().map(|e| e.message().to_owned());
+        assert!(message.is_some_and(|message| message.contains("262144")));
+        store.set_payload_max(10).await.expect("set");
+        offered("ten", 11).await.expect_err("refused");
+        assert!(offered("ten", 10).await.expect("accepted"));
+    });
+}
+
 /// A random JSON text.
 fn draw(rng: &mut SplitMix, depth: u32) -> String {
     let mut below = |count: u64| rng.next_u64() % count;

@@ -1,5 +1,6 @@
 //! Fresh ids, and chance.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clinch_core::policy::SplitMix;
@@ -9,9 +10,31 @@ use uuid::Uuid;
 
 /// Ids from the operating system's randomness. Those of operations and batches grow with
 /// time (UUIDv7), so that a store's index grows at one end; those of attempts tell nothing
-/// (UUIDv4).
+/// (UUIDv4). A worker draws many of the latter at once, so they are taken from a few
+/// kilobytes of randomness at a time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemIds;
+
+/// Bytes of one system call: 256 ids.
+const DRAWN: usize = 4_096;
+
+thread_local! {
+    /// Randomness that was drawn, and how much of it is used up.
+    static RANDOM: RefCell<([u8; DRAWN], usize)> = const { RefCell::new(([0; DRAWN], DRAWN)) };
+}
+
+/// The next 16 bytes; `None`: the system gives none.
+fn random() -> Option<[u8; 16]> {
+    RANDOM.with_borrow_mut(|(bytes, used)| {
+        if *used + 16 > DRAWN {
+            getrandom::fill(bytes).ok()?;
+            *used = 0;
+        }
+        let next = bytes.get(*used..*used + 16)?.try_into().ok()?;
+        *used += 16;
+        Some(next)
+    })
+}
 
 impl Ids for SystemIds {
     fn op_id(&self) -> OpId {
@@ -19,7 +42,8 @@ impl Ids for SystemIds {
     }
 
     fn attempt_id(&self) -> AttemptId {
-        AttemptId(Uuid::new_v4())
+        let drawn = random().map(|bytes| uuid::Builder::from_random_bytes(bytes).into_uuid());
+        AttemptId(drawn.unwrap_or_else(Uuid::new_v4))
     }
 
     fn batch_id(&self) -> BatchId {
@@ -75,6 +99,10 @@ mod tests {
         assert!(batches.is_sorted_by(|a, b| a < b));
         let attempts: BTreeSet<AttemptId> = (0..1_000).map(|_| SystemIds.attempt_id()).collect();
         assert_eq!(attempts.len(), 1_000);
+        assert!(attempts.iter().all(|id| id.0.get_version_num() == 4));
+        let elsewhere = std::thread::spawn(|| (0..1_000).map(|_| SystemIds.attempt_id()).collect());
+        let elsewhere: BTreeSet<AttemptId> = elsewhere.join().expect("ids");
+        assert!(attempts.is_disjoint(&elsewhere));
     }
 
     #[test]

@@ -32,7 +32,7 @@ const EMPTY: &str = "DO $$ DECLARE t text; BEGIN \
     FOR t IN SELECT inhrelid::regclass::text FROM pg_inherits \
         WHERE inhparent = 'clinch_history'::regclass \
     LOOP IF t <> 'clinch_history_default' THEN EXECUTE 'DROP TABLE ' || t; END IF; END LOOP; \
-    UPDATE clinch_meta SET sealed = false; \
+    UPDATE clinch_meta SET sealed = false, payload_max = DEFAULT; \
     PERFORM setval('clinch_seq', 1, false); \
     IF to_regclass('clinch_test_clock') IS NOT NULL THEN \
         EXECUTE 'UPDATE clinch_test_clock SET at = 1800000000000'; END IF; END $$";
