@@ -63,7 +63,7 @@ fn run_7_eight_workers_on_mariadb_settle_each_payment_once() {
 
 #[test]
 fn run_7_eight_workers_on_mariadb_under_provoked_deadlocks_settle_each_payment_once() {
-    let payments = size(1_000, 20_000);
+    let payments = size(1_500, 20_000);
     if let Some(outcome) = play(Kind::MariaDb, None, payments, 8, Harm::Deadlocks) {
         println!("{} deadlocks; {}", outcome.deadlocks, outcome.ended.said);
         assert!(outcome.run_again().is_some_and(|count| count > 0));

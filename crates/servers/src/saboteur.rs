@@ -9,7 +9,7 @@ use crate::{Kind, Trouble, nursery, sql};
 const PROCEDURE: &str = include_str!("saboteur.sql");
 
 /// How many of them: with more, hardly anybody else gets a lock.
-const CLIENTS: usize = 2;
+const CLIENTS: usize = 4;
 
 /// Ends when it is told to, or with the server.
 pub(crate) struct Saboteur {
