@@ -8,14 +8,16 @@ use clinch_servers::{Harm, Kind, Outcome, Scene};
 use crate::{Failure, cargo, servers};
 
 const USAGE: &str = "chaos needs a scenario: outbox-db-failure, outbox-redis-failure, \
-                     outbox-redis-flush, outbox-nats-failure or outbox-api-failure, and takes \
-                     --store postgres|mariadb, --payments N, --seconds N and --program FILE";
+                     outbox-redis-flush, outbox-nats-failure, outbox-api-failure or \
+                     outbox-deadlocks, and takes --store postgres|mariadb, --payments N, \
+                     --workers N, --seconds N and --program FILE";
 
 /// What was asked for.
 struct Arguments {
     scenario: String,
     store: Kind,
     payments: u64,
+    workers: u8,
     /// How long something is gone.
     gone: Duration,
     /// A program that is built already; without it the release build is made.
@@ -30,6 +32,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         "outbox-redis-flush" => (Some(Kind::Redis), Harm::BusFlushed),
         "outbox-nats-failure" => (Some(Kind::Nats), Harm::BusLoss),
         "outbox-api-failure" => (None, Harm::ProviderGone(arguments.gone)),
+        "outbox-deadlocks" if arguments.store == Kind::MariaDb => (None, Harm::Deadlocks),
+        "outbox-deadlocks" => {
+            let message = "outbox-deadlocks is for MariaDB; add --store mariadb";
+            return Err(Failure::Usage(message.into()));
+        }
         _ => return Err(Failure::Usage(USAGE.into())),
     };
     servers::install()?;
@@ -42,7 +49,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         store: Some(arguments.store),
         bus,
         payments: arguments.payments,
-        workers: 4,
+        workers: arguments.workers,
     };
     println!("{} on {}: {harm:?}", arguments.scenario, arguments.store);
     let start = Instant::now();
@@ -62,6 +69,7 @@ fn parse(words: &[String]) -> Option<Arguments> {
         scenario: scenario.clone(),
         store: Kind::Postgres,
         payments: 10_000,
+        workers: 4,
         gone: Duration::from_secs(20),
         program: None,
     };
@@ -75,6 +83,7 @@ fn parse(words: &[String]) -> Option<Arguments> {
                 arguments.store = stores.into_iter().find(named)?;
             }
             "--payments" => arguments.payments = value.parse().ok()?,
+            "--workers" => arguments.workers = value.parse().ok()?,
             "--program" => arguments.program = Some(PathBuf::from(value)),
             "--seconds" => arguments.gone = Duration::from_secs(value.parse().ok()?),
             _ => return None,
@@ -90,6 +99,10 @@ fn text(outcome: &Outcome) -> String {
             "while the store was down: 503 with Retry-After {}, anything else {:?}\n",
             outcome.turned_away, outcome.strange
         );
+        text.push_str(&line);
+    }
+    if outcome.deadlocks > 0 {
+        let line = format!("deadlocks by the server's count: {}\n", outcome.deadlocks);
         text.push_str(&line);
     }
     text

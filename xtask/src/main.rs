@@ -80,7 +80,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "chaos",
-        arguments: "outbox-db-failure|outbox-redis-failure|outbox-nats-failure|outbox-api-failure",
+        arguments: "outbox-db-failure|outbox-redis-failure|outbox-redis-flush|outbox-nats-failure|outbox-api-failure|outbox-deadlocks",
         summary: "the demo on real servers that are harmed meanwhile",
         run: chaos::run,
     },

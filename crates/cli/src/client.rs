@@ -129,6 +129,28 @@ impl Client {
 
     /// Asks, and takes a document as the answer.
     pub(crate) async fn send(&mut self, request: Request) -> Result<Answer, CliError> {
+        let (status, headers, body) = self.whole(request).await?;
+        let document = serde_json::from_slice(if body.is_empty() { b"null" } else { &body });
+        Ok(Answer {
+            status,
+            is_replay: headers
+                .get("idempotency-replayed")
+                .is_some_and(|value| value.as_bytes() == b"true"),
+            document: document.map_err(|_| self.not_clinch("the answer is not JSON"))?,
+        })
+    }
+
+    /// Asks, and takes whatever text is the answer.
+    pub(crate) async fn text(&mut self, request: Request) -> Result<String, CliError> {
+        let (_, _, body) = self.whole(request).await?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// The whole of an answer that is a success.
+    async fn whole(
+        &mut self,
+        request: Request,
+    ) -> Result<(StatusCode, HeaderMap, Bytes), CliError> {
         let (patience, method) = (request.patience, request.method.clone());
         let whole = timeout(patience, self.exchange(request)).await;
         let (status, headers, body) = whole.unwrap_or_else(|_| {
@@ -140,14 +162,7 @@ impl Client {
             let problem = Problem::read(status, &headers, &body, self.key.as_ref());
             return Err(CliError::Problem(problem));
         }
-        let document = serde_json::from_slice(if body.is_empty() { b"null" } else { &body });
-        Ok(Answer {
-            status,
-            is_replay: headers
-                .get("idempotency-replayed")
-                .is_some_and(|value| value.as_bytes() == b"true"),
-            document: document.map_err(|_| self.not_clinch("the answer is not JSON"))?,
-        })
+        Ok((status, headers, body))
     }
 
     /// Follows a stream of events.

@@ -62,6 +62,16 @@ fn run_7_eight_workers_on_mariadb_settle_each_payment_once() {
 }
 
 #[test]
+fn run_7_eight_workers_on_mariadb_under_provoked_deadlocks_settle_each_payment_once() {
+    let payments = size(1_500, 20_000);
+    if let Some(outcome) = play(Kind::MariaDb, None, payments, 8, Harm::Deadlocks) {
+        println!("{} deadlocks; {}", outcome.deadlocks, outcome.ended.said);
+        assert!(outcome.run_again().is_some_and(|count| count > 0));
+        assert!(outcome.deadlocks > 0);
+    }
+}
+
+#[test]
 fn out_8_postgres_is_gone_for_a_while_and_nothing_is_lost_or_done_twice() {
     if let Some(outcome) = play(Kind::Postgres, None, size(800, 8_000), 2, gone()) {
         assert!(outcome.turned_away > 0, "{outcome:?}");

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock::{Stopwatch, pause};
+use crate::saboteur::Saboteur;
 use crate::{Demo, Ended, Kind, Server, Trouble};
 
 /// Between two questions to the API while its store is down.
@@ -49,6 +50,8 @@ pub enum Harm {
     BusFlushed,
     /// The provider is gone for so long.
     ProviderGone(Duration),
+    /// Somebody locks rows in the wrong order all the time. MariaDB only.
+    Deadlocks,
 }
 
 /// What came of it.
@@ -60,40 +63,43 @@ pub struct Outcome {
     pub turned_away: usize,
     /// Any other answer while the store was down.
     pub strange: Vec<u16>,
+    /// Deadlocks, by the database server's own count, where they were provoked.
+    pub deadlocks: u64,
+}
+
+impl Outcome {
+    /// Transactions that were run again for a deadlock, by the metric of every process; `None`
+    /// where the store tells none.
+    pub fn run_again(&self) -> Option<u64> {
+        let after = self.ended.said.split("run again").nth(1)?;
+        after.split_whitespace().next()?.parse().ok()
+    }
 }
 
 impl Scene<'_> {
     /// Plays it to the end.
     pub fn play(&self, harm: Harm) -> Result<Outcome, String> {
-        let say = |trouble: Trouble| trouble.to_string();
         let mut store = self.store.map(Server::start).transpose().map_err(say)?;
         let mut bus = self.bus.map(Server::start).transpose().map_err(say)?;
         let arguments = self.arguments(store.as_ref(), bus.as_ref(), harm);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let demo = Demo::start(self.program, &arguments).map_err(|error| error.to_string())?;
         let (mut turned_away, mut strange) = (0, Vec::new());
-        let mut shouting = None;
+        let (mut shouting, mut saboteur) = (None, None);
         match harm {
             Harm::None | Harm::ProviderGone(_) => {}
             Harm::FalseHints => {
                 let store = store.as_ref().ok_or("no store to shout at")?;
                 shouting = Some(Shouting::at(store.url()));
             }
+            Harm::Deadlocks => {
+                let store = store.as_ref().ok_or("no store to sabotage")?;
+                saboteur = Some(Saboteur::at(store.url()).map_err(say)?);
+            }
             Harm::StoreGone(lasting) => {
                 let store = store.as_mut().ok_or("no store to kill")?;
                 self.reach(&demo, self.payments / 4)?;
-                let domain = demo.domain().ok_or("the demo has no domain")?;
-                store.kill();
-                let gone = Stopwatch::start();
-                while gone.elapsed() < lasting {
-                    match demo.submit(&domain) {
-                        Ok(said) if said.status == 503 && said.names_a_time => turned_away += 1,
-                        Ok(said) => strange.push(said.status),
-                        Err(error) => return Err(format!("the API is gone: {error}")),
-                    }
-                    pause(ASK_EVERY);
-                }
-                store.restart().map_err(say)?;
+                (turned_away, strange) = without(store, &demo, lasting)?;
             }
             Harm::StoreKills(times) => {
                 let store = store.as_mut().ok_or("no store to kill")?;
@@ -117,10 +123,12 @@ impl Scene<'_> {
         if shouting.is_some_and(|shouting| shouting.stop() == 0) {
             return Err("nobody heard a false hint".to_owned());
         }
+        let deadlocks = saboteur.map(Saboteur::stop).transpose().map_err(say)?;
         Ok(Outcome {
             ended,
             turned_away,
             strange,
+            deadlocks: deadlocks.unwrap_or(0),
         })
     }
 
@@ -144,6 +152,33 @@ impl Scene<'_> {
         }
         arguments
     }
+}
+
+fn say(trouble: Trouble) -> String {
+    trouble.to_string()
+}
+
+/// Asks the API while its store is down: how often it said to come again, and whatever else it
+/// said.
+fn without(
+    store: &mut Server,
+    demo: &Demo,
+    lasting: Duration,
+) -> Result<(usize, Vec<u16>), String> {
+    let (mut turned_away, mut strange) = (0, Vec::new());
+    let domain = demo.domain().ok_or("the demo has no domain")?;
+    store.kill();
+    let gone = Stopwatch::start();
+    while gone.elapsed() < lasting {
+        match demo.submit(&domain) {
+            Ok(said) if said.status == 503 && said.names_a_time => turned_away += 1,
+            Ok(said) => strange.push(said.status),
+            Err(error) => return Err(format!("the API is gone: {error}")),
+        }
+        pause(ASK_EVERY);
+    }
+    store.restart().map_err(say)?;
+    Ok((turned_away, strange))
 }
 
 /// A stranger on the channel of hints.

@@ -16,11 +16,19 @@ pub fn database(kind: Kind) -> Result<String, Trouble> {
 pub fn sql(kind: Kind, url: &str, text: &str) -> Result<String, Trouble> {
     let mut command = match kind {
         Kind::Postgres => psql(url)?,
-        Kind::MariaDb => mariadb(url)?,
+        Kind::MariaDb => mariadb_client(url, ";")?,
         Kind::Redis | Kind::Nats => return Err(Trouble::broken(kind, "it knows no SQL")),
     };
     command.arg(text);
     output(kind, &mut command)
+}
+
+/// The client of a MariaDB server, which is to run what `--execute` names next.
+pub(crate) fn mariadb_client(url: &str, delimiter: &str) -> Result<Command, Trouble> {
+    let mut command = mariadb(url)?;
+    command.arg(format!("--delimiter={delimiter}"));
+    command.arg("--execute");
+    Ok(command)
 }
 
 impl Server {
@@ -81,7 +89,7 @@ fn mariadb(url: &str) -> Result<Command, Trouble> {
             "--batch",
         ])
         .args(["--host", host, "--port", port, "--user", user])
-        .args(["--database", database, "--execute"])
+        .args(["--database", database])
         .env("MYSQL_PWD", password);
     Ok(command)
 }

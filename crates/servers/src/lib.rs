@@ -19,6 +19,7 @@ mod nursery;
 mod postgres;
 mod python;
 mod redis;
+mod saboteur;
 mod server;
 mod shared;
 

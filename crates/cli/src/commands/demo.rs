@@ -8,6 +8,7 @@
 
 mod clients;
 mod ledger;
+mod metrics;
 mod processes;
 mod provider;
 
@@ -32,6 +33,8 @@ const PAYMENTS: usize = 3_000;
 const CLIENTS: usize = 16;
 /// No payment takes longer to settle after the last was accepted.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// Transactions that the database server ended for a deadlock, and that were run again.
+const RUN_AGAIN: &str = "orchestrator_store_deadlock_retry_count_total";
 /// How often the picture is drawn.
 const VIEW: Duration = Duration::from_millis(500);
 
@@ -138,7 +141,8 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     ledger
         .settle(&told, PATIENCE, || view(&clients, &provider))
         .await?;
-    let books = ledger.close(&told, &provider).await?;
+    let mut books = ledger.close(&told, &provider).await?;
+    books.run_again = processes.metric(RUN_AGAIN).await?;
     crate::output::print(&books.text())?;
     if args.keep {
         note(&format!(

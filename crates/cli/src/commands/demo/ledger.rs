@@ -50,7 +50,7 @@ impl History {
 }
 
 /// What the three say.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Books {
     accepted: usize,
     completed: usize,
@@ -65,6 +65,9 @@ pub(crate) struct Books {
     not_once: usize,
     /// COMPLETED and not charged, or FAILED and charged.
     wrong: usize,
+    /// Transactions that the database ended for a deadlock and that were run again, by the
+    /// metric of every process; `None` where the store has no such thing.
+    pub(crate) run_again: Option<f64>,
 }
 
 impl Ledger {
@@ -185,6 +188,9 @@ impl Books {
         } else {
             "The accounts do NOT agree."
         };
+        let run_again = self.run_again.map_or_else(String::new, |count| {
+            format!("ended for a deadlock     run again      {count:>6}\n")
+        });
         format!(
             "\nwhat clients were told   accepted       {:>6}\n\
              what the store holds     completed      {:>6}\n\
@@ -194,7 +200,7 @@ impl Books {
              two calls at once        overlapped     {:>6}\n\
              not final just once      not once       {:>6}\n\
              accepted and not settled lost           {:>6}\n\
-             completed, not charged   wrong          {:>6}\n\n{verdict}\n",
+             completed, not charged   wrong          {:>6}\n{run_again}\n{verdict}\n",
             self.accepted,
             self.completed,
             self.failed,

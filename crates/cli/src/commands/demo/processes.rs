@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::client::{Base, Client, Request};
 use crate::error::{CliError, note};
 
-use super::Setting;
+use super::{Setting, metrics};
 
 /// A server is up within this, on any machine that can run it at all.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -19,8 +19,14 @@ pub(crate) struct Processes {
     config: PathBuf,
     listen: SocketAddr,
     server: Option<Child>,
-    workers: Vec<Child>,
+    workers: Vec<Worker>,
     started: usize,
+}
+
+/// A worker process, and the file that says where its metrics are.
+struct Worker {
+    process: Child,
+    log: PathBuf,
 }
 
 impl Processes {
@@ -51,24 +57,29 @@ impl Processes {
     }
 
     pub(crate) async fn start_all(&mut self, workers: u8) -> Result<(), CliError> {
-        self.server = Some(self.spawn("api,recovery")?);
+        self.server = Some(self.spawn("api,recovery", &[])?);
         self.is_up().await?;
         for _ in 0..workers {
-            let worker = self.spawn("worker")?;
-            self.workers.push(worker);
+            self.start_worker()?;
         }
+        Ok(())
+    }
+
+    fn start_worker(&mut self) -> Result<(), CliError> {
+        // It listens for whoever asks for its metrics, and for nobody else.
+        let process = self.spawn("api,worker", &["server.listen=127.0.0.1:0"])?;
+        let log = self.log();
+        self.workers.push(Worker { process, log });
         Ok(())
     }
 
     /// Kills one worker without warning, and starts another.
     pub(crate) async fn kill_worker(&mut self) -> Result<(), CliError> {
         if let Some(worker) = self.workers.pop() {
-            note(&format!("kill -9 of worker {}", worker.id()));
-            end(worker);
+            note(&format!("kill -9 of worker {}", worker.process.id()));
+            end(worker.process);
         }
-        let worker = self.spawn("worker")?;
-        self.workers.push(worker);
-        Ok(())
+        self.start_worker()
     }
 
     /// Kills the server without warning, and starts another on the same address.
@@ -77,22 +88,49 @@ impl Processes {
             note(&format!("kill -9 of server {}", server.id()));
             end(server);
         }
-        self.server = Some(self.spawn("api,recovery")?);
+        self.server = Some(self.spawn("api,recovery", &[])?);
         self.is_up().await
     }
 
-    pub(crate) async fn stop_all(&mut self) {
-        self.workers
-            .drain(..)
-            .chain(self.server.take())
-            .for_each(end);
+    /// A metric, summed over the processes that live; `None` if none of them tells it.
+    pub(crate) async fn metric(&self, name: &str) -> Result<Option<f64>, CliError> {
+        let mut urls = vec![self.url()];
+        for worker in &self.workers {
+            let said = std::fs::read_to_string(&worker.log).unwrap_or_default();
+            urls.extend(metrics::address(&said).map(str::to_owned));
+        }
+        let mut sum = None;
+        for url in urls {
+            let base = Base::parse(&url).map_err(CliError::usage)?;
+            let told = Client::new(base, None)
+                .text(Request::get("/metrics"))
+                .await?;
+            sum = match (sum, metrics::value(&told, name)) {
+                (Some(sum), Some(more)) => Some(sum + more),
+                (sum, more) => sum.or(more),
+            };
+        }
+        Ok(sum)
     }
 
-    fn spawn(&mut self, roles: &str) -> Result<Child, CliError> {
+    pub(crate) async fn stop_all(&mut self) {
+        self.end_all();
+    }
+
+    fn end_all(&mut self) {
+        let workers = self.workers.drain(..).map(|worker| worker.process);
+        workers.chain(self.server.take()).for_each(end);
+    }
+
+    /// Where the process that was started last says what it has to say.
+    fn log(&self) -> PathBuf {
+        self.folder.join(format!("process-{}.log", self.started))
+    }
+
+    fn spawn(&mut self, roles: &str, set: &[&str]) -> Result<Child, CliError> {
         let failed = |error| CliError::failed(format!("cannot start a process: {error}"));
         self.started += 1;
-        let log = self.folder.join(format!("process-{}.log", self.started));
-        let log = File::create(log).map_err(failed)?;
+        let log = File::create(self.log()).map_err(failed)?;
         // Each process has files of its own for what the store does not take.
         let files = [
             format!("worker.spill_file={}", self.own("spill")),
@@ -101,8 +139,8 @@ impl Processes {
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         command.arg("serve").arg("--config").arg(&self.config);
         command.args(["--roles", roles]);
-        for file in files {
-            command.args(["--set", &file]);
+        for pair in files.iter().map(String::as_str).chain(set.iter().copied()) {
+            command.args(["--set", pair]);
         }
         command.current_dir(&self.folder);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CLINCH_")) {
@@ -132,10 +170,7 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        self.workers
-            .drain(..)
-            .chain(self.server.take())
-            .for_each(end);
+        self.end_all();
     }
 }
 
