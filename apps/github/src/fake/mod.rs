@@ -112,14 +112,14 @@ impl Fake {
     }
 
     async fn answer(&self, get: &Get<'_>) -> Reply {
-        let account = get.token.map(|token| account(token.secret()));
-        let flight = Flight::take_off(self, account.flatten());
+        let caller = Caller::of(get.token);
+        let flight = Flight::take_off(self, caller);
         let latency = self.state().setup.latency;
         if latency > Duration::ZERO {
             self.clock.sleep(latency).await;
         }
-        let (now, is_crowded) = (self.clock.now(), flight.is_crowded);
-        let (reply, delay) = self.state().decide(get, account, now, is_crowded);
+        let (now, is_hasty) = (self.clock.now(), flight.is_hasty);
+        let (reply, delay) = self.state().decide(get, caller, now, is_hasty);
         if delay > Duration::ZERO {
             self.clock.sleep(delay).await;
         }
@@ -130,37 +130,47 @@ impl Fake {
 /// A request that is not answered yet.
 struct Flight<'a> {
     fake: &'a Fake,
-    account: Option<&'a str>,
-    /// The account had as many as it may when this one came.
-    is_crowded: bool,
+    caller: Caller<'a>,
+    /// A secondary limit stood in its way when it came.
+    is_hasty: bool,
 }
 
 impl<'a> Flight<'a> {
-    fn take_off(fake: &'a Fake, account: Option<&'a str>) -> Self {
-        let mut state = fake.state();
-        state.in_flight += 1;
-        state.tally.concurrent_max = state.tally.concurrent_max.max(state.in_flight);
-        let concurrent = state.setup.limits.concurrent;
-        let budget = state.budget(account);
-        budget.in_flight += 1;
-        let is_crowded = budget.in_flight > concurrent;
+    fn take_off(fake: &'a Fake, caller: Caller<'a>) -> Self {
+        let now = fake.clock.now();
+        let is_hasty = fake.state().arrive(caller, now);
         Self {
             fake,
-            account,
-            is_crowded,
+            caller,
+            is_hasty,
         }
     }
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        let mut state = self.fake.state();
-        state.in_flight -= 1;
-        state.budget(self.account).in_flight -= 1;
+        self.fake.state().leave(self.caller);
     }
 }
 
-/// The account of a token, `fake-ACCOUNT-N`.
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Caller<'a> {
+    Anonymous,
+    Account(&'a str),
+    BadToken,
+}
+
+impl<'a> Caller<'a> {
+    /// By a token, `fake-ACCOUNT-N`.
+    fn of(token: Option<&'a Token>) -> Self {
+        let Some(token) = token else {
+            return Self::Anonymous;
+        };
+        account(token.secret()).map_or(Self::BadToken, Self::Account)
+    }
+}
+
 fn account(secret: &str) -> Option<&str> {
     let (account, number) = secret.strip_prefix("fake-")?.rsplit_once('-')?;
     let is_numbered = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
