@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clinch::core::WorkerId;
 use clinch::core::policy::QuotaRules;
 use clinch::core::ports::{DocumentFilter, DocumentSink};
+use clinch::engine::Config;
 use clinch::testing::{ManualClock, advance};
 use clinch::{Backend, Clinch};
+use clinch_github::Transport;
 use clinch_github::fake::{BASE, Fake, Setup, World};
 use clinch_github::{
     ANSWER_BYTES_MAX, Collector, Parts, Run, RunId, RunStatus, Settings, Space, Token, Trigger,
@@ -35,9 +38,7 @@ impl Lab {
     }
 
     pub(crate) async fn with(world: World, setup: Setup, set: impl FnOnce(&mut Settings)) -> Self {
-        Self::assemble(world, setup, set, |memory| Arc::new(memory))
-            .await
-            .0
+        Self::assemble(world, setup, set, Arc::new).await.0
     }
 
     /// With a sink of the test's own around the memory.
@@ -66,23 +67,9 @@ impl Lab {
             ..Settings::default()
         };
         set(&mut settings);
-        let collector = Collector::new(Parts {
-            settings,
-            records: Arc::new(memory.clone()),
-            documents: documents.clone(),
-            quota: Arc::new(MemoryQuota::new(clock.clone(), QuotaRules::default())),
-            transport: Arc::new(fake.clone()),
-            inspect: Arc::new(memory.clone()),
-            clock: clock.clone(),
-        });
-        let builder = Clinch::builder()
-            .backend(Backend::new(memory.clone()))
-            .checkpoint_max(ANSWER_BYTES_MAX)
-            .clock(clock.clone());
-        let clinch = collector.handle(builder).build().expect("it is built");
-        collector.attach(&clinch).await.expect("it is attached");
-        let running = clinch.clone();
-        tokio::spawn(async move { running.run().await });
+        let transport = Arc::new(fake.clone());
+        let (collector, clinch) =
+            collector(settings, &memory, documents.clone(), transport, &clock).await;
         let lab = Self {
             clock,
             memory,
@@ -188,4 +175,45 @@ pub(crate) fn assert_whole(run: &Run) {
 
 fn secrets(tokens: &[&str]) -> Vec<Token> {
     tokens.iter().map(|token| Token::new(*token)).collect()
+}
+
+/// A collector at work, on an engine in memory.
+pub(crate) async fn collector(
+    settings: Settings,
+    memory: &Memory,
+    documents: Arc<dyn DocumentSink>,
+    transport: Arc<dyn Transport>,
+    clock: &Arc<ManualClock>,
+) -> (Collector, Clinch) {
+    let collector = Collector::new(Parts {
+        settings,
+        records: Arc::new(memory.clone()),
+        documents,
+        quota: Arc::new(MemoryQuota::new(clock.clone(), QuotaRules::default())),
+        transport,
+        inspect: Arc::new(memory.clone()),
+        clock: clock.clone(),
+    });
+    let builder = Clinch::builder()
+        .backend(Backend::new(memory.clone()))
+        .config(config())
+        .checkpoint_max(ANSWER_BYTES_MAX)
+        .clock(clock.clone());
+    let clinch = collector.handle(builder).build().expect("it is built");
+    collector.attach(&clinch).await.expect("it is attached");
+    let running = clinch.clone();
+    tokio::spawn(async move { running.run().await });
+    (collector, clinch)
+}
+
+/// Looks that only cover lost notifications are rare: none is lost here, and days pass.
+fn config() -> Config {
+    let hour = Duration::from_secs(3_600);
+    let worker = WorkerId::new("lab").expect("a name");
+    Config {
+        fallback_poll: hour,
+        finalizer_interval: hour,
+        reaper_interval: hour,
+        ..Config::new(worker)
+    }
 }

@@ -69,6 +69,8 @@ fn setup(rng: &mut SplitMix, world: &World) -> Setup {
     Setup {
         limits: Limits {
             primary,
+            // Short, so that few cases sleep through many.
+            window: Duration::from_secs(600),
             ..Limits::default()
         },
         faults: faults(rng, world),

@@ -326,7 +326,7 @@ async fn col_8_two_tokens_of_one_account_and_others_wait_for_resets() {
     assert_eq!(tally.primary_refusals, 0, "{tally:?}");
     assert!(tally.window_max.values().all(|most| *most <= 50));
     // As many windows as the requests need, with a tenth of each left alone, and no more.
-    let spent = tally.by_status.iter().map(|(_, count)| count).sum::<u64>();
+    let spent = tally.by_status.values().sum::<u64>();
     let windows = spent.div_ceil(3 * 45);
     let hour = 3_600;
     let took = run

@@ -183,19 +183,7 @@ async fn col_11_statistics_are_made_once_a_run() {
 #[tokio::test]
 async fn col_12_a_run_whose_planner_died_goes_on() {
     let lab = Lab::new(small(4), Setup::default(), &[TOKEN]).await;
-    // As a process left it that died right after noting the run.
-    let run = r#"{"run_id":"octocat.1","status":"PLANNING","trigger":"MANUAL","jobs":{"total":0,"succeeded":0,"failed":0},"pages":{"fetched":0,"not_modified":0,"skipped":0,"documents":0},"statistics":"pending","repairs":[],"created_at":1800000000000,"started_at":null,"completed_at":null,"error":null}"#;
-    let write = |key: &str, body: &str| RecordWrite {
-        key: key.to_owned(),
-        expected: Expected::Absent,
-        body: Some(body.to_owned()),
-    };
-    let writes = [
-        write("github/user/octocat", r#"{"number":1}"#),
-        write("github/run/octocat/0000000001", run),
-        write("github-recent/001800000000000/octocat.1", r#""octocat.1""#),
-    ];
-    assert!(lab.memory.write_records(&writes).await.expect("written"));
+    note_run(&lab.memory, "octocat", "PLANNING").await;
     lab.collector.attach(&lab.clinch).await.expect("attached");
     let id = "octocat.1".parse().expect("a run");
     assert_whole(&lab.end(&id).await);
@@ -298,4 +286,23 @@ async fn col_17_no_token_is_shown_or_kept() {
         .await
         .expect("listed");
     assert!(!format!("{:?}", operations.items).contains(TOKEN));
+}
+
+/// Notes a run as a process left it that died right after.
+pub(crate) async fn note_run(memory: &Memory, login: &str, status: &str) {
+    let run = format!(
+        r#"{{"run_id":"{login}.1","status":"{status}","trigger":"MANUAL","jobs":{{"total":0,"succeeded":0,"failed":0}},"pages":{{"fetched":0,"not_modified":0,"skipped":0,"documents":0}},"statistics":"pending","repairs":[],"created_at":1800000000000,"started_at":null,"completed_at":null,"error":null}}"#
+    );
+    let write = |key: String, body: &str| RecordWrite {
+        key,
+        expected: Expected::Absent,
+        body: Some(body.to_owned()),
+    };
+    let name = format!(r#""{login}.1""#);
+    let writes = [
+        write(format!("github/user/{login}"), r#"{"number":1}"#),
+        write(format!("github/run/{login}/0000000001"), &run),
+        write(format!("github-recent/001800000000000/{login}.1"), &name),
+    ];
+    assert!(memory.write_records(&writes).await.expect("written"));
 }

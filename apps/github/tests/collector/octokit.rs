@@ -1,16 +1,25 @@
 //! Exchanges that were recorded at the real API, from the npm package `@octokit/fixtures`.
 //!
 //! The package is fetched once and kept in the target folder.
-#![forbid(unsafe_code)]
-#![expect(clippy::expect_used, reason = "tests say what they rely on")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
+use clinch::core::ports::{DocumentFilter, DocumentSink};
+use clinch::testing::{ManualClock, advance};
+use clinch::{Route, Settled};
 use clinch_github::fake::Replay;
-use clinch_github::{ApiAnswer, ApiRequest, Broken, Transport};
+use clinch_github::{
+    ApiAnswer, ApiRequest, Broken, JobKind, PageDone, PageEnd, PageJob, Repository, Seen, Settings,
+    Transport,
+};
+use clinch_memory::Memory;
 use serde_json::Value;
+
+use crate::lab::collector;
+use crate::trouble::note_run;
 
 const VERSION: &str = "23.1.2";
 const API: &str = "https://api.github.com";
@@ -133,5 +142,92 @@ async fn what_was_not_recorded_is_named() {
     assert!(
         matches!(&asked, Err(Broken::NotSent(why)) if why.contains("/users/octocat?a=1&b=2 was not recorded")),
         "{asked:?}"
+    );
+}
+
+/// A collector before a record, with one job that begins at a recorded address.
+struct Recorded {
+    memory: Memory,
+    done: PageDone,
+    jobs: usize,
+}
+
+async fn collect(name: &str, kind: JobKind, url: &str) -> Recorded {
+    let clock = Arc::new(ManualClock::default());
+    let memory = Memory::new(clock.clone());
+    let login = "octokit-fixture-org";
+    note_run(&memory, login, "RUNNING").await;
+    let documents = Arc::new(memory.clone());
+    let replay = Arc::new(scenario(name));
+    let settings = Settings::default();
+    let (collector, clinch) = collector(settings, &memory, documents, replay, &clock).await;
+    let job = PageJob {
+        run_id: format!("{login}.1").parse().expect("a run"),
+        kind,
+        repository: (kind != JobKind::UserBasic).then(|| Repository {
+            id: 1,
+            full_name: format!("{login}/{name}"),
+        }),
+        page: 1,
+        hops: 0,
+        url: Some(url.to_owned()),
+        since: None,
+        seen: Seen::default(),
+    };
+    let route: Route<PageJob, PageDone> = Route::new("github", kind.as_str());
+    let batch_id = job.run_id.batch("jobs", 0);
+    let batch = clinch
+        .batch_as::<()>(batch_id, None)
+        .await
+        .expect("a batch");
+    let accepted = batch.add(vec![route.request("recorded", "1", &job)]).await;
+    let op_id = accepted.expect("accepted").remove(0).expect("accepted");
+    batch.seal().await.expect("sealed");
+    advance(&clock, Duration::from_secs(600)).await;
+    let handle = clinch.look(&route, op_id).await.expect("there");
+    let Some(Settled::Completed(done)) = handle.settled() else {
+        panic!("{:?}", handle.settled());
+    };
+    let filter = clinch_github::JobFilter::default();
+    let jobs = collector.jobs(&job.run_id, &filter, None, 100).await;
+    clinch.stop();
+    Recorded {
+        memory,
+        done: done.value.clone(),
+        jobs: jobs.expect("jobs").0.len(),
+    }
+}
+
+#[tokio::test]
+async fn col_3_the_collector_follows_recorded_pages() {
+    let url = format!("{API}/repos/octokit-fixture-org/paginate-issues/issues?per_page=3");
+    let recorded = collect("paginate-issues", JobKind::RepoIssues, &url).await;
+    assert_eq!(recorded.jobs, 5, "one request, one job");
+    assert_eq!(recorded.done.documents, 3);
+    let filter = DocumentFilter::default();
+    let issues = recorded.memory.scan("github", &filter, None, 100).await;
+    let issues = issues.expect("read");
+    let number = |body: &str| -> Option<u64> {
+        serde_json::from_str::<Value>(body).ok()?["number"].as_u64()
+    };
+    let mut numbers: Vec<_> = issues.iter().filter_map(|one| number(&one.body)).collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(1..=13));
+}
+
+#[tokio::test]
+async fn the_collector_follows_a_recorded_rename() {
+    // The one kind whose page is a single object.
+    let url = format!("{API}/repos/octokit-fixture-org/rename-repository");
+    let recorded = collect("rename-repository", JobKind::UserBasic, &url).await;
+    assert_eq!(recorded.done.end, PageEnd::Moved);
+    let filter = DocumentFilter::default();
+    let found = recorded.memory.scan("github", &filter, None, 100).await;
+    let found = found.expect("read");
+    assert_eq!(found.len(), 1);
+    let body: Value = serde_json::from_str(&found[0].body).expect("JSON");
+    assert_eq!(
+        body["full_name"],
+        "octokit-fixture-org/rename-repository-newname"
     );
 }
