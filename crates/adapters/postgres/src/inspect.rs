@@ -144,6 +144,7 @@ impl Inspect for Postgres {
                     params.extend([&first as &(dyn ToSql + Sync), &last]);
                     Query::ListOfKey
                 }
+                None if batch.is_some() => Query::ListOfBatch,
                 None => Query::List,
             };
             let rows = link.query(query, &params).await?;

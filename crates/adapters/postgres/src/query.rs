@@ -70,6 +70,7 @@ queries! {
     LedgerPages = "ledger_pages",
     LineUp = "line_up",
     List = "list",
+    ListOfBatch = "list_of_batch",
     ListOfKey = "list_of_key",
     Needing = "needing",
     Notify = "notify",

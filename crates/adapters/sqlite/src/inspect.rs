@@ -64,9 +64,10 @@ impl Db<'_> {
         let label = label.map(|label| format!("$.{}", serde_json::Value::from(label)));
         let batch = filter.batch_id.map(|id| id.0.into_bytes());
         let biz = filter.biz_key.as_ref().map(biz_hash);
-        let query = match biz {
-            Some(_) => Query::ListOfKey,
-            None => Query::List,
+        let query = match (biz, batch) {
+            (Some(_), _) => Query::ListOfKey,
+            (None, Some(_)) => Query::ListOfBatch,
+            (None, None) => Query::List,
         };
         let rows = |limit: i64| {
             let params = params![

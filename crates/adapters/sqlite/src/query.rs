@@ -85,6 +85,7 @@ statements! {
     LedgerPages = "ledger_pages",
     LineUp = "line_up",
     List = "list",
+    ListOfBatch = "list_of_batch",
     ListOfKey = "list_of_key",
     Lock = "lock",
     MergeNewKeys = "merge_new_keys",
