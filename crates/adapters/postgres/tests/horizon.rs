@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::OpId;
-use clinch_core::ports::{Bus, Clock, Dequeue, Ids, Store};
+use clinch_core::ports::{Bus, Clock, Dequeue, Ids, NewOperation, Store};
 use clinch_postgres::{Postgres, Settings};
 use clinch_system::{SystemClock, SystemIds};
 use common::{Database, NEVER, keys, on_a_runtime, operation, routes, worker};
@@ -36,6 +36,11 @@ fn asked(wait: Duration) -> Dequeue {
     }
 }
 
+async fn accept(store: &Postgres, new: &NewOperation) {
+    let accepted = store.accept(std::slice::from_ref(new), &routes()).await;
+    accepted.expect("accepted");
+}
+
 async fn taken(store: &Postgres, wait: Duration) -> Vec<OpId> {
     let deliveries = store.dequeue(&asked(wait)).await.expect("deliveries");
     deliveries.into_iter().map(|one| one.hint.op_id).collect()
@@ -53,7 +58,7 @@ fn out_2_what_is_due_is_found_behind_rows_that_a_snapshot_keeps() {
         let opened = Postgres::connect(&database.url(), settings, clock).await;
         let (waits, other) = (opened.expect("the store opens"), database.store().await);
         let first = operation("natural", 0);
-        other.accept(&[first.clone()], &routes()).await.expect("in");
+        accept(&other, &first).await;
         assert_eq!(taken(&waits, NEVER).await, [first.op_id]);
 
         let snapshot = database.client().await;
@@ -64,16 +69,13 @@ fn out_2_what_is_due_is_found_behind_rows_that_a_snapshot_keeps() {
 
         for number in 1..=50 {
             let told = operation("natural", number);
-            other.accept(&[told.clone()], &routes()).await.expect("in");
+            accept(&other, &told).await;
             assert_eq!(taken(&waits, NEVER).await, [told.op_id], "number {number}");
         }
         // Due before everything that was seen, and nobody says so.
         let mut untold = operation("natural", 51);
         untold.options.run_at = Some(SystemClock::new().now() + NEVER);
-        other
-            .accept(&[untold.clone()], &routes())
-            .await
-            .expect("in");
+        accept(&other, &untold).await;
         assert_eq!(taken(&waits, Duration::ZERO).await, []);
         let due = "UPDATE clinch_queue SET next_attempt_at = 1 WHERE op_id = $1";
         let moved = client.execute(due, &[&untold.op_id.0]).await;
