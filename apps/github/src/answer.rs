@@ -101,6 +101,7 @@ pub(crate) fn reading(answer: &ApiAnswer, now: Timestamp) -> QuotaReading {
         remaining: number(answer, "x-ratelimit-remaining"),
         reset_at: reset,
         retry_after: pause,
+        unspent: 0,
     }
 }
 

@@ -259,7 +259,9 @@ impl Pool {
     pub(crate) async fn tell(&self, grant: &Grant, told: &ApiAnswer) -> Result<()> {
         let now = self.clock.now();
         if answer::is_core_budget(told) {
-            let reading = answer::reading(told, now);
+            let mut reading = answer::reading(told, now);
+            // What did not change costs nothing, but for those without a token.
+            reading.unspent = u32::from(told.status == 304 && grant.token.is_some());
             let key = quota_key(&grant.account);
             self.quota.update(&key, &reading).await?;
             let mut seen = self.seen();

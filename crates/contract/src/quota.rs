@@ -137,5 +137,6 @@ fn reading(limit: u64, remaining: i64, reset_at: Option<Timestamp>) -> QuotaRead
         remaining: Some(remaining),
         reset_at,
         retry_after: None,
+        unspent: 0,
     }
 }

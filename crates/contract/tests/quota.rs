@@ -37,6 +37,7 @@ enum Flaw {
     KeepsNoReserve,
     TakesAnyKey,
     RoundsMakeWindows,
+    GivesNothingBack,
 }
 
 /// Every flaw with the case that must notice it.
@@ -98,6 +99,7 @@ const FLAWS: &[(Flaw, &str)] = &[
         Flaw::RoundsMakeWindows,
         "windows_that_end_close_together_are_one",
     ),
+    (Flaw::GivesNothingBack, "what_cost_nothing_is_given_back"),
 ];
 
 struct Broken {
@@ -178,6 +180,7 @@ impl Broken {
                 });
             }
             Flaw::IgnoresRetryAfter => reading.retry_after = None,
+            Flaw::GivesNothingBack => reading.unspent = 0,
             Flaw::ReserveIsNotScaled => {
                 // The threshold in full, by taking it away beforehand.
                 let left = |left: i64| (left - 100).max(0);

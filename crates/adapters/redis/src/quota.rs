@@ -74,7 +74,8 @@ impl Quota for RedisQuota {
             .arg(said(reading.retry_after.map(|d| count(millis(d)))))
             .arg(millis(rules.answer_within))
             .arg(millis(rules.window_max))
-            .arg(millis(rules.same_window));
+            .arg(millis(rules.same_window))
+            .arg(reading.unspent);
         let _: u64 = self.redis.run(&update).await.map_err(ours)?;
         Ok(())
     }

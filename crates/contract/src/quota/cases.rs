@@ -32,6 +32,7 @@ const CASES: &[QuotaCase] = quota_area! {
     an_exhausted_budget_waits_for_its_reset: ["COL-8"],
     after_the_reset_nothing_is_known: ["COL-8"],
     the_least_remaining_of_a_window_counts: ["COL-8"],
+    what_cost_nothing_is_given_back: ["COL-8"],
     windows_that_end_close_together_are_one: ["COL-8"],
     an_answer_of_an_older_window_changes_nothing: ["COL-8"],
     an_answer_of_a_newer_window_begins_it: ["COL-8"],
@@ -176,6 +177,21 @@ async fn the_least_remaining_of_a_window_counts(b: Budget) -> Verdict {
     ensure_eq!(b.left().await?, 20, "granted of 30 with a reserve of 10");
     b.tell(reading(100, 30, reset_at)).await?;
     ensure_eq!(b.left().await?, 0, "a late answer gives nothing back");
+    Ok(())
+}
+
+async fn what_cost_nothing_is_given_back(b: Budget) -> Verdict {
+    let reset_at = Some(b.subject.control.now().await + HOUR);
+    b.tell(reading(100, 15, reset_at)).await?;
+    ensure_eq!(b.left().await?, 5, "granted of 15 with a reserve of 10");
+    let free = |remaining| QuotaReading {
+        unspent: 2,
+        ..reading(100, remaining, reset_at)
+    };
+    b.tell(free(15)).await?;
+    ensure_eq!(b.left().await?, 2, "granted again");
+    b.tell(free(11)).await?;
+    ensure_eq!(b.left().await?, 1, "no more than the answer leaves");
     Ok(())
 }
 

@@ -52,6 +52,8 @@ pub struct QuotaReading {
     pub reset_at: Option<Timestamp>,
     /// The provider asked to stay away for so long.
     pub retry_after: Option<Duration>,
+    /// Calls that were reserved and turned out to cost nothing.
+    pub unspent: u32,
 }
 
 /// What a caller gets.
@@ -217,7 +219,8 @@ impl QuotaState {
             (Some(window), Some(at)) if at + close < window.reset_at => return,
             (Some(window), at) if at.is_none_or(|at| at <= window.reset_at + close) => {
                 window.limit = limit.unwrap_or(window.limit);
-                window.remaining = window.remaining.min(remaining).min(window.limit);
+                let back = window.remaining.saturating_add(u64::from(reading.unspent));
+                window.remaining = back.min(remaining).min(window.limit);
             }
             (window, Some(reset_at)) => {
                 let limit = limit.unwrap_or(remaining);

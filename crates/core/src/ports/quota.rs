@@ -25,6 +25,7 @@ pub trait Quota: Send + Sync {
     /// Tells what an answer said.
     ///
     /// - Within one window the least remaining counts; a later answer gives nothing back.
+    /// - Calls that cost nothing are given back, up to what the answer says is left.
     /// - An answer of an older window changes nothing, one of a newer window begins it.
     /// - Without a reset time, or with one nobody can believe, no window begins.
     /// - A negative remaining is none.

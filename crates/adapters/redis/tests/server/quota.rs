@@ -32,6 +32,7 @@ impl Provider {
             remaining: Some(left),
             reset_at: Some(self.reset_at),
             retry_after: None,
+            unspent: 0,
         }
     }
 }
@@ -106,6 +107,7 @@ fn reading(rng: &mut SplitMix, now: Timestamp) -> QuotaReading {
         remaining: said(9).then(|| i64::try_from(remaining).expect("small") - 5),
         reset_at,
         retry_after: said(1).then(|| secs(10 * pause)),
+        unspent: u32::try_from(pause).expect("small"),
     }
 }
 
@@ -178,6 +180,7 @@ pub(crate) async fn col_8_a_budget_is_forgotten_when_it_is_over() {
         remaining: Some(i64::MAX),
         reset_at: Some(now(&redis).await + Duration::from_secs(60)),
         retry_after: None,
+        unspent: 0,
     };
     quota.update("token", &reading).await.expect("told");
     let got = quota.reserve("token", u32::MAX).await.expect("an answer");
