@@ -155,7 +155,11 @@ impl Broken {
         check_record_writes(writes)?;
         for write in writes {
             tokio::task::yield_now().await;
-            if !self.memory.write_records(&[write.clone()]).await? {
+            if !self
+                .memory
+                .write_records(std::slice::from_ref(write))
+                .await?
+            {
                 return Ok(false);
             }
         }
