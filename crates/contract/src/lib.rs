@@ -44,7 +44,11 @@ mod concurrent;
 mod differ;
 mod engine;
 mod fixtures;
+#[macro_use]
+mod port;
+mod documents;
 mod quota;
+mod records;
 mod runner;
 mod subject;
 mod wire;
@@ -54,8 +58,11 @@ pub use api_keys::api_keys;
 pub use case::{BoxFuture, Case, Failure, Need};
 pub use cases::cases;
 pub use differ::{Sequences, differ};
+pub use documents::{DocumentsSubject, SinkAbilities, documents_cases};
+pub use port::{FailNext, PortCase, PortFactory, check_port, port_factory, port_trials};
 pub use quota::{
     QuotaCase, QuotaControl, QuotaFactory, QuotaSubject, check_quota, quota_cases, run_quota,
 };
+pub use records::{RecordsSubject, records_cases};
 pub use runner::{Factory, HANG_AFTER, check, check_within, factory, run};
 pub use subject::{Capabilities, Control, Fault, LockPorts, StorePorts, Subject};

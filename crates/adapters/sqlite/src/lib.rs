@@ -14,6 +14,7 @@
 //! | `clinch_operation` | state, place in the queue, result, ledger | once a commit that changes it |
 //! | `clinch_key` and its levels | short hash of the four keys | at accept, then merged (`keys`) |
 //! | `clinch_domain`, `clinch_store` | counters, last seq | once a commit |
+//! | `clinch_record`, `clinch_document` | what an application keeps (`records`, `documents`) | as it asks |
 //!
 //! Both big tables are in order of acceptance, so that the rows of one commit are neighbours.
 //! The queue is four partial indexes of `clinch_operation`: they hold open operations only.
@@ -60,6 +61,7 @@ mod change;
 mod checkpointer;
 mod column;
 mod db;
+mod documents;
 mod domains;
 mod error;
 mod fault;
@@ -79,6 +81,7 @@ mod prune;
 mod query;
 mod queue;
 mod readers;
+mod records;
 mod recovery;
 mod request;
 mod restore;

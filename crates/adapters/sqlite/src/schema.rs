@@ -20,7 +20,7 @@ pub struct Version {
 }
 
 /// Every version of the schema. A file of version n gets those after the n-th.
-pub(crate) static VERSIONS: [Version; 2] = [
+pub(crate) static VERSIONS: [Version; 3] = [
     Version {
         number: 1,
         name: "operations, their keys and their queue",
@@ -30,6 +30,11 @@ pub(crate) static VERSIONS: [Version; 2] = [
         number: 2,
         name: "API keys",
         sql: include_str!("../sql/schema/0002.sql"),
+    },
+    Version {
+        number: 3,
+        name: "records and documents of an application",
+        sql: include_str!("../sql/schema/0003.sql"),
     },
 ];
 

@@ -1,0 +1,1 @@
+DELETE FROM clinch_document WHERE seq = ?1

@@ -1,0 +1,1 @@
+SELECT version FROM clinch_record WHERE key = ?1
