@@ -54,6 +54,7 @@ pub struct Builder {
     own_destinations: BTreeMap<String, Arc<Destination>>,
     config: Option<Config>,
     concurrency: Option<usize>,
+    checkpoint_bytes_max: usize,
     shed: Option<Arc<dyn LoadShed>>,
     sealer: Option<Arc<dyn Sealer>>,
     alert: Option<Arc<dyn Alert>>,
@@ -176,6 +177,13 @@ impl Builder {
         self
     }
 
+    /// Lets handlers keep checkpoints of so many bytes, if that is more than they may already.
+    #[must_use]
+    pub fn checkpoints_of(mut self, bytes_max: usize) -> Self {
+        self.checkpoint_bytes_max = self.checkpoint_bytes_max.max(bytes_max);
+        self
+    }
+
     /// Every parameter of the engine.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
@@ -282,6 +290,7 @@ impl Builder {
             None => Config::new(worker(ids.as_ref())?),
         };
         config.concurrency = self.concurrency.unwrap_or(config.concurrency);
+        config.checkpoint_bytes_max = config.checkpoint_bytes_max.max(self.checkpoint_bytes_max);
         let telemetry = Arc::new(self.telemetry.unwrap_or_default());
         let no_file = || Arc::new(NoFile) as Arc<dyn Journal>;
         let meter: Arc<dyn Meter> = telemetry.clone();
