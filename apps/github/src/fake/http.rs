@@ -1,0 +1,201 @@
+//! The fake over HTTP/1.1.
+//!
+//! Written on bare sockets: a web framework always sends an answer, and here some are to end in
+//! the middle or never to begin.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::{Fake, Get, Reply};
+use crate::{ApiAnswer, Token};
+
+/// A request's head is far smaller.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// A fake that is served. Dropping it leaves it running.
+pub struct Served {
+    /// Where, as in its links: `http://127.0.0.1:4567`.
+    pub base: String,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Served {
+    /// Takes no more connections, and returns when every request that has arrived is answered.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        // It ends by itself; that it was cancelled with its runtime is no error.
+        let _ = self.task.await;
+    }
+}
+
+/// Serves a fake at this listener's address.
+pub fn serve(listener: TcpListener, fake: Fake) -> io::Result<Served> {
+    let base = base(listener.local_addr()?);
+    let (stop, stopped) = watch::channel(false);
+    let task = tokio::spawn(accept(listener, fake, Arc::from(base.as_str()), stopped));
+    Ok(Served { base, stop, task })
+}
+
+fn base(address: SocketAddr) -> String {
+    format!("http://{address}")
+}
+
+async fn accept(listener: TcpListener, fake: Fake, base: Arc<str>, stopped: watch::Receiver<bool>) {
+    let mut connections = JoinSet::new();
+    while let Some(accepted) = unless_stopped(&stopped, listener.accept()).await {
+        // A connection that failed while it was accepted is the client's to notice.
+        if let Ok((stream, _)) = accepted {
+            let (fake, base, stopped) = (fake.clone(), Arc::clone(&base), stopped.clone());
+            connections.spawn(async move {
+                // An error is a client that went away.
+                let _ = converse(&stream, &fake, &base, &stopped).await;
+            });
+        }
+        while connections.try_join_next().is_some() {}
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// None if it is stopped first.
+async fn unless_stopped<T>(
+    stopped: &watch::Receiver<bool>,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    let mut stopped = stopped.clone();
+    let mut stop = pin!(stopped.wait_for(|stopped| *stopped));
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        if let Poll::Ready(done) = future.as_mut().poll(context) {
+            return Poll::Ready(Some(done));
+        }
+        stop.as_mut().poll(context).map(|_| None)
+    })
+    .await
+}
+
+async fn converse(
+    stream: &TcpStream,
+    fake: &Fake,
+    base: &str,
+    stopped: &watch::Receiver<bool>,
+) -> io::Result<()> {
+    let mut unread = Vec::new();
+    loop {
+        let Some(head) = unless_stopped(stopped, read_head(stream, &mut unread)).await else {
+            return Ok(());
+        };
+        let Some(head) = head? else {
+            return Ok(());
+        };
+        let Some(request) = Request::parse(&head) else {
+            let bytes =
+                b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+            return write(stream, bytes).await;
+        };
+        let get = Get {
+            base,
+            target: &request.target,
+            token: request.token.as_ref(),
+            if_none_match: request.if_none_match.as_deref(),
+        };
+        match fake.answer(&get, None).await {
+            Reply::Answer(answer) => write(stream, &bytes(&answer)).await?,
+            Reply::Cut(answer) => {
+                let mut bytes = bytes(&answer);
+                bytes.truncate(bytes.len() - answer.body.len().div_ceil(2));
+                return write(stream, &bytes).await;
+            }
+            Reply::Lost => return Ok(()),
+        }
+    }
+}
+
+struct Request {
+    target: String,
+    token: Option<Token>,
+    if_none_match: Option<String>,
+}
+
+impl Request {
+    fn parse(head: &str) -> Option<Self> {
+        let mut lines = head.split("\r\n");
+        let target = lines.next()?.strip_prefix("GET ")?;
+        let target = target.strip_suffix(" HTTP/1.1")?;
+        let mut request = Self {
+            target: target.to_owned(),
+            token: None,
+            if_none_match: None,
+        };
+        for line in lines.filter(|line| !line.is_empty()) {
+            let (name, value) = line.split_once(':')?;
+            let value = value.trim();
+            match name.to_ascii_lowercase().as_str() {
+                "authorization" => {
+                    let (_, secret) = value.split_once(' ').unwrap_or(("", value));
+                    request.token = Some(Token::new(secret));
+                }
+                "if-none-match" => request.if_none_match = Some(value.to_owned()),
+                _ => {}
+            }
+        }
+        Some(request)
+    }
+}
+
+fn bytes(answer: &ApiAnswer) -> Vec<u8> {
+    let mut head = format!("HTTP/1.1 {} Fake\r\n", answer.status);
+    for (name, value) in &answer.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if answer.status != 304 {
+        head.push_str(&format!("content-length: {}\r\n", answer.body.len()));
+    }
+    head.push_str("\r\n");
+    let mut bytes = head.into_bytes();
+    bytes.extend_from_slice(&answer.body);
+    bytes
+}
+
+/// The next request's head; none if the client is done. What follows stays in `unread`.
+async fn read_head(stream: &TcpStream, unread: &mut Vec<u8>) -> io::Result<Option<String>> {
+    loop {
+        if let Some(end) = unread.windows(4).position(|four| four == b"\r\n\r\n") {
+            let rest = unread.split_off(end + 4);
+            let head = std::mem::replace(unread, rest);
+            return Ok(Some(String::from_utf8_lossy(&head).into_owned()));
+        }
+        if unread.len() >= HEAD_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        stream.readable().await?;
+        let mut buffer = [0; 4 * 1024];
+        match stream.try_read(&mut buffer) {
+            Ok(0) => return Ok(None),
+            Ok(count) => unread.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn write(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! Documents as the API gives them.
+//!
+//! Addresses inside a document lead to `api.github.com` and name a repository by its id, so that
+//! a document is the same wherever the fake is served and whatever the repository is called.
+
+use clinch::core::policy::SplitMix;
+use serde_json::{Value, json};
+
+use super::world::{Event, Place, World};
+
+const API: &str = "https://api.github.com";
+const WORDS: [&str; 32] = [
+    "the",
+    "request",
+    "timeout",
+    "after",
+    "retry",
+    "when",
+    "server",
+    "answers",
+    "with",
+    "a",
+    "page",
+    "of",
+    "results",
+    "and",
+    "client",
+    "should",
+    "wait",
+    "until",
+    "reset",
+    "because",
+    "token",
+    "budget",
+    "is",
+    "shared",
+    "between",
+    "processes",
+    "which",
+    "read",
+    "same",
+    "cursor",
+    "twice",
+    "once",
+];
+const EVENT_TYPES: [&str; 4] = ["PushEvent", "IssuesEvent", "WatchEvent", "CreateEvent"];
+
+impl World {
+    pub(super) fn render(&self, place: Place) -> Value {
+        match place {
+            Place::User(user) => self.render_user(user),
+            Place::Event(user, n) => self.render_event(user, &self.users[user].events[n]),
+            Place::Repository(at) => self.render_repository(at),
+            Place::Issue(at, n) => self.render_issue(at, n),
+            Place::Pull(at, n) => self.render_pull(at, n),
+            Place::Commit(at, n) => self.render_commit(at, n),
+        }
+    }
+
+    fn render_user(&self, user: usize) -> Value {
+        let owned = self.repositories.iter();
+        let owned = owned.filter(|repository| repository.owner == user).count();
+        let user = &self.users[user];
+        json!({
+            "login": user.login,
+            "id": user.id,
+            "node_id": format!("U_{}", user.id),
+            "url": format!("{API}/users/{}", user.login),
+            "type": "User",
+            "site_admin": false,
+            "public_repos": owned,
+            "created_at": date(user.created),
+            "updated_at": date(user.updated),
+        })
+    }
+
+    fn render_event(&self, user: usize, event: &Event) -> Value {
+        let actor = &self.users[user];
+        let repo = event.repository.map(|at| {
+            let repository = &self.repositories[at];
+            let owner = &self.users[repository.owner].login;
+            json!({
+                "id": repository.id,
+                "name": format!("{owner}/{}", repository.first_name),
+            })
+        });
+        let kind = EVENT_TYPES[event.serial as usize % EVENT_TYPES.len()];
+        json!({
+            "id": (40_000_000_000 + event.serial).to_string(),
+            "type": kind,
+            "actor": { "id": actor.id, "login": actor.login },
+            "repo": repo,
+            "payload": { "action": "started", "note": self.text(3, event.serial, 20) },
+            "public": true,
+            "created_at": date(event.at),
+        })
+    }
+
+    fn render_repository(&self, at: usize) -> Value {
+        let repository = &self.repositories[at];
+        json!({
+            "id": repository.id,
+            "node_id": format!("R_{}", repository.id),
+            "name": repository.name,
+            "full_name": self.full_name(at),
+            "owner": self.person(repository.owner),
+            "private": false,
+            "fork": repository.id.is_multiple_of(7),
+            "url": format!("{API}/repositories/{}", repository.id),
+            "description": self.text(4, repository.id, 10),
+            "has_issues": repository.has_issues,
+            "default_branch": "main",
+            "created_at": date(repository.created),
+            "updated_at": date(repository.updated),
+            "pushed_at": date(repository.pushed),
+        })
+    }
+
+    fn render_issue(&self, at: usize, n: usize) -> Value {
+        let issue = &self.repositories[at].issues[n];
+        let mut body = self.render_shared(at, n);
+        let id = self.issue_id(at, n);
+        body["id"] = json!(id);
+        body["node_id"] = json!(format!("I_{id}"));
+        body["url"] = json!(self.url(at, "issues", n));
+        body["labels"] = json!([{ "id": 1 + id % 5, "name": WORDS[(id % 32) as usize] }]);
+        body["comments"] = json!(issue.comments());
+        if issue.is_pull {
+            body["pull_request"] = json!({ "url": self.url(at, "pulls", n) });
+        }
+        body
+    }
+
+    fn render_pull(&self, at: usize, n: usize) -> Value {
+        let issue = &self.repositories[at].issues[n];
+        let mut body = self.render_shared(at, n);
+        // A pull request and its issue are two things with two ids.
+        let id = self.issue_id(at, n) + 1;
+        body["id"] = json!(id);
+        body["node_id"] = json!(format!("PR_{id}"));
+        body["url"] = json!(self.url(at, "pulls", n));
+        body["head"] = json!({ "ref": format!("patch-{}", n + 1), "sha": self.sha(at, id) });
+        body["base"] = json!({ "ref": "main", "sha": self.sha(at, 0) });
+        body["draft"] = json!(false);
+        let merged = issue.closed.filter(|_| !n.is_multiple_of(4));
+        body["merged_at"] = json!(merged.map(date));
+        body
+    }
+
+    fn render_shared(&self, at: usize, n: usize) -> Value {
+        let issue = &self.repositories[at].issues[n];
+        let key = self.issue_id(at, n);
+        // An issue's text is one or two kilobytes.
+        let words = 180 + (key % 180) as usize;
+        json!({
+            "number": n + 1,
+            "title": self.text(1, key, 6),
+            "state": if issue.closed.is_some() { "closed" } else { "open" },
+            "locked": false,
+            "user": self.person(n % self.users.len()),
+            "created_at": date(issue.created),
+            "updated_at": date(issue.updated),
+            "closed_at": issue.closed.map(date),
+            "body": self.text(2 + (u64::from(issue.revision) << 8), key, words),
+        })
+    }
+
+    fn render_commit(&self, at: usize, n: usize) -> Value {
+        let author = &self.users[n % self.users.len()];
+        let committed = date(self.repositories[at].commits[n]);
+        let sha = self.sha(at, n as u64);
+        let parents = n.checked_sub(1).map(|before| self.sha(at, before as u64));
+        let parents: Vec<Value> = parents.iter().map(|sha| json!({ "sha": sha })).collect();
+        let email = format!("{}@example.com", author.login);
+        let person = json!({ "name": author.login, "email": email, "date": committed });
+        json!({
+            "sha": sha,
+            "node_id": format!("C_{sha}"),
+            "url": format!("{API}/repositories/{}/commits/{sha}", self.repositories[at].id),
+            "commit": {
+                "message": self.text(5, n as u64 ^ ((at as u64) << 32), 30),
+                "author": person,
+                "committer": person,
+            },
+            "author": { "login": author.login, "id": author.id },
+            "parents": parents,
+        })
+    }
+
+    fn issue_id(&self, at: usize, n: usize) -> u64 {
+        self.repositories[at].id * 10_000_000 + (n as u64 + 1) * 2
+    }
+
+    fn url(&self, at: usize, list: &str, n: usize) -> String {
+        let id = self.repositories[at].id;
+        format!("{API}/repositories/{id}/{list}/{}", n + 1)
+    }
+
+    fn person(&self, user: usize) -> Value {
+        let user = &self.users[user];
+        json!({ "login": user.login, "id": user.id, "type": "User" })
+    }
+
+    fn sha(&self, at: usize, n: u64) -> String {
+        let mut rng = self.rng(6, (at as u64) << 40 | n);
+        let mut sha = String::with_capacity(48);
+        for _ in 0..3 {
+            sha.push_str(&format!("{:016x}", rng.next_u64()));
+        }
+        sha.truncate(40);
+        sha
+    }
+
+    fn text(&self, purpose: u64, key: u64, words: usize) -> String {
+        let mut rng = self.rng(purpose, key);
+        let mut text = String::with_capacity(words * 7);
+        let mut bits = 0;
+        for n in 0..words {
+            if n % 12 == 0 {
+                bits = rng.next_u64();
+            }
+            if n > 0 {
+                text.push(' ');
+            }
+            text.push_str(WORDS[(bits & 31) as usize]);
+            bits >>= 5;
+        }
+        text
+    }
+
+    fn rng(&self, purpose: u64, key: u64) -> SplitMix {
+        let mut outer = SplitMix::new(self.seed ^ purpose.rotate_left(48));
+        SplitMix::new(outer.next_u64() ^ key.wrapping_mul(0xd6e8_feb8_6659_fd93))
+    }
+}
+
+impl super::world::Issue {
+    pub(super) fn comments(&self) -> u64 {
+        self.created.unsigned_abs() % 17 + u64::from(self.revision)
+    }
+}
+
+pub(super) fn date(second: i64) -> String {
+    jiff::Timestamp::from_second(second).map_or_else(|_| String::new(), |at| at.to_string())
+}

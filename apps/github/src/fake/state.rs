@@ -1,0 +1,206 @@
+//! How one request is decided: credentials, limits, faults, answer, cost.
+
+use std::time::Duration;
+
+use clinch::core::Timestamp;
+use sha2::{Digest, Sha256};
+
+use super::answer::{Ask, ok, refusal};
+use super::faults::Fault;
+use super::limits::{Budget, Budgets, Over, Secondary, refuse_primary};
+use super::tally::Tally;
+use super::world::World;
+use super::{Get, Reply, Setup};
+use crate::{ApiAnswer, Token};
+
+/// All that requests share.
+pub(super) struct State {
+    pub(super) world: World,
+    pub(super) setup: Setup,
+    budgets: Budgets,
+    pub(super) tally: Tally,
+    pub(super) in_flight: u32,
+}
+
+impl State {
+    pub(super) fn new(world: World, setup: Setup) -> Self {
+        Self {
+            world,
+            setup,
+            budgets: Budgets::default(),
+            tally: Tally::default(),
+            in_flight: 0,
+        }
+    }
+
+    pub(super) fn budget(&mut self, account: Option<&str>) -> &mut Budget {
+        self.budgets.of(account, &self.setup.limits)
+    }
+
+    /// The answer, and how long it takes. `account` is `Some(None)` for a bad token.
+    pub(super) fn decide(
+        &mut self,
+        get: &Get<'_>,
+        account: Option<Option<&str>>,
+        now: Timestamp,
+    ) -> (Reply, Duration) {
+        self.tally.requests += 1;
+        *self.tally.by_url.entry(get.target.to_owned()).or_default() += 1;
+        let revoked = get
+            .token
+            .is_some_and(|token| self.setup.faults.revokes(token.secret()));
+        if revoked || account == Some(None) {
+            return self.reply(refusal(401, "Bad credentials"));
+        }
+        let account = account.flatten();
+        let name = account.unwrap_or("anonymous").to_owned();
+        *self.tally.by_account.entry(name.clone()).or_default() += 1;
+        let limits = self.setup.limits.clone();
+        let path = get.target.split('?').next();
+        if path == Some("/rate_limit") {
+            let answer = ok(&self.budget(account).overview(now, &limits));
+            return self.reply_labelled(answer, account, now);
+        }
+        if let Some(over) = self.budget(account).admit(now, &limits) {
+            let answer = self.refuse(over, account, now, limits.secondary);
+            return self.reply_labelled(answer, account, now);
+        }
+        let fault = self.setup.faults.draw(get.target);
+        if fault == Some(Fault::LostBefore) {
+            return self.lose();
+        }
+        if let Some(Fault::Secondary(how, pause)) = fault {
+            self.budget(account).block(now, pause);
+            let answer = self.refuse(Over::Secondary, account, now, how);
+            return self.reply_labelled(answer, account, now);
+        }
+        let mut answer = self.ask(get, account, fault.as_ref());
+        if answer.status == 200 {
+            tag(&mut answer, get);
+        }
+        // Without a token even a 304 costs, as at GitHub.
+        if answer.status != 304 || account.is_none() {
+            let used = self.budget(account).spend();
+            let most = self.tally.window_max.entry(name).or_default();
+            *most = used.max(*most);
+        }
+        self.budget(account).label(&mut answer, now, &limits);
+        self.spoil(answer, fault)
+    }
+
+    fn refuse(
+        &mut self,
+        over: Over,
+        account: Option<&str>,
+        now: Timestamp,
+        how: Secondary,
+    ) -> ApiAnswer {
+        match over {
+            Over::Primary => {
+                self.tally.primary_refusals += 1;
+                let user = account.and_then(|login| self.world.user(login));
+                let id = user.map(|user| self.world.users[user].id);
+                refuse_primary(account.map(|_| id.unwrap_or(1)))
+            }
+            Over::Secondary => {
+                self.tally.secondary_refusals += 1;
+                self.budget(account).refuse_secondary(now, how)
+            }
+        }
+    }
+
+    fn ask(&self, get: &Get<'_>, account: Option<&str>, fault: Option<&Fault>) -> ApiAnswer {
+        match fault {
+            Some(Fault::Status(status)) => refusal(*status, "Server Error"),
+            Some(Fault::Accepted) => ApiAnswer {
+                status: 202,
+                ..ApiAnswer::default()
+            },
+            _ => {
+                let ask = Ask {
+                    world: &self.world,
+                    base: get.base,
+                    paging: self.setup.paging,
+                    account,
+                    refused: &self.setup.faults.repositories,
+                };
+                ask.answer(get.target)
+            }
+        }
+    }
+
+    fn spoil(&mut self, mut answer: ApiAnswer, fault: Option<Fault>) -> (Reply, Duration) {
+        match fault {
+            Some(Fault::LostAfter) => self.lose(),
+            // Nothing to cut.
+            Some(Fault::Cut) if answer.body.is_empty() => self.lose(),
+            Some(Fault::Cut) => {
+                self.tally.lost += 1;
+                (Reply::Cut(answer), Duration::ZERO)
+            }
+            Some(Fault::Malformed) => {
+                answer.body.truncate(answer.body.len() / 2);
+                self.reply(answer)
+            }
+            Some(Fault::Slow(delay)) => {
+                let (reply, _) = self.reply(answer);
+                (reply, delay)
+            }
+            _ => self.reply(answer),
+        }
+    }
+
+    fn lose(&mut self) -> (Reply, Duration) {
+        self.tally.lost += 1;
+        (Reply::Lost, Duration::ZERO)
+    }
+
+    fn reply_labelled(
+        &mut self,
+        mut answer: ApiAnswer,
+        account: Option<&str>,
+        now: Timestamp,
+    ) -> (Reply, Duration) {
+        let limits = &self.setup.limits;
+        let budget = self.budgets.of(account, limits);
+        budget.label(&mut answer, now, limits);
+        self.reply(answer)
+    }
+
+    fn reply(&mut self, answer: ApiAnswer) -> (Reply, Duration) {
+        *self.tally.by_status.entry(answer.status).or_default() += 1;
+        self.tally.not_modified += u64::from(answer.status == 304);
+        (Reply::Answer(answer), Duration::ZERO)
+    }
+}
+
+/// Adds the ETag; makes it a 304 if the client has that already.
+fn tag(answer: &mut ApiAnswer, get: &Get<'_>) {
+    let mut hash = Sha256::new();
+    hash.update(get.token.map_or("", Token::secret).as_bytes());
+    hash.update([0]);
+    hash.update(&answer.body);
+    let digits: String = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let etag = format!("W/\"{digits}\"");
+    if get
+        .if_none_match
+        .is_some_and(|known| matches(known, &digits))
+    {
+        answer.status = 304;
+        answer.body.clear();
+        answer.headers.remove("content-type");
+    }
+    answer.headers.insert("etag".into(), etag);
+}
+
+/// Weak and strong forms are the same here.
+fn matches(known: &str, digits: &str) -> bool {
+    known.split(',').any(|one| {
+        let one = one.trim();
+        one.strip_prefix("W/").unwrap_or(one).trim_matches('"') == digits
+    })
+}

@@ -1,0 +1,269 @@
+//! What the fake knows: small records, from which documents are rendered when they are asked for.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// How large a generated world is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Size {
+    /// At least one is made.
+    pub users: usize,
+    /// Owned by the users in turn.
+    pub repositories: usize,
+    /// Users, repositories, issues, pull requests, commits and events together.
+    pub documents: usize,
+}
+
+impl Size {
+    /// Three users, forty repositories, twenty thousand documents.
+    pub fn demo() -> Self {
+        Self {
+            users: 3,
+            repositories: 40,
+            documents: 20_000,
+        }
+    }
+}
+
+/// Users, their repositories and all that is in them.
+///
+/// - The same seed, size and changes give the same world.
+/// - Only times, states and counters are held; texts are made from the seed on demand.
+#[derive(Debug, Clone)]
+pub struct World {
+    pub(super) seed: u64,
+    pub(super) users: Vec<User>,
+    pub(super) repositories: Vec<Repository>,
+    /// The latest second at which anything happened.
+    pub(super) latest: i64,
+    pub(super) events: u64,
+    /// Earlier names, in lower case.
+    moved: BTreeMap<String, usize>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct User {
+    pub(super) login: String,
+    pub(super) id: u64,
+    pub(super) created: i64,
+    pub(super) updated: i64,
+    /// Oldest first.
+    pub(super) events: Vec<Event>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Event {
+    pub(super) serial: u64,
+    pub(super) at: i64,
+    pub(super) repository: Option<usize>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Repository {
+    pub(super) id: u64,
+    pub(super) owner: usize,
+    pub(super) name: String,
+    /// Events name a repository as it was first called.
+    pub(super) first_name: String,
+    pub(super) has_issues: bool,
+    pub(super) created: i64,
+    pub(super) updated: i64,
+    pub(super) pushed: i64,
+    /// Issues and pull requests; the number is the position and one.
+    pub(super) issues: Vec<Issue>,
+    /// When each was committed, oldest first.
+    pub(super) commits: Vec<i64>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Issue {
+    pub(super) created: i64,
+    pub(super) updated: i64,
+    pub(super) closed: Option<i64>,
+    pub(super) revision: u32,
+    pub(super) is_pull: bool,
+}
+
+/// What a document is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// An account.
+    User,
+    /// Something a user did.
+    Event,
+    /// A repository.
+    Repository,
+    /// An issue that is not a pull request.
+    Issue,
+    /// A pull request.
+    PullRequest,
+    /// A commit.
+    Commit,
+}
+
+impl Kind {
+    /// Its name: `pull_request`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Event => "event",
+            Self::Repository => "repository",
+            Self::Issue => "issue",
+            Self::PullRequest => "pull_request",
+            Self::Commit => "commit",
+        }
+    }
+}
+
+/// A document that a collector must end up with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item {
+    /// What it is.
+    pub kind: Kind,
+    /// Whose it is.
+    pub user: String,
+    /// `user:LOGIN`, or `repo:OWNER/NAME` by the current name.
+    pub resource: String,
+    /// As the API gives it.
+    pub body: Value,
+}
+
+/// Where a document is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    User(usize),
+    Event(usize, usize),
+    Repository(usize),
+    Issue(usize, usize),
+    Pull(usize, usize),
+    Commit(usize, usize),
+}
+
+/// What a name leads to.
+pub(super) enum Found {
+    Here(usize),
+    /// It has another name now.
+    Moved(usize),
+}
+
+impl World {
+    pub(super) fn empty(seed: u64, start: i64) -> Self {
+        Self {
+            seed,
+            users: Vec::new(),
+            repositories: Vec::new(),
+            latest: start,
+            events: 0,
+            moved: BTreeMap::new(),
+        }
+    }
+
+    /// Everything, one after the other.
+    ///
+    /// The API shows a user's 300 newest events; older ones are here too, for a collector that
+    /// read them in time.
+    pub fn items(&self) -> impl Iterator<Item = Item> + '_ {
+        self.places().map(|place| self.item(place))
+    }
+
+    /// How many items there are.
+    pub fn documents(&self) -> usize {
+        self.places().count()
+    }
+
+    /// The users' logins.
+    pub fn logins(&self) -> Vec<String> {
+        self.users.iter().map(|user| user.login.clone()).collect()
+    }
+
+    /// The repositories' full names as they are now.
+    pub fn full_names(&self) -> Vec<String> {
+        let all = 0..self.repositories.len();
+        all.map(|index| self.full_name(index)).collect()
+    }
+
+    /// Gives a repository, `OWNER/OLD`, another name. The old one leads to it from then on.
+    ///
+    /// False if there is no such repository, or the owner has one of the new name.
+    pub fn rename(&mut self, old: &str, new: &str) -> bool {
+        let Some(Found::Here(index)) = self.find(old) else {
+            return false;
+        };
+        let owner = self.users[self.repositories[index].owner].login.clone();
+        let wanted = format!("{owner}/{new}");
+        if let Some(Found::Here(_)) = self.find(&wanted) {
+            return false;
+        }
+        self.moved.remove(&wanted.to_lowercase());
+        self.moved.insert(old.to_lowercase(), index);
+        self.latest += 1;
+        let repository = &mut self.repositories[index];
+        repository.name = new.to_owned();
+        repository.updated = self.latest;
+        true
+    }
+
+    pub(super) fn full_name(&self, index: usize) -> String {
+        let repository = &self.repositories[index];
+        format!("{}/{}", self.users[repository.owner].login, repository.name)
+    }
+
+    /// Names are the same in any case, as at GitHub.
+    pub(super) fn find(&self, full_name: &str) -> Option<Found> {
+        let named = |index: &usize| self.full_name(*index).eq_ignore_ascii_case(full_name);
+        if let Some(index) = (0..self.repositories.len()).find(named) {
+            return Some(Found::Here(index));
+        }
+        let moved = self.moved.get(&full_name.to_lowercase());
+        moved.copied().map(Found::Moved)
+    }
+
+    pub(super) fn user(&self, login: &str) -> Option<usize> {
+        let mut users = self.users.iter();
+        users.position(|user| user.login.eq_ignore_ascii_case(login))
+    }
+
+    fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        let users = self.users.iter().enumerate().flat_map(|(at, user)| {
+            let events = (0..user.events.len()).map(move |n| Place::Event(at, n));
+            std::iter::once(Place::User(at)).chain(events)
+        });
+        let repositories = self.repositories.iter().enumerate();
+        users.chain(repositories.flat_map(|(at, repository)| {
+            let issues = repository.issues.iter().enumerate();
+            let issues = issues.map(move |(n, issue)| match issue.is_pull {
+                true => Place::Pull(at, n),
+                false => Place::Issue(at, n),
+            });
+            let commits = (0..repository.commits.len()).map(move |n| Place::Commit(at, n));
+            let itself = std::iter::once(Place::Repository(at));
+            itself.chain(issues).chain(commits)
+        }))
+    }
+
+    fn item(&self, place: Place) -> Item {
+        let of_user = |kind, user: usize| {
+            let login = &self.users[user].login;
+            (kind, login.clone(), format!("user:{login}"))
+        };
+        let of_repository = |kind, at: usize| {
+            let login = self.users[self.repositories[at].owner].login.clone();
+            (kind, login, format!("repo:{}", self.full_name(at)))
+        };
+        let (kind, user, resource) = match place {
+            Place::User(user) => of_user(Kind::User, user),
+            Place::Event(user, _) => of_user(Kind::Event, user),
+            Place::Repository(at) => of_user(Kind::Repository, self.repositories[at].owner),
+            Place::Issue(at, _) => of_repository(Kind::Issue, at),
+            Place::Pull(at, _) => of_repository(Kind::PullRequest, at),
+            Place::Commit(at, _) => of_repository(Kind::Commit, at),
+        };
+        Item {
+            kind,
+            user,
+            resource,
+            body: self.render(place),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Exchanges that were recorded at the real API, from the npm package `@octokit/fixtures`.
+//!
+//! The package is fetched once and kept in the target folder.
+#![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "tests say what they rely on")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use clinch_github::fake::Replay;
+use clinch_github::{ApiAnswer, ApiRequest, Broken, Transport};
+use serde_json::Value;
+
+const VERSION: &str = "23.1.2";
+const API: &str = "https://api.github.com";
+
+/// Fetched once a process.
+static PACKAGE: LazyLock<Result<PathBuf, String>> = LazyLock::new(package);
+
+/// The unpacked package; tests of other processes may fetch it at the same time.
+fn package() -> Result<PathBuf, String> {
+    let tools = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let home = tools.join(format!("octokit-fixtures-{VERSION}"));
+    if home.join("package/scenarios").is_dir() {
+        return Ok(home.join("package"));
+    }
+    let own = tools.join(format!("octokit-fixtures-{}", std::process::id()));
+    std::fs::create_dir_all(&own).map_err(|error| error.to_string())?;
+    let name = format!("@octokit/fixtures@{VERSION}");
+    run(Command::new("npm").args(["pack", &name]).current_dir(&own))?;
+    let archive = format!("octokit-fixtures-{VERSION}.tgz");
+    run(Command::new("tar")
+        .args(["xzf", &archive])
+        .current_dir(&own))?;
+    // Who comes second finds it there.
+    if std::fs::rename(&own, &home).is_err() {
+        let _ = std::fs::remove_dir_all(&own);
+    }
+    Ok(home.join("package"))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    }
+}
+
+fn scenario(name: &str) -> Replay {
+    let package = PACKAGE.as_ref();
+    let package = package.expect("npm fetches @octokit/fixtures");
+    let folder = package.join("scenarios/api.github.com").join(name);
+    Replay::scenario(&folder.join("normalized-fixture.json")).expect("a scenario")
+}
+
+async fn get(replay: &Replay, url: &str) -> Result<ApiAnswer, Broken> {
+    let request = ApiRequest {
+        url: url.to_owned(),
+        token: None,
+        if_none_match: None,
+    };
+    replay.get(&request).await
+}
+
+fn json(answer: &ApiAnswer) -> Value {
+    serde_json::from_slice(&answer.body).expect("JSON")
+}
+
+fn next(answer: &ApiAnswer) -> Option<String> {
+    let mut links = answer.header("link")?.split(", ");
+    let next = links.find_map(|link| link.strip_suffix("; rel=\"next\""))?;
+    Some(next.trim_matches(['<', '>']).to_owned())
+}
+
+#[tokio::test]
+async fn recorded_pages_are_walked_by_their_links() {
+    let replay = scenario("paginate-issues");
+    let mut numbers = Vec::new();
+    let mut url = Some(format!(
+        "{API}/repos/octokit-fixture-org/paginate-issues/issues?per_page=3"
+    ));
+    let mut pages = 0;
+    while let Some(page) = url {
+        let answer = get(&replay, &page).await.expect("a recorded page");
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("x-ratelimit-limit"), Some("5000"));
+        assert_eq!(answer.header("x-ratelimit-used"), Some("1"));
+        let issues = json(&answer);
+        let issues = issues.as_array().expect("a list").iter();
+        numbers.extend(issues.filter_map(|issue| issue["number"].as_u64()));
+        pages += 1;
+        url = next(&answer);
+    }
+    assert_eq!(pages, 5);
+    assert!(numbers.into_iter().eq((1..=13).rev()));
+}
+
+#[tokio::test]
+async fn a_recorded_rename_leads_to_the_repository_by_its_id() {
+    let replay = scenario("rename-repository");
+    let old = format!("{API}/repos/octokit-fixture-org/rename-repository");
+    let moved = get(&replay, &old).await.expect("a recorded answer");
+    assert_eq!(moved.status, 301);
+    assert_eq!(json(&moved)["message"], "Moved Permanently");
+    let location = moved.header("location").expect("a location");
+    assert_eq!(json(&moved)["url"], location);
+    let here = get(&replay, location).await.expect("a recorded answer");
+    assert_eq!(here.status, 200);
+    let name = "octokit-fixture-org/rename-repository-newname";
+    assert_eq!(json(&here)["full_name"], name);
+}
+
+#[tokio::test]
+async fn answers_come_in_the_order_of_the_record_and_the_last_one_stays() {
+    let replay = scenario("git-refs");
+    let url = format!("{API}/repos/octokit-fixture-org/git-refs/git/refs/");
+    let mut counts = Vec::new();
+    for _ in 0..3 {
+        let answer = get(&replay, &url).await.expect("a recorded answer");
+        counts.push(json(&answer).as_array().map(Vec::len));
+    }
+    assert_ne!(counts[0], counts[1]);
+    assert_eq!(counts[1], counts[2]);
+}
+
+#[tokio::test]
+async fn what_was_not_recorded_is_named() {
+    let replay = scenario("rename-repository");
+    let url = format!("{API}/users/octocat?b=2&a=1");
+    let asked = get(&replay, &url).await;
+    assert!(
+        matches!(&asked, Err(Broken::NotSent(why)) if why.contains("/users/octocat?a=1&b=2 was not recorded")),
+        "{asked:?}"
+    );
+}
