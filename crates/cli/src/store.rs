@@ -10,12 +10,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clinch::Backend;
+use clinch::core::policy::QuotaRules;
 use clinch::core::ports::{
-    ApiKeys, Batches, Bus, Clock, Domains, Inspect, LockManager, Notices, Outbox, Recovery, Store,
+    ApiKeys, Batches, Bus, Clock, DocumentSink, Domains, Inspect, LockManager, Notices, Outbox,
+    Quota, Records, Recovery, Store,
 };
-use clinch_memory::Memory;
+use clinch_memory::{Memory, MemoryQuota};
 use clinch_mysql::Mysql;
-use clinch_postgres::Postgres;
+use clinch_postgres::{Postgres, PostgresQuota};
+use clinch_redis::RedisQuota;
 use clinch_server::{Config, Limits};
 use clinch_sqlite::{Settings, Sqlite, Version};
 use clinch_system::SystemClock;
@@ -35,6 +38,14 @@ pub(crate) struct Opened {
     pub(crate) locks: Arc<dyn LockManager>,
     /// Limits that the nodes share.
     pub(crate) limits: Option<Arc<dyn Limits>>,
+    /// What applications know besides their operations.
+    pub(crate) records: Option<Arc<dyn Records>>,
+    /// Where documents of applications go.
+    pub(crate) documents: Option<Arc<dyn DocumentSink>>,
+    /// The store itself, where it can keep budgets.
+    postgres: Option<Postgres>,
+    /// The bus, where it can.
+    redis: Option<clinch_redis::Redis>,
 }
 
 /// Where a store is.
@@ -123,10 +134,13 @@ impl Place {
     pub(crate) async fn open(&self) -> Result<Opened, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         match self {
-            Self::Memory => Ok(Opened::new(Memory::new(clock))),
+            Self::Memory => {
+                let memory = Memory::new(clock);
+                Ok(Opened::new(memory.clone()).with_application(memory))
+            }
             Self::Sqlite(path) => {
                 let sqlite = Sqlite::open(path, Settings::default(), clock)?;
-                Ok(Opened::new(sqlite))
+                Ok(Opened::new(sqlite.clone()).with_application(sqlite))
             }
             Self::Postgres(server) => {
                 if !clinch_postgres::pending(server.direct()).await?.is_empty() {
@@ -134,7 +148,9 @@ impl Place {
                 }
                 let settings = server.postgres();
                 let postgres = Postgres::connect(&server.url, settings, clock).await?;
-                Ok(Opened::new(postgres))
+                let mut opened = Opened::new(postgres.clone());
+                opened.postgres = Some(postgres);
+                Ok(opened)
             }
             Self::Mysql(server) => {
                 if !clinch_mysql::pending(&server.url).await?.is_empty() {
@@ -218,6 +234,28 @@ impl Opened {
             keys: Arc::new(store.clone()),
             locks: Arc::new(store),
             limits: None,
+            records: None,
+            documents: None,
+            postgres: None,
+            redis: None,
+        }
+    }
+
+    fn with_application<S: Records + DocumentSink + Clone + 'static>(self, store: S) -> Self {
+        Self {
+            records: Some(Arc::new(store.clone())),
+            documents: Some(Arc::new(store)),
+            ..self
+        }
+    }
+
+    /// Budgets with providers: shared by all nodes where bus or store can keep them, else of
+    /// this process.
+    pub(crate) fn quota(&self, rules: QuotaRules, clock: &Arc<dyn Clock>) -> Arc<dyn Quota> {
+        match (&self.redis, &self.postgres) {
+            (Some(redis), _) => Arc::new(RedisQuota::on(redis, rules)),
+            (None, Some(postgres)) => Arc::new(PostgresQuota::on(postgres, rules)),
+            (None, None) => Arc::new(MemoryQuota::new(clock.clone(), rules)),
         }
     }
 }
@@ -229,6 +267,7 @@ pub(crate) async fn open(config: &Config) -> Result<Opened, CliError> {
     if let Some(connected) = line.connect().await? {
         opened.backend = opened.backend.with_bus(connected.bus);
         opened.limits = connected.limits;
+        opened.redis = connected.redis;
     }
     Ok(opened)
 }
