@@ -13,6 +13,7 @@
 //! | `clinch_history` | ended operations | at the end |
 //! | `clinch_stream` | domain, event type and priority | once |
 //! | `clinch_count` | counters of a domain, by slot | once a commit |
+//! | `clinch_record`, `clinch_document` | what an application keeps | as it asks |
 //!
 //! ADR-010's columns are `status`, `next_retry_at`, `locked_by`, `locked_at` and `version` of
 //! `clinch_queue`. Its index (status, next_retry_at, id) is `due`: (line, stream, rank_no,
@@ -31,6 +32,7 @@ mod change;
 mod codec;
 mod column;
 mod connect;
+mod documents;
 mod domains;
 mod error;
 mod fault;
@@ -48,6 +50,7 @@ mod outbox;
 mod prune;
 mod query;
 mod queue;
+mod records;
 mod recovery;
 mod request;
 mod row;

@@ -31,6 +31,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "procedure",
         sql: include_str!("../sql/migrations/0002.sql"),
     },
+    Migration {
+        version: 3,
+        name: "records and documents of an application",
+        sql: include_str!("../sql/migrations/0003.sql"),
+    },
 ];
 
 /// Seconds for which a node waits for another that applies the steps.

@@ -1,0 +1,1 @@
+DELETE FROM clinch_record WHERE record_key IN ({keys})

@@ -1,0 +1,151 @@
+//! Documents of an application.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clinch_core::Result;
+use clinch_core::ports::{
+    DOCUMENTS_MAX, Document, DocumentFilter, DocumentSink, check_document_search, check_documents,
+};
+use mysql_async::Row;
+
+use crate::Mysql;
+use crate::column::Column;
+use crate::query::Query;
+use crate::text::{self, Tuple};
+
+/// Documents that one commit removes: it holds their locks until it ends.
+const CLEARED_MAX: usize = 1_000;
+
+/// What a search looks for, as it stands in a statement.
+struct Search {
+    collection: String,
+    user: String,
+    kind: String,
+    resource: String,
+}
+
+impl Search {
+    fn new(collection: &str, filter: &DocumentFilter) -> Self {
+        let maybe = |text: &Option<String>| text.as_ref().map_or("NULL".into(), text::literal);
+        Self {
+            collection: text::literal(collection),
+            user: maybe(&filter.user),
+            kind: maybe(&filter.kind),
+            resource: maybe(&filter.resource),
+        }
+    }
+
+    fn fill(&self, query: Query, more: &[(&str, &str)]) -> String {
+        let mut values = vec![
+            ("collection", self.collection.as_str()),
+            ("user", &self.user),
+            ("kind", &self.kind),
+            ("resource", &self.resource),
+        ];
+        values.extend(more);
+        query.with(&values)
+    }
+}
+
+#[async_trait]
+impl DocumentSink for Mysql {
+    async fn upsert(&self, collection: &str, documents: &[Document]) -> Result<()> {
+        check_documents(collection, documents)?;
+        // The later of two counts, and locks are taken in the order of ids.
+        let by_id = documents.iter().map(|document| (&document.id, document));
+        let by_id: BTreeMap<_, _> = by_id.collect();
+        let row = |document: &Document| {
+            Tuple::new()
+                .bytes(collection)
+                .bytes(&document.id)
+                .bytes(&document.kind)
+                .bytes(&document.user)
+                .bytes(&document.resource)
+                .bytes(&document.body)
+                .end()
+        };
+        let rows: Vec<_> = by_id.into_values().map(row).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let rows = Arc::new(rows);
+        self.write(move |tx| {
+            let rows = rows.clone();
+            Box::pin(async move {
+                let (head, tail) = Query::PutDocuments.around_rows();
+                tx.later.add_rows(head, &rows, tail);
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    async fn scan(
+        &self,
+        collection: &str,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Document>> {
+        check_document_search(collection, filter, after)?;
+        let sql = Search::new(collection, filter).fill(
+            Query::Documents,
+            &[
+                ("after", &text::literal(after.unwrap_or_default())),
+                ("limit", &limit.min(DOCUMENTS_MAX).to_string()),
+            ],
+        );
+        self.query(sql).await?.iter().map(read).collect()
+    }
+
+    async fn count(&self, collection: &str, user: Option<&str>) -> Result<BTreeMap<String, u64>> {
+        let filter = DocumentFilter {
+            user: user.map(str::to_owned),
+            ..DocumentFilter::default()
+        };
+        check_document_search(collection, &filter, None)?;
+        let sql = Search::new(collection, &filter).fill(Query::CountDocuments, &[]);
+        let read = |row: &Row| Ok((row.text(0)?, row.count(1)?));
+        self.query(sql).await?.iter().map(read).collect()
+    }
+
+    async fn clear(&self, collection: &str, filter: &DocumentFilter) -> Result<()> {
+        check_document_search(collection, filter, None)?;
+        let search = Search::new(collection, filter);
+        let limit = CLEARED_MAX.to_string();
+        let mut after = Vec::new();
+        loop {
+            let from = text::literal(&after);
+            let more = [("after", from.as_str()), ("limit", &limit)];
+            let rows = self.query(search.fill(Query::ClearableDocuments, &more));
+            let rows = rows.await?;
+            let ids: Vec<_> = rows.iter().map(|row| row.bytes(0)).collect::<Result<_>>()?;
+            let Some(last) = ids.last() else {
+                return Ok(());
+            };
+            after = last.to_vec();
+            let (list, is_last) = (text::list(&ids), ids.len() < CLEARED_MAX);
+            let sql = Arc::new(search.fill(Query::ClearDocuments, &[("ids", &list)]));
+            let cleared = self.write(move |tx| {
+                tx.later.add(&sql);
+                Box::pin(async move { Ok(()) })
+            });
+            cleared.await?;
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn read(row: &Row) -> Result<Document> {
+    Ok(Document {
+        id: row.text(0)?,
+        kind: row.text(1)?,
+        user: row.text(2)?,
+        resource: row.text(3)?,
+        body: row.text(4)?,
+    })
+}
