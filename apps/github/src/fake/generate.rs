@@ -198,7 +198,7 @@ impl World {
     fn open_issue(&mut self, at: usize, is_pull: bool) {
         let latest = self.latest;
         let repository = &mut self.repositories[at];
-        // Neither a repository without issues nor one without a commit refuses everything.
+        // Without a commit there is nothing to pull, and some have no issues either.
         let is_pull = match repository.commits.is_empty() {
             true if !repository.has_issues => return self.commit(at),
             true => false,

@@ -107,8 +107,9 @@ async fn converse(
             target: &request.target,
             token: request.token.as_ref(),
             if_none_match: request.if_none_match.as_deref(),
+            patience: None,
         };
-        match fake.answer(&get, None).await {
+        match fake.answer(&get).await {
             Reply::Answer(answer) => write(stream, &bytes(&answer)).await?,
             Reply::Cut(answer) => {
                 let mut bytes = bytes(&answer);

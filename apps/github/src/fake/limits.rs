@@ -80,7 +80,7 @@ pub(super) struct Budget {
     /// Of the last minute; no more than the limit.
     recent: VecDeque<Timestamp>,
     blocked_until: Option<Timestamp>,
-    pub(super) in_flight: u32,
+    in_flight: u32,
 }
 
 impl Budgets {
@@ -97,17 +97,12 @@ impl Budgets {
 }
 
 impl Budget {
-    /// Begins a window if none is open, and says what stands in the way.
-    pub(super) fn admit(&mut self, now: Timestamp, limits: &Limits) -> Option<Over> {
-        if self.is_over(now) {
-            self.used = 0;
-            self.reset = Some(end(now, limits));
-        }
-        if self.used >= self.limit {
-            return Some(Over::Primary);
-        }
+    /// Counts a request in, and says whether a secondary limit stands in its way. One that came
+    /// before the limit was reached goes through, however late it is answered.
+    pub(super) fn arrive(&mut self, now: Timestamp, limits: &Limits) -> bool {
+        self.in_flight += 1;
         if self.blocked_until.is_some_and(|until| now < until) {
-            return Some(Over::Secondary);
+            return true;
         }
         let is_old = |at: &Timestamp| now.since(*at) >= MINUTE;
         while self.recent.front().is_some_and(is_old) {
@@ -116,10 +111,31 @@ impl Budget {
         let is_busy = self.recent.len() as u64 >= u64::from(limits.per_minute);
         if is_busy || self.in_flight > limits.concurrent {
             self.block(now, MINUTE);
-            return Some(Over::Secondary);
+            return true;
         }
         self.recent.push_back(now);
-        None
+        false
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.in_flight -= 1;
+    }
+
+    /// Begins a window if none is open, and says what stands in the way.
+    pub(super) fn admit(
+        &mut self,
+        now: Timestamp,
+        limits: &Limits,
+        is_hasty: bool,
+    ) -> Option<Over> {
+        if self.is_over(now) {
+            self.used = 0;
+            self.reset = Some(end(now, limits));
+        }
+        if self.used >= self.limit {
+            return Some(Over::Primary);
+        }
+        is_hasty.then_some(Over::Secondary)
     }
 
     pub(super) fn block(&mut self, now: Timestamp, pause: Duration) {

@@ -71,6 +71,8 @@ struct Get<'a> {
     target: &'a str,
     token: Option<&'a Token>,
     if_none_match: Option<&'a str>,
+    /// How long the client waits, where the fake must know.
+    patience: Option<Duration>,
 }
 
 /// What becomes of it.
@@ -109,49 +111,66 @@ impl Fake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn answer(&self, get: &Get<'_>, patience: Option<Duration>) -> Reply {
-        let account = get.token.map(|token| account(token.secret()));
-        let flight = Flight::take_off(self, account.flatten());
+    async fn answer(&self, get: &Get<'_>) -> Reply {
+        let caller = Caller::of(get.token);
+        let flight = Flight::take_off(self, caller);
         let latency = self.state().setup.latency;
         if latency > Duration::ZERO {
             self.clock.sleep(latency).await;
         }
-        let (reply, delay) = self.state().decide(get, account, self.clock.now());
-        let is_lost = patience.is_some_and(|patience| latency + delay > patience);
+        let (now, is_hasty) = (self.clock.now(), flight.is_hasty);
+        let (reply, delay) = self.state().decide(get, caller, now, is_hasty);
         if delay > Duration::ZERO {
-            let wait = patience.map_or(delay, |p| delay.min(p.saturating_sub(latency)));
-            self.clock.sleep(wait).await;
+            self.clock.sleep(delay).await;
         }
-        drop(flight);
-        if is_lost { Reply::Lost } else { reply }
+        reply
     }
 }
 
 /// A request that is not answered yet.
 struct Flight<'a> {
     fake: &'a Fake,
-    account: Option<&'a str>,
+    caller: Caller<'a>,
+    /// A secondary limit stood in its way when it came.
+    is_hasty: bool,
 }
 
 impl<'a> Flight<'a> {
-    fn take_off(fake: &'a Fake, account: Option<&'a str>) -> Self {
-        let mut state = fake.state();
-        state.in_flight += 1;
-        state.tally.concurrent_max = state.tally.concurrent_max.max(state.in_flight);
-        state.budget(account).in_flight += 1;
-        Self { fake, account }
+    fn take_off(fake: &'a Fake, caller: Caller<'a>) -> Self {
+        let now = fake.clock.now();
+        let is_hasty = fake.state().arrive(caller, now);
+        Self {
+            fake,
+            caller,
+            is_hasty,
+        }
     }
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        let mut state = self.fake.state();
-        state.in_flight -= 1;
-        state.budget(self.account).in_flight -= 1;
+        self.fake.state().leave(self.caller);
     }
 }
 
-/// The account of a token, `fake-ACCOUNT-N`.
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Caller<'a> {
+    Anonymous,
+    Account(&'a str),
+    BadToken,
+}
+
+impl<'a> Caller<'a> {
+    /// By a token, `fake-ACCOUNT-N`.
+    fn of(token: Option<&'a Token>) -> Self {
+        let Some(token) = token else {
+            return Self::Anonymous;
+        };
+        account(token.secret()).map_or(Self::BadToken, Self::Account)
+    }
+}
+
 fn account(secret: &str) -> Option<&str> {
     let (account, number) = secret.strip_prefix("fake-")?.rsplit_once('-')?;
     let is_numbered = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -170,9 +189,9 @@ impl Transport for Fake {
             target,
             token: request.token.as_ref(),
             if_none_match: request.if_none_match.as_deref(),
+            patience: self.state().setup.patience,
         };
-        let patience = self.state().setup.patience;
-        match self.answer(&get, patience).await {
+        match self.answer(&get).await {
             Reply::Answer(answer) => Ok(answer),
             Reply::Cut(_) => Err(Broken::Lost("the connection ended in the body".to_owned())),
             Reply::Lost => Err(Broken::Lost("the connection ended".to_owned())),

@@ -16,7 +16,7 @@ impl Target {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let segments = path.split('/').filter(|segment| !segment.is_empty());
         Self {
-            segments: segments.map(decode).collect(),
+            segments: segments.map(decode_path).collect(),
             query: Query::parse(query),
         }
     }
@@ -52,9 +52,13 @@ impl Query {
     }
 }
 
+/// In a query, a plus is a space.
 fn decode(text: &str) -> String {
-    let spaced = text.replace('+', " ");
-    percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+    decode_path(&text.replace('+', " "))
+}
+
+fn decode_path(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 fn encode(text: &str) -> String {

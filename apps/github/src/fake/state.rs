@@ -10,7 +10,7 @@ use super::faults::Fault;
 use super::limits::{Budget, Budgets, Over, Secondary, refuse_primary};
 use super::tally::Tally;
 use super::world::World;
-use super::{Get, Reply, Setup};
+use super::{Caller, Get, Reply, Setup};
 use crate::{ApiAnswer, Token};
 
 /// All that requests share.
@@ -19,7 +19,7 @@ pub(super) struct State {
     pub(super) setup: Setup,
     budgets: Budgets,
     pub(super) tally: Tally,
-    pub(super) in_flight: u32,
+    in_flight: u32,
 }
 
 impl State {
@@ -33,26 +33,49 @@ impl State {
         }
     }
 
-    pub(super) fn budget(&mut self, account: Option<&str>) -> &mut Budget {
+    /// Counts a request in, and says whether it comes in haste.
+    pub(super) fn arrive(&mut self, caller: Caller<'_>, now: Timestamp) -> bool {
+        self.in_flight += 1;
+        self.tally.concurrent_max = self.tally.concurrent_max.max(self.in_flight);
+        let limits = &self.setup.limits;
+        match caller {
+            Caller::BadToken => false,
+            Caller::Anonymous => self.budgets.of(None, limits).arrive(now, limits),
+            Caller::Account(name) => self.budgets.of(Some(name), limits).arrive(now, limits),
+        }
+    }
+
+    pub(super) fn leave(&mut self, caller: Caller<'_>) {
+        self.in_flight -= 1;
+        match caller {
+            Caller::BadToken => {}
+            Caller::Anonymous => self.budget(None).leave(),
+            Caller::Account(name) => self.budget(Some(name)).leave(),
+        }
+    }
+
+    fn budget(&mut self, account: Option<&str>) -> &mut Budget {
         self.budgets.of(account, &self.setup.limits)
     }
 
-    /// The answer, and how long it takes. `account` is `Some(None)` for a bad token.
+    /// The answer, and how long it takes.
     pub(super) fn decide(
         &mut self,
         get: &Get<'_>,
-        account: Option<Option<&str>>,
+        caller: Caller<'_>,
         now: Timestamp,
+        is_hasty: bool,
     ) -> (Reply, Duration) {
         self.tally.requests += 1;
         *self.tally.by_url.entry(get.target.to_owned()).or_default() += 1;
         let revoked = get
             .token
             .is_some_and(|token| self.setup.faults.revokes(token.secret()));
-        if revoked || account == Some(None) {
-            return self.reply(refusal(401, "Bad credentials"));
-        }
-        let account = account.flatten();
+        let account = match caller {
+            Caller::Account(name) if !revoked => Some(name),
+            Caller::Anonymous => None,
+            _ => return self.reply(refusal(401, "Bad credentials")),
+        };
         let name = account.unwrap_or("anonymous").to_owned();
         *self.tally.by_account.entry(name.clone()).or_default() += 1;
         let limits = self.setup.limits.clone();
@@ -61,7 +84,7 @@ impl State {
             let answer = ok(&self.budget(account).overview(now, &limits));
             return self.reply_labelled(answer, account, now);
         }
-        if let Some(over) = self.budget(account).admit(now, &limits) {
+        if let Some(over) = self.budget(account).admit(now, &limits, is_hasty) {
             let answer = self.refuse(over, account, now, limits.secondary);
             return self.reply_labelled(answer, account, now);
         }
@@ -85,7 +108,7 @@ impl State {
             *most = used.max(*most);
         }
         self.budget(account).label(&mut answer, now, &limits);
-        self.spoil(answer, fault)
+        self.spoil(answer, fault, get.patience)
     }
 
     fn refuse(
@@ -129,7 +152,13 @@ impl State {
         }
     }
 
-    fn spoil(&mut self, mut answer: ApiAnswer, fault: Option<Fault>) -> (Reply, Duration) {
+    fn spoil(
+        &mut self,
+        mut answer: ApiAnswer,
+        fault: Option<Fault>,
+        patience: Option<Duration>,
+    ) -> (Reply, Duration) {
+        let left = patience.map(|patience| patience.saturating_sub(self.setup.latency));
         match fault {
             Some(Fault::LostAfter) => self.lose(),
             // Nothing to cut.
@@ -142,10 +171,10 @@ impl State {
                 answer.body.truncate(answer.body.len() / 2);
                 self.reply(answer)
             }
-            Some(Fault::Slow(delay)) => {
-                let (reply, _) = self.reply(answer);
-                (reply, delay)
-            }
+            Some(Fault::Slow(delay)) => match left.filter(|left| delay > *left) {
+                Some(left) => (self.lose().0, left),
+                None => (self.reply(answer).0, delay),
+            },
             _ => self.reply(answer),
         }
     }

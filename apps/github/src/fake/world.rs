@@ -211,8 +211,12 @@ impl World {
 
     /// Names are the same in any case, as at GitHub.
     pub(super) fn find(&self, full_name: &str) -> Option<Found> {
-        let named = |index: &usize| self.full_name(*index).eq_ignore_ascii_case(full_name);
-        if let Some(index) = (0..self.repositories.len()).find(named) {
+        let (owner, name) = full_name.split_once('/')?;
+        let owner = self.user(owner)?;
+        let is_it = |repository: &Repository| {
+            repository.owner == owner && repository.name.eq_ignore_ascii_case(name)
+        };
+        if let Some(index) = self.repositories.iter().position(is_it) {
             return Some(Found::Here(index));
         }
         let moved = self.moved.get(&full_name.to_lowercase());

@@ -1,6 +1,6 @@
 //! Paths, pages and ETags.
 
-use clinch_github::fake::{Paging, Setup};
+use clinch_github::fake::{Paging, Setup, World};
 
 use crate::support::{TOKEN, json, link, message, number, size, small, start};
 
@@ -198,7 +198,7 @@ async fn lists_are_sorted_and_filtered_as_documented() {
 
 #[tokio::test]
 async fn three_hundred_events_are_shown_and_no_page_after_them() {
-    let mut world = clinch_github::fake::World::generate(1, &size(1, 0, 301));
+    let mut world = World::generate(1, &size(1, 0, 301));
     world.change(1, 100);
     let test = start(world, Setup::default());
     let (events, pages) = test.walk("/users/octocat/events?per_page=100").await;
@@ -281,6 +281,26 @@ async fn tokens_have_accounts() {
             "{bad}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_full_last_page_keeps_its_etag_when_another_follows() {
+    let world = World::generate(1, &size(1, 1, 2));
+    let grown = (0..).find_map(|seed| {
+        let mut world = world.clone();
+        world.change(seed, 1);
+        (world.full_names().len() == 2).then_some(world)
+    });
+    let target = "/users/octocat/repos?per_page=1&sort=created&direction=asc";
+    let test = start(world, Setup::default());
+    let alone = test.get(target).await;
+    assert_eq!(alone.header("link"), None);
+    test.fake
+        .with_world(|world| *world = grown.expect("a repository is added"));
+    let etag = alone.header("etag").expect("an ETag");
+    let known = test.get_known(Some(TOKEN), target, etag).await;
+    assert_eq!(known.status, 304);
+    assert!(link(&known, "next").is_some());
 }
 
 #[tokio::test]
