@@ -159,7 +159,7 @@ impl Place {
                 let settings = server.mysql();
                 let mysql = Mysql::connect(&server.url, settings, clock).await?;
                 let retried = mysql.clone();
-                let mut opened = Opened::new(mysql);
+                let mut opened = Opened::new(mysql.clone()).with_application(mysql);
                 let read = move || retried.deadlock_retries();
                 opened.backend = opened.backend.counted(STORE_RETRIES, read);
                 Ok(opened)

@@ -133,10 +133,7 @@ pub(crate) async fn documents(
         .documents(space, &filter, after.as_deref(), limit)
         .await?;
     let is_full = found.len() == limit;
-    let next_cursor = found
-        .last()
-        .filter(|_| is_full)
-        .map(|last| last.id.clone());
+    let next_cursor = found.last().filter(|_| is_full).map(|last| last.id.clone());
     let lines: Result<Vec<_>, _> = found.into_iter().map(ExportDocument::try_from).collect();
     let broken = |_| {
         let status = StatusCode::INTERNAL_SERVER_ERROR;

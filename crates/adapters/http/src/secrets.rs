@@ -42,7 +42,9 @@ impl Secrets for SystemSecrets {
 /// A value of the configuration: `${env:NAME}` and `${file:PATH}` are looked up, other text is
 /// the value itself. The error names what is missing and never shows a value.
 pub fn reveal(text: &str, secrets: &dyn Secrets) -> Result<String, String> {
-    let reference = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    let reference = text
+        .strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'));
     match reference {
         Some(reference) => resolve(reference, secrets),
         None => Ok(text.to_owned()),

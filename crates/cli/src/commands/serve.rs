@@ -87,9 +87,13 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         parts.locks = Some(opened.locks);
         parts.limits = opened.limits;
         parts.outlets = outlets;
-        with_collector(&mut parts, &collector, &roles);
+        if let Some(collector) = &collector {
+            with_collector(&mut parts, collector, &roles);
+        }
         let server = Server::bind(config, parts, &roles).await?;
-        collector.attach(server.clinch()).await?;
+        if let Some(collector) = &collector {
+            collector.attach(server.clinch()).await?;
+        }
         match server.local_addr() {
             Some(address) => note(&format!("listening on {}://{address}", server.scheme())),
             None => note("working"),
@@ -104,10 +108,14 @@ async fn collector(
     config: &Config,
     opened: &Opened,
     clock: &Arc<dyn Clock>,
-) -> Result<Collector, CliError> {
+) -> Result<Option<Collector>, CliError> {
     let settings = github::settings(&config.github)?;
+    if opened.records.is_none() {
+        return Ok(None);
+    }
     let transport = Arc::new(github::Http::new(clock.clone())?);
-    github::collector(config, settings, transport, opened, clock).await
+    let collector = github::collector(config, settings, transport, opened, clock).await?;
+    Ok(Some(collector))
 }
 
 /// The collector is part of every server: what it costs while nobody uses it is its routes.
@@ -115,7 +123,9 @@ fn with_collector(parts: &mut Parts, collector: &Collector, roles: &[Role]) {
     let (router, described) = clinch_github::api(collector.clone());
     parts.extra = std::mem::take(&mut parts.extra).merge(router);
     parts.described = Some(described);
-    parts.gauges.push(Arc::new(github::Measured(collector.clone())));
+    parts
+        .gauges
+        .push(Arc::new(github::Measured(collector.clone())));
     let (collector, works) = (collector.clone(), roles.contains(&Role::Worker));
     parts.tune = Box::new(move |builder| {
         let builder = builder.checkpoints_of(github::CHECKPOINT_BYTES_MAX);

@@ -117,7 +117,10 @@ async fn watch(
 
 fn goes_on(runs: &[String], desk: &Desk) -> String {
     let names = runs.join(", ");
-    match (desk.is_here(), runs.first().and_then(|run| run.split('.').next())) {
+    match (
+        desk.is_here(),
+        runs.first().and_then(|run| run.split('.').next()),
+    ) {
         (true, Some(login)) => {
             format!("{names} goes on with the next `clinch github run {login}`")
         }
@@ -146,10 +149,14 @@ impl Said {
         refuse_refused(desk).await?;
         let next = documents.iter().map(|one| text(one, "/next_at"));
         let next = next.filter(|at| !at.is_empty()).min().unwrap_or_default();
-        let is_far = next.parse::<jiff::Timestamp>().is_ok_and(|at| at > clock::after(SOON));
+        let is_far = next
+            .parse::<jiff::Timestamp>()
+            .is_ok_and(|at| at > clock::after(SOON));
         if is_far && self.waits_until.as_deref() != Some(next) {
             progress::line("");
-            note(&format!("all {waiting} open jobs wait until {next} or later"));
+            note(&format!(
+                "all {waiting} open jobs wait until {next} or later"
+            ));
             self.waits_until = Some(next.to_owned());
         }
         Ok(())

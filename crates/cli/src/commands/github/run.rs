@@ -86,7 +86,9 @@ async fn begin(login: &str, shadow: bool, desk: &mut Desk) -> Result<Value, CliE
         other => return other,
     };
     let pairs = [("login", login.to_owned())];
-    let runs = desk.get(format!("/v1/github/runs{}", query(&pairs))).await?;
+    let runs = desk
+        .get(format!("/v1/github/runs{}", query(&pairs)))
+        .await?;
     let runs = runs.pointer("/runs").and_then(Value::as_array);
     let active = runs.into_iter().flatten().find(|run| {
         let status = follow::text(run, "/status");

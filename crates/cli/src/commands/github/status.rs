@@ -90,7 +90,9 @@ pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> 
         false => latest(name, desk).await?,
     };
     loop {
-        let run = desk.get(format!("/v1/github/runs/{}", segment(&id))).await?;
+        let run = desk
+            .get(format!("/v1/github/runs/{}", segment(&id)))
+            .await?;
         let tokens = desk.get("/v1/github/tokens").await?;
         if args.watch && desk.context.out.is_terminal() {
             desk.context.out.raw(b"\x1b[2J\x1b[H")?;
@@ -107,7 +109,9 @@ pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> 
 
 async fn latest(login: &str, desk: &mut Desk) -> Result<String, CliError> {
     let pairs = [("login", login.to_owned()), ("limit", "1".to_owned())];
-    let runs = desk.get(format!("/v1/github/runs{}", query(&pairs))).await?;
+    let runs = desk
+        .get(format!("/v1/github/runs{}", query(&pairs)))
+        .await?;
     match runs.pointer("/runs/0/run_id").and_then(Value::as_str) {
         Some(id) => Ok(id.to_owned()),
         None => Err(CliError::NotThere(format!("there is no run of {login:?}"))),

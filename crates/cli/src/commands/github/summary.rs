@@ -24,7 +24,10 @@ pub(crate) struct Report {
 
 /// Reads everything about a run that has ended.
 pub(crate) async fn report(run: Value, desk: &mut Desk) -> Result<Report, CliError> {
-    let (id, login) = (text(&run, "/run_id").to_owned(), text(&run, "/login").to_owned());
+    let (id, login) = (
+        text(&run, "/run_id").to_owned(),
+        text(&run, "/login").to_owned(),
+    );
     let is_shadow = run["shadow"] == true;
     let mut lines = run_lines(&run);
     let statistics = statistics(&login, is_shadow, desk).await?;
@@ -193,7 +196,12 @@ mod tests {
 
     #[test]
     fn thousands_are_told_apart() {
-        let cases = [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")];
+        let cases = [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ];
         for (number, expected) in cases {
             assert_eq!(grouped(number), expected);
         }
