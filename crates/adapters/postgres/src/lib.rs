@@ -12,6 +12,7 @@
 //! | `clinch_queue` | open operations | at accept and at each change; deleted at the end |
 //! | `clinch_history` | ended operations, by the day | at the end |
 //! | `clinch_delta` | what a commit added to counters | appended, folded in now and then |
+//! | `clinch_record`, `clinch_document` | what an application keeps | as it asks |
 //!
 //! Nothing is kept on a connection, so all but the one that listens may go through PgBouncer
 //! in transaction mode.
@@ -24,6 +25,7 @@ mod caller;
 mod change;
 mod codec;
 mod connect;
+mod documents;
 mod domains;
 mod error;
 mod fast;
@@ -45,6 +47,7 @@ mod prune;
 mod query;
 mod queue;
 mod quota;
+mod records;
 mod recovery;
 mod row;
 mod run;

@@ -36,6 +36,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "budgets with providers",
         sql: include_str!("../sql/migrations/0003.sql"),
     },
+    Migration {
+        version: 5,
+        name: "records and documents of an application",
+        sql: include_str!("../sql/migrations/0005.sql"),
+    },
 ];
 
 /// Held while steps are applied, so that many nodes can start at once.

@@ -29,12 +29,14 @@ const BACKLOG: &str = "
     FROM generate_series(1, 100000) AS n";
 
 /// Tables that are large in production.
-const LARGE: [&str; 5] = [
+const LARGE: [&str; 7] = [
     "clinch_history",
     "clinch_queue",
     "clinch_key",
     "clinch_kept",
     "clinch_dead_letter",
+    "clinch_document",
+    "clinch_record",
 ];
 
 /// Statements that look at a bounded number of rows for people, or change tables that stay small.

@@ -1,0 +1,1 @@
+SELECT key, version, body FROM clinch_record WHERE key = ANY($1)

@@ -1,0 +1,2 @@
+SELECT key, version, body FROM clinch_record
+WHERE key >= $1 AND key < $2 AND key <> $3 ORDER BY key LIMIT $4

@@ -1,0 +1,167 @@
+//! Documents of an application.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clinch_core::Result;
+use clinch_core::ports::{
+    DOCUMENTS_MAX, Document, DocumentFilter, DocumentSink, check_document_search, check_documents,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::Postgres;
+use crate::link::Link;
+use crate::query::Query;
+use crate::row::{count, stored};
+
+/// Documents that one commit removes: it holds their locks until it ends.
+const CLEARED_MAX: usize = 1_000;
+
+/// Documents of one call, by id: each once, and locked in this order.
+type ById = BTreeMap<String, Document>;
+
+impl Postgres {
+    /// One page of what the statement looks for.
+    async fn search(
+        &self,
+        query: Query,
+        collection: &str,
+        filter: &DocumentFilter,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<Row>> {
+        let limit = stored(limit as u64);
+        let params: [&(dyn ToSql + Sync); 6] = [
+            &collection,
+            &after,
+            &filter.user,
+            &filter.kind,
+            &filter.resource,
+            &limit,
+        ];
+        let client = self.client().await?;
+        Link::Pooled(&client).query(query, &params).await
+    }
+
+    /// Removes those of the documents that the filter still matches.
+    async fn clear_some(
+        &self,
+        collection: &str,
+        ids: Vec<String>,
+        filter: &DocumentFilter,
+    ) -> Result<()> {
+        let asked = Arc::new((collection.to_owned(), ids, filter.clone()));
+        self.write(move |tx| {
+            let asked = asked.clone();
+            Box::pin(async move {
+                let (collection, ids, filter) = &*asked;
+                let params: [&(dyn ToSql + Sync); 5] = [
+                    collection,
+                    ids,
+                    &filter.user,
+                    &filter.kind,
+                    &filter.resource,
+                ];
+                tx.query(Query::ClearDocuments, &params).await.map(|_| ())
+            })
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl DocumentSink for Postgres {
+    async fn upsert(&self, collection: &str, documents: &[Document]) -> Result<()> {
+        check_documents(collection, documents)?;
+        if documents.is_empty() {
+            return Ok(());
+        }
+        let by_id = |document: &Document| (document.id.clone(), document.clone());
+        let by_id: ById = documents.iter().map(by_id).collect();
+        let asked = Arc::new((collection.to_owned(), by_id));
+        self.write(move |tx| {
+            let asked = asked.clone();
+            Box::pin(async move {
+                let (collection, by_id) = &*asked;
+                let column = |of: fn(&Document) -> &str| by_id.values().map(of).collect();
+                let ids: Vec<&str> = column(|document| &document.id);
+                let kinds: Vec<&str> = column(|document| &document.kind);
+                let users: Vec<&str> = column(|document| &document.user);
+                let resources: Vec<&str> = column(|document| &document.resource);
+                let bodies: Vec<&str> = column(|document| &document.body);
+                let params: [&(dyn ToSql + Sync); 6] =
+                    [collection, &ids, &kinds, &users, &resources, &bodies];
+                tx.query(Query::PutDocuments, &params).await.map(|_| ())
+            })
+        })
+        .await
+    }
+
+    async fn scan(
+        &self,
+        collection: &str,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Document>> {
+        check_document_search(collection, filter, after)?;
+        let query = match (&filter.user, &filter.kind) {
+            (Some(_), Some(_)) => Query::DocumentsOfKind,
+            (Some(_), None) => Query::DocumentsOfUser,
+            (None, _) => Query::Documents,
+        };
+        let (after, limit) = (after.unwrap_or_default(), limit.min(DOCUMENTS_MAX));
+        let rows = self.search(query, collection, filter, after, limit).await?;
+        Ok(rows.iter().map(read).collect())
+    }
+
+    async fn count(&self, collection: &str, user: Option<&str>) -> Result<BTreeMap<String, u64>> {
+        let filter = DocumentFilter {
+            user: user.map(str::to_owned),
+            ..DocumentFilter::default()
+        };
+        check_document_search(collection, &filter, None)?;
+        let client = self.client().await?;
+        let link = Link::Pooled(&client);
+        let rows = match user {
+            Some(user) => {
+                let query = Query::CountDocumentsOfUser;
+                link.query(query, &[&collection, &user]).await?
+            }
+            None => link.query(Query::CountDocuments, &[&collection]).await?,
+        };
+        let read = |row: &Row| Ok((row.get(0), count(row.get(1))?));
+        rows.iter().map(read).collect()
+    }
+
+    async fn clear(&self, collection: &str, filter: &DocumentFilter) -> Result<()> {
+        check_document_search(collection, filter, None)?;
+        let mut after = String::new();
+        loop {
+            let query = Query::ClearableDocuments;
+            let rows = self.search(query, collection, filter, &after, CLEARED_MAX);
+            let ids: Vec<String> = rows.await?.iter().map(|row| row.get(0)).collect();
+            let Some(last) = ids.last() else {
+                return Ok(());
+            };
+            after = last.clone();
+            let is_last = ids.len() < CLEARED_MAX;
+            self.clear_some(collection, ids, filter).await?;
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn read(row: &Row) -> Document {
+    Document {
+        id: row.get(0),
+        kind: row.get(1),
+        user: row.get(2),
+        resource: row.get(3),
+        body: row.get(4),
+    }
+}
