@@ -1,6 +1,6 @@
 //! The same rules over a socket.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use clinch_github::ApiAnswer;
@@ -149,9 +149,13 @@ async fn a_stop_ends_idle_connections_and_answers_what_has_arrived() {
     }
     let stopping = tokio::spawn(served.stop());
     let address = base.strip_prefix("http://").expect("a base").to_owned();
-    while TcpStream::connect(&address).is_ok() {
-        tokio::task::yield_now().await;
-    }
+    let refused = loop {
+        match TcpStream::connect(&address) {
+            Ok(_) => tokio::task::yield_now().await,
+            Err(error) => break error.kind(),
+        }
+    };
+    assert_eq!(refused, ErrorKind::ConnectionRefused);
     test.clock.advance(std::time::Duration::from_secs(5));
     stopping.await.expect("stopped");
     let answer = answer.await.expect("no panic").expect("an answer");
