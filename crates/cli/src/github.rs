@@ -58,14 +58,13 @@ pub(crate) async fn collector(
     opened: &Opened,
     clock: &Arc<dyn Clock>,
 ) -> Result<Collector, CliError> {
-    let none = || CliError::failed("this store keeps no documents; use another store.url");
     let rules = QuotaRules {
         threshold: u64::from(config.github.threshold),
         ..QuotaRules::default()
     };
     Ok(Collector::new(Parts {
         settings,
-        records: opened.records.clone().ok_or_else(none)?,
+        records: opened.records.clone(),
         documents: sink(config, opened).await?,
         quota: opened.quota(rules, clock),
         transport,
@@ -76,13 +75,12 @@ pub(crate) async fn collector(
 
 /// Where documents go, by `github.sink`.
 async fn sink(config: &Config, opened: &Opened) -> Result<Arc<dyn DocumentSink>, CliError> {
-    let none = || CliError::failed("this store keeps no documents; use another github.sink");
     let sink = config.github.sink.as_str();
     match sink.split_once("://").map_or(sink, |(scheme, _)| scheme) {
-        "store" => opened.documents.clone().ok_or_else(none),
+        "store" => Ok(opened.documents.clone()),
         "postgres" | "postgresql" => {
             let opened = Place::of(sink)?.open().await?;
-            opened.documents.ok_or_else(none)
+            Ok(opened.documents)
         }
         "mongodb" | "mongodb+srv" => Err(CliError::usage(
             "github.sink names a MongoDB, which this build cannot write to; there are \"store\" \

@@ -39,9 +39,9 @@ pub(crate) struct Opened {
     /// Limits that the nodes share.
     pub(crate) limits: Option<Arc<dyn Limits>>,
     /// What applications know besides their operations.
-    pub(crate) records: Option<Arc<dyn Records>>,
+    pub(crate) records: Arc<dyn Records>,
     /// Where documents of applications go.
-    pub(crate) documents: Option<Arc<dyn DocumentSink>>,
+    pub(crate) documents: Arc<dyn DocumentSink>,
     /// The store itself, where it can keep budgets.
     postgres: Option<Postgres>,
     /// The bus, where it can.
@@ -134,13 +134,10 @@ impl Place {
     pub(crate) async fn open(&self) -> Result<Opened, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         match self {
-            Self::Memory => {
-                let memory = Memory::new(clock);
-                Ok(Opened::new(memory.clone()).with_application(memory))
-            }
+            Self::Memory => Ok(Opened::new(Memory::new(clock))),
             Self::Sqlite(path) => {
                 let sqlite = Sqlite::open(path, Settings::default(), clock)?;
-                Ok(Opened::new(sqlite.clone()).with_application(sqlite))
+                Ok(Opened::new(sqlite))
             }
             Self::Postgres(server) => {
                 if !clinch_postgres::pending(server.direct()).await?.is_empty() {
@@ -159,7 +156,7 @@ impl Place {
                 let settings = server.mysql();
                 let mysql = Mysql::connect(&server.url, settings, clock).await?;
                 let retried = mysql.clone();
-                let mut opened = Opened::new(mysql.clone()).with_application(mysql);
+                let mut opened = Opened::new(mysql);
                 let read = move || retried.deadlock_retries();
                 opened.backend = opened.backend.counted(STORE_RETRIES, read);
                 Ok(opened)
@@ -227,25 +224,17 @@ impl Opened {
     fn new<S>(store: S) -> Self
     where
         S: Store + Outbox + Recovery + Batches + Domains + Inspect + Notices + Bus,
-        S: ApiKeys + LockManager + Clone + 'static,
+        S: ApiKeys + LockManager + Records + DocumentSink + Clone + 'static,
     {
         Self {
             backend: Backend::new(store.clone()),
             keys: Arc::new(store.clone()),
-            locks: Arc::new(store),
+            locks: Arc::new(store.clone()),
             limits: None,
-            records: None,
-            documents: None,
+            records: Arc::new(store.clone()),
+            documents: Arc::new(store),
             postgres: None,
             redis: None,
-        }
-    }
-
-    fn with_application<S: Records + DocumentSink + Clone + 'static>(self, store: S) -> Self {
-        Self {
-            records: Some(Arc::new(store.clone())),
-            documents: Some(Arc::new(store)),
-            ..self
         }
     }
 

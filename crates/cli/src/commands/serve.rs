@@ -87,13 +87,9 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         parts.locks = Some(opened.locks);
         parts.limits = opened.limits;
         parts.outlets = outlets;
-        if let Some(collector) = &collector {
-            with_collector(&mut parts, collector, &roles);
-        }
+        with_collector(&mut parts, &collector, &roles);
         let server = Server::bind(config, parts, &roles).await?;
-        if let Some(collector) = &collector {
-            collector.attach(server.clinch()).await?;
-        }
+        collector.attach(server.clinch()).await?;
         match server.local_addr() {
             Some(address) => note(&format!("listening on {}://{address}", server.scheme())),
             None => note("working"),
@@ -108,14 +104,10 @@ async fn collector(
     config: &Config,
     opened: &Opened,
     clock: &Arc<dyn Clock>,
-) -> Result<Option<Collector>, CliError> {
+) -> Result<Collector, CliError> {
     let settings = github::settings(&config.github)?;
-    if opened.records.is_none() {
-        return Ok(None);
-    }
     let transport = Arc::new(github::Http::new(clock.clone())?);
-    let collector = github::collector(config, settings, transport, opened, clock).await?;
-    Ok(Some(collector))
+    github::collector(config, settings, transport, opened, clock).await
 }
 
 /// The collector is part of every server: what it costs while nobody uses it is its routes.
