@@ -11,7 +11,8 @@ fn files(folder: &Folder) -> Vec<u8> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(&folder.0).expect("a folder") {
         let path = entry.expect("an entry").path();
-        if path.file_name().is_none_or(|name| name != "clinch.toml") {
+        let is_ours = path.file_name().is_none_or(|name| name != "clinch.toml");
+        if is_ours && path.is_file() {
             all.extend(std::fs::read(path).expect("a file"));
         }
     }
