@@ -25,6 +25,8 @@ const CONFIG: &str = r#"
 [server]
 listen = "127.0.0.1:0"
 shed_queue_age = "1h"
+[github]
+api_url = "http://127.0.0.1:9"
 [[route]]
 name = "any"
 domain = "away"

@@ -13,7 +13,7 @@ use crate::routes::{
 };
 use crate::shelf::Shelf;
 use crate::tokens::Pool;
-use crate::{Settings, Transport, metrics, plan};
+use crate::{ANSWER_BYTES_MAX, Settings, Transport, metrics, plan};
 
 /// Collects what GitHub knows of users. Cheap to clone.
 ///
@@ -89,7 +89,7 @@ impl Collector {
     /// Declares every kind of operation, and runs those that this process gets.
     #[must_use]
     pub fn handle(&self, builder: Builder) -> Builder {
-        let mut builder = self.guarded(builder);
+        let mut builder = self.guarded(builder).checkpoint_max(ANSWER_BYTES_MAX);
         for kind in JobKind::ALL {
             let inner = self.inner.clone();
             let job = move |call: Call<PageJob>| timed(inner.clone(), kind, call);

@@ -13,6 +13,7 @@
 
 mod address;
 mod answer;
+mod api;
 mod collector;
 mod execute;
 pub mod fake;
@@ -29,6 +30,7 @@ mod shelf;
 mod tokens;
 mod transport;
 
+pub use api::api;
 pub use collector::{Collector, Parts};
 pub use execute::ANSWER_BYTES_MAX;
 pub use look::{Comparison, JobFilter, Progress};

@@ -7,8 +7,8 @@ use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcom
 
 use crate::client::{ApiKey, Trust};
 use crate::commands::{
-    backup, batches, bench, completions, demo, destinations, dlq, doctor, domains, keys, migrate,
-    ops, restore, serve, submit,
+    backup, batches, bench, completions, demo, destinations, dlq, doctor, domains, github, keys,
+    migrate, ops, restore, serve, submit,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -138,6 +138,9 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// Measure this machine and a store
     Bench(bench::Args),
+    /// The GitHub collector: runs, their progress, and what they collected
+    #[command(subcommand)]
+    Github(Box<github::Command>),
     /// Print a completion script for a shell
     Completions(completions::Args),
 }

@@ -17,7 +17,9 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, USER_AGENT};
+use hyper::service::Service as _;
 use hyper::{Method, Response, StatusCode};
+use hyper_util::service::TowerToHyperService;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
@@ -104,6 +106,8 @@ pub(crate) struct Client {
     key: Option<ApiKey>,
     trust: Trust,
     connection: Option<SendRequest<Full<Bytes>>>,
+    /// Instead of a server.
+    inside: Option<axum::Router>,
 }
 
 impl Client {
@@ -119,6 +123,15 @@ impl Client {
             key,
             trust: Trust::default(),
             connection: None,
+            inside: None,
+        }
+    }
+
+    /// Asks routes of this process; nothing leaves it.
+    pub(crate) fn inside(base: Base, router: axum::Router) -> Self {
+        Self {
+            inside: Some(router),
+            ..Self::new(base, None)
         }
     }
 
@@ -196,6 +209,9 @@ impl Client {
         request: Request,
     ) -> Result<(StatusCode, HeaderMap, Bytes), CliError> {
         let built = self.build(&request)?;
+        if let Some(router) = &self.inside {
+            return inside(router, built).await;
+        }
         let response = self.start(built).await?;
         let (status, headers) = (response.status(), response.headers().clone());
         let body = self.body(response, &request.method).await;
@@ -282,4 +298,16 @@ impl Client {
             why: why.to_owned(),
         }
     }
+}
+
+async fn inside(
+    router: &axum::Router,
+    request: hyper::Request<Full<Bytes>>,
+) -> Result<(StatusCode, HeaderMap, Bytes), CliError> {
+    let service = TowerToHyperService::new(router.clone());
+    let Ok(response) = service.call(request).await;
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await;
+    let body = body.map_err(|_| CliError::failed("an answer of this process broke off"))?;
+    Ok((parts.status, parts.headers, body.to_bytes()))
 }

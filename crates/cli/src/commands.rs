@@ -12,6 +12,7 @@ pub(crate) mod doctor;
 pub(crate) mod domains;
 mod filter;
 mod follow;
+pub(crate) mod github;
 pub(crate) mod keys;
 pub(crate) mod migrate;
 mod operation;
@@ -41,6 +42,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Doctor(args) => doctor::run(&args, &cli.global),
         Command::Bench(args) => bench::run(&args, &cli.global),
         Command::Completions(args) => completions::run(args),
+        Command::Github(command) => github::run(*command, cli.global),
         Command::Demo(args) => demo::run(args, &cli.global),
         Command::Serve(args) => serve::run(args, &cli.global),
         Command::Keys(command) => keys::run(command, &cli.global),

@@ -15,6 +15,7 @@ mod error;
 mod executors;
 mod exit;
 mod folder;
+mod github;
 mod output;
 mod progress;
 mod prompt;

@@ -38,6 +38,7 @@ pub(crate) struct Output {
     /// How to print.
     pub(crate) format: Format,
     has_color: bool,
+    is_terminal: bool,
     width: Option<usize>,
 }
 
@@ -75,9 +76,15 @@ impl Output {
             sink: BufWriter::new(sink),
             format,
             has_color: color && !is_dumb && set("NO_COLOR").is_none(),
+            is_terminal: size.is_some(),
             // A file or a pipe gets every value whole, for `grep` and `awk`.
             width: columns.or(size.map(|(width, _)| usize::from(width.0))),
         }
+    }
+
+    /// People look at it.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.is_terminal
     }
 
     /// Columns to fit; `None` for as many as there are.

@@ -10,12 +10,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clinch::Backend;
+use clinch::core::policy::QuotaRules;
 use clinch::core::ports::{
-    ApiKeys, Batches, Bus, Clock, Domains, Inspect, LockManager, Notices, Outbox, Recovery, Store,
+    ApiKeys, Batches, Bus, Clock, DocumentSink, Domains, Inspect, LockManager, Notices, Outbox,
+    Quota, Records, Recovery, Store,
 };
-use clinch_memory::Memory;
+use clinch_memory::{Memory, MemoryQuota};
 use clinch_mysql::Mysql;
-use clinch_postgres::Postgres;
+use clinch_postgres::{Postgres, PostgresQuota};
+use clinch_redis::RedisQuota;
 use clinch_server::{Config, Limits};
 use clinch_sqlite::{Settings, Sqlite, Version};
 use clinch_system::SystemClock;
@@ -35,6 +38,14 @@ pub(crate) struct Opened {
     pub(crate) locks: Arc<dyn LockManager>,
     /// Limits that the nodes share.
     pub(crate) limits: Option<Arc<dyn Limits>>,
+    /// What applications know besides their operations.
+    pub(crate) records: Arc<dyn Records>,
+    /// Where documents of applications go.
+    pub(crate) documents: Arc<dyn DocumentSink>,
+    /// The store itself, where it can keep budgets.
+    postgres: Option<Postgres>,
+    /// The bus, where it can.
+    redis: Option<clinch_redis::Redis>,
 }
 
 /// Where a store is.
@@ -134,7 +145,9 @@ impl Place {
                 }
                 let settings = server.postgres();
                 let postgres = Postgres::connect(&server.url, settings, clock).await?;
-                Ok(Opened::new(postgres))
+                let mut opened = Opened::new(postgres.clone());
+                opened.postgres = Some(postgres);
+                Ok(opened)
             }
             Self::Mysql(server) => {
                 if !clinch_mysql::pending(&server.url).await?.is_empty() {
@@ -211,13 +224,27 @@ impl Opened {
     fn new<S>(store: S) -> Self
     where
         S: Store + Outbox + Recovery + Batches + Domains + Inspect + Notices + Bus,
-        S: ApiKeys + LockManager + Clone + 'static,
+        S: ApiKeys + LockManager + Records + DocumentSink + Clone + 'static,
     {
         Self {
             backend: Backend::new(store.clone()),
             keys: Arc::new(store.clone()),
-            locks: Arc::new(store),
+            locks: Arc::new(store.clone()),
             limits: None,
+            records: Arc::new(store.clone()),
+            documents: Arc::new(store),
+            postgres: None,
+            redis: None,
+        }
+    }
+
+    /// Budgets with providers: shared by all nodes where bus or store can keep them, else of
+    /// this process.
+    pub(crate) fn quota(&self, rules: QuotaRules, clock: &Arc<dyn Clock>) -> Arc<dyn Quota> {
+        match (&self.redis, &self.postgres) {
+            (Some(redis), _) => Arc::new(RedisQuota::on(redis, rules)),
+            (None, Some(postgres)) => Arc::new(PostgresQuota::on(postgres, rules)),
+            (None, None) => Arc::new(MemoryQuota::new(clock.clone(), rules)),
         }
     }
 }
@@ -229,6 +256,7 @@ pub(crate) async fn open(config: &Config) -> Result<Opened, CliError> {
     if let Some(connected) = line.connect().await? {
         opened.backend = opened.backend.with_bus(connected.bus);
         opened.limits = connected.limits;
+        opened.redis = connected.redis;
     }
     Ok(opened)
 }

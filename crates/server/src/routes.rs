@@ -88,6 +88,14 @@ impl Table {
     }
 }
 
+/// Declares every route of the configuration for a process that makes none of its calls.
+pub fn declare_remote(mut builder: Builder, config: &Config) -> Result<Builder> {
+    for route in &config.route {
+        builder = builder.remote(&route.route(config)?);
+    }
+    Ok(builder)
+}
+
 /// Declares every route, with its executor where this process makes calls and with its probe
 /// where it recovers.
 pub(crate) fn declare(

@@ -15,11 +15,13 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use utoipa::openapi::OpenApi;
 
 use crate::api::{self, App, Doorkeeper, Hub, Readiness};
 use crate::chores::Chores;
 use crate::config::Config;
 use crate::connections::{self, Door, Limits};
+use crate::gauges::Gauges;
 use crate::outbound::Outlets;
 use crate::routes::{self, Executors, Facts};
 use crate::{limits, telemetry, tls};
@@ -45,6 +47,10 @@ pub struct Parts {
     pub outlets: Outlets,
     /// Further routes, such as a console; behind the same door.
     pub extra: Router,
+    /// What `/openapi.json` says of them.
+    pub described: Option<OpenApi>,
+    /// Read anew when `/metrics` is asked for.
+    pub gauges: Vec<Arc<dyn Gauges>>,
     /// The last word on how the engine is put together: an alert, a sealer, handlers in Rust.
     pub tune: Box<dyn FnOnce(Builder) -> Builder + Send>,
 }
@@ -65,6 +71,8 @@ impl Parts {
             telemetry: Telemetry::default(),
             outlets: Outlets::default(),
             extra: Router::new(),
+            described: None,
+            gauges: Vec::new(),
             tune: Box::new(|builder| builder),
         }
     }
@@ -156,12 +164,14 @@ impl Server {
             routes: table,
             metrics,
             readiness: Readiness::new(parts.locks),
+            gauges: parts.gauges,
             stop: stop.clone(),
         });
         let mut front = None;
         if roles.contains(&Role::Api) {
             let tls = tls::acceptor(&config.server)?;
-            front = Some(Front::bind(listen, api::router(app, parts.extra), tls).await?);
+            let router = api::router(app, parts.extra, parts.described);
+            front = Some(Front::bind(listen, router, tls).await?);
         }
         Ok(Self {
             clinch,

@@ -13,7 +13,7 @@ use clinch::{Backend, Clinch};
 use clinch_github::Transport;
 use clinch_github::fake::{BASE, Fake, Setup, World};
 use clinch_github::{
-    ANSWER_BYTES_MAX, Collector, Parts, Run, RunId, RunStatus, Settings, Space, Token, Trigger,
+    Collector, Parts, Run, RunId, RunStatus, Settings, Space, Token, Trigger,
 };
 use clinch_memory::{Memory, MemoryQuota};
 use serde_json::Value;
@@ -197,7 +197,6 @@ pub(crate) async fn collector(
     let builder = Clinch::builder()
         .backend(Backend::new(memory.clone()))
         .config(config())
-        .checkpoint_max(ANSWER_BYTES_MAX)
         .clock(clock.clone());
     let clinch = collector.handle(builder).build().expect("it is built");
     collector.attach(&clinch).await.expect("it is attached");

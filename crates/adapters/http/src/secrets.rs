@@ -39,6 +39,18 @@ impl Secrets for SystemSecrets {
     }
 }
 
+/// A value of the configuration: `${env:NAME}` and `${file:PATH}` are looked up, other text is
+/// the value itself. The error names what is missing and never shows a value.
+pub fn reveal(text: &str, secrets: &dyn Secrets) -> Result<String, String> {
+    let reference = text
+        .strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'));
+    match reference {
+        Some(reference) => resolve(reference, secrets),
+        None => Ok(text.to_owned()),
+    }
+}
+
 /// The value of `env:NAME` or `file:PATH`. The error names it and never shows the value.
 pub(crate) fn resolve(reference: &str, secrets: &dyn Secrets) -> Result<String, String> {
     let (value, what) = match reference.split_once(':') {

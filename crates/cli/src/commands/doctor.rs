@@ -6,6 +6,7 @@
 mod bus;
 mod configuration;
 mod files;
+mod github;
 mod keys;
 mod routes;
 mod secrets;
@@ -68,6 +69,10 @@ const CHECKS: &[Check] = &[
     Check {
         area: "routes",
         look: routes::look,
+    },
+    Check {
+        area: "github",
+        look: github::look,
     },
     Check {
         area: "files",

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clinch::core::ports::Clock;
+use clinch_github::Collector;
 use clinch_server::config::Sources;
 use clinch_server::telemetry::{self, LogFormat};
-use clinch_server::{Config, Parts, Server};
+use clinch_server::{Config, Parts, Role, Server};
 use clinch_system::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -14,7 +15,8 @@ use crate::args::Global;
 use crate::error::{CliError, note};
 use crate::executors::Http;
 use crate::exit::Exit;
-use crate::{settings, store};
+use crate::store::Opened;
+use crate::{github, settings, store};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,13 +80,16 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         let stop = stop_signal()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let opened = store::open(&config).await?;
-        let executors = Http::new(config.clone(), clock)?;
+        let executors = Http::new(config.clone(), clock.clone())?;
+        let collector = collector(&config, &opened, &clock).await?;
         let outlets = executors.outlets()?;
         let mut parts = Parts::new(opened.backend, opened.keys, executors);
         parts.locks = Some(opened.locks);
         parts.limits = opened.limits;
         parts.outlets = outlets;
+        with_collector(&mut parts, &collector, &roles);
         let server = Server::bind(config, parts, &roles).await?;
+        collector.attach(server.clinch()).await?;
         match server.local_addr() {
             Some(address) => note(&format!("listening on {}://{address}", server.scheme())),
             None => note("working"),
@@ -93,6 +98,34 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     })?;
     runtime.shutdown_background();
     Ok(if in_time { Exit::Ok } else { Exit::Failed })
+}
+
+async fn collector(
+    config: &Config,
+    opened: &Opened,
+    clock: &Arc<dyn Clock>,
+) -> Result<Collector, CliError> {
+    let settings = github::settings(&config.github)?;
+    let transport = Arc::new(github::Http::new(clock.clone())?);
+    github::collector(config, settings, transport, opened, clock).await
+}
+
+/// The collector is part of every server: what it costs while nobody uses it is its routes.
+fn with_collector(parts: &mut Parts, collector: &Collector, roles: &[Role]) {
+    let (router, described) = clinch_github::api(collector.clone());
+    parts.extra = std::mem::take(&mut parts.extra).merge(router);
+    parts.described = Some(described);
+    parts
+        .gauges
+        .push(Arc::new(github::Measured(collector.clone())));
+    let (collector, works) = (collector.clone(), roles.contains(&Role::Worker));
+    parts.tune = Box::new(move |builder| {
+        let builder = builder;
+        match works {
+            true => collector.handle(builder),
+            false => collector.declare(builder),
+        }
+    });
 }
 
 /// File, environment, then `--set`.

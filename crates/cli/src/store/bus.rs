@@ -28,6 +28,8 @@ pub(crate) struct Connected {
     pub(crate) bus: Arc<dyn Bus>,
     /// Limits that its nodes share, where it can keep them.
     pub(crate) limits: Option<Arc<dyn Limits>>,
+    /// The connection, where it is Redis.
+    pub(crate) redis: Option<Redis>,
 }
 
 impl Line {
@@ -76,13 +78,15 @@ impl Line {
         if let Some(redis) = self.redis().await? {
             return Ok(Some(Connected {
                 bus: Arc::new(RedisBus::on(&redis)?),
-                limits: Some(Arc::new(OnRedis(redis))),
+                limits: Some(Arc::new(OnRedis(redis.clone()))),
+                redis: Some(redis),
             }));
         }
         let nats = self.nats().await?;
         Ok(nats.map(|bus| Connected {
             bus: Arc::new(bus),
             limits: None,
+            redis: None,
         }))
     }
 

@@ -21,6 +21,7 @@ use super::guard::Doorkeeper;
 use super::problem::Problem;
 use super::system::Readiness;
 use crate::config::Config;
+use crate::gauges::Gauges;
 use crate::routes::Table;
 
 /// Around a payload: keys, labels and times fit many times over.
@@ -41,6 +42,7 @@ pub(crate) struct App {
     pub(crate) door: Doorkeeper,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) readiness: Readiness,
+    pub(crate) gauges: Vec<Arc<dyn Gauges>>,
     /// Told when the server stops: long answers end.
     pub(crate) stop: CancellationToken,
 }

@@ -84,9 +84,12 @@ pub fn openapi() -> OpenApi {
     describe::spelled_out(described().into_openapi())
 }
 
-/// Every route, behind the door. `extra` is served behind it too.
-pub(crate) fn router(app: Shared, extra: Router) -> Router {
-    let (router, openapi) = described().split_for_parts();
+/// Every route, behind the door. `extra` is served behind it too, and described if it says how.
+pub(crate) fn router(app: Shared, extra: Router, extra_described: Option<OpenApi>) -> Router {
+    let (router, mut openapi) = described().split_for_parts();
+    if let Some(extra) = extra_described {
+        openapi.merge(extra);
+    }
     let openapi = describe::spelled_out(openapi);
     let openapi = serde_json::to_string(&openapi).unwrap_or_default();
     let described = move || {

@@ -99,7 +99,14 @@ pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
     ))]
 pub(crate) async fn metrics(State(app): State<Shared>) -> Response {
     // Gauges that cannot be read anew keep their last value; counters are told all the same.
-    let measured = tokio::time::timeout(STORE_TIMEOUT, app.clinch.measure()).await;
+    let measure = async {
+        app.clinch.measure().await?;
+        for gauges in &app.gauges {
+            gauges.measure().await?;
+        }
+        Ok::<(), clinch::Error>(())
+    };
+    let measured = tokio::time::timeout(STORE_TIMEOUT, measure).await;
     if !matches!(measured, Ok(Ok(()))) {
         tracing::warn!(target: "clinch", "the gauges could not be read anew");
     }

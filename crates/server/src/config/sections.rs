@@ -286,6 +286,7 @@ impl Config {
         ];
         let is_zero = zero.iter().filter(|(_, is_zero)| *is_zero);
         problems.extend(is_zero.map(|(key, _)| wrong(format!("{key} must be more than 0"))));
+        problems.extend(self.github.problems());
         problems.extend(self.route_problems());
         problems
     }

@@ -7,6 +7,7 @@
 
 mod answers;
 mod egress;
+mod getter;
 mod limits;
 mod pool;
 mod probe;

@@ -1,0 +1,34 @@
+//! The collector's HTTP face: `/v1/github/…`.
+//!
+//! Served behind the door of the server that it is given to; every answer is JSON, and every
+//! error an RFC 9457 problem document.
+
+mod documents;
+mod look;
+mod problem;
+mod read;
+mod runs;
+
+use axum::Router;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::Collector;
+
+/// Every route, and its description.
+pub fn api(collector: Collector) -> (Router, OpenApi) {
+    let (router, openapi) = OpenApiRouter::new()
+        .routes(routes!(runs::start, runs::list))
+        .routes(routes!(runs::get))
+        .routes(routes!(runs::jobs))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(runs::retry))
+        .routes(routes!(look::cursors))
+        .routes(routes!(look::tokens))
+        .routes(routes!(look::statistics))
+        .routes(routes!(look::comparison))
+        .routes(routes!(look::documents))
+        .split_for_parts();
+    (router.with_state(collector), openapi)
+}

@@ -1,0 +1,401 @@
+//! What is answered, with times as RFC 3339.
+
+use std::collections::BTreeMap;
+
+use clinch::core::Timestamp;
+use clinch::core::ports::Document;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::{
+    Comparison, Cursor, Figures, Job, JobKind, Jobs, PageDone, Progress, Repair, Run, Space,
+    TokenView,
+};
+
+/// `2026-11-15T08:00:00.123Z`
+pub(crate) fn time(at: Timestamp) -> String {
+    let at = jiff::Timestamp::from_millisecond(at.as_millis());
+    let at = at.unwrap_or(jiff::Timestamp::MAX);
+    at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+/// A value that serializes to its name.
+fn name(value: impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// How many jobs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct JobsDocument {
+    total: u64,
+    succeeded: u64,
+    failed: u64,
+    /// Neither.
+    open: u64,
+}
+
+impl From<Jobs> for JobsDocument {
+    fn from(jobs: Jobs) -> Self {
+        Self {
+            total: jobs.total,
+            succeeded: jobs.succeeded,
+            failed: jobs.failed,
+            open: jobs.open(),
+        }
+    }
+}
+
+/// What the requests of a run brought; known when all its jobs have ended.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PagesDocument {
+    /// Read anew.
+    fetched: u64,
+    /// Answered with "not modified".
+    not_modified: u64,
+    /// Known from before and not asked for.
+    skipped: u64,
+    /// Documents stored.
+    documents: u64,
+}
+
+/// Jobs that were tried again after the run had ended.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RepairDocument {
+    number: u32,
+    jobs: JobsDocument,
+    completed_at: Option<String>,
+}
+
+impl From<Repair> for RepairDocument {
+    fn from(repair: Repair) -> Self {
+        Self {
+            number: repair.number,
+            jobs: repair.jobs.into(),
+            completed_at: repair.completed_at.map(time),
+        }
+    }
+}
+
+/// A run.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RunDocument {
+    /// LOGIN.NUMBER, or LOGIN.shadow.NUMBER.
+    run_id: String,
+    login: String,
+    /// Its documents go to the shadow, to be compared.
+    shadow: bool,
+    /// CREATED, PLANNING, RUNNING, FINALIZING, COMPLETED, FAILED or CANCELED.
+    status: String,
+    /// MANUAL, SCHEDULED or EVENT.
+    trigger: String,
+    jobs: JobsDocument,
+    pages: PagesDocument,
+    /// pending, done or failed.
+    statistics: String,
+    repairs: Vec<RepairDocument>,
+    created_at: String,
+    started_at: Option<String>,
+    completed_at: Option<String>,
+    /// Why it failed or was canceled.
+    error: Option<String>,
+}
+
+impl From<Run> for RunDocument {
+    fn from(run: Run) -> Self {
+        Self {
+            run_id: run.run_id.to_string(),
+            login: run.run_id.login,
+            shadow: run.run_id.space == Space::Shadow,
+            status: run.status.as_str().to_owned(),
+            trigger: name(run.trigger),
+            jobs: run.jobs.into(),
+            pages: PagesDocument {
+                fetched: run.pages.fetched,
+                not_modified: run.pages.not_modified,
+                skipped: run.pages.skipped,
+                documents: run.pages.documents,
+            },
+            statistics: name(run.statistics),
+            repairs: run.repairs.into_iter().map(RepairDocument::from).collect(),
+            created_at: time(run.created_at),
+            started_at: run.started_at.map(time),
+            completed_at: run.completed_at.map(time),
+            error: run.error,
+        }
+    }
+}
+
+/// A run with its jobs by kind.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ProgressDocument {
+    #[serde(flatten)]
+    run: RunDocument,
+    /// Jobs by kind: user_basic, user_events, user_repos, repo_issues, repo_prs, repo_commits.
+    kinds: BTreeMap<String, JobsDocument>,
+    /// Jobs that wait for their time.
+    waiting: u64,
+    /// When the first of them goes on.
+    next_at: Option<String>,
+}
+
+impl From<Progress> for ProgressDocument {
+    fn from(progress: Progress) -> Self {
+        let by_kind = |(kind, jobs): (JobKind, Jobs)| (kind.to_string(), jobs.into());
+        Self {
+            run: progress.run.into(),
+            kinds: progress.kinds.into_iter().map(by_kind).collect(),
+            waiting: progress.waiting,
+            next_at: progress.next_at.map(time),
+        }
+    }
+}
+
+/// Runs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RunPage {
+    pub(crate) runs: Vec<RunDocument>,
+    /// Pass it as `cursor` to get the next page; null: this was the last.
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// A run whose failed jobs are tried again.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RetryDocument {
+    pub(crate) run: RunDocument,
+    /// So many jobs.
+    pub(crate) retried: u64,
+}
+
+/// What a job brought.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PageDocument {
+    /// stored, not_modified, nothing or moved.
+    end: String,
+    documents: u64,
+    skipped: u64,
+    /// The hash of the token that was used.
+    token: Option<String>,
+}
+
+impl From<PageDone> for PageDocument {
+    fn from(done: PageDone) -> Self {
+        Self {
+            end: name(done.end),
+            documents: done.documents,
+            skipped: done.skipped,
+            token: done.token,
+        }
+    }
+}
+
+/// A job: one request to the API.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct JobDocument {
+    /// Its operation.
+    op_id: String,
+    kind: String,
+    resource: String,
+    page: String,
+    /// READY, ENQUEUED, RUNNING, SUCCEEDED or FAILED.
+    state: String,
+    /// Requests so far that counted.
+    attempts: u32,
+    not_before: Option<String>,
+    done: Option<PageDocument>,
+    /// Why it failed.
+    error: Option<String>,
+}
+
+impl From<Job> for JobDocument {
+    fn from(job: Job) -> Self {
+        Self {
+            op_id: job.op_id.to_string(),
+            kind: job.kind.to_string(),
+            resource: job.resource,
+            page: job.page,
+            state: name(job.state),
+            attempts: job.attempts,
+            not_before: job.not_before.map(time),
+            done: job.done.map(PageDocument::from),
+            error: job.error,
+        }
+    }
+}
+
+/// Jobs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct JobPage {
+    /// May be fewer than asked for though there are more.
+    pub(crate) jobs: Vec<JobDocument>,
+    /// Pass it as `cursor` to get the next page; null: this was the last.
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// Where the next run goes on with a resource.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CursorDocument {
+    kind: String,
+    resource: String,
+    /// The id of the newest item.
+    last_cursor: Option<String>,
+    /// The latest change.
+    last_timestamp: Option<String>,
+    last_etag: Option<String>,
+    /// The number of the run that stored its last page.
+    run: u64,
+    pages: u32,
+    updated_at: String,
+}
+
+impl From<(JobKind, String, Cursor)> for CursorDocument {
+    fn from((kind, resource, cursor): (JobKind, String, Cursor)) -> Self {
+        Self {
+            kind: kind.to_string(),
+            resource,
+            last_cursor: cursor.last_cursor,
+            last_timestamp: cursor.last_timestamp,
+            last_etag: cursor.last_etag,
+            run: cursor.run,
+            pages: cursor.pages,
+            updated_at: time(cursor.updated_at),
+        }
+    }
+}
+
+/// Cursors.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CursorPage {
+    pub(crate) cursors: Vec<CursorDocument>,
+    /// Pass it as `cursor` to get the next page; null: this was the last.
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// What the last answer said of an account's budget.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BudgetDocument {
+    limit: u64,
+    remaining: u64,
+    reset_at: String,
+}
+
+/// A token, by its hash.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TokenDocument {
+    token: String,
+    account: Option<String>,
+    budget: Option<BudgetDocument>,
+    /// Nobody spends it until then.
+    blocked_until: Option<String>,
+    /// The API does not know it.
+    refused: bool,
+}
+
+impl From<TokenView> for TokenDocument {
+    fn from(view: TokenView) -> Self {
+        Self {
+            token: view.token,
+            account: view.account,
+            budget: view.budget.map(|budget| BudgetDocument {
+                limit: budget.limit,
+                remaining: budget.remaining,
+                reset_at: time(budget.reset_at),
+            }),
+            blocked_until: view.blocked_until.map(time),
+            refused: view.refused,
+        }
+    }
+}
+
+/// Tokens.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TokenPage {
+    pub(crate) tokens: Vec<TokenDocument>,
+}
+
+/// Figures of a user, or of all.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StatisticsDocument {
+    login: Option<String>,
+    /// Documents by kind.
+    documents: BTreeMap<String, u64>,
+    /// The run, or repair, they were made for last.
+    made_for: String,
+    /// How many runs and repairs they were made for.
+    runs: u64,
+    updated_at: String,
+}
+
+impl StatisticsDocument {
+    pub(crate) fn new(login: Option<String>, figures: Figures) -> Self {
+        Self {
+            login,
+            documents: figures.documents,
+            made_for: figures.made_for,
+            runs: figures.runs,
+            updated_at: time(figures.updated_at),
+        }
+    }
+}
+
+/// A user's shadow against the real documents.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ComparisonDocument {
+    login: String,
+    equal: u64,
+    different: u64,
+    /// Only among the real ones.
+    missing: u64,
+    /// Only in the shadow.
+    extra: u64,
+    /// Ids of some that are not equal.
+    examples: Vec<String>,
+}
+
+impl ComparisonDocument {
+    pub(crate) fn new(login: String, comparison: Comparison) -> Self {
+        Self {
+            login,
+            equal: comparison.equal,
+            different: comparison.different,
+            missing: comparison.missing,
+            extra: comparison.extra,
+            examples: comparison.examples,
+        }
+    }
+}
+
+/// A document as GitHub sent it: an export line.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ExportDocument {
+    id: String,
+    /// user, event, repository, issue, pull_request or commit.
+    kind: String,
+    user: String,
+    resource: String,
+    #[schema(value_type = Object)]
+    document: Box<RawValue>,
+}
+
+impl TryFrom<Document> for ExportDocument {
+    type Error = serde_json::Error;
+
+    fn try_from(document: Document) -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            id: document.id,
+            kind: document.kind,
+            user: document.user,
+            resource: document.resource,
+            document: RawValue::from_string(document.body)?,
+        })
+    }
+}
+
+/// Documents.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DocumentPage {
+    pub(crate) documents: Vec<ExportDocument>,
+    /// Pass it as `cursor` to get the next page; null: this was the last.
+    pub(crate) next_cursor: Option<String>,
+}

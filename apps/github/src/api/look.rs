@@ -1,0 +1,147 @@
+//! Cursors, tokens, figures and documents.
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use clinch::core::ports::{DOCUMENTS_MAX, DocumentFilter};
+
+use super::documents::{
+    ComparisonDocument, CursorDocument, CursorPage, DocumentPage, ExportDocument,
+    StatisticsDocument, TokenDocument, TokenPage,
+};
+use super::problem::{Problem, ProblemDocument};
+use super::read::{Answer, Pairs, json};
+use crate::Collector;
+use crate::model::Space;
+
+/// Cursors of one page.
+const PAGE_MAX: usize = 500;
+
+fn space(is_shadow: bool) -> Space {
+    match is_shadow {
+        true => Space::Shadow,
+        false => Space::Main,
+    }
+}
+
+#[utoipa::path(get, path = "/v1/github/cursors", tag = "github",
+    params(
+        ("login" = String, Query),
+        ("limit" = Option<u32>, Query, description = "50 unless said; at most 500"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+    ),
+    responses(
+        (status = 200, body = CursorPage, description = "Where the next run goes on"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
+    ))]
+pub(crate) async fn cursors(
+    State(collector): State<Collector>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Answer {
+    let mut query = Pairs::new(pairs)?;
+    let user = query.required_login()?;
+    let limit = query.limit(PAGE_MAX)?;
+    let after = query.take("cursor");
+    query.finish()?;
+    let found = collector.cursors(&user, after, limit).await?;
+    let is_full = found.len() == limit;
+    let last = found.last().filter(|_| is_full);
+    let next_cursor = last.map(|(kind, resource, _)| format!("{kind}/{resource}"));
+    let cursors = found.into_iter().map(CursorDocument::from).collect();
+    let page = CursorPage {
+        cursors,
+        next_cursor,
+    };
+    json(StatusCode::OK, &page)
+}
+
+#[utoipa::path(get, path = "/v1/github/tokens", tag = "github",
+    responses((status = 200, body = TokenPage, description = "Every token of this process, by its hash")))]
+pub(crate) async fn tokens(State(collector): State<Collector>) -> Answer {
+    let views = collector.tokens().await?;
+    let tokens = views.into_iter().map(TokenDocument::from).collect();
+    json(StatusCode::OK, &TokenPage { tokens })
+}
+
+#[utoipa::path(get, path = "/v1/github/statistics", tag = "github",
+    params(
+        ("login" = Option<String>, Query, description = "All users unless said"),
+        ("shadow" = Option<bool>, Query),
+    ),
+    responses(
+        (status = 200, body = StatisticsDocument, description = "As they were made after the last run"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
+    ))]
+pub(crate) async fn statistics(
+    State(collector): State<Collector>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Answer {
+    let mut query = Pairs::new(pairs)?;
+    let user = query.login()?;
+    let space = space(query.flag("shadow")?);
+    query.finish()?;
+    let missing = || Problem::not_found("no run has made statistics yet");
+    let figures = collector.figures(user.as_deref(), space).await?;
+    let figures = figures.ok_or_else(missing)?;
+    json(StatusCode::OK, &StatisticsDocument::new(user, figures))
+}
+
+#[utoipa::path(get, path = "/v1/github/comparison", tag = "github",
+    params(("login" = String, Query)),
+    responses(
+        (status = 200, body = ComparisonDocument, description = "The shadow against the real documents"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
+    ))]
+pub(crate) async fn comparison(
+    State(collector): State<Collector>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Answer {
+    let mut query = Pairs::new(pairs)?;
+    let user = query.required_login()?;
+    query.finish()?;
+    let comparison = collector.compare(&user).await?;
+    json(StatusCode::OK, &ComparisonDocument::new(user, comparison))
+}
+
+#[utoipa::path(get, path = "/v1/github/documents", tag = "github",
+    params(
+        ("login" = Option<String>, Query),
+        ("kind" = Option<String>, Query, description = "user, event, repository, issue, pull_request or commit"),
+        ("resource" = Option<String>, Query, description = "user:LOGIN or repo:OWNER/NAME"),
+        ("shadow" = Option<bool>, Query),
+        ("limit" = Option<u32>, Query, description = "50 unless said; at most 1000"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+    ),
+    responses(
+        (status = 200, body = DocumentPage, description = "In the order of their ids"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
+    ))]
+pub(crate) async fn documents(
+    State(collector): State<Collector>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Answer {
+    let mut query = Pairs::new(pairs)?;
+    let filter = DocumentFilter {
+        user: query.login()?,
+        kind: query.take("kind"),
+        resource: query.take("resource"),
+    };
+    let space = space(query.flag("shadow")?);
+    let limit = query.limit(DOCUMENTS_MAX)?;
+    let after = query.take("cursor");
+    query.finish()?;
+    let found = collector
+        .documents(space, &filter, after.as_deref(), limit)
+        .await?;
+    let is_full = found.len() == limit;
+    let next_cursor = found.last().filter(|_| is_full).map(|last| last.id.clone());
+    let lines: Result<Vec<_>, _> = found.into_iter().map(ExportDocument::try_from).collect();
+    let broken = |_| {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Problem::new(status, "internal", "a stored document is no JSON")
+    };
+    let page = DocumentPage {
+        documents: lines.map_err(broken)?,
+        next_cursor,
+    };
+    json(StatusCode::OK, &page)
+}

@@ -1,0 +1,231 @@
+//! Runs and their jobs.
+
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use clinch::Error;
+use clinch::core::ErrorKind;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::documents::{
+    JobDocument, JobPage, ProgressDocument, RetryDocument, RunDocument, RunPage,
+};
+use super::problem::{Problem, ProblemDocument};
+use super::read::{Answer, Pairs, body, json, run_id};
+use crate::model::{JobKind, JobState, RunStatus, Space, Trigger, login};
+use crate::{Collector, JobFilter};
+
+/// Runs of one page.
+const PAGE_MAX: usize = 500;
+/// Pages that are read for one answer, where a filter leaves few of each.
+const LOOKS_MAX: usize = 20;
+
+/// Whose data to collect.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StartDocument {
+    /// Who.
+    login: String,
+    /// Collect from the beginning into a shadow, and compare.
+    #[serde(default)]
+    shadow: bool,
+}
+
+/// Why.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReasonDocument {
+    reason: Option<String>,
+}
+
+/// Nothing: the path says it all.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetryRequest {}
+
+/// A conflict of ours names its run; one of the store's does not.
+fn conflict(error: Error, code: &'static str) -> Problem {
+    match error.context("run") {
+        Some(_) if error.kind() == ErrorKind::Conflict => Problem::conflict(code, error.message()),
+        _ => error.into(),
+    }
+}
+
+#[utoipa::path(post, path = "/v1/github/runs", tag = "github",
+    request_body = StartDocument,
+    responses(
+        (status = 202, body = RunDocument, description = "It began; Location says where it is"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request, active_run, shed"),
+    ))]
+pub(crate) async fn start(State(collector): State<Collector>, request: Request) -> Answer {
+    let shape = "{\"login\":\"…\"}, with \"shadow\":true if that is meant";
+    let asked: StartDocument = body(&collector, request, shape, false).await?;
+    let user = login(&asked.login).map_err(|error| Problem::field("login", error.to_string()))?;
+    let space = match asked.shadow {
+        true => Space::Shadow,
+        false => Space::Main,
+    };
+    let started = collector.start(&user, Trigger::Manual, space).await;
+    let run = started.map_err(|error| conflict(error, "active_run"))?;
+    let location = format!("/v1/github/runs/{}", run.run_id);
+    let mut response = json(StatusCode::ACCEPTED, &RunDocument::from(run))?;
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+#[utoipa::path(get, path = "/v1/github/runs", tag = "github",
+    params(
+        ("login" = Option<String>, Query),
+        ("status" = Option<String>, Query, description = "Such as RUNNING or COMPLETED"),
+        ("limit" = Option<u32>, Query, description = "50 unless said; at most 500"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+    ),
+    responses(
+        (status = 200, body = RunPage, description = "Newest first; may be fewer than asked for though there are more"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
+    ))]
+pub(crate) async fn list(
+    State(collector): State<Collector>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Answer {
+    let mut query = Pairs::new(pairs)?;
+    let user = query.login()?;
+    let status: Option<RunStatus> = query.parsed("status", str::parse)?;
+    let limit = query.limit(PAGE_MAX)?;
+    let mut cursor = query.take("cursor");
+    query.finish()?;
+    let mut runs = Vec::new();
+    for _ in 0..LOOKS_MAX {
+        let (page, next) = collector.runs(cursor, limit - runs.len()).await?;
+        let wanted = page.into_iter().filter(|run| {
+            user.as_ref().is_none_or(|user| *user == run.run_id.login)
+                && status.is_none_or(|status| status == run.status)
+        });
+        runs.extend(wanted.map(RunDocument::from));
+        cursor = next;
+        if cursor.is_none() || runs.len() >= limit {
+            break;
+        }
+    }
+    let next_cursor = cursor;
+    json(StatusCode::OK, &RunPage { runs, next_cursor })
+}
+
+#[utoipa::path(get, path = "/v1/github/runs/{run_id}", tag = "github",
+    params(("run_id" = String, Path)),
+    responses(
+        (status = 200, body = ProgressDocument, description = "The run with its jobs by kind, as they stand"),
+        (status = "4XX", body = ProblemDocument, description = "not_found"),
+    ))]
+pub(crate) async fn get(State(collector): State<Collector>, Path(id): Path<String>) -> Answer {
+    let progress = collector.progress(&run_id(&id)?).await?;
+    json(StatusCode::OK, &ProgressDocument::from(progress))
+}
+
+#[utoipa::path(get, path = "/v1/github/runs/{run_id}/jobs", tag = "github",
+    params(
+        ("run_id" = String, Path),
+        ("state" = Option<String>, Query, description = "READY, ENQUEUED, RUNNING, SUCCEEDED or FAILED"),
+        ("kind" = Option<String>, Query, description = "Such as repo_issues"),
+        ("repair" = Option<u32>, Query, description = "Of this repair instead of the run itself"),
+        ("limit" = Option<u32>, Query, description = "50 unless said; at most 500"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+    ),
+    responses(
+        (status = 200, body = JobPage, description = "Newest first"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
+    ))]
+pub(crate) async fn jobs(
+    State(collector): State<Collector>,
+    Path(id): Path<String>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Answer {
+    let id = run_id(&id)?;
+    let mut query = Pairs::new(pairs)?;
+    let filter = JobFilter {
+        state: query.parsed("state", job_state)?,
+        kind: query.parsed("kind", job_kind)?,
+        repair: query.parsed("repair", number)?.unwrap_or(0),
+    };
+    let limit = query.limit(PAGE_MAX)?;
+    let mut cursor = query.take("cursor");
+    query.finish()?;
+    let mut jobs: Vec<JobDocument> = Vec::new();
+    for _ in 0..LOOKS_MAX {
+        let left = limit - jobs.len();
+        let (page, next) = collector
+            .jobs(&id, &filter, cursor.as_deref(), left)
+            .await?;
+        jobs.extend(page.into_iter().map(JobDocument::from));
+        cursor = next;
+        if cursor.is_none() || jobs.len() >= limit {
+            break;
+        }
+    }
+    let next_cursor = cursor;
+    json(StatusCode::OK, &JobPage { jobs, next_cursor })
+}
+
+#[utoipa::path(post, path = "/v1/github/runs/{run_id}/cancel", tag = "github",
+    params(("run_id" = String, Path)),
+    request_body = Option<ReasonDocument>,
+    responses(
+        (status = 200, body = RunDocument, description = "Canceled: no further request is made for it"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, terminal"),
+    ))]
+pub(crate) async fn cancel(
+    State(collector): State<Collector>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Answer {
+    let id = run_id(&id)?;
+    let asked: ReasonDocument = body(&collector, request, "{\"reason\":\"…\"}", true).await?;
+    let reason = asked.reason.unwrap_or_else(|| "somebody asked".to_owned());
+    let canceled = collector.cancel(&id, &reason).await;
+    let run = canceled.map_err(|error| conflict(error, "terminal"))?;
+    json(StatusCode::OK, &RunDocument::from(run))
+}
+
+#[utoipa::path(post, path = "/v1/github/runs/{run_id}/retry", tag = "github",
+    params(("run_id" = String, Path)),
+    request_body = Option<RetryRequest>,
+    responses(
+        (status = 200, body = RetryDocument, description = "Its failed jobs are tried again; none if none had failed"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, active_run, terminal"),
+    ))]
+pub(crate) async fn retry(
+    State(collector): State<Collector>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Answer {
+    let id = run_id(&id)?;
+    let RetryRequest {} = body(&collector, request, "{}", true).await?;
+    let is_over = collector.run(&id).await?.status.is_terminal();
+    let code = match is_over {
+        true => "terminal",
+        false => "active_run",
+    };
+    let retried = collector.retry(&id).await;
+    let (run, retried) = retried.map_err(|error| conflict(error, code))?;
+    let run = RunDocument::from(run);
+    json(StatusCode::OK, &RetryDocument { run, retried })
+}
+
+fn job_state(text: &str) -> Result<JobState, &'static str> {
+    let value = serde_json::Value::from(text.to_ascii_uppercase());
+    let wrong = "there are READY, ENQUEUED, RUNNING, SUCCEEDED and FAILED";
+    serde_json::from_value(value).map_err(|_| wrong)
+}
+
+fn job_kind(text: &str) -> Result<JobKind, String> {
+    let named = |kind: &JobKind| kind.as_str() == text;
+    let names = || JobKind::ALL.map(JobKind::as_str).join(", ");
+    let found = JobKind::ALL.into_iter().find(named);
+    found.ok_or_else(|| format!("there are {}", names()))
+}
+
+fn number(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "must be a whole number")
+}

@@ -1,0 +1,195 @@
+//! `clinch github export`.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::desk::Desk;
+use crate::commands::pages::List;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::json::compact;
+
+/// Documents of one request: they can be large.
+const PAGE: usize = 200;
+
+const EXAMPLES: &str = "\
+Examples:
+  clinch github export --login octocat --kind issue
+  clinch github export --format csv --out documents.csv
+
+A line is {\"id\",\"kind\",\"user\",\"resource\",\"document\"} with the document as GitHub sent it;
+kinds are user, event, repository, issue, pull_request and commit. A file is whole or not there.";
+
+/// What to write out, and where.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Only of this user
+    #[arg(long, value_name = "LOGIN")]
+    login: Option<String>,
+    /// Only of this kind
+    #[arg(long, value_name = "KIND", value_parser = KINDS)]
+    kind: Option<String>,
+    /// JSON lines, or comma-separated values with a heading
+    #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
+    format: Form,
+    /// To this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// The documents of shadow runs
+    #[arg(long)]
+    shadow: bool,
+}
+
+const KINDS: [&str; 6] = [
+    "user",
+    "event",
+    "repository",
+    "issue",
+    "pull_request",
+    "commit",
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    Jsonl,
+    Csv,
+}
+
+/// A line as it is answered.
+#[derive(Deserialize)]
+struct Line {
+    id: String,
+    kind: String,
+    user: String,
+    resource: String,
+    document: Box<RawValue>,
+}
+
+/// Writes all of them, in the order of their ids.
+pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> {
+    let mut target = Target::open(args.out.as_deref())?;
+    if args.format == Form::Csv {
+        target.write("id,kind,user,resource,document", desk)?;
+    }
+    let mut pairs = vec![("shadow", args.shadow.to_string())];
+    pairs.extend(args.login.iter().map(|login| ("login", login.clone())));
+    pairs.extend(args.kind.iter().map(|kind| ("kind", kind.clone())));
+    let list = List {
+        path: "/v1/github/documents",
+        member: "documents",
+        pairs,
+    };
+    let (mut cursor, mut written) = (None, 0_u64);
+    loop {
+        let page = list
+            .page(PAGE, cursor.as_deref(), &mut desk.context)
+            .await?;
+        for item in &page.items {
+            let line = match args.format {
+                Form::Jsonl => compact(item.get()),
+                Form::Csv => csv(item, desk)?,
+            };
+            target.write(&line, desk)?;
+            written += 1;
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    if let Some(path) = target.finish()? {
+        desk.note(&format!("{written} documents in {}", path.display()));
+    }
+    Ok(Exit::Ok)
+}
+
+fn csv(item: &RawValue, desk: &Desk) -> Result<String, CliError> {
+    let line: Line = serde_json::from_str(item.get())
+        .map_err(|_| desk.context.client.not_clinch("a document has no id"))?;
+    let document = compact(line.document.get());
+    let cells = [line.id, line.kind, line.user, line.resource, document];
+    Ok(cells.map(|cell| quoted(&cell)).join(","))
+}
+
+/// As RFC 4180 has it.
+fn quoted(cell: &str) -> String {
+    match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.to_owned(),
+    }
+}
+
+/// Standard output, or a file that gets its name when it is whole.
+enum Target {
+    Stdout,
+    File {
+        part: BufWriter<File>,
+        part_path: PathBuf,
+        path: PathBuf,
+    },
+}
+
+impl Target {
+    fn open(path: Option<&Path>) -> Result<Self, CliError> {
+        let Some(path) = path else {
+            return Ok(Self::Stdout);
+        };
+        let mut part_path = path.as_os_str().to_owned();
+        part_path.push(".part");
+        let part_path = PathBuf::from(part_path);
+        let part = File::create(&part_path).map_err(|error| wrong(path, &error))?;
+        Ok(Self::File {
+            part: BufWriter::new(part),
+            part_path,
+            path: path.to_owned(),
+        })
+    }
+
+    fn write(&mut self, line: &str, desk: &mut Desk) -> Result<(), CliError> {
+        match self {
+            Self::Stdout => desk.context.out.line(line),
+            Self::File { part, path, .. } => {
+                writeln!(part, "{line}").map_err(|error| wrong(path, &error))
+            }
+        }
+    }
+
+    /// The file, if it is one.
+    fn finish(self) -> Result<Option<PathBuf>, CliError> {
+        let Self::File {
+            mut part,
+            part_path,
+            path,
+        } = self
+        else {
+            return Ok(None);
+        };
+        let written = part
+            .flush()
+            .and_then(|()| part.get_ref().sync_all())
+            .and_then(|()| std::fs::rename(&part_path, &path));
+        written.map_err(|error| wrong(&path, &error))?;
+        Ok(Some(path))
+    }
+}
+
+fn wrong(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::failed(format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn cells_are_quoted_where_they_must_be() {
+        assert_eq!(quoted("plain"), "plain");
+        assert_eq!(quoted("{\"a\":1,\"b\":2}"), "\"{\"\"a\"\":1,\"\"b\"\":2}\"");
+        assert_eq!(quoted("two\nlines"), "\"two\nlines\"");
+    }
+}

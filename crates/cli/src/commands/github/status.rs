@@ -1,0 +1,154 @@
+//! `clinch github status`.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::TOKEN_COLUMNS;
+use super::desk::Desk;
+use super::follow::{number, text};
+use super::summary;
+use crate::client::{query, segment};
+use crate::clock;
+use crate::commands::pages::{List, Paging};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Format;
+use crate::output::table::{Column, Table, at};
+use crate::output::text::{Cell, Style};
+
+/// Between two pictures.
+const PAUSE: Duration = Duration::from_secs(1);
+
+const EXAMPLES: &str = "\
+Examples:
+  clinch github status
+  clinch github status octocat
+  clinch github status octocat.7 --watch
+
+Without a name: the recent runs. With one: jobs by kind, who waits until when, and the budgets
+of the tokens. --watch shows it anew until the run has ended.";
+
+const RUN_COLUMNS: &[Column] = &[
+    Column::id("RUN", |run| at(run, &["/run_id"])),
+    Column::new("STATUS", |run| {
+        let status = at(run, &["/status"]);
+        let style = match status.text.as_str() {
+            "COMPLETED" => Style::Good,
+            "FAILED" => Style::Bad,
+            "CANCELED" => Style::Warn,
+            _ => Style::Plain,
+        };
+        status.styled(style)
+    })
+    .at_least(10),
+    Column::new("TRIGGER", |run| at(run, &["/trigger"])),
+    Column::new("JOBS", |run| at(run, &["/jobs/total"])),
+    Column::new("FAILED", |run| at(run, &["/jobs/failed"])),
+    Column::new("DOCUMENTS", |run| at(run, &["/pages/documents"])),
+    Column::new("CREATED_AT", |run| at(run, &["/created_at"])),
+    Column::new("COMPLETED_AT", |run| at(run, &["/completed_at"])),
+];
+
+const KIND_COLUMNS: &[Column] = &[
+    Column::new("KIND", |kind| at(kind, &["/kind"])).at_least(12),
+    Column::new("JOBS", |kind| at(kind, &["/total"])),
+    Column::new("DONE", |kind| at(kind, &["/succeeded"])),
+    Column::new("OPEN", |kind| at(kind, &["/open"])),
+    Column::new("FAILED", |kind| match at(kind, &["/failed"]) {
+        none if none.text == "0" => none,
+        some => Cell::new(&some.text).styled(Style::Bad),
+    }),
+];
+
+/// What to look at.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A run such as octocat.7, or a user: their latest run
+    run: Option<String>,
+    /// Show it anew until the run has ended
+    #[arg(long, requires = "run")]
+    watch: bool,
+    #[command(flatten)]
+    paging: Paging,
+}
+
+/// Shows a run, or lists the recent ones.
+pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> {
+    let Some(name) = &args.run else {
+        let list = List {
+            path: "/v1/github/runs",
+            member: "runs",
+            pairs: Vec::new(),
+        };
+        let paging = args.paging.clone();
+        return list.print(paging, RUN_COLUMNS, &mut desk.context).await;
+    };
+    let id = match name.contains('.') {
+        true => name.clone(),
+        false => latest(name, desk).await?,
+    };
+    loop {
+        let run = desk
+            .get(format!("/v1/github/runs/{}", segment(&id)))
+            .await?;
+        let tokens = desk.get("/v1/github/tokens").await?;
+        if args.watch && desk.context.out.is_terminal() {
+            desk.context.out.raw(b"\x1b[2J\x1b[H")?;
+        }
+        show(&run, &tokens, desk)?;
+        desk.context.out.flush()?;
+        let is_over = run["completed_at"].is_string();
+        if !args.watch || is_over {
+            return Ok(Exit::Ok);
+        }
+        clock::pause(PAUSE).await;
+    }
+}
+
+async fn latest(login: &str, desk: &mut Desk) -> Result<String, CliError> {
+    let pairs = [("login", login.to_owned()), ("limit", "1".to_owned())];
+    let runs = desk
+        .get(format!("/v1/github/runs{}", query(&pairs)))
+        .await?;
+    match runs.pointer("/runs/0/run_id").and_then(Value::as_str) {
+        Some(id) => Ok(id.to_owned()),
+        None => Err(CliError::NotThere(format!("there is no run of {login:?}"))),
+    }
+}
+
+fn show(run: &Value, tokens: &Value, desk: &mut Desk) -> Result<(), CliError> {
+    let tokens = tokens.pointer("/tokens").cloned().unwrap_or_default();
+    let out = &mut desk.context.out;
+    if out.format != Format::Table {
+        return out.answer(&json!({ "run": run, "tokens": tokens }), &[]);
+    }
+    for line in summary::run_lines(run) {
+        out.line(&line)?;
+    }
+    match number(run, "/waiting") {
+        0 => {}
+        waiting => {
+            let next = text(run, "/next_at");
+            out.line(&format!("  waiting: {waiting}, the first until {next}"))?;
+        }
+    }
+    let kinds = run.pointer("/kinds").and_then(Value::as_object);
+    let kinds: Vec<Value> = kinds.into_iter().flatten().map(with_kind).collect();
+    if !kinds.is_empty() {
+        out.line("")?;
+        Table::new(KIND_COLUMNS).print(&kinds, out)?;
+    }
+    if let Some(tokens) = tokens.as_array().filter(|tokens| !tokens.is_empty()) {
+        out.line("")?;
+        Table::new(TOKEN_COLUMNS).print(tokens, out)?;
+    }
+    Ok(())
+}
+
+fn with_kind((kind, jobs): (&String, &Value)) -> Value {
+    let mut jobs = jobs.clone();
+    jobs["kind"] = json!(kind);
+    jobs
+}

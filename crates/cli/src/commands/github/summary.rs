@@ -1,0 +1,216 @@
+//! What came of runs, for people.
+
+use serde_json::{Value, json};
+
+use super::desk::Desk;
+use super::follow::{number, text};
+use crate::client::{query, segment};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::text::plain;
+
+/// Failed jobs that are named; `status` and the API have the others.
+const NAMED_MAX: usize = 10;
+
+/// A run that has ended, with what else is worth knowing of it.
+pub(crate) struct Report {
+    /// For programs.
+    pub(crate) document: Value,
+    /// For people.
+    pub(crate) lines: Vec<String>,
+    /// What it comes to.
+    pub(crate) exit: Exit,
+}
+
+/// Reads everything about a run that has ended.
+pub(crate) async fn report(run: Value, desk: &mut Desk) -> Result<Report, CliError> {
+    let (id, login) = (
+        text(&run, "/run_id").to_owned(),
+        text(&run, "/login").to_owned(),
+    );
+    let is_shadow = run["shadow"] == true;
+    let mut lines = run_lines(&run);
+    let statistics = statistics(&login, is_shadow, desk).await?;
+    if let Some(statistics) = &statistics {
+        let kinds = statistics.pointer("/documents").and_then(Value::as_object);
+        let kinds = kinds.into_iter().flatten();
+        let kinds: Vec<String> = kinds
+            .map(|(kind, count)| format!("{} {kind}", grouped(count.as_u64().unwrap_or(0))))
+            .collect();
+        lines.push(format!("  documents of {login}: {}", kinds.join(", ")));
+    }
+    let failed = match number(&run, "/jobs/failed") {
+        0 => Vec::new(),
+        _ => failed(&id, desk).await?,
+    };
+    lines.extend(failed.iter().map(|job| {
+        let at = |pointer| plain(text(job, pointer)).into_owned();
+        let (kind, resource) = (at("/kind"), at("/resource"));
+        let (page, error) = (at("/page"), at("/error"));
+        format!("  failed: {kind} of {resource}, page {page}: {error}")
+    }));
+    let mut document = json!({ "run": run, "statistics": statistics, "failed": failed });
+    if is_shadow {
+        let compared = desk.comparison(&login).await?;
+        lines.extend(comparison(&compared));
+        document["comparison"] = compared;
+    }
+    let is_fine = document.pointer("/run/status") == Some(&json!("COMPLETED"))
+        && number(&document, "/run/jobs/failed") == 0;
+    Ok(Report {
+        document,
+        lines,
+        exit: if is_fine { Exit::Ok } else { Exit::Failed },
+    })
+}
+
+async fn statistics(
+    login: &str,
+    is_shadow: bool,
+    desk: &mut Desk,
+) -> Result<Option<Value>, CliError> {
+    let pairs = [
+        ("login", login.to_owned()),
+        ("shadow", is_shadow.to_string()),
+    ];
+    let path = format!("/v1/github/statistics{}", query(&pairs));
+    match desk.get(path).await {
+        Ok(statistics) => Ok(Some(statistics)),
+        // A run that failed before its end made none.
+        Err(CliError::Problem(problem)) if problem.status == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn failed(id: &str, desk: &mut Desk) -> Result<Vec<Value>, CliError> {
+    let id = segment(id);
+    let path = format!("/v1/github/runs/{id}/jobs?state=FAILED&limit={NAMED_MAX}");
+    let jobs = desk.get(path).await?;
+    let jobs = jobs.pointer("/jobs").and_then(Value::as_array);
+    Ok(jobs.cloned().unwrap_or_default())
+}
+
+/// What one run came to.
+pub(crate) fn run_lines(run: &Value) -> Vec<String> {
+    let pages = Pages::of(run);
+    let mut head = format!("{}  {}", text(run, "/run_id"), text(run, "/status"));
+    if let Some(error) = run.pointer("/error").and_then(Value::as_str) {
+        head.push_str(&format!("  {}", plain(error)));
+    }
+    vec![
+        head,
+        format!(
+            "  jobs: {}, {} failed",
+            grouped(number(run, "/jobs/total")),
+            grouped(number(run, "/jobs/failed"))
+        ),
+        format!(
+            "  pages: {} fetched, {} not modified, {} skipped ({:.1} % not fetched), {} documents",
+            grouped(pages.fetched),
+            grouped(pages.not_modified),
+            grouped(pages.skipped),
+            pages.share(),
+            grouped(number(run, "/pages/documents"))
+        ),
+    ]
+}
+
+/// What the pages of runs were.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pages {
+    fetched: u64,
+    not_modified: u64,
+    skipped: u64,
+}
+
+impl Pages {
+    pub(crate) fn of(run: &Value) -> Self {
+        Self {
+            fetched: number(run, "/pages/fetched"),
+            not_modified: number(run, "/pages/not_modified"),
+            skipped: number(run, "/pages/skipped"),
+        }
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            fetched: self.fetched + other.fetched,
+            not_modified: self.not_modified + other.not_modified,
+            skipped: self.skipped + other.skipped,
+        }
+    }
+
+    /// How much of all pages was not fetched, in percent.
+    pub(crate) fn share(self) -> f64 {
+        let spared = self.not_modified + self.skipped;
+        match spared + self.fetched {
+            0 => 0.0,
+            all => spared as f64 * 100.0 / all as f64,
+        }
+    }
+}
+
+/// A comparison in words.
+pub(crate) fn comparison(comparison: &Value) -> Vec<String> {
+    let count = |name| grouped(number(comparison, name));
+    let mut lines = vec![format!(
+        "  shadow: {} equal, {} different, {} missing, {} extra",
+        count("/equal"),
+        count("/different"),
+        count("/missing"),
+        count("/extra")
+    )];
+    let examples = comparison.pointer("/examples").and_then(Value::as_array);
+    let examples = examples.into_iter().flatten().filter_map(Value::as_str);
+    lines.extend(examples.map(|id| format!("  not equal: {}", plain(id))));
+    lines
+}
+
+/// Nothing differs.
+pub(crate) fn is_equal(comparison: &Value) -> bool {
+    let differ = ["/different", "/missing", "/extra"];
+    differ.iter().all(|name| number(comparison, name) == 0)
+}
+
+/// Prints a run as it stands.
+pub(crate) fn print_run(run: &Value, desk: &mut Desk) -> Result<(), CliError> {
+    desk.context.out.answer(run, &run_lines(run))
+}
+
+/// `20,000`
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_told_apart() {
+        let cases = [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ];
+        for (number, expected) in cases {
+            assert_eq!(grouped(number), expected);
+        }
+    }
+
+    #[test]
+    fn the_share_of_pages_that_were_spared() {
+        let run = json!({"pages": {"fetched": 1, "not_modified": 2, "skipped": 7}});
+        assert!((Pages::of(&run).share() - 90.0).abs() < 1e-9);
+        assert!(Pages::default().share().abs() < 1e-9);
+    }
+}

@@ -1,0 +1,100 @@
+//! The collector, put together from `[github]` and the store.
+
+mod fake;
+mod here;
+mod transport;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clinch::core::policy::QuotaRules;
+use clinch::core::ports::{Clock, DocumentSink};
+use clinch_github::{Collector, Parts, Schedule, Settings, Token, Transport};
+use clinch_http::{SystemSecrets, reveal};
+use clinch_server::config::Github;
+use clinch_server::{Config, Gauges};
+
+use crate::error::CliError;
+use crate::store::{Opened, Place};
+
+pub(crate) use fake::FakeHub;
+pub(crate) use here::Here;
+pub(crate) use transport::Http;
+
+/// How the collector works, by the configuration.
+pub(crate) fn settings(github: &Github) -> Result<Settings, CliError> {
+    let mut tokens = Vec::with_capacity(github.tokens.len());
+    for (number, text) in (1..).zip(&github.tokens) {
+        let wrong = |why: &str| CliError::usage(format!("github.tokens, entry {number}, {why}"));
+        let secret = reveal(text, &SystemSecrets).map_err(|why| wrong(&why))?;
+        if secret.is_empty() || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(wrong("is no token; write \"${env:GITHUB_TOKEN}\""));
+        }
+        tokens.push(Token::new(secret));
+    }
+    let mut schedule = Vec::new();
+    for (login, cron) in github.scheduled() {
+        let one = Schedule::new(login, cron);
+        let wrong = |error| CliError::usage(format!("github.schedule, {login:?}: {error}"));
+        schedule.push(one.map_err(wrong)?);
+    }
+    Ok(Settings {
+        api_url: github.api_url.trim_end_matches('/').to_owned(),
+        tokens,
+        page_size: github.page_size,
+        concurrency: github.concurrency,
+        schedule,
+    })
+}
+
+/// A collector on this store.
+pub(crate) async fn collector(
+    config: &Config,
+    settings: Settings,
+    transport: Arc<dyn Transport>,
+    opened: &Opened,
+    clock: &Arc<dyn Clock>,
+) -> Result<Collector, CliError> {
+    let rules = QuotaRules {
+        threshold: u64::from(config.github.threshold),
+        ..QuotaRules::default()
+    };
+    Ok(Collector::new(Parts {
+        settings,
+        records: opened.records.clone(),
+        documents: sink(config, opened).await?,
+        quota: opened.quota(rules, clock),
+        transport,
+        inspect: opened.backend.inspect(),
+        clock: clock.clone(),
+    }))
+}
+
+/// Where documents go, by `github.sink`.
+async fn sink(config: &Config, opened: &Opened) -> Result<Arc<dyn DocumentSink>, CliError> {
+    let sink = config.github.sink.as_str();
+    match sink.split_once("://").map_or(sink, |(scheme, _)| scheme) {
+        "store" => Ok(opened.documents.clone()),
+        "postgres" | "postgresql" => {
+            let opened = Place::of(sink)?.open().await?;
+            Ok(opened.documents)
+        }
+        "mongodb" | "mongodb+srv" => Err(CliError::usage(
+            "github.sink names a MongoDB, which this build cannot write to; there are \"store\" \
+             and postgres://HOST/DATABASE",
+        )),
+        _ => Err(CliError::usage(
+            "github.sink is \"store\" or postgres://HOST/DATABASE",
+        )),
+    }
+}
+
+/// The collector's gauges, for a server's `/metrics`.
+pub(crate) struct Measured(pub(crate) Collector);
+
+#[async_trait]
+impl Gauges for Measured {
+    async fn measure(&self) -> clinch::Result<()> {
+        self.0.measure().await
+    }
+}

@@ -1,0 +1,163 @@
+//! A GitHub of our own, to try the collector on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clinch::core::ports::{Clock, DocumentFilter};
+use clinch_github::fake::{BASE, Fake, Served, Setup, Size, World, serve};
+use clinch_github::{ApiAnswer, ApiRequest, Broken, Collector, Settings, Space, Token, Transport};
+use clinch_system::SystemClock;
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+use super::Http;
+use crate::error::CliError;
+
+/// Documents that are read at once.
+const PAGE: usize = 500;
+
+/// A fake that answers on a port of its own.
+pub(crate) struct FakeHub {
+    fake: Fake,
+    served: Served,
+}
+
+/// What the store holds against what the world is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Equality {
+    /// The same in both.
+    pub(crate) equal: u64,
+    /// In the world.
+    pub(crate) of: u64,
+    /// Only in the store.
+    pub(crate) extra: u64,
+}
+
+impl Equality {
+    pub(crate) fn is_whole(self) -> bool {
+        self.equal == self.of && self.extra == 0
+    }
+}
+
+impl FakeHub {
+    /// The world of a seed, served on loopback.
+    pub(crate) async fn start(seed: u64) -> Result<Self, CliError> {
+        let failed = |error| CliError::failed(format!("the fake cannot listen: {error}"));
+        let world = World::generate(seed, &Size::demo());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let fake = Fake::new(world, Setup::default(), clock);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(failed)?;
+        let served = serve(listener, fake.clone()).map_err(failed)?;
+        Ok(Self { fake, served })
+    }
+
+    /// Where it is.
+    pub(crate) fn base(&self) -> &str {
+        &self.served.base
+    }
+
+    /// Users of its world.
+    pub(crate) fn logins(&self) -> Vec<String> {
+        self.fake.with_world(|world| world.logins())
+    }
+
+    /// The same settings with its address and a token of it.
+    pub(crate) fn settings(&self, settings: Settings) -> Settings {
+        let tokens = self.logins();
+        let token = |login: &String| Token::new(format!("fake-{login}-1"));
+        Settings {
+            api_url: BASE.to_owned(),
+            tokens: tokens.iter().map(token).collect(),
+            ..settings
+        }
+    }
+
+    /// Requests go over HTTP to the port of today; its address stays the same, so that pages
+    /// are known again when it is started once more.
+    pub(crate) fn transport(&self, clock: Arc<dyn Clock>) -> Result<Arc<dyn Transport>, CliError> {
+        Ok(Arc::new(Moved {
+            inner: Http::new(clock)?,
+            base: self.served.base.clone(),
+        }))
+    }
+
+    /// Compares every document of its users with its world.
+    pub(crate) async fn compare(&self, collector: &Collector) -> Result<Equality, CliError> {
+        type Name = (String, String, String, String);
+        let mut world: BTreeMap<Name, Value> = self.fake.with_world(|world| {
+            let named = |item: clinch_github::fake::Item| {
+                let (kind, user) = (item.kind.as_str().to_owned(), item.user.to_lowercase());
+                let id = id(&item.body);
+                ((kind, user, item.resource.to_lowercase(), id), item.body)
+            };
+            world.items().map(named).collect()
+        });
+        let mut equality = Equality {
+            equal: 0,
+            of: world.len() as u64,
+            extra: 0,
+        };
+        for login in self.logins() {
+            let filter = DocumentFilter {
+                user: Some(login.to_lowercase()),
+                ..DocumentFilter::default()
+            };
+            let mut after: Option<String> = None;
+            loop {
+                let page = collector
+                    .documents(Space::Main, &filter, after.as_deref(), PAGE)
+                    .await?;
+                after = page.last().map(|last| last.id.clone());
+                let is_last = page.len() < PAGE;
+                for document in page {
+                    let body: Value = serde_json::from_str(&document.body).unwrap_or_default();
+                    let resource = document.resource.to_lowercase();
+                    let name = (document.kind, document.user, resource, id(&body));
+                    match world.remove(&name) {
+                        Some(expected) if expected == body => equality.equal += 1,
+                        Some(_) => {}
+                        None => equality.extra += 1,
+                    }
+                }
+                if is_last {
+                    break;
+                }
+            }
+        }
+        Ok(equality)
+    }
+
+    pub(crate) async fn stop(self) {
+        self.served.stop().await;
+    }
+}
+
+/// What tells documents of one kind and resource apart.
+fn id(body: &Value) -> String {
+    let id = body.get("sha").or_else(|| body.get("id"));
+    id.map(Value::to_string).unwrap_or_default()
+}
+
+/// The fake's one address on the port that it has today.
+struct Moved {
+    inner: Http,
+    base: String,
+}
+
+#[async_trait]
+impl Transport for Moved {
+    async fn get(&self, request: &ApiRequest) -> Result<ApiAnswer, Broken> {
+        let request = ApiRequest {
+            url: request.url.replacen(BASE, &self.base, 1),
+            ..request.clone()
+        };
+        let mut answer = self.inner.get(&request).await?;
+        for name in ["link", "location"] {
+            if let Some(value) = answer.headers.get_mut(name) {
+                *value = value.replace(&self.base, BASE);
+            }
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,190 @@
+//! On a server.
+
+use serde_json::json;
+
+use crate::hub::{Hub, exported};
+use crate::support::{Folder, Server, document, ends, said};
+
+fn served() -> (Hub, Folder, Server) {
+    let hub = Hub::calm();
+    let folder = Folder::with(&hub.section(&["fake-ann-1", "fake-bob-1"]));
+    let server = Server::start(&folder, "api,worker,recovery");
+    (hub, folder, server)
+}
+
+#[test]
+fn col_2_a_run_on_a_server_is_waited_for_and_looked_at() {
+    let (hub, folder, server) = served();
+    let url = server.url();
+    let run = [
+        "github", "run", "octocat", "--wait", "-o", "json", "--url", &url,
+    ];
+    let report = document(&folder.run(&run), 0);
+    assert_eq!(report.pointer("/run/status"), Some(&json!("COMPLETED")));
+    let lines = ends(&folder.run(&["github", "export", "--url", &url]), 0);
+    assert_eq!(exported(&lines), hub.documents("octocat"));
+
+    let run = server.ask("GET", "/v1/github/runs/octocat.1", "", 200);
+    let jobs = server.ask("GET", "/v1/github/runs/octocat.1/jobs?limit=500", "", 200);
+    let listed = jobs["jobs"].as_array().map(Vec::len);
+    assert_eq!(
+        listed.map(|n| json!(n)),
+        run.pointer("/jobs/total").cloned()
+    );
+    let users = "/v1/github/runs/octocat.1/jobs?state=SUCCEEDED&kind=user_basic";
+    let users = server.ask("GET", users, "", 200);
+    assert_eq!(users["jobs"].as_array().map(Vec::len), Some(1), "{users:#}");
+    assert_eq!(users.pointer("/jobs/0/done/end"), Some(&json!("stored")));
+    let cursors = server.ask("GET", "/v1/github/cursors?login=octocat&limit=500", "", 200);
+    let cursors = cursors["cursors"].as_array().expect("a list");
+    assert!(cursors.iter().any(|one| one["last_timestamp"].is_string()));
+    let first = server.ask("GET", "/v1/github/cursors?login=octocat&limit=2", "", 200);
+    let next = first["next_cursor"].as_str().expect("more");
+    let rest = format!("/v1/github/cursors?login=octocat&limit=500&cursor={next}");
+    let rest = server.ask("GET", &rest, "", 200);
+    assert_eq!(
+        rest["cursors"].as_array().map(Vec::len),
+        Some(cursors.len() - 2)
+    );
+    let statistics = server.ask("GET", "/v1/github/statistics?login=octocat", "", 200);
+    assert_eq!(statistics["runs"], json!(1));
+    let completed = server.ask(
+        "GET",
+        "/v1/github/runs?login=octocat&status=completed",
+        "",
+        200,
+    );
+    assert_eq!(completed["runs"].as_array().map(Vec::len), Some(1));
+    let none = server.ask("GET", "/v1/github/runs?login=hubot", "", 200);
+    assert_eq!(none["runs"], json!([]));
+    let status = document(
+        &folder.run(&["github", "status", "octocat", "-o", "json", "--url", &url]),
+        0,
+    );
+    assert_eq!(status["tokens"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn col_1_a_second_run_of_a_user_is_refused_while_one_is_active() {
+    let (_hub, folder, server) = served();
+    let url = server.url();
+    // Nothing begins before it is resumed.
+    server.ask("POST", "/v1/domains/github/pause", "{}", 200);
+    let (status, head, body) =
+        server.exchange("POST", "/v1/github/runs", "{\"login\":\"OctoCat\"}");
+    assert_eq!(status, 202, "{body}");
+    assert!(
+        head.to_lowercase()
+            .contains("location: /v1/github/runs/octocat.1"),
+        "{head}"
+    );
+    let problem = server.ask("POST", "/v1/github/runs", "{\"login\":\"octocat\"}", 409);
+    assert_eq!(problem["code"], json!("active_run"));
+    let detail = problem["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("octocat.1"), "{detail}");
+    let second = folder.run(&["github", "run", "octocat", "--url", &url]);
+    ends(&second, 4);
+    assert!(said(&second).contains("octocat.1"), "{}", said(&second));
+    let retry = server.ask("POST", "/v1/github/runs/octocat.1/retry", "{}", 409);
+    assert_eq!(retry["code"], json!("active_run"));
+
+    let other = ["github", "run", "hubot", "--wait=1s", "--url", &url];
+    ends(&folder.run(&other), 5);
+    let cancel = [
+        "github",
+        "cancel",
+        "octocat.1",
+        "--reason",
+        "enough",
+        "-o",
+        "json",
+        "--url",
+        &url,
+    ];
+    let canceled = document(&folder.run(&cancel), 0);
+    assert_eq!(canceled["status"], json!("CANCELED"));
+    assert_eq!(canceled["error"], json!("enough"));
+    ends(&folder.run(&cancel), 4);
+    server.ask("POST", "/v1/github/runs", "{\"login\":\"octocat\"}", 202);
+    server.ask("POST", "/v1/domains/github/resume", "{}", 200);
+    let ended = |run: &serde_json::Value| run["status"] == "COMPLETED";
+    server.until("/v1/github/runs/octocat.2", ended);
+    server.until("/v1/github/runs/hubot.1", ended);
+}
+
+#[test]
+fn col_1_another_service_begins_a_run_by_an_operation() {
+    let (hub, folder, server) = served();
+    let collect = json!({
+        "domain": "github", "event_type": "collect", "biz_key": "user:octocat",
+        "idem_key": "signup-1", "payload": {"login": "octocat"},
+    });
+    let path = "/v1/operations?wait=30s";
+    let operation = server.ask("POST", path, &collect.to_string(), 200);
+    assert_eq!(operation["state"], json!("COMPLETED"), "{operation:#}");
+    let again = server.ask("POST", path, &collect.to_string(), 200);
+    assert_eq!(again["op_id"], operation["op_id"]);
+    let run = server.until("/v1/github/runs/octocat.1", |run| {
+        run["status"] == "COMPLETED"
+    });
+    assert_eq!(run["trigger"], json!("EVENT"));
+    let (status, _, _) = server.exchange("GET", "/v1/github/runs/octocat.2", "");
+    assert_eq!(status, 404);
+    let lines = ends(
+        &folder.run(&["github", "export", "--url", &server.url()]),
+        0,
+    );
+    assert_eq!(exported(&lines), hub.documents("octocat"));
+}
+
+#[test]
+fn col_15_wrong_requests_are_refused_with_problem_documents() {
+    let (_hub, _folder, server) = served();
+    let cases = [
+        ("POST", "/v1/github/runs", "{\"login\":\"no/body\"}", 400),
+        (
+            "POST",
+            "/v1/github/runs",
+            "{\"login\":\"a\",\"other\":1}",
+            400,
+        ),
+        ("POST", "/v1/github/runs", "[\"octocat\"]", 400),
+        ("POST", "/v1/github/runs", "", 400),
+        ("GET", "/v1/github/runs?status=LATE", "", 400),
+        ("GET", "/v1/github/runs?other=1", "", 400),
+        ("GET", "/v1/github/runs?limit=0", "", 400),
+        ("GET", "/v1/github/runs/octocat", "", 404),
+        ("GET", "/v1/github/runs/octocat.9/jobs", "", 404),
+        ("GET", "/v1/github/cursors", "", 400),
+        ("GET", "/v1/github/statistics?login=octocat", "", 404),
+        ("POST", "/v1/github/runs/octocat.9/cancel", "{}", 404),
+    ];
+    for (method, path, body, status) in cases {
+        let problem = server.ask(method, path, body, status);
+        assert!(problem["code"].is_string(), "{problem:#}");
+        assert_eq!(problem["status"], json!(status));
+    }
+    let openapi = server.ask("GET", "/openapi.json", "", 200);
+    assert!(openapi.pointer("/paths/~1v1~1github~1runs/post").is_some());
+}
+
+#[test]
+fn col_14_the_collectors_numbers_are_among_the_metrics() {
+    let (_hub, folder, server) = served();
+    let run = ["github", "run", "octocat", "--wait", "--url", &server.url()];
+    ends(&folder.run(&run), 0);
+    let (_, _, metrics) = server.exchange("GET", "/metrics", "");
+    for name in [
+        "github_requests_count_total{",
+        "github_documents_count_total{",
+        "github_jobs_count_total{",
+        "github_runs_count_total{status=\"COMPLETED\"} 1",
+        "github_job_duration",
+        "github_runs_active 0",
+        "github_jobs_pending 0",
+        "github_tokens_blocked 0",
+        "github_statistics_retry_size 0",
+    ] {
+        assert!(metrics.contains(name), "{name} is not in\n{metrics}");
+    }
+}
