@@ -22,6 +22,8 @@ use clinch_system::SystemClock;
 
 use crate::error::CliError;
 
+use limits::OnPostgres;
+
 pub(crate) use bus::Line;
 pub(crate) use server::Server;
 
@@ -134,7 +136,10 @@ impl Place {
                 }
                 let settings = server.postgres();
                 let postgres = Postgres::connect(&server.url, settings, clock).await?;
-                Ok(Opened::new(postgres))
+                let limits = Arc::new(OnPostgres::new(postgres.clone()));
+                let mut opened = Opened::new(postgres);
+                opened.limits = Some(limits);
+                Ok(opened)
             }
             Self::Mysql(server) => {
                 if !clinch_mysql::pending(&server.url).await?.is_empty() {
@@ -228,7 +233,7 @@ pub(crate) async fn open(config: &Config) -> Result<Opened, CliError> {
     let mut opened = Place::configured(config)?.open().await?;
     if let Some(connected) = line.connect().await? {
         opened.backend = opened.backend.with_bus(connected.bus);
-        opened.limits = connected.limits;
+        opened.limits = connected.limits.or(opened.limits);
     }
     Ok(opened)
 }

@@ -44,6 +44,7 @@ mod concurrent;
 mod differ;
 mod engine;
 mod fixtures;
+mod limiter;
 mod quota;
 mod runner;
 mod subject;
@@ -54,6 +55,10 @@ pub use api_keys::api_keys;
 pub use case::{BoxFuture, Case, Failure, Need};
 pub use cases::cases;
 pub use differ::{Sequences, differ};
+pub use limiter::{
+    LimiterCase, LimiterControl, LimiterFactory, LimiterSubject, check_limiter, limiter_cases,
+    run_limiter,
+};
 pub use quota::{
     QuotaCase, QuotaControl, QuotaFactory, QuotaSubject, check_quota, quota_cases, run_quota,
 };

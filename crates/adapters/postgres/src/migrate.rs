@@ -36,6 +36,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "budgets with providers",
         sql: include_str!("../sql/migrations/0003.sql"),
     },
+    Migration {
+        version: 4,
+        name: "rates and pauses of destinations",
+        sql: include_str!("../sql/migrations/0004.sql"),
+    },
 ];
 
 /// Held while steps are applied, so that many nodes can start at once.

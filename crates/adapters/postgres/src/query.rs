@@ -76,6 +76,8 @@ queries! {
     PutCheckpoints = "put_checkpoints",
     PutSpawns = "put_spawns",
     QuotaForUpdate = "quota_for_update",
+    RatePause = "rate_pause",
+    RateReserve = "rate_reserve",
     Release = "release",
     ReleaseLock = "release_lock",
     RevokeApiKey = "revoke_api_key",
