@@ -14,8 +14,8 @@ impl Shared {
     /// one on loan as soon as somebody has handed it back.
     pub(crate) async fn depth(&self) -> Result<Depth> {
         let prefix = &self.settings.prefix;
-        let stream = self.api(&format!("STREAM.INFO.{prefix}"), String::new());
-        let held = match stream.await? {
+        let call = format!("STREAM.INFO.{prefix}");
+        let held = match self.api(&call, String::new()).await? {
             // Nothing was ever published, or everything is lost.
             Err(refusal) if refusal.code == 404 => 0,
             told => told?["state"]["messages"].as_u64().unwrap_or(0),
@@ -35,8 +35,8 @@ impl Shared {
         let call = format!("CONSUMER.LIST.{}", self.settings.prefix);
         let (mut seen, mut on_loan) = (0, 0);
         while seen < CONSUMERS_MAX {
-            let page = self.api(&call, json!({ "offset": seen }).to_string());
-            let page = match page.await? {
+            let page = json!({ "offset": seen }).to_string();
+            let page = match self.api(&call, page).await? {
                 Err(refusal) if refusal.code == 404 => break,
                 told => told?,
             };
