@@ -1,6 +1,7 @@
 //! The driver's errors, in our words. They never carry an address, a password or a payload.
 
 use std::error::Error as _;
+use std::sync::Arc;
 
 use clinch_core::{Error, ErrorKind};
 use redis::RedisError;
@@ -27,10 +28,16 @@ pub(crate) fn must_reconnect(error: &RedisError) -> bool {
         || error.code().is_some_and(|code| moved.contains(&code))
 }
 
+/// What the driver wraps its causes in.
+type Cause = Arc<dyn std::error::Error + Send + Sync>;
+
 /// The two do not agree on TLS, or one of them does not speak it.
 fn is_handshake(error: &RedisError) -> bool {
-    let io = error.source().and_then(|cause| cause.downcast_ref());
-    io.is_some_and(|io: &std::io::Error| io.kind() == std::io::ErrorKind::InvalidData)
+    let cause = error
+        .source()
+        .and_then(|cause| cause.downcast_ref::<Cause>());
+    let io = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData)
 }
 
 pub(crate) fn translate(error: &RedisError) -> Error {
