@@ -30,6 +30,18 @@ const PROOFS: &[Proof] = &[
         environment: &[("CLINCH_PROOF", "1")],
     },
     Proof {
+        name: "redis",
+        cargo: &[
+            "test",
+            "--package",
+            "clinch-redis",
+            "--test",
+            "server",
+            "out_8",
+        ],
+        environment: &[("CLINCH_PROOF", "1")],
+    },
+    Proof {
         name: "kills",
         cargo: &[
             "test",

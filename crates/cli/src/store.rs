@@ -25,6 +25,8 @@ use clinch_system::SystemClock;
 
 use crate::error::CliError;
 
+use limits::OnPostgres;
+
 pub(crate) use bus::Line;
 pub(crate) use server::Server;
 
@@ -146,6 +148,7 @@ impl Place {
                 let settings = server.postgres();
                 let postgres = Postgres::connect(&server.url, settings, clock).await?;
                 let mut opened = Opened::new(postgres.clone());
+                opened.limits = Some(Arc::new(OnPostgres::new(postgres.clone())));
                 opened.postgres = Some(postgres);
                 Ok(opened)
             }
@@ -255,7 +258,7 @@ pub(crate) async fn open(config: &Config) -> Result<Opened, CliError> {
     let mut opened = Place::configured(config)?.open().await?;
     if let Some(connected) = line.connect().await? {
         opened.backend = opened.backend.with_bus(connected.bus);
-        opened.limits = connected.limits;
+        opened.limits = connected.limits.or(opened.limits);
         opened.redis = connected.redis;
     }
     Ok(opened)

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use clinch_servers::{Harm, Kind, Outcome, Scene, idle_statements};
+use clinch_servers::{Harm, Kind, Outcome, Scene, idle_on_redis, idle_statements};
 
 /// How much of a scene is played: little in a test run, all of it where a proof is asked for.
 fn size<T>(small: T, whole: T) -> T {
@@ -112,4 +112,33 @@ fn col_13_idle_processes_ask_postgres_nothing() {
     let watched = Duration::from_secs(size(4, 60));
     let asked = idle_statements(program, watched).expect("they can be watched");
     assert!(asked.is_empty(), "{asked:#?}");
+}
+
+/// The scheduler's renewal is one script with these inside; another node tries for the lead by
+/// the first few of them.
+const RENEWAL: [&str; 9] = [
+    "evalsha",
+    "time",
+    "hmget",
+    "hset",
+    "pexpire",
+    "zrangebyscore",
+    "smembers",
+    "xpending",
+    "zrange",
+];
+
+#[test]
+fn col_13_idle_processes_send_redis_reads_and_renewals_and_rest() {
+    if !are_there(&[Kind::Postgres, Kind::Redis]) {
+        return;
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_clinch"));
+    let watched = Duration::from_secs(size(15, 60));
+    let idle = idle_on_redis(program, watched).expect("they can be watched");
+    println!("{idle:?}");
+    let mut names = idle.commands.keys().map(String::as_str);
+    let is_expected = |name| name == "xreadgroup" || RENEWAL.contains(&name);
+    assert!(names.all(is_expected), "{idle:?}");
+    assert!(idle.cpu_percent < 0.5, "{idle:?}");
 }

@@ -47,6 +47,7 @@ mod fixtures;
 #[macro_use]
 mod port;
 mod documents;
+mod limiter;
 mod quota;
 mod records;
 mod runner;
@@ -59,6 +60,10 @@ pub use case::{BoxFuture, Case, Failure, Need};
 pub use cases::cases;
 pub use differ::{Sequences, differ};
 pub use documents::{DocumentsSubject, SinkAbilities, documents_cases};
+pub use limiter::{
+    LimiterCase, LimiterControl, LimiterFactory, LimiterSubject, check_limiter, limiter_cases,
+    run_limiter,
+};
 pub use port::{FailNext, PortCase, PortFactory, check_port, port_factory, port_trials};
 pub use quota::{
     QuotaCase, QuotaControl, QuotaFactory, QuotaSubject, check_quota, quota_cases, run_quota,

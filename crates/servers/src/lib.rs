@@ -27,7 +27,7 @@ pub use chaos::{Harm, Outcome, Scene};
 pub use clock::wait_until;
 pub use database::{database, sql};
 pub use demo::{Demo, Ended, Said};
-pub use idle::idle_statements;
+pub use idle::{IdleOnRedis, idle_on_redis, idle_statements};
 pub use kind::Kind;
 pub use nats::nats_environment;
 pub use python::python;

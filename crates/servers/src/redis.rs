@@ -1,5 +1,6 @@
 //! Redis with its append-only file, synchronised once a second as most run it.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -24,6 +25,20 @@ pub(crate) fn is_ready(port: u16) -> bool {
     stream.write_all(b"PING\r\n").is_ok()
         && stream.read_exact(&mut answer).is_ok()
         && &answer == b"+PONG"
+}
+
+/// Calls by command, as the server counts them; those of scripts too.
+pub(crate) fn commands(port: u16) -> io::Result<BTreeMap<String, u64>> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.write_all(b"INFO commandstats\r\nQUIT\r\n")?;
+    let mut told = String::new();
+    stream.read_to_string(&mut told)?;
+    let line = |line: &str| {
+        let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+        let count = rest.split(',').next()?.parse().ok()?;
+        Some((name.to_owned(), count))
+    };
+    Ok(told.lines().filter_map(line).collect())
 }
 
 /// `FLUSHALL`.

@@ -1,5 +1,6 @@
 //! One server that is ours alone.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::TcpListener;
 use std::path::Path;
@@ -130,6 +131,14 @@ impl Server {
         match self.kind {
             Kind::Redis => redis::flush(self.port).map_err(|e| Trouble::broken(self.kind, e)),
             other => Err(Trouble::broken(other, "it cannot be emptied while it runs")),
+        }
+    }
+
+    /// Calls by command since its start, by its own count; only Redis tells.
+    pub fn commands(&self) -> Result<BTreeMap<String, u64>, Trouble> {
+        match self.kind {
+            Kind::Redis => redis::commands(self.port).map_err(|e| Trouble::broken(self.kind, e)),
+            other => Err(Trouble::broken(other, "it does not count its commands")),
         }
     }
 

@@ -12,9 +12,7 @@ use clinch::testing::{ManualClock, advance};
 use clinch::{Backend, Clinch};
 use clinch_github::Transport;
 use clinch_github::fake::{BASE, Fake, Setup, World};
-use clinch_github::{
-    Collector, Parts, Run, RunId, RunStatus, Settings, Space, Token, Trigger,
-};
+use clinch_github::{Collector, Parts, Run, RunId, RunStatus, Settings, Space, Token, Trigger};
 use clinch_memory::{Memory, MemoryQuota};
 use serde_json::Value;
 

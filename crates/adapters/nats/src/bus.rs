@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::Result;
-use clinch_core::ports::{Bus, Clock, Delivery, Dequeue, Publication, Receipt};
+use clinch_core::ports::{Bus, Clock, Delivery, Depth, Dequeue, Publication, Receipt};
 
 use crate::Settings;
 use crate::call::{UNDER_WAY_MAX, is_nobody, read_answer};
@@ -197,6 +197,10 @@ impl Bus for NatsBus {
             state.loans.extend(seq, ack, end, later(real, visibility));
         }
         Ok(())
+    }
+
+    async fn depth(&self) -> Result<Option<Depth>> {
+        self.shared.depth().await.map(Some)
     }
 }
 

@@ -18,6 +18,7 @@ mod bus;
 mod call;
 mod check;
 mod clock;
+mod depth;
 mod dequeue;
 mod error;
 mod inlet;

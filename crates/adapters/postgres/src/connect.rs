@@ -116,8 +116,13 @@ pub(crate) struct Listener {
     pub heard: UnboundedReceiver<AsyncMessage>,
 }
 
-/// A connection of its own that listens.
+/// A connection of its own that listens for news.
 pub(crate) async fn listener(address: &Address) -> Result<Listener> {
+    listener_of(address, "clinch").await
+}
+
+/// A connection of its own that listens on a channel of ours.
+pub(crate) async fn listener_of(address: &Address, channel: &'static str) -> Result<Listener> {
     let (sender, heard) = tokio::sync::mpsc::unbounded_channel();
     let client = match &address.tls {
         Some(tls) => {
@@ -132,7 +137,7 @@ pub(crate) async fn listener(address: &Address) -> Result<Listener> {
         }
     };
     client
-        .batch_execute("LISTEN clinch")
+        .batch_execute(&format!("LISTEN {channel}"))
         .await
         .map_err(error::sql)?;
     Ok(Listener {

@@ -35,6 +35,8 @@ mod horizon;
 mod inspect;
 mod keys;
 mod ledger;
+mod limiter;
+mod limits;
 mod link;
 mod locks;
 mod migrate;
@@ -67,6 +69,8 @@ use deadpool_postgres::Pool;
 use uuid::Uuid;
 
 pub use fault::Fault;
+pub use limiter::{PostgresLimiter, Rate};
+pub use limits::PostgresLimits;
 pub use migrate::{MIGRATIONS, Migration, migrate, pending};
 pub use quota::PostgresQuota;
 pub use settings::Settings;
@@ -92,6 +96,8 @@ pub struct Postgres {
 struct Shared {
     database: String,
     settings: Settings,
+    /// Leads to the server itself, where notifications can be heard.
+    listen: Address,
     /// For waits only: every moment that is stored is the server's.
     clock: Arc<dyn Clock>,
     pool: Pool,
@@ -153,6 +159,7 @@ impl Postgres {
         let shared = Arc::new(Shared {
             database: address.database().to_owned(),
             settings,
+            listen: listen.clone(),
             clock,
             pool,
             names,

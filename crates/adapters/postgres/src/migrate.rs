@@ -46,6 +46,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "records and documents of an application",
         sql: include_str!("../sql/migrations/0005.sql"),
     },
+    Migration {
+        version: 6,
+        name: "rates and pauses of destinations",
+        sql: include_str!("../sql/migrations/0006.sql"),
+    },
 ];
 
 /// Held while steps are applied, so that many nodes can start at once.

@@ -89,6 +89,8 @@ queries! {
     RecordsDown = "records_down",
     RecordsForUpdate = "records_for_update",
     RecordsUp = "records_up",
+    RatePause = "rate_pause",
+    RateReserve = "rate_reserve",
     Release = "release",
     ReleaseLock = "release_lock",
     RevokeApiKey = "revoke_api_key",

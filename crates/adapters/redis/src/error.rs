@@ -1,5 +1,8 @@
 //! The driver's errors, in our words. They never carry an address, a password or a payload.
 
+use std::error::Error as _;
+use std::sync::Arc;
+
 use clinch_core::{Error, ErrorKind};
 use redis::RedisError;
 
@@ -25,9 +28,26 @@ pub(crate) fn must_reconnect(error: &RedisError) -> bool {
         || error.code().is_some_and(|code| moved.contains(&code))
 }
 
+/// What the driver wraps its causes in.
+type Cause = Arc<dyn std::error::Error + Send + Sync>;
+
+/// The two do not agree on TLS, or one of them does not speak it.
+fn is_handshake(error: &RedisError) -> bool {
+    let cause = error
+        .source()
+        .and_then(|cause| cause.downcast_ref::<Cause>());
+    let io = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData)
+}
+
 pub(crate) fn translate(error: &RedisError) -> Error {
     if error.is_timeout() {
         return Error::new(ErrorKind::Unavailable, "redis did not answer in time");
+    }
+    if is_handshake(error) {
+        let message = "TLS to redis failed; its certificate must name this host and come from a \
+                       root that this system trusts (SSL_CERT_FILE names another file of roots)";
+        return Error::new(ErrorKind::Unavailable, message);
     }
     if error.is_io_error() {
         return Error::new(ErrorKind::Unavailable, "redis cannot be reached");

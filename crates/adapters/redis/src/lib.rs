@@ -69,8 +69,8 @@ struct Shared {
 }
 
 impl Redis {
-    /// Connects. The address is `redis://[user:password@]host[:port][/db]`, or
-    /// `redis+sentinel://[user:password@]host:port,…/master[/db]`.
+    /// Connects. The address is `redis://[user:password@]host[:port][/db]`, `rediss://` for
+    /// the same over TLS, or `redis+sentinel://[user:password@]host:port,…/master[/db]`.
     pub async fn connect(url: &str, settings: Settings) -> Result<Self> {
         settings.validate()?;
         let source = source::Source::parse(url)?;

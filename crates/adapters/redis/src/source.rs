@@ -8,6 +8,7 @@ use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{
     Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, RedisResult,
 };
+use tokio_rustls::rustls::crypto::ring;
 
 const SENTINEL_SCHEME: &str = "redis+sentinel://";
 
@@ -24,8 +25,14 @@ pub(crate) enum Source {
 }
 
 fn invalid() -> Error {
-    let right = "the address must be redis://[user:password@]host[:port][/db] or \
-                 redis+sentinel://[user:password@]host:port,host:port/master[/db]";
+    let right = "the address must be redis://[user:password@]host[:port][/db], rediss:// for the \
+                 same over TLS, or redis+sentinel://[user:password@]host:port,host:port/master[/db]";
+    Error::new(ErrorKind::Invalid, right)
+}
+
+fn no_tls_to_sentinels() -> Error {
+    let right = "sentinels are not asked over TLS; name the server itself with rediss://, or put \
+                 a tunnel between and use redis+sentinel://";
     Error::new(ErrorKind::Invalid, right)
 }
 
@@ -33,13 +40,27 @@ impl Source {
     pub(crate) fn parse(url: &str) -> Result<Self> {
         match url.strip_prefix(SENTINEL_SCHEME) {
             Some(rest) => Self::parse_sentinel(rest),
+            None if url.starts_with("rediss+sentinel://") => Err(no_tls_to_sentinels()),
+            None if url.starts_with("rediss://") => {
+                // Without any checks of certificates, says the driver's "#insecure".
+                if url.contains('#') {
+                    return Err(invalid());
+                }
+                // The first of a process counts; all of ours are the same.
+                let _ = ring::default_provider().install_default();
+                Self::parse_single(url)
+            }
             None if url.starts_with("redis://") || url.starts_with("redis+unix://") => {
-                let address = url.into_connection_info().map_err(|_| invalid())?;
-                let client = Client::open(lively(address)).map_err(|_| invalid())?;
-                Ok(Self::Single(client))
+                Self::parse_single(url)
             }
             None => Err(invalid()),
         }
+    }
+
+    fn parse_single(url: &str) -> Result<Self> {
+        let address = url.into_connection_info().map_err(|_| invalid())?;
+        let client = Client::open(lively(address)).map_err(|_| invalid())?;
+        Ok(Self::Single(client))
     }
 
     fn parse_sentinel(rest: &str) -> Result<Self> {
@@ -121,6 +142,7 @@ mod tests {
         let good = [
             "redis://127.0.0.1",
             "redis://user:secret@host:6380/2",
+            "rediss://user:secret@host:6380/2",
             "redis+sentinel://a:26379,b:26379/main",
             "redis+sentinel://user:secret@a:26379/main/3",
         ];
@@ -131,7 +153,8 @@ mod tests {
             "",
             "127.0.0.1",
             "http://user:secret@host",
-            "rediss://user:secret@host",
+            "rediss://user:secret@host/#insecure",
+            "rediss+sentinel://user:secret@a:26379/main",
             "redis://user:secret@host:port",
             "redis+sentinel://user:secret@a:26379",
             "redis+sentinel://user:secret@a:26379/main/x",

@@ -11,7 +11,6 @@ use clinch_server::Config;
 use clinch_system::SystemClock;
 use tokio::task::JoinHandle;
 
-use super::CHECKPOINT_BYTES_MAX;
 use crate::error::CliError;
 use crate::store::{self, Place};
 

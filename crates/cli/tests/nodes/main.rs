@@ -40,11 +40,21 @@ impl Needs {
 
 type Test = (&'static str, Needs, fn());
 
-const TESTS: [Test; 6] = [
+const TESTS: [Test; 9] = [
     (
         "col_8_one_429_stops_the_destination_on_every_node",
         Needs::Servers(&[Kind::Postgres, Kind::Redis]),
         pauses::one_429_stops_the_destination_on_every_node,
+    ),
+    (
+        "col_8_one_429_stops_the_destination_on_every_node_without_redis",
+        Needs::Servers(&[Kind::Postgres]),
+        pauses::one_429_stops_the_destination_on_every_node_without_redis,
+    ),
+    (
+        "col_8_one_429_stops_the_destination_on_every_node_over_nats",
+        Needs::Servers(&[Kind::Postgres, Kind::Nats]),
+        pauses::one_429_stops_the_destination_on_every_node_over_nats,
     ),
     (
         "run_7_a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_ok",
@@ -60,6 +70,11 @@ const TESTS: [Test; 6] = [
         "core_19_doctor_fails_a_redis_that_may_evict",
         Needs::Servers(&[Kind::Redis]),
         doctor::fails_a_redis_that_may_evict,
+    ),
+    (
+        "core_16_redis_over_tls_and_no_strange_certificates",
+        Needs::Servers(&[Kind::Redis]),
+        doctor::reaches_redis_over_tls_and_refuses_strange_certificates,
     ),
     (
         "core_19_doctor_sees_how_nats_keeps_what_it_has",

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -44,11 +44,6 @@ pub(crate) fn clinch(folder: &Path, inside: &[&str]) -> Command {
         command.env_remove(name);
     }
     command
-}
-
-pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = clinch(folder, &[]);
-    command.args(arguments).output().expect("it runs")
 }
 
 /// Killed with the test.

@@ -11,8 +11,21 @@ const RETRY_AFTER: Duration = Duration::from_secs(6);
 const OPERATIONS: usize = 12;
 
 pub(crate) fn one_429_stops_the_destination_on_every_node() {
-    let postgres = Server::start(Kind::Postgres).expect("a store");
     let redis = Server::start(Kind::Redis).expect("a bus");
+    stops_on_every_node(&redis.url());
+}
+
+pub(crate) fn one_429_stops_the_destination_on_every_node_without_redis() {
+    stops_on_every_node("store");
+}
+
+pub(crate) fn one_429_stops_the_destination_on_every_node_over_nats() {
+    let nats = Server::start(Kind::Nats).expect("a bus");
+    stops_on_every_node(&nats.url());
+}
+
+fn stops_on_every_node(bus: &str) {
+    let postgres = Server::start(Kind::Postgres).expect("a store");
     let provider = Provider::start("127.0.0.1:0", |own, number| match number {
         0 => Answer {
             status: 429,
@@ -45,7 +58,7 @@ safety = "natural"
 timeout = "60s"
 "#,
         postgres.url(),
-        redis.url(),
+        bus,
         provider.address,
     );
     let nodes = [(), ()].map(|()| Node::start(&config, "api,worker,recovery", &[]));

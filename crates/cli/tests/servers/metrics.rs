@@ -41,12 +41,20 @@ fn the_store_is_the_queue(kind: Kind) {
     assert_eq!(metric(second.address, dequeued), Some(3.0));
 }
 
-/// Hints go over Redis: behind is what nobody has taken.
 fn hints_over_redis(kind: Kind) {
+    hints_over(kind, Kind::Redis);
+}
+
+fn hints_over_nats(kind: Kind) {
+    hints_over(kind, Kind::Nats);
+}
+
+/// Hints go over a bus: behind is what nobody has taken.
+fn hints_over(kind: Kind, bus: Kind) {
     let world = World::new(kind, "hints");
-    let redis = clinch_servers::shared(Kind::Redis).expect("a server");
+    let url = clinch_servers::shared(bus).expect("a server");
     let prefix = format!("metrics-{kind}-{}", std::process::id());
-    let bus = format!("[bus]\nurl = \"{redis}\"\nprefix = \"{prefix}\"\n");
+    let bus = format!("[bus]\nurl = \"{url}\"\nprefix = \"{prefix}\"\n");
     world.configure(&bus);
     let first = world.serve("api,recovery");
     for number in 0..3 {
@@ -80,4 +88,7 @@ on_both! {
     hints_over_redis =>
         out_9_the_lag_of_hints_over_redis_is_told_on_postgres,
         out_9_the_lag_of_hints_over_redis_is_told_on_mariadb;
+    hints_over_nats =>
+        out_9_the_lag_of_hints_over_nats_is_told_on_postgres,
+        out_9_the_lag_of_hints_over_nats_is_told_on_mariadb;
 }

@@ -71,6 +71,10 @@ fn main() -> ExitCode {
             "col_13_an_idle_bus_sends_nothing",
             sharing::idle_sends_nothing,
         ),
+        trial(
+            "out_9_what_a_stream_holds_is_counted",
+            sharing::what_a_stream_holds,
+        ),
         trial("what_is_no_hint_is_thrown_away", sharing::what_is_no_hint),
         trial("hints_nobody_took_go_to_another", sharing::what_nobody_took),
         trial("a_server_is_looked_over", findings::of_a_server),

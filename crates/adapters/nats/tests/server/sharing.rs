@@ -152,3 +152,25 @@ pub(crate) async fn what_is_no_hint() {
     let info: serde_json::Value = serde_json::from_slice(&info.payload).expect("JSON");
     assert_eq!(info["state"]["messages"], 1, "nothing but the hint on loan");
 }
+
+pub(crate) async fn what_a_stream_holds() {
+    let settings = settings();
+    let bus = bus(&url(), &settings).await;
+    let depth = || async {
+        let depth = bus.depth().await.expect("an answer").expect("it counts");
+        (depth.waiting, depth.on_loan)
+    };
+    assert_eq!(depth().await, (0, 0));
+    // Of a domain that nobody has asked for yet, too.
+    let other = publication(&hint("b"), Duration::ZERO);
+    bus.publish(&[other]).await.expect("published");
+    publish(&bus, 5).await;
+    assert_eq!(depth().await, (6, 0));
+    let mut long = ask(&["a"], 2, LONG);
+    long.visibility = LONG;
+    let taken = bus.dequeue(&long).await.expect("a dequeue");
+    let on_loan = taken.len() as u64;
+    assert_eq!(depth().await, (6 - on_loan, on_loan));
+    bus.ack(&[taken[0].receipt.clone()]).await.expect("acked");
+    assert_eq!(depth().await, (6 - on_loan, on_loan - 1));
+}

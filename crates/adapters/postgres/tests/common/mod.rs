@@ -212,7 +212,9 @@ async fn template(server: &str, is_still: bool) -> Result<String, String> {
         let still = "CREATE TABLE clinch_test_clock (at bigint NOT NULL); \
              INSERT INTO clinch_test_clock VALUES (1800000000000); \
              CREATE OR REPLACE FUNCTION clinch_now() RETURNS bigint LANGUAGE sql VOLATILE \
-             AS 'SELECT at FROM clinch_test_clock'";
+             AS 'SELECT at FROM clinch_test_clock'; \
+             CREATE OR REPLACE FUNCTION clinch_now_us() RETURNS bigint LANGUAGE sql VOLATILE \
+             AS 'SELECT at * 1000 FROM clinch_test_clock'";
         inside.batch_execute(still).await.map_err(failed)?;
     }
     let ready = format!(

@@ -6,11 +6,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_contract::{Control, Fault, LockPorts, QuotaControl, QuotaSubject, StorePorts, Subject};
+use clinch_contract::{
+    Control, Fault, LimiterControl, LimiterSubject, LockPorts, QuotaControl, QuotaSubject,
+    StorePorts, Subject,
+};
 use clinch_core::policy::QuotaRules;
+use clinch_core::ports::RateLimiter;
 use clinch_core::{OpId, Timestamp};
 use clinch_memory::ManualClock;
-use clinch_redis::{Redis, RedisBus, RedisLocks, RedisQuota, Settings, TestClock};
+use clinch_protect::RateConfig;
+use clinch_redis::{
+    Rate, Redis, RedisBus, RedisLimiter, RedisLocks, RedisQuota, Settings, TestClock,
+};
 use clinch_sqlite::Sqlite;
 
 use crate::Opened;
@@ -150,4 +157,40 @@ pub(crate) async fn quota(url: &str) -> Opened<QuotaSubject> {
         quota: Arc::new(RedisQuota::on(&redis, QuotaRules::default())),
         control: Arc::new(Watch { redis, clock }),
     })
+}
+
+/// Each node has connections of its own.
+struct Limiters {
+    url: String,
+    settings: Settings,
+}
+
+#[async_trait]
+impl LimiterControl for Limiters {
+    async fn node(
+        &self,
+        destination: &str,
+        rate: Option<&RateConfig>,
+    ) -> clinch_core::Result<Arc<dyn RateLimiter>> {
+        let rate = rate.map(|rate| Rate {
+            permits: rate.permits,
+            per: rate.per,
+            burst: rate.burst.unwrap_or(rate.permits),
+            wait_max: rate.wait_max,
+        });
+        let settings = self.settings.clone();
+        let limiter = RedisLimiter::connect(&self.url, settings, destination, rate).await?;
+        Ok(Arc::new(limiter))
+    }
+
+    async fn advance(&self, by: Duration) {
+        self.settings.test_clock.advance(by);
+    }
+}
+
+pub(crate) async fn limiters(url: &str) -> Opened<LimiterSubject> {
+    Ok(Arc::new(Limiters {
+        url: url.to_owned(),
+        settings: fresh(),
+    }))
 }

@@ -1,4 +1,4 @@
-//! The contract suite on a real server: bus, locks and budgets (CORE-11, COL-6, COL-7,
+//! The contract suite on a real server: bus, locks, rates and budgets (CORE-11, COL-6, COL-7,
 //! COL-8, RUN-7), and every scenario of the engine on SQLite with hints over Redis.
 //!
 //! Without a server the cases show as ignored; with `CI=true` they fail.
@@ -11,13 +11,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clinch_contract::{
-    BoxFuture, Capabilities, Need, QuotaSubject, Subject, cases, check, check_quota, factory,
-    quota_cases,
+    BoxFuture, Capabilities, LimiterSubject, Need, QuotaSubject, Subject, cases, check,
+    check_limiter, check_quota, factory, limiter_cases, quota_cases,
 };
 use clinch_servers::{Kind, Trouble, shared};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::hands::{on_redis, quota, with_sqlite};
+use crate::hands::{limiters, on_redis, quota, with_sqlite};
 
 const BUS_AND_LOCKS: Capabilities = Capabilities {
     store: false,
@@ -72,6 +72,15 @@ fn main() -> ExitCode {
                 Box::pin(async { quota(&url()?).await })
             });
         let run = move || check_quota(&case, &fresh).map_err(Failed::from);
+        let trial = Trial::test(format!("redis::{}", case.name), run);
+        trials.push(trial.with_kind(case.proves.join(" ")));
+    }
+    for case in limiter_cases() {
+        let fresh: clinch_contract::LimiterFactory =
+            Arc::new(|| -> BoxFuture<Result<LimiterSubject, String>> {
+                Box::pin(async { limiters(&url()?).await })
+            });
+        let run = move || check_limiter(&case, &fresh).map_err(Failed::from);
         let trial = Trial::test(format!("redis::{}", case.name), run);
         trials.push(trial.with_kind(case.proves.join(" ")));
     }

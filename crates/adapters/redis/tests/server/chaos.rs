@@ -6,7 +6,13 @@ use clinch_servers::{Kind, Server};
 use crate::engine::Node;
 use crate::support::{ask_raw, fresh, raw};
 
-const OPERATIONS: usize = 300;
+/// A few hundred in a test run, thousands where a proof is asked for.
+fn operations() -> usize {
+    match std::env::var_os("CLINCH_PROOF") {
+        Some(_) => 5_000,
+        None => 300,
+    }
+}
 
 /// Cuts the end off the append-only file, in the middle of a command.
 fn truncate(server: &Server) {
@@ -26,7 +32,7 @@ pub(crate) async fn out_8_flushall_and_a_truncated_file_lose_no_operation() {
     let mut server = Server::start(Kind::Redis).expect("a server");
     let bus = RedisBus::connect(&server.url(), fresh()).await;
     let node = Node::start(bus.expect("a bus")).await;
-    let ops = node.submit(OPERATIONS).await;
+    let ops = node.submit(operations()).await;
     node.let_through(50).await;
     let mut raw = raw(&server.url()).await;
     let _: String = ask_raw(&mut raw, &["FLUSHALL"]).await;
@@ -45,7 +51,7 @@ pub(crate) async fn out_8_operations_wait_for_a_server_that_is_down() {
     let bus = RedisBus::connect(&server.url(), fresh()).await;
     let node = Node::start(bus.expect("a bus")).await;
     server.kill();
-    let ops = node.submit(OPERATIONS).await;
+    let ops = node.submit(operations()).await;
     server.restart().expect("it starts again");
     node.let_through(50).await;
     server.pause();

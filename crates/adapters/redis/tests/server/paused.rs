@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use clinch_core::ports::{Bus, Hint};
+use clinch_core::ports::{Bus, Hint, Receipt};
 use clinch_redis::{RedisBus, Settings};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -75,6 +75,12 @@ impl Drop for Node {
     }
 }
 
+/// When a hint came into its stream: the server's clock is the first half of an entry's id.
+fn promoted_ms(receipt: &Receipt) -> u64 {
+    let id = receipt.0.split('-').next();
+    id.and_then(|ms| ms.parse().ok()).expect("an entry's id")
+}
+
 pub(crate) async fn col_7_a_process_that_leads_is_stopped_and_nothing_comes_twice() {
     let prefix = fresh().prefix;
     let node = Node::start(&prefix);
@@ -85,12 +91,15 @@ pub(crate) async fn col_7_a_process_that_leads_is_stopped_and_nothing_comes_twic
     node.signal(Signal::STOP);
     let other = bus(&ours).await;
     let hints: Vec<Hint> = (0..500).map(|_| hint("a")).collect();
-    publish(&other, &hints, Duration::from_millis(20)).await;
-    let mut got = BTreeSet::new();
+    let delay = Duration::from_millis(20);
+    let due_us = other.redis().now_us().await.expect("an answer") + 20_000;
+    publish(&other, &hints, delay).await;
+    let (mut got, mut last_ms) = (BTreeSet::new(), 0);
     while got.len() < hints.len() {
         let dequeue = ask(&["a"], 50, secs(10));
         for one in other.dequeue(&dequeue).await.expect("deliveries") {
             assert!(got.insert(one.hint.op_id), "delivered once");
+            last_ms = last_ms.max(promoted_ms(&one.receipt));
             other.ack(&[one.receipt]).await.expect("acked");
         }
         // It goes on in the middle of the work of its successor.
@@ -98,6 +107,10 @@ pub(crate) async fn col_7_a_process_that_leads_is_stopped_and_nothing_comes_twic
     }
     let second: u64 = ask_raw(&mut raw, &["HGET", &lock, "fence"]).await;
     assert!(second > first, "another led in between");
+    // By the server's clock on both sides, however slow this test is.
+    let late = Duration::from_millis(last_ms).saturating_sub(Duration::from_micros(due_us));
+    println!("late by {late:?} at most");
+    assert!(late <= ours.scheduler_ttl + secs(1), "late by {late:?}");
     assert_eq!(take(&other, 9).await, [], "nothing came twice");
     // Its successor leaves, and it leads again.
     drop(other);

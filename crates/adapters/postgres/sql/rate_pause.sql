@@ -1,0 +1,1 @@
+SELECT clinch_rate_pause($1, $2, $3)

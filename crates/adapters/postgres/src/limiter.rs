@@ -1,0 +1,296 @@
+//! Calls per time to a destination, counted over all nodes.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::ports::{RateLimiter, Reason, Rejection, Room};
+use clinch_core::{Error, ErrorKind, Result};
+
+use crate::limits::PostgresLimits;
+use crate::link::Link;
+use crate::query::Query;
+use crate::{Postgres, error};
+
+/// Most permits of a rate: so many moments are remembered on the server.
+const PERMITS_MAX: u32 = 100_000;
+
+/// Longest name of a destination, in bytes: it is part of a notification.
+const DESTINATION_BYTES_MAX: usize = 256;
+
+/// Longest period of a rate.
+const PER_MAX: Duration = Duration::from_secs(366 * 86_400);
+
+/// How long to leave a destination alone whose rate cannot be asked for. Without the server
+/// nobody knows how much the other nodes send, so nothing is sent.
+const BLIND_PAUSE: Duration = Duration::from_secs(1);
+
+/// How many calls in how much time, over all nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rate {
+    /// So many calls …
+    pub permits: u32,
+    /// … in so much time.
+    pub per: Duration,
+    /// Calls that may be sent at once after a quiet time.
+    pub burst: u32,
+    /// Longest wait that a reservation hands out.
+    pub wait_max: Duration,
+}
+
+impl Rate {
+    /// `permits` calls per `per`, with a burst of as many, and waits of up to 100 ms.
+    pub fn new(permits: u32, per: Duration) -> Self {
+        Self {
+            permits,
+            per,
+            burst: permits,
+            wait_max: Duration::from_millis(100),
+        }
+    }
+
+    fn validate(&self) -> Result<()> {
+        let refuse = |problem: &str| Err(Error::new(ErrorKind::Invalid, problem));
+        let counts = 1..=PERMITS_MAX;
+        if !counts.contains(&self.permits) || !counts.contains(&self.burst) {
+            return refuse("a rate must have 1 to 100000 permits, and a burst of as many");
+        }
+        if self.per.as_micros() < u128::from(self.permits) || self.per > PER_MAX {
+            return refuse("a rate must be at most one call per microsecond, per 366 days at most");
+        }
+        Ok(())
+    }
+
+    fn interval_us(&self) -> u64 {
+        micros(self.per).div_ceil(u64::from(self.permits))
+    }
+
+    /// The time that a whole burst but one is worth.
+    fn tolerance_us(&self) -> u64 {
+        self.interval_us() * u64::from(self.burst - 1)
+    }
+}
+
+/// One destination's limiter; [`PostgresLimits`] makes them.
+///
+/// - In no stretch of `per` do all nodes together get more than `permits` moments. A crash of
+///   the server may forget those of its last moment.
+/// - A pause holds on every node: it is pushed to them, and [`RateLimiter::room`] knows it
+///   without asking. Without a rate nothing but pauses is shared and a reservation costs no
+///   statement.
+/// - While the server cannot be reached a rate rejects every reservation.
+#[derive(Clone)]
+pub struct PostgresLimiter {
+    pub(crate) inner: Arc<Inner>,
+    /// Hears of pauses.
+    _limits: PostgresLimits,
+}
+
+pub(crate) struct Inner {
+    store: Postgres,
+    pub(crate) destination: String,
+    rate: Option<Rate>,
+    known: Mutex<Known>,
+}
+
+/// What this node knows; moments are monotonic time.
+#[derive(Debug, Default, Clone, Copy)]
+struct Known {
+    paused_until: Option<Duration>,
+    /// The rate is used up until then.
+    closed_until: Option<Duration>,
+    /// Calls that were left at once, and when.
+    left: Option<(u64, Duration)>,
+}
+
+impl PostgresLimiter {
+    pub(crate) fn new(
+        limits: &PostgresLimits,
+        store: &Postgres,
+        destination: &str,
+        rate: Option<Rate>,
+    ) -> Result<Self> {
+        if destination.is_empty() || destination.len() > DESTINATION_BYTES_MAX {
+            let problem = "the name of a destination must be 1 to 256 bytes";
+            return Err(Error::new(ErrorKind::Invalid, problem));
+        }
+        if let Some(rate) = &rate {
+            rate.validate()?;
+        }
+        let inner = Arc::new(Inner {
+            store: store.clone(),
+            destination: destination.to_owned(),
+            rate,
+            known: Mutex::default(),
+        });
+        Ok(Self {
+            inner,
+            _limits: limits.clone(),
+        })
+    }
+}
+
+impl Inner {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Duration {
+        self.store.clock().monotonic()
+    }
+
+    /// The provider asked everyone to stay away.
+    pub(crate) fn paused_for(&self, lasting: Duration) {
+        let until = self.now().saturating_add(lasting);
+        let mut known = self.known();
+        known.paused_until = known.paused_until.max(Some(until));
+        known.left = None;
+    }
+
+    fn left_of(&self, until: Option<Duration>) -> Option<Duration> {
+        let left = until?.saturating_sub(self.now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Tells the server of a pause, or asks it for one that runs.
+    async fn tell(&self, lasting: Duration) -> Result<Duration> {
+        let client = self.store.client().await?;
+        let tolerance = self.rate.as_ref().map_or(0, Rate::tolerance_us);
+        let (lasting, tolerance) = (column(micros(lasting)), column(tolerance));
+        let link = Link::Pooled(&client);
+        let told = link
+            .first(Query::RatePause, &[&self.destination, &lasting, &tolerance])
+            .await?;
+        let left: i64 = told.map_or(0, |row| row.get(0));
+        Ok(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
+    }
+
+    /// Learns of a pause that runs.
+    pub(crate) async fn look(&self) -> Result<()> {
+        let left = self.tell(Duration::ZERO).await?;
+        if !left.is_zero() {
+            self.paused_for(left);
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, rate: &Rate) -> Result<(bool, Duration, u64)> {
+        let client = self.store.client().await?;
+        let count = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+        let (permits, burst) = (count(rate.permits), count(rate.burst));
+        let (per, wait_max) = (column(micros(rate.per)), column(micros(rate.wait_max)));
+        let link = Link::Pooled(&client);
+        let rows = link
+            .query(
+                Query::RateReserve,
+                &[&self.destination, &permits, &per, &burst, &wait_max],
+            )
+            .await?;
+        let row = rows.first().ok_or_else(|| error::corrupt("rate"))?;
+        let number = |column| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
+        Ok((row.get(0), Duration::from_micros(number(1)), number(2)))
+    }
+
+    fn learn(&self, is_granted: bool, wait: Duration, value: u64) -> Result<Duration, Rejection> {
+        let now = self.now();
+        let mut known = self.known();
+        if is_granted {
+            known.left = Some((value, now));
+            known.closed_until = None;
+            return Ok(wait);
+        }
+        let until = Some(now.saturating_add(wait));
+        known.left = None;
+        let reason = if value == 1 {
+            known.paused_until = known.paused_until.max(until);
+            Reason::Paused
+        } else {
+            known.closed_until = until;
+            Reason::RateLimited
+        };
+        Err(Rejection {
+            reason,
+            after: wait,
+        })
+    }
+}
+
+#[async_trait]
+impl RateLimiter for PostgresLimiter {
+    async fn reserve(&self) -> Result<Duration, Rejection> {
+        let paused_until = self.inner.known().paused_until;
+        if let Some(after) = self.inner.left_of(paused_until) {
+            return Err(Rejection {
+                reason: Reason::Paused,
+                after,
+            });
+        }
+        let Some(rate) = &self.inner.rate else {
+            return Ok(Duration::ZERO);
+        };
+        match self.inner.ask(rate).await {
+            Ok((is_granted, wait, value)) => self.inner.learn(is_granted, wait, value),
+            Err(_) => self.inner.learn(false, BLIND_PAUSE, 0),
+        }
+    }
+
+    async fn pause(&self, lasting: Duration) {
+        if lasting.is_zero() {
+            return;
+        }
+        self.inner.paused_for(lasting);
+        // If the server does not hear of it, this node at least stays away.
+        let _ = self.inner.tell(lasting).await;
+    }
+
+    fn room(&self) -> Room {
+        let known = *self.inner.known();
+        let closed = |reason, again_in| Room {
+            calls: 0,
+            reason: Some(reason),
+            again_in: Some(again_in),
+        };
+        if let Some(left) = self.inner.left_of(known.paused_until) {
+            return closed(Reason::Paused, left);
+        }
+        if let Some(left) = self.inner.left_of(known.closed_until) {
+            return closed(Reason::RateLimited, left);
+        }
+        let (Some(rate), Some((left, at))) = (&self.inner.rate, known.left) else {
+            return Room::UNBOUNDED;
+        };
+        let interval = rate.interval_us();
+        let passed = micros(self.inner.now().saturating_sub(at));
+        let calls = (left + passed / interval).min(u64::from(rate.burst));
+        if calls == 0 {
+            let again = interval - passed % interval;
+            return closed(Reason::RateLimited, Duration::from_micros(again));
+        }
+        Room {
+            calls: usize::try_from(calls).unwrap_or(usize::MAX),
+            reason: Some(Reason::RateLimited),
+            again_in: None,
+        }
+    }
+}
+
+impl fmt::Debug for PostgresLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresLimiter")
+            .field("destination", &self.inner.destination)
+            .field("rate", &self.inner.rate)
+            .finish_non_exhaustive()
+    }
+}
+
+/// In whole microseconds; a hundred years is for ever.
+fn micros(duration: Duration) -> u64 {
+    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+    u64::try_from(duration.min(LONGEST).as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Bounded by [`micros`] far below.
+fn column(micros: u64) -> i64 {
+    i64::try_from(micros).unwrap_or(i64::MAX)
+}
