@@ -9,6 +9,8 @@ mod problem;
 mod read;
 mod runs;
 
+use std::time::Duration;
+
 use axum::Router;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -16,8 +18,8 @@ use utoipa_axum::routes;
 
 use crate::Collector;
 
-/// Every route, and its description.
-pub fn api(collector: Collector) -> (Router, OpenApi) {
+/// Every route, and its description. A body that takes longer than `body_timeout` is refused.
+pub fn api(collector: Collector, body_timeout: Duration) -> (Router, OpenApi) {
     let (router, openapi) = OpenApiRouter::new()
         .routes(routes!(runs::start, runs::list))
         .routes(routes!(runs::get))
@@ -30,5 +32,9 @@ pub fn api(collector: Collector) -> (Router, OpenApi) {
         .routes(routes!(look::comparison))
         .routes(routes!(look::documents))
         .split_for_parts();
-    (router.with_state(collector), openapi)
+    let api = read::Api {
+        collector,
+        body_timeout,
+    };
+    (router.with_state(api), openapi)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{FromRef, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -15,8 +15,22 @@ use crate::model::{RunId, login};
 
 /// Longest body: a login and a reason fit many times over.
 const BODY_BYTES_MAX: usize = 64 * 1024;
-/// A body that has not arrived by then is refused.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// One that is longer is read and dropped up to this, so that its sender gets to read the answer.
+const DROPPED_BYTES_MAX: usize = 1024 * 1024;
+
+/// What handlers share.
+#[derive(Clone)]
+pub(crate) struct Api {
+    pub(crate) collector: Collector,
+    /// A body that has not arrived by then is refused.
+    pub(crate) body_timeout: Duration,
+}
+
+impl FromRef<Api> for Collector {
+    fn from_ref(api: &Api) -> Self {
+        api.collector.clone()
+    }
+}
 
 pub(crate) type Answer = Result<Response, Problem>;
 
@@ -33,7 +47,7 @@ pub(crate) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
 /// The document of a request; `shape` says what it looks like. One that may be left out is
 /// `{}` then.
 pub(crate) async fn body<T: DeserializeOwned>(
-    collector: &Collector,
+    api: &Api,
     request: Request,
     shape: &'static str,
     is_optional: bool,
@@ -43,7 +57,7 @@ pub(crate) async fn body<T: DeserializeOwned>(
         && axum::body::HttpBody::is_end_stream(&body);
     let text = match is_optional && is_empty {
         true => "{}".to_owned(),
-        false => text(collector, &parts.headers, body).await?,
+        false => text(api, &parts.headers, body).await?,
     };
     let text = match text.trim() {
         "" | "null" if is_optional => "{}",
@@ -58,7 +72,7 @@ pub(crate) async fn body<T: DeserializeOwned>(
     serde_json::from_str(text).map_err(wrong)
 }
 
-async fn text(collector: &Collector, headers: &HeaderMap, body: Body) -> Result<String, Problem> {
+async fn text(api: &Api, headers: &HeaderMap, body: Body) -> Result<String, Problem> {
     if !is_json(headers) {
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         let detail = "the body must be application/json";
@@ -66,17 +80,21 @@ async fn text(collector: &Collector, headers: &HeaderMap, body: Body) -> Result<
     }
     let read = tokio::select! {
         biased;
-        read = axum::body::to_bytes(body, BODY_BYTES_MAX) => read,
-        () = collector.inner.clock.sleep(BODY_TIMEOUT) => {
+        read = axum::body::to_bytes(body, DROPPED_BYTES_MAX) => read,
+        () = api.collector.inner.clock.sleep(api.body_timeout) => {
             let status = StatusCode::REQUEST_TIMEOUT;
             let detail = "the body did not arrive in time";
             return Err(Problem::new(status, "request_timeout", detail));
         }
     };
-    let bytes = read.map_err(|_| {
+    let long = || {
         let detail = format!("the body is longer than {BODY_BYTES_MAX} bytes, or ended early");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", detail)
-    })?;
+    };
+    let bytes = read.map_err(|_| long())?;
+    if bytes.len() > BODY_BYTES_MAX {
+        return Err(long());
+    }
     String::from_utf8(bytes.to_vec()).map_err(|_| Problem::request("the body is not UTF-8"))
 }
 

@@ -11,7 +11,7 @@ use super::documents::{
     JobDocument, JobPage, ProgressDocument, RetryDocument, RunDocument, RunPage,
 };
 use super::problem::{Problem, ProblemDocument};
-use super::read::{Answer, Pairs, body, json, run_id};
+use super::read::{Answer, Api, Pairs, body, json, run_id};
 use crate::model::{JobKind, JobState, RunStatus, Space, Trigger, login};
 use crate::{Collector, JobFilter};
 
@@ -57,15 +57,15 @@ fn conflict(error: Error, code: &'static str) -> Problem {
         (status = 202, body = RunDocument, description = "It began; Location says where it is"),
         (status = "4XX", body = ProblemDocument, description = "invalid_request, active_run, shed"),
     ))]
-pub(crate) async fn start(State(collector): State<Collector>, request: Request) -> Answer {
+pub(crate) async fn start(State(api): State<Api>, request: Request) -> Answer {
     let shape = "{\"login\":\"…\"}, with \"shadow\":true if that is meant";
-    let asked: StartDocument = body(&collector, request, shape, false).await?;
+    let asked: StartDocument = body(&api, request, shape, false).await?;
     let user = login(&asked.login).map_err(|error| Problem::field("login", error.to_string()))?;
     let space = match asked.shadow {
         true => Space::Shadow,
         false => Space::Main,
     };
-    let started = collector.start(&user, Trigger::Manual, space).await;
+    let started = api.collector.start(&user, Trigger::Manual, space).await;
     let run = started.map_err(|error| conflict(error, "active_run"))?;
     let location = format!("/v1/github/runs/{}", run.run_id);
     let mut response = json(StatusCode::ACCEPTED, &RunDocument::from(run))?;
@@ -176,14 +176,14 @@ pub(crate) async fn jobs(
         (status = "4XX", body = ProblemDocument, description = "not_found, terminal"),
     ))]
 pub(crate) async fn cancel(
-    State(collector): State<Collector>,
+    State(api): State<Api>,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
+    let asked: ReasonDocument = body(&api, request, "{\"reason\":\"…\"}", true).await?;
     let id = run_id(&id)?;
-    let asked: ReasonDocument = body(&collector, request, "{\"reason\":\"…\"}", true).await?;
     let reason = asked.reason.unwrap_or_else(|| "somebody asked".to_owned());
-    let canceled = collector.cancel(&id, &reason).await;
+    let canceled = api.collector.cancel(&id, &reason).await;
     let run = canceled.map_err(|error| conflict(error, "terminal"))?;
     json(StatusCode::OK, &RunDocument::from(run))
 }
@@ -196,18 +196,18 @@ pub(crate) async fn cancel(
         (status = "4XX", body = ProblemDocument, description = "not_found, active_run, terminal"),
     ))]
 pub(crate) async fn retry(
-    State(collector): State<Collector>,
+    State(api): State<Api>,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
+    let RetryRequest {} = body(&api, request, "{}", true).await?;
     let id = run_id(&id)?;
-    let RetryRequest {} = body(&collector, request, "{}", true).await?;
-    let is_over = collector.run(&id).await?.status.is_terminal();
+    let is_over = api.collector.run(&id).await?.status.is_terminal();
     let code = match is_over {
         true => "terminal",
         false => "active_run",
     };
-    let retried = collector.retry(&id).await;
+    let retried = api.collector.retry(&id).await;
     let (run, retried) = retried.map_err(|error| conflict(error, code))?;
     let run = RunDocument::from(run);
     json(StatusCode::OK, &RetryDocument { run, retried })

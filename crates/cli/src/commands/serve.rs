@@ -87,7 +87,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         parts.locks = Some(opened.locks);
         parts.limits = opened.limits;
         parts.outlets = outlets;
-        with_collector(&mut parts, &collector, &roles);
+        with_collector(&mut parts, &collector, &config, &roles);
         let server = Server::bind(config, parts, &roles).await?;
         collector.attach(server.clinch()).await?;
         match server.local_addr() {
@@ -111,8 +111,9 @@ async fn collector(
 }
 
 /// The collector is part of every server: what it costs while nobody uses it is its routes.
-fn with_collector(parts: &mut Parts, collector: &Collector, roles: &[Role]) {
-    let (router, described) = clinch_github::api(collector.clone());
+fn with_collector(parts: &mut Parts, collector: &Collector, config: &Config, roles: &[Role]) {
+    let body_timeout = config.server.body_timeout.0;
+    let (router, described) = clinch_github::api(collector.clone(), body_timeout);
     parts.extra = std::mem::take(&mut parts.extra).merge(router);
     parts.described = Some(described);
     parts

@@ -11,6 +11,7 @@ mod collector;
 mod concurrent;
 mod disk;
 mod events;
+mod github;
 mod holds;
 mod http;
 mod leases;
@@ -34,7 +35,7 @@ type Case = (&'static str, fn(&World));
 #[test]
 fn core_8_every_answer_that_the_api_describes_is_seen() {
     let world = World::new("api");
-    let cases: [Case; 20] = [
+    let cases: [Case; 21] = [
         ("submit", operations::submit),
         ("budget", operations::budget),
         ("bulk", operations::bulk),
@@ -48,6 +49,7 @@ fn core_8_every_answer_that_the_api_describes_is_seen() {
         ("holds of the queue", holds::of_the_queue),
         ("holds of the key", holds::of_the_key),
         ("holds of the destination", holds::of_the_destination),
+        ("the collector", github::runs),
         ("refused requests", refusals::of_requests),
         ("slow bodies", refusals::of_slow_bodies),
         ("strangers", refusals::of_strangers),

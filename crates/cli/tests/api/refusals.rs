@@ -4,6 +4,7 @@ use std::io::Read as _;
 
 use serde_json::{Value, json};
 
+use crate::github::Hub;
 use crate::http::Client;
 use crate::process::{Process, key};
 use crate::table::Route;
@@ -20,6 +21,7 @@ fn sample(route: &Route) -> Value {
         }
         "/v1/operations/{op_id}/resolve" => json!({"as": "retry"}),
         "/v1/dead-letters/redrive" => json!({"filter": {}, "dry_run": false}),
+        "/v1/github/runs" => json!({"login": "monalisa"}),
         "/v1/leases" => json!({"domain": "away"}),
         "/v1/leases/{op_id}/checkpoint" => json!({"fence": 1, "checkpoint": 1}),
         "/v1/leases/{op_id}/outcome" => json!({"fence": 1, "type": "ok"}),
@@ -150,12 +152,18 @@ pub(crate) fn of_overload(world: &World) {
         }
     };
     shed.refused(429, "shed");
+    let run = busy
+        .client
+        .post("/v1/github/runs", &json!({"login": "octocat"}));
+    run.refused(429, "shed");
     assert_eq!(busy.submit("away", "x", "o1"), first);
 }
 
 /// The disk takes nothing: every change is refused, nothing is lost, and it recovers by itself.
 pub(crate) fn of_a_store_without_room(world: &World) {
-    let folder = crate::process::Folder::with("full", &config(&world.provider));
+    let hub = Hub::start();
+    let text = hub.instead_of_none(&config(&world.provider));
+    let folder = crate::process::Folder::with("full", &text);
     let process = Process::start_limited(&folder);
     let client = Client::new(process.address, &world.seen);
     let kept = client.submit(&command("away", "x", "w1")).is(202).op_id();
@@ -173,6 +181,8 @@ pub(crate) fn of_a_store_without_room(world: &World) {
     let batch = client.post("/v1/batches", &json!({})).is(200).body;
     let batch = batch["batch_id"].as_str().expect("an id").to_owned();
     client.post("/v1/domains/resume/pause", &json!({})).is(200);
+    let ended = hub.run_with_failed_jobs(&client);
+    let active = hub.run_that_waits(&client);
     process.limit_files(Some(4_096));
     let routes = crate::table::routes(&client.get("/openapi.json").body);
     let writes = |route: &&Route| route.method == "POST" && route.template != "/v1/leases";
@@ -186,6 +196,8 @@ pub(crate) fn of_a_store_without_room(world: &World) {
             .template
             .replace("{op_id}", id)
             .replace("{batch_id}", &batch);
+        let path = path.replace("{run_id}/cancel", &format!("{active}/cancel"));
+        let path = path.replace("{run_id}/retry", &format!("{ended}/retry"));
         // Each changes something: the one domain is paused, the other is not.
         let path = path.replace("{domain}/pause", "pause/pause");
         let path = path.replace("{domain}/resume", "resume/resume");

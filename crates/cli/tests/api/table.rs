@@ -29,6 +29,7 @@ impl Route {
             .replace("{op_id}", &nobody)
             .replace("{batch_id}", batch)
             .replace("{domain}", "pay")
+            .replace("{run_id}", "nobody.1")
     }
 
     pub(crate) fn answers(&self, status: u16) -> bool {

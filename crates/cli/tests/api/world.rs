@@ -14,6 +14,8 @@ const SERVER: &str = r#"
 listen = "127.0.0.1:0"
 payload_max = "1KiB"
 bulk_max = "100KiB"
+[github]
+api_url = "http://127.0.0.1:1"
 "#;
 
 /// Name, domain, event type, what the provider does, and the rest of the route.

@@ -65,7 +65,7 @@ impl Desk {
         let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "error".to_owned());
         telemetry::logs(LogFormat::Text, &filter)?;
         let mut here = Here::open(config, settings, transport, need == Need::Work).await?;
-        let (router, _) = clinch_github::api(here.collector.clone());
+        let (router, _) = clinch_github::api(here.collector.clone(), config.server.body_timeout.0);
         if need != Need::Look {
             here.start();
         }

@@ -1,0 +1,136 @@
+//! The collector's routes, on a made-up GitHub.
+
+use std::sync::Arc;
+
+use clinch_github::fake::{Fake, Faults, Served, Setup, Size, World as Made, serve};
+use clinch_system::SystemClock;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+use crate::http::Client;
+use crate::world::{World, config};
+
+/// A made-up GitHub with one repository that cannot be read.
+pub(crate) struct Hub {
+    served: Served,
+    _runtime: Runtime,
+    /// Who owns that repository.
+    owner: String,
+    /// Who does not.
+    other: String,
+}
+
+impl Hub {
+    pub(crate) fn start() -> Self {
+        let mut threads = tokio::runtime::Builder::new_multi_thread();
+        let runtime = threads.worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a thread");
+        let size = Size {
+            users: 2,
+            repositories: 4,
+            documents: 60,
+        };
+        let made = Made::generate(1, &size);
+        let name = made.full_names().remove(0);
+        let owner = name.split('/').next().expect("an owner").to_owned();
+        let other = made.logins().into_iter().find(|login| *login != owner);
+        let setup = Setup {
+            faults: Faults::none().repository(&name, 451),
+            ..Setup::default()
+        };
+        let fake = Fake::new(made, setup, Arc::new(SystemClock::new()));
+        let served = runtime.block_on(async {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+            serve(listener, fake).expect("served")
+        });
+        Self {
+            served,
+            _runtime: runtime,
+            owner,
+            other: other.expect("two users"),
+        }
+    }
+
+    /// The configuration with this one where there was none.
+    pub(crate) fn instead_of_none(&self, config: &str) -> String {
+        let here = format!("{}\"\ntokens = [\"fake-ann-1\"]", self.served.base);
+        config.replace("http://127.0.0.1:1\"\n", &format!("{here}\n"))
+    }
+
+    /// A run that has ended, and some of its jobs failed.
+    pub(crate) fn run_with_failed_jobs(&self, client: &Client) -> String {
+        let run = client.post("/v1/github/runs", &json!({"login": self.owner}));
+        let run = run.is(202).body["run_id"]
+            .as_str()
+            .expect("an id")
+            .to_owned();
+        let path = format!("/v1/github/runs/{run}");
+        let ended = client.until(&path, |run| run["completed_at"].is_string());
+        assert_eq!(ended["status"], "COMPLETED", "{ended:#}");
+        assert!(ended["jobs"]["failed"].as_u64() > Some(0), "{ended:#}");
+        run
+    }
+
+    /// A run that does not begin.
+    pub(crate) fn run_that_waits(&self, client: &Client) -> String {
+        client.post("/v1/domains/github/pause", &json!({})).is(200);
+        let run = client.post("/v1/github/runs", &json!({"login": self.other}));
+        run.is(202).body["run_id"]
+            .as_str()
+            .expect("an id")
+            .to_owned()
+    }
+}
+
+/// Every route, with what it refuses.
+pub(crate) fn runs(world: &World) {
+    let hub = Hub::start();
+    let text = hub.instead_of_none(&config(&world.provider));
+    let here = World::with("github", &text, world.provider.clone(), &world.seen);
+    let client = &here.client;
+    let ended = hub.run_with_failed_jobs(client);
+    let active = hub.run_that_waits(client);
+    let at = |run: &str, what: &str| format!("/v1/github/runs/{run}{what}");
+    let again = client.post("/v1/github/runs", &json!({"login": hub.other}));
+    again.refused(409, "active_run");
+    client
+        .post(&at(&active, "/retry"), &json!({}))
+        .refused(409, "active_run");
+    let cancel = client.send("POST", &at(&active, "/cancel"), &[], "");
+    assert_eq!(cancel.is(200).body["status"], "CANCELED");
+    client
+        .post(&at(&active, "/cancel"), &json!({}))
+        .refused(409, "terminal");
+    client
+        .post(&at(&active, "/retry"), &json!({}))
+        .refused(409, "terminal");
+    let retried = client
+        .send("POST", &at(&ended, "/retry"), &[], "")
+        .is(200)
+        .body;
+    assert!(retried["retried"].as_u64() > Some(0), "{retried:#}");
+
+    client.get("/v1/github/runs").is(200);
+    client
+        .get("/v1/github/runs?status=LATE")
+        .refused(400, "invalid_request");
+    client.get(&at(&ended, "/jobs?state=FAILED")).is(200);
+    client
+        .get(&at(&ended, "/jobs?state=LATE"))
+        .refused(400, "invalid_request");
+    client.get("/v1/github/tokens").is(200);
+    let owner = &hub.owner;
+    for (list, wrong) in [
+        ("cursors", ""),
+        ("comparison", ""),
+        ("statistics", "?shadow=perhaps"),
+        ("documents", "?limit=0"),
+    ] {
+        client
+            .get(&format!("/v1/github/{list}?login={owner}"))
+            .is(200);
+        let wrong = client.get(&format!("/v1/github/{list}{wrong}"));
+        wrong.refused(400, "invalid_request");
+    }
+}
