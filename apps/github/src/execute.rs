@@ -11,6 +11,7 @@ use crate::answer::{self, Meaning};
 use crate::collector::Inner;
 use crate::items::{self, Items};
 use crate::model::{JobKind, PageDone, PageEnd, PageJob, RunStatus, Seen};
+use crate::reading::{Next, Reading};
 use crate::routes::page_route;
 use crate::shelf::{Cursor, KnownPage};
 use crate::tokens::{Grant, Hold};
@@ -26,9 +27,6 @@ const SINK_PAUSE: Duration = Duration::from_secs(5);
 /// Longest answer that is kept with its operation when its documents cannot be stored: the
 /// limit for an engine that runs the collector. A page of 100 is well below it.
 pub const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
-
-/// Most pages of one resource: a chain of addresses that never ends is not followed forever.
-const PAGES_MAX: u32 = 100_000;
 
 type Ended = Result<Done<PageDone>, Refusal>;
 
@@ -396,110 +394,6 @@ impl Inner {
             }
         }
     }
-}
-
-/// Where reading goes on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Next {
-    /// Everything is stored.
-    End,
-    /// At this address.
-    Page(String),
-    /// With what changed since then.
-    Since(String),
-}
-
-/// One way through the pages of a resource.
-struct Reading<'a> {
-    job: &'a PageJob,
-    cursor: Option<Cursor>,
-    since: Option<String>,
-    seen: Seen,
-}
-
-impl Reading<'_> {
-    fn next(&self, items: &Items, next: Option<String>) -> Next {
-        let Some(url) = next.filter(|_| self.job.page < PAGES_MAX) else {
-            return Next::End;
-        };
-        let (Some(cursor), None) = (&self.cursor, &self.since) else {
-            return Next::Page(url);
-        };
-        if self.job.kind.is_newest_first() && reaches(items, cursor) {
-            return Next::End;
-        }
-        match (&cursor.last_timestamp, self.job.is_head()) {
-            (Some(since), true) if self.job.kind.has_since() => Next::Since(since.clone()),
-            _ => Next::Page(url),
-        }
-    }
-
-    /// After a page that did not change. If the run that stored the resource's last page also
-    /// saw this first page, nothing at all changed.
-    fn next_unmodified(&self, is_current: bool, known: &KnownPage) -> Next {
-        if is_current && self.job.is_head() && self.job.kind.has_cursor() {
-            return Next::End;
-        }
-        let items = Items {
-            oldest: known.oldest.clone(),
-            ..Items::default()
-        };
-        self.next(&items, known.next.clone())
-    }
-
-    fn following(&self, url: String) -> PageJob {
-        PageJob {
-            page: self.job.page + 1,
-            hops: 0,
-            url: Some(url),
-            since: self.since.clone(),
-            seen: self.seen.clone(),
-            ..self.job.clone()
-        }
-    }
-
-    /// Pages that were there the last time and need not be asked for.
-    fn skipped(&self, next: &Next) -> u64 {
-        let known = self.cursor.as_ref().map_or(0, |cursor| cursor.pages);
-        match next {
-            Next::End => u64::from(known.saturating_sub(self.job.page)),
-            Next::Page(_) | Next::Since(_) => 0,
-        }
-    }
-
-    /// The cursor after the last page is stored; `None`: the resource has none.
-    fn moved_cursor(&self, etag: Option<String>, now: clinch::core::Timestamp) -> Option<Cursor> {
-        if !self.job.kind.has_cursor() {
-            return None;
-        }
-        let before = self.cursor.clone().unwrap_or_default();
-        let read = self.job.page;
-        let pages = match self.cursor {
-            // Only the newest were read.
-            Some(_) => before.pages.max(read),
-            None => read,
-        };
-        Some(Cursor {
-            last_cursor: self.seen.newest.clone().or(before.last_cursor),
-            last_timestamp: self.seen.latest.clone().max(before.last_timestamp),
-            last_etag: etag.filter(|_| self.job.is_head()).or(before.last_etag),
-            run: self.job.run_id.number,
-            pages,
-            updated_at: now,
-        })
-    }
-}
-
-/// The page holds something that was stored before; what follows is older still.
-fn reaches(items: &Items, cursor: &Cursor) -> bool {
-    let known = cursor.last_cursor.as_ref();
-    let is_older = match (&items.oldest, &cursor.last_timestamp) {
-        (Some(oldest), Some(last)) => oldest < last,
-        _ => false,
-    };
-    // Events have no change but their making: the newest one of the last time will do.
-    let has_newest = items.oldest.is_none() && known.is_some_and(|known| items.ids.contains(known));
-    is_older || has_newest
 }
 
 fn known_page(job: &PageJob, kept: &Kept, items: &Items, seen: &Seen) -> KnownPage {

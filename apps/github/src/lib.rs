@@ -11,10 +11,12 @@
 //! recovery of its own.
 #![forbid(unsafe_code)]
 
+mod act;
 mod address;
 mod answer;
 mod api;
 mod collector;
+mod compare;
 mod execute;
 pub mod fake;
 mod finish;
@@ -23,6 +25,7 @@ mod look;
 mod metrics;
 mod model;
 mod plan;
+mod reading;
 mod routes;
 mod schedule;
 mod settings;
@@ -32,8 +35,9 @@ mod transport;
 
 pub use api::api;
 pub use collector::{Collector, Parts};
+pub use compare::Comparison;
 pub use execute::ANSWER_BYTES_MAX;
-pub use look::{Comparison, JobFilter, Progress};
+pub use look::{JobFilter, Progress};
 pub use model::{
     Job, JobKind, JobState, Jobs, PageDone, PageEnd, PageJob, Pages, Repair, Repository, Run,
     RunId, RunStatus, Seen, Space, Statistics, Trigger, Unknown,

@@ -9,11 +9,7 @@ use clinch::{Error, Result};
 use serde::Serialize;
 
 use crate::collector::{Collector, Inner};
-use crate::model::{
-    Job, JobKind, JobState, Jobs, PageDone, Repair, Run, RunId, RunStatus, Space, Trigger,
-};
-use crate::plan::ended_request;
-use crate::routes::Ended;
+use crate::model::{Job, JobKind, JobState, Jobs, PageDone, Run, RunId, RunStatus, Space, Trigger};
 use crate::shelf::{Cursor, Figures};
 use crate::tokens::TokenView;
 
@@ -21,8 +17,6 @@ use crate::tokens::TokenView;
 const PAGE: usize = 500;
 /// Most runs that are looked at for one that is active or stuck: older ones have ended.
 const RECENT_MAX: usize = 1_000;
-/// Most ids that a comparison names.
-const NAMED_MAX: usize = 20;
 
 /// Which jobs to list.
 #[derive(Debug, Clone, Default)]
@@ -46,34 +40,6 @@ pub struct Progress {
     pub waiting: u64,
     /// When the first of them goes on.
     pub next_at: Option<clinch::core::Timestamp>,
-}
-
-/// A shadow run against the real documents.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Comparison {
-    /// In both, and the same.
-    pub equal: u64,
-    /// In both, and not the same.
-    pub different: u64,
-    /// Only among the real ones.
-    pub missing: u64,
-    /// Only in the shadow.
-    pub extra: u64,
-    /// Some of those that are not equal.
-    pub examples: Vec<String>,
-}
-
-impl Comparison {
-    /// Nothing differs.
-    pub fn is_equal(&self) -> bool {
-        self.different + self.missing + self.extra == 0
-    }
-
-    fn name(&mut self, id: &str) {
-        if self.examples.len() < NAMED_MAX {
-            self.examples.push(id.to_owned());
-        }
-    }
 }
 
 impl Collector {
@@ -174,83 +140,6 @@ impl Collector {
         Ok((jobs, page.next_cursor))
     }
 
-    /// Ends a run: no further request is made for it. `Conflict`: it has ended.
-    pub async fn cancel(&self, id: &RunId, reason: &str) -> Result<Run> {
-        self.run(id).await?;
-        let now = self.inner.clock.now();
-        let reason = clinch::core::shorten(reason.to_owned(), 200);
-        let change = |run: &mut Run| {
-            run.error = Some(reason.clone());
-            run.become_status(RunStatus::Canceled, now)
-        };
-        if self.inner.shelf.change_run(id, change).await?.is_none() {
-            let message = format!("{id} has ended already");
-            return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
-        }
-        crate::metrics::run(RunStatus::Canceled.as_str());
-        let filter = of_batch(id.batch("jobs", 0));
-        let mut open = Vec::new();
-        self.inner
-            .each_job(&filter, |job| {
-                if !matches!(job.state, JobState::Succeeded | JobState::Failed) {
-                    open.push(job.op_id);
-                }
-            })
-            .await?;
-        for op_id in open {
-            match self
-                .inner
-                .clinch()?
-                .cancel(op_id, "its run was canceled")
-                .await
-            {
-                Ok(_) => {}
-                // It ended on its own.
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.run(id).await
-    }
-
-    /// Tries the failed jobs of an ended run again, in a batch of their own; the run keeps its
-    /// counts. Returns how many.
-    pub async fn retry(&self, id: &RunId) -> Result<(Run, u64)> {
-        let run = self.run(id).await?;
-        if run.status != RunStatus::Completed {
-            let message = format!(
-                "{id} is {}; only jobs of a completed run are tried again",
-                run.status.as_str()
-            );
-            return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
-        }
-        let failed = self.inner.failed(&run).await?;
-        if failed.is_empty() {
-            return Ok((run, 0));
-        }
-        let number = u32::try_from(run.repairs.len())
-            .unwrap_or(u32::MAX)
-            .saturating_add(1);
-        let repair = Repair {
-            number,
-            jobs: Jobs::default(),
-            completed_at: None,
-        };
-        let note = |run: &mut Run| {
-            let is_next = run.repairs.len() + 1 == number as usize;
-            if is_next {
-                run.repairs.push(repair);
-            }
-            is_next
-        };
-        let Some(run) = self.inner.shelf.change_run(id, note).await? else {
-            let message = "somebody else is repairing the run; look again";
-            return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
-        };
-        self.inner.repair(id, number, &failed).await?;
-        Ok((run, failed.len() as u64))
-    }
-
     /// Cursors of a user: kind, resource, and where it stands.
     pub async fn cursors(
         &self,
@@ -294,43 +183,6 @@ impl Collector {
         .await
     }
 
-    /// A shadow's documents of a user against the real ones (COL-18).
-    pub async fn compare(&self, login: &str) -> Result<Comparison> {
-        let filter = DocumentFilter {
-            user: Some(login.to_ascii_lowercase()),
-            ..DocumentFilter::default()
-        };
-        let mut comparison = Comparison::default();
-        let mut real = Scan::new(self, Space::Main, &filter);
-        let mut shadow = Scan::new(self, Space::Shadow, &filter);
-        let (mut left, mut right) = (real.next().await?, shadow.next().await?);
-        loop {
-            match (&left, &right) {
-                (None, None) => return Ok(comparison),
-                (Some(one), Some(other)) if one.id == other.id => {
-                    if one == other || same_value(one, other) {
-                        comparison.equal += 1;
-                    } else {
-                        comparison.different += 1;
-                        comparison.name(&one.id);
-                    }
-                    (left, right) = (real.next().await?, shadow.next().await?);
-                }
-                (Some(one), other) if other.as_ref().is_none_or(|other| one.id < other.id) => {
-                    comparison.missing += 1;
-                    comparison.name(&one.id);
-                    left = real.next().await?;
-                }
-                (_, Some(other)) => {
-                    comparison.extra += 1;
-                    comparison.name(&other.id);
-                    right = shadow.next().await?;
-                }
-                (Some(_), None) => unreachable!("the case before takes it"),
-            }
-        }
-    }
-
     /// Goes on with runs whose planner died (COL-12).
     pub(crate) async fn recover(&self) -> Result<()> {
         for run in self.recent().await? {
@@ -369,55 +221,7 @@ impl Collector {
     }
 }
 
-/// Documents one by one, a page at a time.
-struct Scan<'a> {
-    collector: &'a Collector,
-    space: Space,
-    filter: &'a DocumentFilter,
-    page: std::vec::IntoIter<Document>,
-    after: Option<String>,
-    is_over: bool,
-}
-
-impl<'a> Scan<'a> {
-    fn new(collector: &'a Collector, space: Space, filter: &'a DocumentFilter) -> Self {
-        Self {
-            collector,
-            space,
-            filter,
-            page: Vec::new().into_iter(),
-            after: None,
-            is_over: false,
-        }
-    }
-
-    async fn next(&mut self) -> Result<Option<Document>> {
-        if self.page.len() == 0 && !self.is_over {
-            let (after, limit) = (self.after.as_deref(), PAGE);
-            let page = self
-                .collector
-                .documents(self.space, self.filter, after, limit)
-                .await?;
-            self.is_over = page.len() < PAGE;
-            self.page = page.into_iter();
-        }
-        let next = self.page.next();
-        if let Some(document) = &next {
-            self.after = Some(document.id.clone());
-        }
-        Ok(next)
-    }
-}
-
-/// Sinks may keep a document to its value only.
-fn same_value(one: &Document, other: &Document) -> bool {
-    let value =
-        |document: &Document| serde_json::from_str::<serde_json::Value>(&document.body).ok();
-    let of = |document: &Document| (document.kind.clone(), document.resource.clone());
-    of(one) == of(other) && value(one).is_some() && value(one) == value(other)
-}
-
-fn of_batch(batch_id: BatchId) -> Filter {
+pub(crate) fn of_batch(batch_id: BatchId) -> Filter {
     Filter {
         batch_id: Some(batch_id),
         ..Filter::default()
@@ -450,41 +254,6 @@ impl Inner {
             }
         }
         Ok(run)
-    }
-
-    /// Jobs of a run and of its repairs that failed and were not tried again.
-    async fn failed(&self, run: &Run) -> Result<Vec<clinch::OpId>> {
-        let mut failed = Vec::new();
-        let repairs = run.repairs.iter().map(|repair| repair.number);
-        for part in std::iter::once(0).chain(repairs) {
-            let mut filter = of_batch(run.run_id.batch("jobs", part));
-            filter.status = Some(Status::Failed);
-            let see = |row: Operation| {
-                if row.redriven_by.is_none() {
-                    failed.push(row.op_id);
-                }
-            };
-            self.each_row(&filter, see).await?;
-        }
-        Ok(failed)
-    }
-
-    /// Redrives jobs as members of a repair.
-    async fn repair(&self, id: &RunId, number: u32, failed: &[clinch::OpId]) -> Result<()> {
-        let ended = Ended {
-            run_id: id.clone(),
-            repair: number,
-        };
-        let clinch = self.clinch()?;
-        let batch_id = id.batch("jobs", number);
-        let batch = clinch
-            .batch_as(batch_id, Some(ended_request(&ended)))
-            .await?;
-        for ops in failed.chunks(PAGE) {
-            batch.redrive(ops).await?;
-        }
-        batch.seal().await?;
-        Ok(())
     }
 
     pub(crate) async fn each_row(

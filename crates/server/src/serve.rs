@@ -121,11 +121,7 @@ impl Server {
         }
         let listen = config.listen()?;
         let has_keys = !parts.keys.list().await?.is_empty();
-        if !listen.ip().is_loopback() && !has_keys {
-            return Err(invalid(format!(
-                "server.listen = \"{listen}\" is not loopback and there is no API key; make one with `clinch keys create`, or listen on 127.0.0.1"
-            )));
-        }
+        refuse_open_door(&listen, has_keys)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let facts = Facts {
             is_loopback_only: listen.ip().is_loopback(),
@@ -270,6 +266,16 @@ impl Front {
             tls,
         })
     }
+}
+
+/// Refuses to listen beyond this machine without any API key.
+fn refuse_open_door(listen: &SocketAddr, has_keys: bool) -> Result<()> {
+    if listen.ip().is_loopback() || has_keys {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "server.listen = \"{listen}\" is not loopback and there is no API key; make one with `clinch keys create`, or listen on 127.0.0.1"
+    )))
 }
 
 /// Files for what the store does not take; a store that ends with its process needs none.

@@ -1,0 +1,130 @@
+//! What people do to a run: end it, repair it.
+
+use clinch::core::ports::Operation;
+use clinch::core::{ErrorKind, Status};
+use clinch::{Error, OpId, Result};
+
+use crate::collector::{Collector, Inner};
+use crate::look::of_batch;
+use crate::model::{JobState, Jobs, Repair, Run, RunId, RunStatus};
+use crate::plan::ended_request;
+use crate::routes::Ended;
+
+/// Jobs that are redriven in one commit.
+const PAGE: usize = 500;
+
+impl Collector {
+    /// Ends a run: no further request is made for it. `Conflict`: it has ended.
+    pub async fn cancel(&self, id: &RunId, reason: &str) -> Result<Run> {
+        self.run(id).await?;
+        let now = self.inner.clock.now();
+        let reason = clinch::core::shorten(reason.to_owned(), 200);
+        let change = |run: &mut Run| {
+            run.error = Some(reason.clone());
+            run.become_status(RunStatus::Canceled, now)
+        };
+        if self.inner.shelf.change_run(id, change).await?.is_none() {
+            let message = format!("{id} has ended already");
+            return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
+        }
+        crate::metrics::run(RunStatus::Canceled.as_str());
+        let filter = of_batch(id.batch("jobs", 0));
+        let mut open = Vec::new();
+        self.inner
+            .each_job(&filter, |job| {
+                if !matches!(job.state, JobState::Succeeded | JobState::Failed) {
+                    open.push(job.op_id);
+                }
+            })
+            .await?;
+        for op_id in open {
+            match self
+                .inner
+                .clinch()?
+                .cancel(op_id, "its run was canceled")
+                .await
+            {
+                Ok(_) => {}
+                // It ended on its own.
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.run(id).await
+    }
+
+    /// Tries the failed jobs of an ended run again, in a batch of their own; the run keeps its
+    /// counts. Returns how many.
+    pub async fn retry(&self, id: &RunId) -> Result<(Run, u64)> {
+        let run = self.run(id).await?;
+        if run.status != RunStatus::Completed {
+            let message = format!(
+                "{id} is {}; only jobs of a completed run are tried again",
+                run.status.as_str()
+            );
+            return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
+        }
+        let failed = self.inner.failed(&run).await?;
+        if failed.is_empty() {
+            return Ok((run, 0));
+        }
+        let number = u32::try_from(run.repairs.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(1);
+        let repair = Repair {
+            number,
+            jobs: Jobs::default(),
+            completed_at: None,
+        };
+        let note = |run: &mut Run| {
+            let is_next = run.repairs.len() + 1 == number as usize;
+            if is_next {
+                run.repairs.push(repair);
+            }
+            is_next
+        };
+        let Some(run) = self.inner.shelf.change_run(id, note).await? else {
+            let message = "somebody else is repairing the run; look again";
+            return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
+        };
+        self.inner.repair(id, number, &failed).await?;
+        Ok((run, failed.len() as u64))
+    }
+}
+
+impl Inner {
+    /// Jobs of a run and of its repairs that failed and were not tried again.
+    async fn failed(&self, run: &Run) -> Result<Vec<OpId>> {
+        let mut failed = Vec::new();
+        let repairs = run.repairs.iter().map(|repair| repair.number);
+        for part in std::iter::once(0).chain(repairs) {
+            let mut filter = of_batch(run.run_id.batch("jobs", part));
+            filter.status = Some(Status::Failed);
+            let see = |row: Operation| {
+                if row.redriven_by.is_none() {
+                    failed.push(row.op_id);
+                }
+            };
+            self.each_row(&filter, see).await?;
+        }
+        Ok(failed)
+    }
+
+    /// Redrives jobs as members of a repair.
+    async fn repair(&self, id: &RunId, number: u32, failed: &[OpId]) -> Result<()> {
+        let ended = Ended {
+            run_id: id.clone(),
+            repair: number,
+        };
+        let clinch = self.clinch()?;
+        let batch_id = id.batch("jobs", number);
+        let batch = clinch
+            .batch_as(batch_id, Some(ended_request(&ended)))
+            .await?;
+        for ops in failed.chunks(PAGE) {
+            batch.redrive(ops).await?;
+        }
+        batch.seal().await?;
+        Ok(())
+    }
+}

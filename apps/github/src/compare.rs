@@ -1,0 +1,128 @@
+//! A shadow against the real documents.
+
+use clinch::Result;
+use clinch::core::ports::{Document, DocumentFilter};
+use serde::Serialize;
+
+use crate::collector::Collector;
+use crate::model::Space;
+
+/// Documents that are read at once.
+const PAGE: usize = 500;
+/// Most ids that a comparison names.
+const NAMED_MAX: usize = 20;
+
+/// A shadow run against the real documents.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Comparison {
+    /// In both, and the same.
+    pub equal: u64,
+    /// In both, and not the same.
+    pub different: u64,
+    /// Only among the real ones.
+    pub missing: u64,
+    /// Only in the shadow.
+    pub extra: u64,
+    /// Some of those that are not equal.
+    pub examples: Vec<String>,
+}
+
+impl Comparison {
+    /// Nothing differs.
+    pub fn is_equal(&self) -> bool {
+        self.different + self.missing + self.extra == 0
+    }
+
+    fn name(&mut self, id: &str) {
+        if self.examples.len() < NAMED_MAX {
+            self.examples.push(id.to_owned());
+        }
+    }
+}
+
+impl Collector {
+    /// A shadow's documents of a user against the real ones (COL-18).
+    pub async fn compare(&self, login: &str) -> Result<Comparison> {
+        let filter = DocumentFilter {
+            user: Some(login.to_ascii_lowercase()),
+            ..DocumentFilter::default()
+        };
+        let mut comparison = Comparison::default();
+        let mut real = Scan::new(self, Space::Main, &filter);
+        let mut shadow = Scan::new(self, Space::Shadow, &filter);
+        let (mut left, mut right) = (real.next().await?, shadow.next().await?);
+        loop {
+            match (&left, &right) {
+                (None, None) => return Ok(comparison),
+                (Some(one), Some(other)) if one.id == other.id => {
+                    if one == other || same_value(one, other) {
+                        comparison.equal += 1;
+                    } else {
+                        comparison.different += 1;
+                        comparison.name(&one.id);
+                    }
+                    (left, right) = (real.next().await?, shadow.next().await?);
+                }
+                (Some(one), other) if other.as_ref().is_none_or(|other| one.id < other.id) => {
+                    comparison.missing += 1;
+                    comparison.name(&one.id);
+                    left = real.next().await?;
+                }
+                (_, Some(other)) => {
+                    comparison.extra += 1;
+                    comparison.name(&other.id);
+                    right = shadow.next().await?;
+                }
+                (Some(_), None) => unreachable!("the case before takes it"),
+            }
+        }
+    }
+}
+
+/// Documents one by one, a page at a time.
+struct Scan<'a> {
+    collector: &'a Collector,
+    space: Space,
+    filter: &'a DocumentFilter,
+    page: std::vec::IntoIter<Document>,
+    after: Option<String>,
+    is_over: bool,
+}
+
+impl<'a> Scan<'a> {
+    fn new(collector: &'a Collector, space: Space, filter: &'a DocumentFilter) -> Self {
+        Self {
+            collector,
+            space,
+            filter,
+            page: Vec::new().into_iter(),
+            after: None,
+            is_over: false,
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<Document>> {
+        if self.page.len() == 0 && !self.is_over {
+            let (after, limit) = (self.after.as_deref(), PAGE);
+            let page = self
+                .collector
+                .documents(self.space, self.filter, after, limit)
+                .await?;
+            self.is_over = page.len() < PAGE;
+            self.page = page.into_iter();
+        }
+        let next = self.page.next();
+        if let Some(document) = &next {
+            self.after = Some(document.id.clone());
+        }
+        Ok(next)
+    }
+}
+
+/// Sinks may keep a document to its value only.
+fn same_value(one: &Document, other: &Document) -> bool {
+    let value =
+        |document: &Document| serde_json::from_str::<serde_json::Value>(&document.body).ok();
+    let of = |document: &Document| (document.kind.clone(), document.resource.clone());
+    of(one) == of(other) && value(one).is_some() && value(one) == value(other)
+}
