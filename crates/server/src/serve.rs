@@ -127,13 +127,12 @@ impl Server {
             is_loopback_only: listen.ip().is_loopback(),
             response_bytes_max: config.server.response_max.0,
         };
+        let limit = config.server.shed_queue_age.0;
         let builder = Clinch::builder()
             .backend(parts.backend.clone())
             .clock(clock.clone())
             .config(config.engine(worker()?))
-            .shed(QueueAge {
-                limit: config.server.shed_queue_age.0,
-            });
+            .shed(QueueAge { limit });
         let mut chores = Chores::new(parts.outlets, clock.clone(), parts.backend.inspect());
         let hub = Hub::new(parts.backend.notices());
         let telemetry = parts
@@ -141,8 +140,8 @@ impl Server {
             .also(Arc::new(Untold), Arc::new(hub.changes()));
         let builder = chores.hear(builder, telemetry);
         let builder = with_files(builder, &config, &mut chores).await?;
-        let declared = routes::declare(builder, &config, parts.executors.as_ref(), &facts, roles)?;
-        let (builder, table) = declared;
+        let executors = parts.executors.as_ref();
+        let (builder, table) = routes::declare(builder, &config, executors, &facts, roles)?;
         let builder = limits::guard(builder, &config, parts.limits, &clock, roles).await?;
         let metrics = telemetry::recorder()?;
         let clinch = (parts.tune)(builder).build()?;
