@@ -9,6 +9,9 @@ use crate::cargo;
 
 const CORE: &str = "clinch-core";
 
+/// What stores share.
+const STORED: &str = "clinch-stored";
+
 /// What the core may name: data, hashing and derive macros. No runtime, no I/O, no clock.
 const CORE_DIRECT: &[&str] = &[
     "async-trait",
@@ -65,8 +68,9 @@ fn allowed(dir: &str) -> Result<Option<&'static [&'static str]>, ()> {
     let parts: Vec<&str> = dir.split('/').collect();
     match parts.as_slice() {
         ["crates", "core" | "servers"] => Ok(Some(&[])),
-        ["crates", "engine" | "protect"] | ["crates", "adapters", _] => Ok(Some(&[CORE])),
-        ["crates", "contract"] => Ok(Some(&[CORE, "clinch-engine", "clinch-protect"])),
+        ["crates", "engine" | "protect" | "stored"] => Ok(Some(&[CORE])),
+        ["crates", "adapters", _] => Ok(Some(&[CORE, STORED])),
+        ["crates", "contract"] => Ok(Some(&[CORE, "clinch-engine", "clinch-protect", STORED])),
         ["crates", "sim"] => Ok(Some(&[
             CORE,
             "clinch-engine",
@@ -259,7 +263,12 @@ mod tests {
             .package(
                 "crates/adapters/memory",
                 "clinch-memory",
-                &uses("clinch-core = \"1\""),
+                &uses("clinch-core = \"1\"\nclinch-stored = \"1\""),
+            )
+            .package(
+                "crates/stored",
+                "clinch-stored",
+                &uses("clinch-core = \"1\"\nclinch-memory = \"1\""),
             )
             .package(
                 "crates/contract",
@@ -278,6 +287,7 @@ mod tests {
                 "apps/github/Cargo.toml:7: `github` depends on `clinch-engine`",
                 "crates/engine/Cargo.toml:6: `clinch-engine` depends on `clinch-memory`",
                 "crates/new/Cargo.toml:1: `clinch-new` has no dependency rule",
+                "crates/stored/Cargo.toml:7: `clinch-stored` depends on `clinch-memory`",
             ],
         );
     }

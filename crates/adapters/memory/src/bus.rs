@@ -10,7 +10,7 @@ use clinch_core::ports::{Bus, Clock, Delivery, Dequeue, Hint, Publication, Recei
 use clinch_core::{LaneKey, Result};
 use tokio::sync::watch;
 
-use crate::news::wait_for;
+use clinch_stored::wait_for;
 
 /// Hints in memory: at least once, in order within a lane, with delays and a visibility
 /// timeout. A crash loses them all, and the sweeper makes up for it.

@@ -2,23 +2,14 @@
 
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Accepted, BeginRequest, Changed, DeadLetter, LedgerLine, Operation, Refused, ResultRecord,
-    Scan, StoredOk,
+    Accepted, BeginRequest, Changed, DeadLetter, LedgerLine, Operation, Refused, Scan, StoredOk,
 };
-use clinch_core::protocol::{Action, Begin, Event, ProbeAnswer, Resolution, Verdict, WriteAhead};
+use clinch_core::protocol::{Action, Begin, Event, WriteAhead};
 use clinch_core::{BatchId, MESSAGE_BYTES_MAX, OpId, Status, WorkerId, shorten};
+use clinch_stored::change::{Luggage, brings_result, note_of, record};
 
 use crate::accept::Entry;
 use crate::{QueueRow, Row, Slot, Tx};
-
-/// What comes with an event but is no part of it.
-#[derive(Default, Clone, Copy)]
-pub(crate) struct Luggage<'a> {
-    pub ok: Option<&'a StoredOk>,
-    pub checkpoint: Option<&'a clinch_core::Sealed>,
-    pub by: Option<&'a WorkerId>,
-    pub reason: &'a str,
-}
 
 impl Tx<'_> {
     /// Reads the row, applies the event, writes the row and everything that follows.
@@ -64,10 +55,7 @@ impl Tx<'_> {
         routes: &Routes,
     ) -> Result<Operation, Refused> {
         let event = self.begin_event(request, routes)?;
-        let luggage = Luggage {
-            by: Some(&request.worker),
-            ..Luggage::default()
-        };
+        let luggage = Luggage::by(&request.worker);
         let changed = self.change(request.op_id, &event, luggage, routes)?;
         match self.tables.rows.get(&request.op_id) {
             Some(row) if changed.effects.contains(&Action::Call) => Ok(row.operation.clone()),
@@ -285,46 +273,14 @@ fn changed(row: &Row, effects: Vec<Action>, batch_completed: Option<BatchId>) ->
     }
 }
 
-/// Stores what came with the event. The first recorded yes is kept: a second one says the
-/// same thing about the same call.
-fn unpack(row: &mut Row, event: &Event, before: &WriteAhead, luggage: Luggage<'_>) {
-    let recorded = matches!(
-        before,
-        WriteAhead::Pending {
-            verdict: Verdict::Ok,
-            ..
-        }
-    );
-    let brings_result = matches!(
-        event,
-        Event::Ok { .. }
-            | Event::Resolve(Resolution::Completed)
-            | Event::Probed {
-                answer: ProbeAnswer::Succeeded,
-                ..
-            }
-    );
-    if brings_result && !recorded {
+/// Stores what came with the event.
+fn unpack(row: &mut Row, event: &Event, recorded: &WriteAhead, luggage: Luggage<'_>) {
+    if brings_result(event, recorded) {
         row.operation.result = Some(luggage.ok.map(record).unwrap_or_default());
         row.spawn = luggage.ok.map(|ok| ok.spawn.clone()).unwrap_or_default();
     }
     if matches!(event, Event::Checkpoint { .. }) {
         row.operation.checkpoint = luggage.checkpoint.cloned();
-    }
-}
-
-fn record(ok: &StoredOk) -> ResultRecord {
-    ResultRecord {
-        provider_txn_id: ok.provider_txn_id.clone(),
-        payload: ok.result.clone(),
-    }
-}
-
-fn note_of<'a>(event: &'a Event, reason: &'a str) -> &'a str {
-    match event {
-        Event::NotCalled { reason, .. } | Event::Retry { reason, .. } => reason,
-        Event::Fail { fail, .. } => &fail.message,
-        _ => reason,
     }
 }
 

@@ -38,14 +38,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use clinch_core::policy::Routes;
 use clinch_core::ports::{Clock, Notice};
 use clinch_core::{Domain, Error, ErrorKind, OpId, Result, Timestamp};
+use clinch_stored::News;
+
+pub use clinch_stored::Fault;
 
 pub use bus::MemoryBus;
 pub use clock::ManualClock;
 pub use quota::MemoryQuota;
 pub use table::Table;
 pub use tables::{BatchRow, DomainRow, Key, LaneRow, LockRow, QueueRow, Row, Slot, Tables};
-
-use news::News;
 
 /// Every port of a store, in memory. Cheap to clone; clones share the tables.
 #[derive(Clone)]
@@ -60,17 +61,6 @@ struct Shared {
     fault: Mutex<Option<Fault>>,
     /// Of the last dequeue: what a nack is judged by.
     routes: Mutex<Arc<Routes>>,
-}
-
-/// How a writing call fails, for tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Before anything was written.
-    BeforeCommit,
-    /// After its rows were written, before the commit.
-    MidCommit,
-    /// After the commit: the caller does not learn of it.
-    AfterCommit,
 }
 
 /// One call's view of the tables.

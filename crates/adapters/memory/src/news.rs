@@ -1,88 +1,16 @@
 //! Who wakes whom.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::Result;
-use clinch_core::ports::{Clock, Notice, Notices};
-use tokio::sync::watch;
+use clinch_core::ports::{Notice, Notices};
 
 use crate::Memory;
-
-/// Notices kept for readers that are behind: more than a burst of commits makes, little
-/// enough to forget.
-const KEPT_MAX: usize = 4_096;
-
-/// The last notices, numbered from 2: the position of a reader is never 0.
-#[derive(Debug)]
-pub(crate) struct News {
-    kept: Mutex<VecDeque<Notice>>,
-    last: watch::Sender<u64>,
-}
-
-impl Default for News {
-    fn default() -> Self {
-        Self {
-            kept: Mutex::default(),
-            // 0 is what a reader says that has no position yet.
-            last: watch::Sender::new(1),
-        }
-    }
-}
-
-impl News {
-    /// Called after the commit that makes the news.
-    pub(crate) fn tell(&self, notices: Vec<Notice>) {
-        if notices.is_empty() {
-            return;
-        }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = notices.len() as u64;
-        kept.extend(notices);
-        let surplus = kept.len().saturating_sub(KEPT_MAX);
-        kept.drain(..surplus);
-        self.last.send_modify(|last| *last += count);
-    }
-
-    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
-        self.last.subscribe()
-    }
-
-    fn since(&self, seen: u64) -> (Vec<Notice>, u64) {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = *self.last.borrow();
-        let missed = last.saturating_sub(seen);
-        if missed as usize > kept.len() {
-            return (vec![Notice::Lagged], last);
-        }
-        let skip = kept.len() - missed as usize;
-        (kept.iter().skip(skip).cloned().collect(), last)
-    }
-}
-
-/// Waits until `ready`, or until `wait` has passed on the clock.
-pub(crate) async fn wait_for(
-    last: &mut watch::Receiver<u64>,
-    clock: &dyn Clock,
-    wait: Duration,
-    ready: impl FnMut(&u64) -> bool,
-) -> bool {
-    tokio::select! {
-        biased;
-        changed = last.wait_for(ready) => changed.is_ok(),
-        () = clock.sleep(wait) => false,
-    }
-}
 
 #[async_trait]
 impl Notices for Memory {
     async fn news(&self, seen: u64, wait: Duration) -> Result<(Vec<Notice>, u64)> {
-        let mut last = self.shared.news.watch();
-        let from = if seen == 0 { *last.borrow() } else { seen };
-        wait_for(&mut last, self.clock(), wait, |last| *last > from).await;
-        let (notices, last) = self.shared.news.since(from);
-        Ok((notices, last))
+        Ok(self.shared.news.after(seen, wait, self.clock()).await)
     }
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Claim, Claimed, Hint, Operation, Outbox, Silence};
+use clinch_core::ports::{Claim, Claimed, Outbox, Silence};
 use clinch_core::protocol::Due;
 use clinch_core::{Domain, OpId, Result, Timestamp};
+use clinch_stored::receipts::hint_of;
 
 use crate::{Memory, Row, Slot, Tables, Tx};
 
@@ -281,16 +282,5 @@ impl Outbox for Memory {
             let due = tables.first_due(all, routes);
             due.map(|due| due.since(now))
         }))
-    }
-}
-
-pub(crate) fn hint_of(operation: &Operation) -> Hint {
-    Hint {
-        op_id: operation.op_id,
-        domain: operation.keys.domain.clone(),
-        event_type: operation.keys.event_type.clone(),
-        lane: operation.lane,
-        dispatch_no: operation.dispatch_no + 1,
-        trace: operation.trace.clone(),
     }
 }

@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{
-    BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt, Reschedule, Store,
-};
-use clinch_core::{AttemptId, Error, ErrorKind, OpId, Result, Retry};
+use clinch_core::ports::{BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt, Store};
+use clinch_core::{AttemptId, OpId, Result};
+use clinch_stored::receipts::{delivery, extensions, nacks};
+use clinch_stored::wait_for;
 
-use crate::news::wait_for;
-use crate::outbox::hint_of;
 use crate::{Memory, Tx};
 
 impl Tx<'_> {
@@ -49,13 +47,7 @@ impl Tx<'_> {
             worker: dequeue.worker.clone(),
             lease: dequeue.visibility,
         };
-        let operation = self.begin(&request, &dequeue.routes).ok()?;
-        Some(Delivery {
-            hint: hint_of(&operation),
-            receipt: receipt(op_id, operation.state.fence),
-            redeliveries: operation.state.deliveries,
-            begun: Some(Box::new(operation)),
-        })
+        self.begin(&request, &dequeue.routes).ok().map(delivery)
     }
 }
 
@@ -94,42 +86,14 @@ impl Bus for Memory {
 
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
         let routes = self.last_routes().clone();
-        for (receipt, delay) in receipts {
-            let (op_id, fence) = parse(receipt)?;
-            let worker = clinch_core::WorkerId::new("nack");
-            let worker = worker.map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
-            let retry = Retry::not_called("nack").after(*delay);
-            let attempt = Reschedule {
-                op_id,
-                fence,
-                worker,
-                retry,
-            };
+        for attempt in nacks(receipts)? {
             self.reschedule(&[attempt], &routes).await?;
         }
         Ok(())
     }
 
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
-        let extension = |receipt| {
-            let (op_id, fence) = parse(receipt)?;
-            Ok(clinch_core::ports::Extension {
-                op_id,
-                fence,
-                lease: visibility,
-            })
-        };
-        let extensions: Vec<_> = receipts.iter().map(extension).collect::<Result<_>>()?;
+        let extensions = extensions(receipts, visibility)?;
         Store::extend(self, &extensions).await.map(|_| ())
     }
-}
-
-fn receipt(op_id: OpId, fence: u64) -> Receipt {
-    Receipt(format!("{op_id}/{fence}"))
-}
-
-fn parse(receipt: &Receipt) -> Result<(OpId, u64)> {
-    let parts = receipt.0.split_once('/');
-    let parsed = parts.and_then(|(op, fence)| Some((op.parse().ok()?, fence.parse().ok()?)));
-    parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, "the receipt is not one of this store"))
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
-use clinch_core::{Error, ErrorKind, OpId, Result, Status, Timestamp};
+use clinch_core::{OpId, Result, Status, Timestamp};
+use clinch_stored::letters::check;
 
 use crate::inspect::page;
 use crate::{Memory, Row, Slot, Tables, Tx};
@@ -75,18 +76,10 @@ impl Recovery for Memory {
     }
 
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
+        check(letters)?;
         self.write(|tx| {
             let mut new = Vec::with_capacity(letters.len());
             for letter in letters {
-                let stored = letter.payload.as_bytes();
-                let event_type = &letter.keys.event_type;
-                if !letter
-                    .content_hash
-                    .verifies(&letter.op_id, event_type, stored)
-                {
-                    let message = "the dead letter does not match its content hash";
-                    return Err(Error::new(ErrorKind::Corrupt, message).with("op_id", letter.op_id));
-                }
                 let is_new = !tx.tables.dead_letters.contains(&letter.op_id);
                 if is_new {
                     tx.tables.dead_letters.insert(letter.op_id, letter.clone());

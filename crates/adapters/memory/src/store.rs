@@ -3,26 +3,21 @@
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Accepted, Amendment, Answer, AnswerBody, BeginRequest, Changed, Extension, NewOperation,
-    Operation, Refused, Reschedule, Store, StoredOk,
+    Accepted, Amendment, Answer, BeginRequest, Changed, Extension, NewOperation, Operation,
+    Refused, Reschedule, Store,
 };
-use clinch_core::protocol::{Event, IllegalTransition, Why};
+use clinch_core::protocol::Event;
 use clinch_core::{Error, ErrorKind, OpId, Result};
+use clinch_stored::change::{Luggage, said};
 
 use crate::accept::{Entry, id_is_taken};
-use crate::change::Luggage;
 use crate::{Memory, Tx};
 
 type Outcomes = Result<Vec<Result<Changed, Refused>>>;
 
 impl Tx<'_> {
     fn answer(&mut self, answer: &Answer, routes: &Routes) -> Result<Changed, Refused> {
-        let (event, ok) = answer_event(answer)?;
-        let luggage = Luggage {
-            ok,
-            by: Some(&answer.worker),
-            ..Luggage::default()
-        };
+        let (event, luggage) = said(answer)?;
         self.change(answer.op_id, &event, luggage, routes)
     }
 
@@ -98,10 +93,7 @@ impl Store for Memory {
     async fn reschedule(&self, attempts: &[Reschedule], routes: &Routes) -> Outcomes {
         self.write(|tx| {
             let one = |attempt: &Reschedule| {
-                let luggage = Luggage {
-                    by: Some(&attempt.worker),
-                    ..Luggage::default()
-                };
+                let luggage = Luggage::by(&attempt.worker);
                 tx.change(attempt.op_id, &attempt.event(), luggage, routes)
             };
             Ok(attempts.iter().map(one).collect())
@@ -111,38 +103,10 @@ impl Store for Memory {
     async fn amend(&self, amendments: &[Amendment], routes: &Routes) -> Outcomes {
         self.write(|tx| {
             let one = |amendment: &Amendment| {
-                if matches!(amendment.event, Event::Begin(_)) {
-                    return Err(not_here("Begin"));
-                }
-                let luggage = Luggage {
-                    ok: amendment.ok.as_ref(),
-                    checkpoint: amendment.checkpoint.as_ref(),
-                    by: Some(&amendment.by),
-                    reason: &amendment.reason,
-                };
+                let luggage = Luggage::of(amendment)?;
                 tx.change(amendment.op_id, &amendment.event, luggage, routes)
             };
             Ok(amendments.iter().map(one).collect())
         })
     }
-}
-
-fn answer_event(answer: &Answer) -> Result<(Event, Option<&StoredOk>), Refused> {
-    match (&answer.body, answer.fence) {
-        (AnswerBody::Ok(ok), fence) => Ok((Event::Ok { fence }, Some(ok))),
-        (AnswerBody::Fail(fail), Some(fence)) => {
-            let fail = fail.clone();
-            Ok((Event::Fail { fence, fail }, None))
-        }
-        // A refusal without a fence speaks for no attempt.
-        (AnswerBody::Fail(_), None) => Err(not_here("Fail")),
-    }
-}
-
-fn not_here(event: &'static str) -> Refused {
-    Refused::Illegal(IllegalTransition {
-        event,
-        why: Why::StaleFence,
-        ledger: false,
-    })
 }

@@ -8,13 +8,14 @@ use clinch_core::policy::{Order, Routes};
 use clinch_core::ports::{Accepted, BeginRequest, Known, NewOperation};
 use clinch_core::protocol::{Action, LaneStand, State};
 use clinch_core::{BatchId, Error, ErrorKind, Fingerprint, KeyHash, LaneKey, OpId, Result, Status};
+use clinch_stored::change::Luggage;
+use clinch_stored::ledger::status_of;
 
-use crate::change::{Luggage, begin_event};
+use crate::change::begin_event;
 use crate::column::Column;
 use crate::error;
 use crate::flush::PROVISIONAL;
 use crate::group::Call;
-use crate::ledger::status_of;
 use crate::link::{Answer, Script};
 use crate::query::Query;
 use crate::request::{Request, plain_print};

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{Accepted, NewOperation, Notice};
 use clinch_core::{Error, ErrorKind, Result};
+use clinch_stored::News;
 use mysql_async::Transaction;
 use mysql_async::prelude::Queryable;
 
 use crate::Mysql;
 use crate::error;
-use crate::news::News;
 use crate::query::Query;
 use crate::store::give_seqs;
 use crate::tx::{Trouble, Tx};

@@ -3,8 +3,10 @@
 
 use std::fmt;
 
-use clinch_core::{Error, ErrorKind, Invalid};
+use clinch_core::{Error, ErrorKind};
 use mysql_async::Error as Sql;
+
+pub(crate) use clinch_stored::error::{corrupt, unreadable};
 
 /// What the server or the driver said, without its words.
 #[derive(Debug)]
@@ -77,17 +79,6 @@ pub(crate) fn is_lost(error: &Sql) -> bool {
         Some(code) => matches!(code, 1053 | 1077..=1080 | 1152 | 1158..=1161 | 1184 | 1927),
         None => true,
     }
-}
-
-/// What is stored cannot be read as what was written.
-pub(crate) fn corrupt(what: &'static str) -> Error {
-    let message = "a stored value is not one that this adapter writes; restore a backup";
-    Error::new(ErrorKind::Corrupt, message).with("value", what)
-}
-
-/// The same, where the vocabulary refused the value.
-pub(crate) fn unreadable(invalid: Invalid) -> Error {
-    corrupt("a name or a hash").caused_by(invalid)
 }
 
 fn meaning(error: &Sql) -> (ErrorKind, &'static str) {

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
 use clinch_core::{AttemptId, Error, ErrorKind, KeyHash, Keys, OpId, Result, Sealed, Timestamp};
+use clinch_stored::ledger;
 
 use crate::Mysql;
 use crate::accept::KeyRow;
 use crate::column::Column;
-use crate::ledger;
 use crate::query::Query;
 use crate::request::Request;
 use crate::row::{Row, phase_code, status_column};
@@ -187,9 +187,13 @@ impl Inspect for Mysql {
             .await?;
         let mut lines = Vec::new();
         for page in &pages {
-            ledger::read(page.bytes(0)?, row.accepted_at, &mut lines)?;
+            ledger::read(page.bytes(0)?, row.accepted_at, &mut lines, |left| {
+                left.worker()
+            })?;
         }
-        ledger::read(&row.ledger, row.accepted_at, &mut lines)?;
+        ledger::read(&row.ledger, row.accepted_at, &mut lines, |left| {
+            left.worker()
+        })?;
         Ok(lines)
     }
 

@@ -29,18 +29,15 @@ mod api_keys;
 mod batches;
 mod caller;
 mod change;
-mod codec;
 mod column;
 mod connect;
 mod documents;
 mod domains;
 mod error;
-mod fault;
 mod flush;
 mod group;
 mod inspect;
 mod lane;
-mod ledger;
 mod line;
 mod link;
 mod locks;
@@ -69,17 +66,16 @@ use std::time::Duration;
 use clinch_core::policy::Routes;
 use clinch_core::ports::Clock;
 use clinch_core::{Result, Timestamp};
+use clinch_stored::{Faults, News};
 use mysql_async::Pool;
 
 pub use caller::WakeUp;
-pub use fault::Fault;
+pub use clinch_stored::Fault;
 pub use migrate::{MIGRATIONS, Migration, migrate, pending};
 pub use settings::Settings;
 
-use fault::Faults;
 use group::Group;
 use line::Streams;
-use news::News;
 use time::Time;
 
 /// Every port of a store, on one database. Cheap to clone; clones share the connections.

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{
-    BeginRequest, Bus, Delivery, Dequeue, Extension, Hint, Operation, Publication, Receipt,
-    Reschedule,
-};
-use clinch_core::{Error, ErrorKind, LaneKey, OpId, Result, Retry, WorkerId};
+use clinch_core::ports::{BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt};
+use clinch_core::{LaneKey, Result};
+use clinch_stored::receipts::{delivery, extensions, nacks};
+use clinch_stored::wait_for;
 
 use crate::Mysql;
 use crate::line::{Columns, Stream, first_free};
 use crate::link::Script;
-use crate::news::wait_for;
 use crate::request::Request;
 use crate::tx::{Loaded, Tx};
 
@@ -101,22 +99,6 @@ impl Tx<'_> {
     }
 }
 
-fn delivery(operation: Operation) -> Delivery {
-    Delivery {
-        hint: Hint {
-            op_id: operation.op_id,
-            domain: operation.keys.domain.clone(),
-            event_type: operation.keys.event_type.clone(),
-            lane: operation.lane,
-            dispatch_no: operation.dispatch_no + 1,
-            trace: operation.trace.clone(),
-        },
-        receipt: receipt(operation.op_id, operation.state.fence),
-        redeliveries: operation.state.deliveries,
-        begun: Some(Box::new(operation)),
-    }
-}
-
 /// Store and bus are one: the queue row is the announcement.
 #[async_trait]
 impl Bus for Mysql {
@@ -157,19 +139,7 @@ impl Bus for Mysql {
 
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
         let routes = self.last_routes().clone();
-        let worker = WorkerId::new("nack");
-        let worker = worker.map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
-        let attempt = |(receipt, delay): &(Receipt, Duration)| {
-            let (op_id, fence) = parse(receipt)?;
-            Ok(Reschedule {
-                op_id,
-                fence,
-                worker: worker.clone(),
-                retry: Retry::not_called("nack").after(*delay),
-            })
-        };
-        let attempts: Vec<_> = receipts.iter().map(attempt).collect::<Result<_>>()?;
-        let attempts = Arc::new(attempts);
+        let attempts = Arc::new(nacks(receipts)?);
         self.write(move |tx| {
             let (attempts, routes) = (attempts.clone(), routes.clone());
             Box::pin(async move { tx.reschedule_all(&attempts, &routes).await.map(|_| ()) })
@@ -178,30 +148,11 @@ impl Bus for Mysql {
     }
 
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
-        let extension = |receipt| {
-            let (op_id, fence) = parse(receipt)?;
-            Ok(Extension {
-                op_id,
-                fence,
-                lease: visibility,
-            })
-        };
-        let extensions: Vec<_> = receipts.iter().map(extension).collect::<Result<_>>()?;
-        let extensions = Arc::new(extensions);
+        let extensions = Arc::new(extensions(receipts, visibility)?);
         self.write(move |tx| {
             let extensions = extensions.clone();
             Box::pin(async move { tx.extend_all(&extensions).await.map(|_| ()) })
         })
         .await
     }
-}
-
-fn receipt(op_id: OpId, fence: u64) -> Receipt {
-    Receipt(format!("{op_id}/{fence}"))
-}
-
-fn parse(receipt: &Receipt) -> Result<(OpId, u64)> {
-    let parts = receipt.0.split_once('/');
-    let parsed = parts.and_then(|(op, fence)| Some((op.parse().ok()?, fence.parse().ok()?)));
-    parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, "the receipt is not one of this store"))
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
-use clinch_core::{Error, ErrorKind, Failure, Keys, OpId, Result, Timestamp};
+use clinch_core::{Failure, Keys, Result};
+use clinch_stored::letters::{check, cursor_of, parse_cursor};
 
 use crate::Mysql;
 use crate::column::Column;
@@ -117,14 +118,9 @@ impl Recovery for Mysql {
     }
 
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
+        check(letters)?;
         let mut rows = Vec::with_capacity(letters.len());
         for letter in letters {
-            let stored = letter.payload.as_bytes();
-            let hash = &letter.content_hash;
-            if !hash.verifies(&letter.op_id, &letter.keys.event_type, stored) {
-                let message = "the dead letter does not match its content hash";
-                return Err(Error::new(ErrorKind::Corrupt, message).with("op_id", letter.op_id));
-            }
             let tuple = Tuple::new().bytes(letter.op_id.0.as_bytes());
             rows.push(tuple.at(letter.failed_at).bytes(to_json(letter)?).end());
         }
@@ -151,22 +147,4 @@ impl Recovery for Mysql {
         })
         .await
     }
-}
-
-fn cursor_of(letter: &DeadLetter) -> String {
-    format!("{}-{}", letter.failed_at.as_millis(), letter.op_id)
-}
-
-fn parse_cursor(cursor: &str) -> Result<(Timestamp, OpId)> {
-    // The moment may be negative: its sign is not the separator.
-    let split = cursor.char_indices().skip(1).find(|(_, c)| *c == '-');
-    let parsed = split.and_then(|(at, _)| {
-        let millis = cursor[..at].parse().ok()?;
-        Some((
-            Timestamp::from_millis(millis),
-            cursor[at + 1..].parse().ok()?,
-        ))
-    });
-    let message = "the cursor is not one of this list; start without one";
-    parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, message))
 }

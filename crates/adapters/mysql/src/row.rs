@@ -5,11 +5,11 @@ use clinch_core::protocol::{Due, Inherited, LaneStand, Phase, State};
 use clinch_core::{
     BatchId, Domain, EventType, Keys, LaneKey, OpId, Result, Sealed, Status, Timestamp,
 };
+use clinch_stored::codec::{self, Beside};
+use clinch_stored::ledger::{phase_of, status_code, status_of};
 
-use crate::codec::{self, Beside};
 use crate::column::Column;
 use crate::error;
-use crate::ledger::{phase_of, status_code, status_of};
 use crate::request::Request;
 use crate::text::Tuple;
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clinch_core::{Error, ErrorKind, Result};
+use clinch_stored::Fault;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
-use crate::fault::Fault;
 use crate::flush::Seqs;
 use crate::link::{Link, Script};
 use crate::tx::{Trouble, Tx};

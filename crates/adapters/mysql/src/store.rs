@@ -5,14 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Accepted, Amendment, Answer, AnswerBody, BeginRequest, Changed, Extension, NewOperation,
-    Operation, Refused, Reschedule, Store, StoredOk,
+    Accepted, Amendment, Answer, BeginRequest, Changed, Extension, NewOperation, Operation,
+    Reschedule, Store,
 };
-use clinch_core::protocol::{Event, IllegalTransition, Why};
+use clinch_core::protocol::Event;
 use clinch_core::{OpId, Result};
+use clinch_stored::change::{Answered, Luggage, said};
 
 use crate::Mysql;
-use crate::change::{Answered, Luggage};
 use crate::flush::Seqs;
 use crate::group::Call;
 use crate::tx::Tx;
@@ -31,16 +31,12 @@ impl Tx<'_> {
         self.load(&ops, false).await?;
         let mut changed = Vec::with_capacity(answers.len());
         for answer in answers {
-            let (event, ok) = match answer_event(answer) {
+            let (event, luggage) = match said(answer) {
                 Ok(said) => said,
                 Err(refused) => {
                     changed.push(Err(refused));
                     continue;
                 }
-            };
-            let luggage = Luggage {
-                ok,
-                ..Luggage::by(&answer.worker)
             };
             let events = [&event, &Event::Finalize];
             let events = if finalize { &events[..] } else { &events[..1] };
@@ -119,15 +115,12 @@ impl Tx<'_> {
         self.load(&ops, false).await?;
         let mut changed = Vec::with_capacity(amendments.len());
         for amendment in amendments {
-            if matches!(amendment.event, Event::Begin(_)) {
-                changed.push(Err(not_here("Begin")));
-                continue;
-            }
-            let luggage = Luggage {
-                ok: amendment.ok.as_ref(),
-                checkpoint: amendment.checkpoint.as_ref(),
-                by: Some(&amendment.by),
-                reason: &amendment.reason,
+            let luggage = match Luggage::of(amendment) {
+                Ok(luggage) => luggage,
+                Err(refused) => {
+                    changed.push(Err(refused));
+                    continue;
+                }
             };
             let events = [&amendment.event];
             let answered = self.change(amendment.op_id, &events, luggage, routes);
@@ -204,24 +197,4 @@ pub(crate) fn give_seqs(accepted: &mut [Accepted], seqs: &Seqs) {
             *seq = seqs.get(seq).copied().unwrap_or(*seq);
         }
     }
-}
-
-fn answer_event(answer: &Answer) -> Result<(Event, Option<&StoredOk>), Refused> {
-    match (&answer.body, answer.fence) {
-        (AnswerBody::Ok(ok), fence) => Ok((Event::Ok { fence }, Some(ok))),
-        (AnswerBody::Fail(fail), Some(fence)) => {
-            let fail = fail.clone();
-            Ok((Event::Fail { fence, fail }, None))
-        }
-        // A refusal without a fence speaks for no attempt.
-        (AnswerBody::Fail(_), None) => Err(not_here("Fail")),
-    }
-}
-
-fn not_here(event: &'static str) -> Refused {
-    Refused::Illegal(IllegalTransition {
-        event,
-        why: Why::StaleFence,
-        ledger: false,
-    })
 }

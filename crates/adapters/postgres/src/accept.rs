@@ -9,10 +9,10 @@ use clinch_core::policy::{Order, Routes};
 use clinch_core::ports::{Accepted, BeginRequest, NewOperation};
 use clinch_core::protocol::{Action, LaneStand, State};
 use clinch_core::{Error, ErrorKind, LaneKey, OpId, Result, Timestamp};
+use clinch_stored::codec::Beside;
 use uuid::Uuid;
 
 use crate::change::begin_event;
-use crate::codec::Beside;
 use crate::error;
 use crate::keys::{Key, KnownKey, key_of};
 use crate::row::{Extras, Row};

@@ -7,44 +7,21 @@
 
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Accepted, BeginRequest, Changed, NewOperation, Operation, Refused, ResultRecord, StoredOk,
+    Accepted, BeginRequest, Changed, NewOperation, Operation, Refused, ResultRecord,
 };
 use clinch_core::protocol::{
-    Action, Begin, Effects, Event, IllegalTransition, LaneStand, ProbeAnswer, Resolution, State,
-    Verdict, WriteAhead,
+    Action, Begin, Effects, Event, IllegalTransition, LaneStand, State, WriteAhead,
 };
-use clinch_core::{
-    BatchId, EventType, MESSAGE_BYTES_MAX, OpId, Result, Sealed, Status, WorkerId, shorten,
-};
+use clinch_core::{BatchId, EventType, OpId, Result, Sealed, Status, WorkerId};
+use clinch_stored::change::{Answered, Luggage, brings_result, note_of, record};
+use clinch_stored::ledger::{self, By, INLINE_MAX};
 
 use crate::accept::Entrance;
 use crate::error;
 use crate::keys::key_of;
-use crate::ledger::{self, INLINE_MAX};
 use crate::query::Query;
 use crate::row::{Row, to_json};
 use crate::tx::{Dirty, Entry, Origin, Tx};
-
-/// What comes with an event but is no part of it.
-#[derive(Default, Clone, Copy)]
-pub(crate) struct Luggage<'a> {
-    pub ok: Option<&'a StoredOk>,
-    pub checkpoint: Option<&'a Sealed>,
-    pub by: Option<&'a WorkerId>,
-    pub reason: &'a str,
-}
-
-impl<'a> Luggage<'a> {
-    pub(crate) fn by(worker: &'a WorkerId) -> Self {
-        Self {
-            by: Some(worker),
-            ..Self::default()
-        }
-    }
-}
-
-/// The protocol's own answer: the change, or why there is none.
-pub(crate) type Answered<T> = Result<T, Refused>;
 
 /// A row on its way through a change.
 struct Moving {
@@ -226,14 +203,7 @@ impl Tx<'_> {
         luggage: Luggage<'_>,
     ) {
         let row = &mut moving.entry.row;
-        let has_yes = matches!(
-            recorded,
-            WriteAhead::Pending {
-                verdict: Verdict::Ok,
-                ..
-            }
-        );
-        if brings_result(event) && !has_yes {
+        if brings_result(event, recorded) {
             row.result = Some(luggage.ok.map(record).unwrap_or_default());
             row.beside.result = true;
             moving.spawn = luggage.ok.map(|ok| ok.spawn.clone()).unwrap_or_default();
@@ -397,19 +367,14 @@ impl Tx<'_> {
             self.beside.pages.push((row.op_id, page));
         }
         let by = by.map(|worker| self.worker(worker)).transpose()?;
-        let cut =
-            (note.len() > MESSAGE_BYTES_MAX).then(|| shorten(note.to_owned(), MESSAGE_BYTES_MAX));
         let entry = ledger::Entry {
             event,
             at: self.now,
             accepted_at: row.accepted_at,
-            fence: row.state.fence,
-            version: row.state.version,
-            status: row.state.status,
-            phase: row.state.phase,
-            by,
+            state: &row.state,
+            by: by.map(|number| By::Number(i64::from(number))),
             refused,
-            note: cut.as_deref().unwrap_or(note),
+            note,
             late,
         };
         ledger::append(&mut row.ledger, &entry);
@@ -435,37 +400,10 @@ pub(crate) fn begin_event(
     })
 }
 
-fn brings_result(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Ok { .. }
-            | Event::Resolve(Resolution::Completed)
-            | Event::Probed {
-                answer: ProbeAnswer::Succeeded,
-                ..
-            }
-    )
-}
-
 fn changed(state: State, effects: Effects, batch_completed: Option<BatchId>) -> Changed {
     Changed {
         state,
         effects,
         batch_completed,
-    }
-}
-
-fn record(ok: &StoredOk) -> ResultRecord {
-    ResultRecord {
-        provider_txn_id: ok.provider_txn_id.clone(),
-        payload: ok.result.clone(),
-    }
-}
-
-fn note_of<'a>(event: &'a Event, reason: &'a str) -> &'a str {
-    match event {
-        Event::NotCalled { reason, .. } | Event::Retry { reason, .. } => reason,
-        Event::Fail { fail, .. } => &fail.message,
-        _ => reason,
     }
 }

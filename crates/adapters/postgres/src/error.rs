@@ -1,7 +1,9 @@
 //! The driver's errors as ours: no driver's type crosses a port.
 
-use clinch_core::{Error, ErrorKind, Invalid};
+use clinch_core::{Error, ErrorKind};
 use tokio_postgres::error::SqlState;
+
+pub(crate) use clinch_stored::error::{corrupt, unreadable};
 
 /// What a failed statement means. Nothing was changed: the transaction is rolled back.
 pub(crate) fn sql(error: tokio_postgres::Error) -> Error {
@@ -54,17 +56,6 @@ pub(crate) fn pool(error: deadpool_postgres::PoolError) -> Error {
         }
         other => Error::new(ErrorKind::Unavailable, "there is no connection").caused_by(other),
     }
-}
-
-/// What is stored cannot be read as what was written.
-pub(crate) fn corrupt(what: &'static str) -> Error {
-    let message = "a stored value is not one that this adapter writes; restore a backup";
-    Error::new(ErrorKind::Corrupt, message).with("value", what)
-}
-
-/// The same, where the vocabulary refused the value.
-pub(crate) fn unreadable(invalid: Invalid) -> Error {
-    corrupt("a name or a hash").caused_by(invalid)
 }
 
 fn meaning(error: &tokio_postgres::Error) -> (ErrorKind, &'static str) {

@@ -2,12 +2,12 @@
 
 use clinch_core::protocol::LaneStand;
 use clinch_core::{OpId, Result, Sealed};
+use clinch_stored::codec;
 use futures_util::future::join_all;
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::codec;
 use crate::error;
 use crate::keys::Key;
 use crate::link::Link;

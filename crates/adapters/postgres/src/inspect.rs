@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
 use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Sealed, Timestamp};
+use clinch_stored::ledger;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::keys::{LookUp, biz_bytes, key_of, look_up};
-use crate::ledger;
 use crate::link::Link;
 use crate::query::Query;
 use crate::row::{Row, STREAM, millis, phase_column, status_column, stored};
@@ -169,11 +169,16 @@ impl Inspect for Postgres {
             blob.extend_from_slice(page.get(0));
         }
         blob.extend_from_slice(&row.ledger);
-        let mut workers = Vec::new();
-        ledger::workers(&blob, &mut workers)?;
+        let workers = ledger::workers(&blob)?;
+        let workers: Vec<i32> = workers
+            .into_iter()
+            .filter_map(|id| id.try_into().ok())
+            .collect();
         names.learn_workers(&link, &workers).await?;
         let mut lines = Vec::new();
-        ledger::read(names, &blob, row.accepted_at, &mut lines)?;
+        ledger::read(&blob, row.accepted_at, &mut lines, |left| {
+            names.worker_named(left.signed()?)
+        })?;
         Ok(lines)
     }
 

@@ -2,10 +2,10 @@
 
 use clinch_core::ports::Known;
 use clinch_core::{BizKey, Fingerprint, Keys, OpId, Result};
+use clinch_stored::ledger::status_of;
 use uuid::Uuid;
 
 use crate::error;
-use crate::ledger::status_of;
 use crate::link::Link;
 use crate::query::Query;
 use crate::tx::Tx;

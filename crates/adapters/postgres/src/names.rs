@@ -54,7 +54,8 @@ impl Names {
         self.read().streams.contains_key(&id)
     }
 
-    pub(crate) fn worker_named(&self, id: i32) -> Result<WorkerId> {
+    pub(crate) fn worker_named(&self, id: i64) -> Result<WorkerId> {
+        let id = i32::try_from(id).map_err(|_| error::corrupt("worker"))?;
         let found = self.read().workers.get(&id).cloned();
         found.ok_or_else(|| error::corrupt("worker"))
     }

@@ -9,10 +9,10 @@ use clinch_core::policy::Routes;
 use clinch_core::ports::{Claim, Claimed, Hint, Outbox, Silence};
 use clinch_core::protocol::{Inherited, State};
 use clinch_core::{LaneKey, OpId, Result, Timestamp};
+use clinch_stored::codec;
 use uuid::Uuid;
 
 use crate::Postgres;
-use crate::codec;
 use crate::error;
 use crate::query::Query;
 use crate::row::{Extras, count, stored};

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{
-    BeginRequest, Bus, Delivery, Dequeue, Extension, Hint, Notice, Operation, Publication, Receipt,
-    Reschedule,
-};
-use clinch_core::{Error, ErrorKind, OpId, Result, Retry, Timestamp, WorkerId};
+use clinch_core::ports::{BeginRequest, Bus, Delivery, Dequeue, Notice, Publication, Receipt};
+use clinch_core::{Result, Timestamp};
+use clinch_stored::receipts::{delivery, extensions, nacks};
+use clinch_stored::wait_for;
 use uuid::Uuid;
 
 use crate::horizon::Look;
 use crate::link::Link;
-use crate::news::wait_for;
 use crate::query::Query;
 use crate::row::{moment, stored};
 use crate::tx::{Origin, Tx};
@@ -69,26 +67,6 @@ impl Tx<'_> {
             }
             tried.extend(ops.iter().map(|op| op.0));
         }
-    }
-}
-
-fn delivery(operation: Operation) -> Delivery {
-    Delivery {
-        hint: hint_of(&operation),
-        receipt: receipt(operation.op_id, operation.state.fence),
-        redeliveries: operation.state.deliveries,
-        begun: Some(Box::new(operation)),
-    }
-}
-
-fn hint_of(operation: &Operation) -> Hint {
-    Hint {
-        op_id: operation.op_id,
-        domain: operation.keys.domain.clone(),
-        event_type: operation.keys.event_type.clone(),
-        lane: operation.lane,
-        dispatch_no: operation.dispatch_no + 1,
-        trace: operation.trace.clone(),
     }
 }
 
@@ -200,19 +178,7 @@ impl Bus for Postgres {
 
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
         let routes = self.last_routes().clone();
-        let worker = WorkerId::new("nack");
-        let worker = worker.map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
-        let attempt = |(receipt, delay): &(Receipt, Duration)| {
-            let (op_id, fence) = parse(receipt)?;
-            Ok(Reschedule {
-                op_id,
-                fence,
-                worker: worker.clone(),
-                retry: Retry::not_called("nack").after(*delay),
-            })
-        };
-        let attempts: Vec<_> = receipts.iter().map(attempt).collect::<Result<_>>()?;
-        let call = Arc::new((attempts, routes));
+        let call = Arc::new((nacks(receipts)?, routes));
         self.write(move |tx| {
             let call = call.clone();
             Box::pin(async move { tx.reschedule_all(&call.0, &call.1).await.map(|_| ()) })
@@ -221,30 +187,11 @@ impl Bus for Postgres {
     }
 
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
-        let extension = |receipt| {
-            let (op_id, fence) = parse(receipt)?;
-            Ok(Extension {
-                op_id,
-                fence,
-                lease: visibility,
-            })
-        };
-        let extensions: Vec<_> = receipts.iter().map(extension).collect::<Result<_>>()?;
-        let call = Arc::new(extensions);
+        let call = Arc::new(extensions(receipts, visibility)?);
         self.write(move |tx| {
             let call = call.clone();
             Box::pin(async move { tx.extend_all(&call).await.map(|_| ()) })
         })
         .await
     }
-}
-
-fn receipt(op_id: OpId, fence: u64) -> Receipt {
-    Receipt(format!("{op_id}/{fence}"))
-}
-
-fn parse(receipt: &Receipt) -> Result<(OpId, u64)> {
-    let parts = receipt.0.split_once('/');
-    let parsed = parts.and_then(|(op, fence)| Some((op.parse().ok()?, fence.parse().ok()?)));
-    parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, "the receipt is not one of this store"))
 }

@@ -6,12 +6,12 @@ use clinch_core::{
     AttemptId, BatchId, BizKey, ContentHash, IdemKey, Keys, Labels, LaneKey, OpId, Options,
     OutboundKey, Priority, Result, Sealed, Status, Timestamp,
 };
+use clinch_stored::codec::{self, Beside};
+use clinch_stored::ledger::{self, phase_of, status_of};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::codec::{self, Beside};
 use crate::error;
-use crate::ledger::{phase_of, status_of};
 use crate::names::{Names, Stream};
 
 /// What was asked for and seldom is. Nothing of it is looked at by a statement.
@@ -234,7 +234,7 @@ pub(crate) fn stored(count: u64) -> i64 {
 }
 
 pub(crate) fn status_column(status: Status) -> i16 {
-    i16::from(crate::ledger::status_code(status))
+    i16::from(ledger::status_code(status))
 }
 
 pub(crate) fn phase_column(phase: Phase) -> i16 {

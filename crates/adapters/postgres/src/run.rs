@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use clinch_core::ports::Notice;
 use clinch_core::{Domain, Error, ErrorKind, Result, Timestamp};
+use clinch_stored::Fault;
 use deadpool_postgres::Object;
 
-use crate::fault::Fault;
 use crate::link::Link;
 use crate::tx::{Fresh, Tx, Wanted};
 use crate::{Postgres, Shared, error};

@@ -4,13 +4,14 @@ use clinch_core::policy::{Order, Routes};
 use clinch_core::ports::{Accepted, BeginRequest, Known, NewOperation};
 use clinch_core::protocol::{Action, LaneStand, State};
 use clinch_core::{Error, ErrorKind, Fingerprint, KeyHash, Keys, LaneKey, OpId, Result};
+use clinch_stored::change::Luggage;
+use clinch_stored::ledger::status_of;
 use rusqlite::params;
 
-use crate::change::{Luggage, begin_event};
+use crate::change::begin_event;
 use crate::column::Column;
 use crate::db::Db;
 use crate::error;
-use crate::ledger::status_of;
 use crate::query::Query;
 use crate::request::{Request, short_hash};
 use crate::row::Row;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{Accepted, NewOperation, Notice};
 use clinch_core::{Error, ErrorKind, Result};
+use clinch_stored::News;
 use rusqlite::{Connection, Transaction};
 
 use crate::bell::Bell;
 use crate::db::Db;
 use crate::error;
-use crate::news::News;
 use crate::open::{self, Use};
 use crate::turn::{self, Turn};
 use crate::tx::Tx;

@@ -1,7 +1,9 @@
 //! The driver's errors as ours: no driver's type crosses a port.
 
-use clinch_core::{Error, ErrorKind, Invalid};
+use clinch_core::{Error, ErrorKind};
 use rusqlite::ErrorCode;
+
+pub(crate) use clinch_stored::error::{corrupt, unreadable};
 
 /// What a failed statement means. Nothing was changed: the transaction is rolled back.
 pub(crate) fn sql(error: rusqlite::Error) -> Error {
@@ -20,17 +22,6 @@ pub(crate) fn commit(error: rusqlite::Error) -> Error {
         return Error::new(ErrorKind::Ambiguous, message).caused_by(error);
     }
     sql(error)
-}
-
-/// What is stored cannot be read as what was written.
-pub(crate) fn corrupt(what: &'static str) -> Error {
-    let message = "a stored value is not one that this adapter writes; restore a backup";
-    Error::new(ErrorKind::Corrupt, message).with("value", what)
-}
-
-/// The same, where the vocabulary refused the value.
-pub(crate) fn unreadable(invalid: Invalid) -> Error {
-    corrupt("a name or a hash").caused_by(invalid)
 }
 
 fn meaning(error: &rusqlite::Error) -> (ErrorKind, &'static str) {

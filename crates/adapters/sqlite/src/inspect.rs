@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
 use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Timestamp};
+use clinch_stored::ledger;
 use rusqlite::params;
 
 use crate::Sqlite;
 use crate::column::{Column, maybe_millis, stored};
 use crate::db::Db;
-use crate::ledger;
 use crate::query::Query;
 use crate::request::biz_hash;
 use crate::row::{phase_code, read_both, status_column};
@@ -36,9 +36,13 @@ impl Db<'_> {
         })?;
         let mut lines = Vec::new();
         for page in pages {
-            ledger::read(self, &page, row.accepted_at, &mut lines)?;
+            ledger::read(&page, row.accepted_at, &mut lines, |left| {
+                self.worker(left.signed()?)
+            })?;
         }
-        ledger::read(self, &row.ledger, row.accepted_at, &mut lines)?;
+        ledger::read(&row.ledger, row.accepted_at, &mut lines, |left| {
+            self.worker(left.signed()?)
+        })?;
         Ok(lines)
     }
 

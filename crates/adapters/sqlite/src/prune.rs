@@ -7,13 +7,13 @@
 
 use clinch_core::ports::{Prune, Pruned};
 use clinch_core::{Fingerprint, Keys, OpId, Result, Status, Timestamp};
+use clinch_stored::ledger::status_of;
 use rusqlite::params;
 
 use crate::Sqlite;
 use crate::column::{Column, millis, stored};
 use crate::db::Db;
 use crate::error;
-use crate::ledger::status_of;
 use crate::query::Query;
 use crate::request::short_hash;
 use crate::row::status_column;

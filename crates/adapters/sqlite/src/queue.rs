@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{
-    BeginRequest, Bus, Delivery, Dequeue, Extension, Hint, Operation, Publication, Receipt,
-    Reschedule,
-};
-use clinch_core::{AttemptId, Error, ErrorKind, OpId, Result, Retry, WorkerId};
+use clinch_core::ports::{BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt};
+use clinch_core::{AttemptId, Result};
+use clinch_stored::receipts::{delivery, extensions, nacks};
+use clinch_stored::wait_for;
 
 use crate::Sqlite;
 use crate::db::Db;
 use crate::line::Stream;
-use crate::news::wait_for;
 use crate::tx::Tx;
 
 impl Db<'_> {
@@ -100,23 +98,7 @@ impl Tx<'_, '_> {
             lease: dequeue.visibility,
         };
         let begun = self.begin(&begin, row, request, &dequeue.routes)?;
-        Ok(begun.ok().map(|operation| Delivery {
-            hint: hint_of(&operation),
-            receipt: receipt(operation.op_id, operation.state.fence),
-            redeliveries: operation.state.deliveries,
-            begun: Some(Box::new(operation)),
-        }))
-    }
-}
-
-fn hint_of(operation: &Operation) -> Hint {
-    Hint {
-        op_id: operation.op_id,
-        domain: operation.keys.domain.clone(),
-        event_type: operation.keys.event_type.clone(),
-        lane: operation.lane,
-        dispatch_no: operation.dispatch_no + 1,
-        trace: operation.trace.clone(),
+        Ok(begun.ok().map(delivery))
     }
 }
 
@@ -154,43 +136,14 @@ impl Bus for Sqlite {
 
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
         let routes = self.last_routes().clone();
-        let worker = WorkerId::new("nack");
-        let worker = worker.map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
-        let attempt = |(receipt, delay): &(Receipt, Duration)| {
-            let (op_id, fence) = parse(receipt)?;
-            Ok(Reschedule {
-                op_id,
-                fence,
-                worker: worker.clone(),
-                retry: Retry::not_called("nack").after(*delay),
-            })
-        };
-        let attempts: Vec<_> = receipts.iter().map(attempt).collect::<Result<_>>()?;
+        let attempts = nacks(receipts)?;
         self.write(move |tx| tx.reschedule_all(&attempts, &routes).map(|_| ()))
             .await
     }
 
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
-        let extension = |receipt| {
-            let (op_id, fence) = parse(receipt)?;
-            Ok(Extension {
-                op_id,
-                fence,
-                lease: visibility,
-            })
-        };
-        let extensions: Vec<_> = receipts.iter().map(extension).collect::<Result<_>>()?;
+        let extensions = extensions(receipts, visibility)?;
         self.write(move |tx| tx.extend_all(&extensions).map(|_| ()))
             .await
     }
-}
-
-fn receipt(op_id: OpId, fence: u64) -> Receipt {
-    Receipt(format!("{op_id}/{fence}"))
-}
-
-fn parse(receipt: &Receipt) -> Result<(OpId, u64)> {
-    let parts = receipt.0.split_once('/');
-    let parsed = parts.and_then(|(op, fence)| Some((op.parse().ok()?, fence.parse().ok()?)));
-    parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, "the receipt is not one of this store"))
 }

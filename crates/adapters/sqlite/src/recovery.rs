@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
-use clinch_core::{Error, ErrorKind, OpId, Result, Timestamp};
+use clinch_core::{OpId, Result};
+use clinch_stored::letters::{check, cursor_of, parse_cursor};
 use rusqlite::params;
 
 use crate::Sqlite;
@@ -93,14 +94,7 @@ impl Recovery for Sqlite {
     }
 
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
-        for letter in letters {
-            let stored = letter.payload.as_bytes();
-            let hash = &letter.content_hash;
-            if !hash.verifies(&letter.op_id, &letter.keys.event_type, stored) {
-                let message = "the dead letter does not match its content hash";
-                return Err(Error::new(ErrorKind::Corrupt, message).with("op_id", letter.op_id));
-            }
-        }
+        check(letters)?;
         let letters = letters.to_vec();
         let import = move |tx: &mut Tx<'_, '_>| {
             let import = |letter: &DeadLetter| tx.insert_dead_letter(letter);
@@ -112,22 +106,4 @@ impl Recovery for Sqlite {
     async fn prune(&self, prune: &Prune) -> Result<Pruned> {
         self.prune_old(prune.clone()).await
     }
-}
-
-fn cursor_of(letter: &DeadLetter) -> String {
-    format!("{}-{}", letter.failed_at.as_millis(), letter.op_id)
-}
-
-fn parse_cursor(cursor: &str) -> Result<(Timestamp, OpId)> {
-    // The moment may be negative: its sign is not the separator.
-    let split = cursor.char_indices().skip(1).find(|(_, c)| *c == '-');
-    let parsed = split.and_then(|(at, _)| {
-        let millis = cursor[..at].parse().ok()?;
-        Some((
-            Timestamp::from_millis(millis),
-            cursor[at + 1..].parse().ok()?,
-        ))
-    });
-    let message = "the cursor is not one of this list; start without one";
-    parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, message))
 }

@@ -11,10 +11,10 @@ use clinch_core::policy::Routes;
 use clinch_core::ports::Clock;
 use clinch_core::protocol::Event;
 use clinch_core::{Error, ErrorKind, OpId, Result, Timestamp, WorkerId};
+use clinch_stored::change::Luggage;
 use rusqlite::Connection;
 
 use crate::backup::{Existing, verify};
-use crate::change::Luggage;
 use crate::column::Column;
 use crate::db::Db;
 use crate::open::{self, Use};

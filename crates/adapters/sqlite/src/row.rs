@@ -5,12 +5,12 @@ use clinch_core::protocol::{Due, Hold, LaneStand, Phase, Refund, State, Verdict,
 use clinch_core::{
     BatchId, Domain, Effect, EventType, Failure, OpId, Result, Sealed, Status, Timestamp,
 };
+use clinch_stored::ledger::{phase_of, status_code, status_of};
 use rusqlite::params;
 
 use crate::column::{Column, maybe_millis, millis, stored};
 use crate::db::Db;
 use crate::error;
-use crate::ledger::{phase_of, status_code, status_of};
 use crate::query::Query;
 use crate::request::Request;
 

@@ -3,14 +3,14 @@
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Accepted, Amendment, Answer, AnswerBody, BeginRequest, Changed, Extension, NewOperation,
-    Operation, Refused, Reschedule, Store, StoredOk,
+    Accepted, Amendment, Answer, BeginRequest, Changed, Extension, NewOperation, Operation,
+    Refused, Reschedule, Store,
 };
-use clinch_core::protocol::{Event, IllegalTransition, Why};
+use clinch_core::protocol::Event;
 use clinch_core::{OpId, Result};
+use clinch_stored::change::{Answered, Luggage, said};
 
 use crate::Sqlite;
-use crate::change::{Answered, Luggage};
 use crate::tx::Tx;
 
 type Outcomes = Result<Vec<Answered<Changed>>>;
@@ -23,13 +23,9 @@ impl Tx<'_, '_> {
         finalize: bool,
         routes: &Routes,
     ) -> Result<Answered<Changed>> {
-        let (event, ok) = match answer_event(answer) {
+        let (event, luggage) = match said(answer) {
             Ok(said) => said,
             Err(refused) => return Ok(Err(refused)),
-        };
-        let luggage = Luggage {
-            ok,
-            ..Luggage::by(&answer.worker)
         };
         let events = [&event, &Event::Finalize];
         let events = if finalize { &events[..] } else { &events[..1] };
@@ -65,14 +61,9 @@ impl Tx<'_, '_> {
     }
 
     fn amend_one(&mut self, amendment: &Amendment, routes: &Routes) -> Result<Answered<Changed>> {
-        if matches!(amendment.event, Event::Begin(_)) {
-            return Ok(Err(not_here("Begin")));
-        }
-        let luggage = Luggage {
-            ok: amendment.ok.as_ref(),
-            checkpoint: amendment.checkpoint.as_ref(),
-            by: Some(&amendment.by),
-            reason: &amendment.reason,
+        let luggage = match Luggage::of(amendment) {
+            Ok(luggage) => luggage,
+            Err(refused) => return Ok(Err(refused)),
         };
         self.change(amendment.op_id, &[&amendment.event], luggage, routes)
     }
@@ -145,24 +136,4 @@ impl Store for Sqlite {
         };
         self.write(amend).await
     }
-}
-
-fn answer_event(answer: &Answer) -> Result<(Event, Option<&StoredOk>), Refused> {
-    match (&answer.body, answer.fence) {
-        (AnswerBody::Ok(ok), fence) => Ok((Event::Ok { fence }, Some(ok))),
-        (AnswerBody::Fail(fail), Some(fence)) => {
-            let fail = fail.clone();
-            Ok((Event::Fail { fence, fail }, None))
-        }
-        // A refusal without a fence speaks for no attempt.
-        (AnswerBody::Fail(_), None) => Err(not_here("Fail")),
-    }
-}
-
-fn not_here(event: &'static str) -> Refused {
-    Refused::Illegal(IllegalTransition {
-        event,
-        why: Why::StaleFence,
-        ledger: false,
-    })
 }

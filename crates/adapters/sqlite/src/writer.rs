@@ -15,13 +15,13 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use clinch_core::ports::{Clock, Notice};
 use clinch_core::{Error, ErrorKind, Result};
+use clinch_stored::{Fault, Faults};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::checkpointer::Log;
 use crate::db::Db;
 use crate::error;
-use crate::fault::{Fault, Faults};
 use crate::query::Query;
 use crate::turn::Turnstile;
 use crate::tx::Tx;

@@ -5,24 +5,26 @@ use std::sync::{Mutex, PoisonError};
 /// How a writing call fails, for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Before anything was written.
+    /// `Unavailable`, before anything was written.
     BeforeCommit,
-    /// After its rows were written, before the commit.
+    /// `Unavailable`, after some of its rows were written and before the commit.
     MidCommit,
-    /// After the commit: the caller does not learn of it.
+    /// `Ambiguous`, after the commit: the caller does not learn of it.
     AfterCommit,
 }
 
 /// What the next writing call meets. Always nothing in a release build.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Mutex<Option<Fault>>);
+pub struct Faults(Mutex<Option<Fault>>);
 
 impl Faults {
-    pub(crate) fn arm(&self, fault: Fault) {
+    /// The next writing call meets `fault`.
+    pub fn arm(&self, fault: Fault) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
     }
 
-    pub(crate) fn is_armed(&self) -> bool {
+    /// Whether there is one to meet.
+    pub fn is_armed(&self) -> bool {
         cfg!(debug_assertions)
             && self
                 .0
@@ -31,7 +33,8 @@ impl Faults {
                 .is_some()
     }
 
-    pub(crate) fn take(&self) -> Option<Fault> {
+    /// What this call meets; the next one meets nothing.
+    pub fn take(&self) -> Option<Fault> {
         if cfg!(debug_assertions) {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
         } else {

@@ -4,7 +4,7 @@
 //! What statements look at has columns of its own and is not repeated here.
 
 use clinch_core::protocol::{Hold, Refund, State, Verdict, WriteAhead};
-use clinch_core::{Effect, Failure, Result, Timestamp};
+use clinch_core::{Effect, Failure, Result, Timestamp, WorkerId};
 
 use crate::error;
 
@@ -30,13 +30,17 @@ const RECORDED_DONE: u64 = 1 << 16;
 
 /// What is stored beside the state: it is in other tables or columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Beside {
+pub struct Beside {
+    /// A checkpoint.
     pub checkpoint: bool,
+    /// What a recorded answer spawns.
     pub spawn: bool,
+    /// A result.
     pub result: bool,
 }
 
-pub(crate) fn encode(state: &State, beside: Beside) -> Result<Vec<u8>> {
+/// Packs a state.
+pub fn encode(state: &State, beside: Beside) -> Result<Vec<u8>> {
     let (recorded, recorded_fence) = match state.write_ahead {
         WriteAhead::Empty => (0, None),
         WriteAhead::Done => (RECORDED_DONE, None),
@@ -96,7 +100,7 @@ pub(crate) fn encode(state: &State, beside: Beside) -> Result<Vec<u8>> {
 }
 
 /// Fills in what [`encode`] took; the rest of `state` comes from columns.
-pub(crate) fn decode(blob: &[u8], state: &mut State) -> Result<Beside> {
+pub fn decode(blob: &[u8], state: &mut State) -> Result<Beside> {
     let mut left = Reader(blob);
     if left.byte()? != FORMAT {
         return Err(damaged());
@@ -149,11 +153,13 @@ pub(crate) fn decode(blob: &[u8], state: &mut State) -> Result<Beside> {
     })
 }
 
-pub(crate) fn damaged() -> clinch_core::Error {
+/// A packed value that ends too early or makes no sense.
+pub fn damaged() -> clinch_core::Error {
     error::corrupt("packed value")
 }
 
-pub(crate) fn number(blob: &mut Vec<u8>, mut value: u64) {
+/// Appends a number, the smaller the shorter.
+pub fn number(blob: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         blob.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
@@ -161,30 +167,36 @@ pub(crate) fn number(blob: &mut Vec<u8>, mut value: u64) {
     blob.push(value as u8);
 }
 
-pub(crate) fn bytes(blob: &mut Vec<u8>, bytes: &[u8]) {
+/// Appends bytes after their count.
+pub fn bytes(blob: &mut Vec<u8>, bytes: &[u8]) {
     number(blob, bytes.len() as u64);
     blob.extend_from_slice(bytes);
 }
 
-pub(crate) fn zigzag(value: i64) -> u64 {
+/// A signed number so that small ones stay small.
+pub fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-pub(crate) fn unzigzag(value: u64) -> i64 {
+/// The number that [`zigzag`] took.
+pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 /// What is left to read.
-pub(crate) struct Reader<'a>(pub &'a [u8]);
+#[derive(Debug)]
+pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(crate) fn byte(&mut self) -> Result<u8> {
+    /// One byte.
+    pub fn byte(&mut self) -> Result<u8> {
         let (first, rest) = self.0.split_first().ok_or_else(damaged)?;
         self.0 = rest;
         Ok(*first)
     }
 
-    pub(crate) fn number(&mut self) -> Result<u64> {
+    /// What [`number`] appended.
+    pub fn number(&mut self) -> Result<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -196,26 +208,37 @@ impl<'a> Reader<'a> {
         Err(damaged())
     }
 
-    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
+    /// What [`bytes`] appended.
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = usize::try_from(self.number()?).map_err(|_| damaged())?;
         let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(damaged)?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    pub(crate) fn text_if(&mut self, is_there: bool) -> Result<Option<String>> {
-        if !is_there {
-            return Ok(None);
-        }
-        let text = String::from_utf8(self.bytes()?.to_vec());
-        text.map(Some).map_err(|_| damaged())
+    /// A number with a sign.
+    pub fn signed(&mut self) -> Result<i64> {
+        self.number().map(unzigzag)
+    }
+
+    /// A worker's name.
+    pub fn worker(&mut self) -> Result<WorkerId> {
+        WorkerId::new(self.text()?).map_err(error::unreadable)
+    }
+
+    /// A text.
+    pub fn text(&mut self) -> Result<String> {
+        String::from_utf8(self.bytes()?.to_vec()).map_err(|_| damaged())
+    }
+
+    /// A text, if one is there.
+    pub fn text_if(&mut self, is_there: bool) -> Result<Option<String>> {
+        is_there.then(|| self.text()).transpose()
     }
 
     fn moment_if(&mut self, is_there: bool) -> Result<Option<Timestamp>> {
-        Ok(match is_there {
-            true => Some(Timestamp::from_millis(unzigzag(self.number()?))),
-            false => None,
-        })
+        let moment = is_there.then(|| self.signed().map(Timestamp::from_millis));
+        moment.transpose()
     }
 
     fn json_if<T: for<'de> serde::Deserialize<'de>>(

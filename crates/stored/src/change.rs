@@ -1,0 +1,110 @@
+//! What a call says about an operation, as an event and what comes with it.
+
+use clinch_core::ports::{Amendment, Answer, AnswerBody, Refused, ResultRecord, StoredOk};
+use clinch_core::protocol::{
+    Event, IllegalTransition, ProbeAnswer, Resolution, Verdict, Why, WriteAhead,
+};
+use clinch_core::{Result, Sealed, WorkerId};
+
+/// The protocol's own answer: the change, or why there is none.
+pub type Answered<T> = Result<T, Refused>;
+
+/// What comes with an event but is no part of it.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Luggage<'a> {
+    /// The result of a yes.
+    pub ok: Option<&'a StoredOk>,
+    /// The bytes of a checkpoint.
+    pub checkpoint: Option<&'a Sealed>,
+    /// Who brings it.
+    pub by: Option<&'a WorkerId>,
+    /// Why, in a person's words.
+    pub reason: &'a str,
+}
+
+impl<'a> Luggage<'a> {
+    /// A worker, empty-handed.
+    pub fn by(worker: &'a WorkerId) -> Self {
+        Self {
+            by: Some(worker),
+            ..Self::default()
+        }
+    }
+
+    /// What an amendment brings. A begin is no amendment.
+    pub fn of(amendment: &'a Amendment) -> Answered<Self> {
+        if matches!(amendment.event, Event::Begin(_)) {
+            return Err(not_here("Begin"));
+        }
+        Ok(Self {
+            ok: amendment.ok.as_ref(),
+            checkpoint: amendment.checkpoint.as_ref(),
+            by: Some(&amendment.by),
+            reason: &amendment.reason,
+        })
+    }
+}
+
+/// The event of an answer, and what comes with it.
+pub fn said(answer: &Answer) -> Answered<(Event, Luggage<'_>)> {
+    let luggage = Luggage::by(&answer.worker);
+    match (&answer.body, answer.fence) {
+        (AnswerBody::Ok(ok), fence) => {
+            let ok = Some(ok);
+            Ok((Event::Ok { fence }, Luggage { ok, ..luggage }))
+        }
+        (AnswerBody::Fail(fail), Some(fence)) => {
+            let fail = fail.clone();
+            Ok((Event::Fail { fence, fail }, luggage))
+        }
+        // A refusal without a fence speaks for no attempt.
+        (AnswerBody::Fail(_), None) => Err(not_here("Fail")),
+    }
+}
+
+fn not_here(event: &'static str) -> Refused {
+    Refused::Illegal(IllegalTransition {
+        event,
+        why: Why::StaleFence,
+        ledger: false,
+    })
+}
+
+/// Whether the event's result is to be stored. The first recorded yes is kept: a second one
+/// says the same thing about the same call.
+pub fn brings_result(event: &Event, recorded: &WriteAhead) -> bool {
+    let has_yes = matches!(
+        recorded,
+        WriteAhead::Pending {
+            verdict: Verdict::Ok,
+            ..
+        }
+    );
+    let is_yes = matches!(
+        event,
+        Event::Ok { .. }
+            | Event::Resolve(Resolution::Completed)
+            | Event::Probed {
+                answer: ProbeAnswer::Succeeded,
+                ..
+            }
+    );
+    is_yes && !has_yes
+}
+
+/// The result of a yes, without what it spawns.
+pub fn record(ok: &StoredOk) -> ResultRecord {
+    ResultRecord {
+        provider_txn_id: ok.provider_txn_id.clone(),
+        payload: ok.result.clone(),
+    }
+}
+
+/// What the ledger says about why.
+pub fn note_of<'a>(event: &'a Event, reason: &'a str) -> &'a str {
+    match event {
+        Event::NotCalled { reason, .. } | Event::Retry { reason, .. } => reason,
+        Event::Fail { fail, .. } => &fail.message,
+        _ => reason,
+    }
+}

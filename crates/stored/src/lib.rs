@@ -1,0 +1,18 @@
+//! What stores share, in one place: formats that are the same on every disk, and the parts of a
+//! port's work that ask no database.
+//!
+//! Nothing here knows SQL. A store owns its tables, its statements and its transactions.
+
+#![forbid(unsafe_code)]
+
+pub mod change;
+pub mod codec;
+pub mod error;
+mod fault;
+pub mod ledger;
+pub mod letters;
+mod news;
+pub mod receipts;
+
+pub use fault::{Fault, Faults};
+pub use news::{News, wait_for};

@@ -1,0 +1,78 @@
+//! The queue of a store: a delivery is an attempt that has begun, and its receipt names it.
+
+use std::time::Duration;
+
+use clinch_core::ports::{Delivery, Extension, Hint, Operation, Receipt, Reschedule};
+use clinch_core::{Error, ErrorKind, OpId, Result, Retry, WorkerId};
+
+/// The announcement of an operation.
+pub fn hint_of(operation: &Operation) -> Hint {
+    Hint {
+        op_id: operation.op_id,
+        domain: operation.keys.domain.clone(),
+        event_type: operation.keys.event_type.clone(),
+        lane: operation.lane,
+        dispatch_no: operation.dispatch_no + 1,
+        trace: operation.trace.clone(),
+    }
+}
+
+/// The delivery of an operation whose attempt has begun.
+pub fn delivery(operation: Operation) -> Delivery {
+    Delivery {
+        hint: hint_of(&operation),
+        receipt: Receipt(format!("{}/{}", operation.op_id, operation.state.fence)),
+        redeliveries: operation.state.deliveries,
+        begun: Some(Box::new(operation)),
+    }
+}
+
+/// What giving back these deliveries means for their attempts.
+pub fn nacks(receipts: &[(Receipt, Duration)]) -> Result<Vec<Reschedule>> {
+    let worker = WorkerId::new("nack");
+    let worker = worker.map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
+    let attempt = |(receipt, delay): &(Receipt, Duration)| {
+        let (op_id, fence) = parse(receipt)?;
+        Ok(Reschedule {
+            op_id,
+            fence,
+            worker: worker.clone(),
+            retry: Retry::not_called("nack").after(*delay),
+        })
+    };
+    receipts.iter().map(attempt).collect()
+}
+
+/// What holding on to these deliveries means for their leases.
+pub fn extensions(receipts: &[Receipt], lease: Duration) -> Result<Vec<Extension>> {
+    let extension = |receipt| {
+        let (op_id, fence) = parse(receipt)?;
+        Ok(Extension {
+            op_id,
+            fence,
+            lease,
+        })
+    };
+    receipts.iter().map(extension).collect()
+}
+
+fn parse(receipt: &Receipt) -> Result<(OpId, u64)> {
+    let parts = receipt.0.split_once('/');
+    let parsed = parts.and_then(|(op, fence)| Some((op.parse().ok()?, fence.parse().ok()?)));
+    parsed.ok_or_else(|| Error::new(ErrorKind::Invalid, "the receipt is not one of this store"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_names_its_attempt() {
+        let op = "0190d3c0-7e4b-7000-8000-000000000001";
+        let read = parse(&Receipt(format!("{op}/7"))).expect("reads");
+        assert_eq!((read.0.to_string().as_str(), read.1), (op, 7));
+        for strange in ["", "/", "7", "x/7", op] {
+            assert!(parse(&Receipt(strange.into())).is_err(), "{strange}");
+        }
+    }
+}
