@@ -79,14 +79,24 @@ async fn sink(config: &Config, opened: &Opened) -> Result<Arc<dyn DocumentSink>,
             let opened = Place::of(sink)?.open().await?;
             Ok(opened.documents)
         }
-        "mongodb" | "mongodb+srv" => Err(CliError::usage(
-            "github.sink names a MongoDB, which this build cannot write to; there are \"store\" \
-             and postgres://HOST/DATABASE",
-        )),
+        "mongodb" => mongodb(sink).await,
         _ => Err(CliError::usage(
-            "github.sink is \"store\" or postgres://HOST/DATABASE",
+            "github.sink is \"store\", postgres://HOST/DATABASE or mongodb://HOST/DATABASE",
         )),
     }
+}
+
+#[cfg(feature = "mongodb")]
+async fn mongodb(sink: &str) -> Result<Arc<dyn DocumentSink>, CliError> {
+    Ok(Arc::new(clinch_mongodb::MongoDb::connect(sink).await?))
+}
+
+#[cfg(not(feature = "mongodb"))]
+async fn mongodb(_sink: &str) -> Result<Arc<dyn DocumentSink>, CliError> {
+    Err(CliError::usage(
+        "github.sink names a MongoDB, which this program was built without; build it with \
+         `--features mongodb`, or take \"store\" or postgres://HOST/DATABASE",
+    ))
 }
 
 /// The collector's gauges, for a server's `/metrics`.
