@@ -8,10 +8,13 @@
 mod draw;
 mod step;
 
+use std::thread::{self, JoinHandle};
+
 use clinch_core::policy::SplitMix;
 
 use crate::Factory;
 use crate::case::Verdict;
+use crate::samples::on_a_runtime;
 use draw::Drawn;
 use step::Side;
 
@@ -43,6 +46,31 @@ pub async fn differ(reference: &Factory, other: &Factory, plan: Sequences) -> Re
         }
     }
     Ok(())
+}
+
+/// The comparison of a test run: `CLINCH_SEQUENCES` sequences of 60 calls (1,000 by default),
+/// from the seed `CLINCH_SEED` (1), `each` of them on one pair of subjects.
+pub fn differ_nowhere(reference: &Factory, other: &Factory, each: u64) -> Result<(), String> {
+    const THREADS: u64 = 4;
+    let (count, first) = (number("CLINCH_SEQUENCES", 1_000), number("CLINCH_SEED", 1));
+    let play = |thread: u64| {
+        let plan = Sequences {
+            from: first + thread * count / THREADS,
+            count: count.div_ceil(THREADS),
+            calls: 60,
+            each,
+        };
+        let (reference, other) = (reference.clone(), other.clone());
+        thread::spawn(move || on_a_runtime(differ(&reference, &other, plan)))
+    };
+    let threads: Vec<_> = (0..THREADS).map(play).collect();
+    let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|_| Err("panicked".into()));
+    threads.into_iter().map(join).collect()
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    let text = std::env::var(name).ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 async fn play(one: &Side, two: &Side, drawn: &mut Drawn, seed: u64, calls: usize) -> Verdict {

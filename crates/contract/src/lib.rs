@@ -9,9 +9,7 @@
 //!
 //! # fn open() -> Result<Subject, String> { Err("the adapter's own".into()) }
 //! fn main() -> ExitCode {
-//!     let capabilities =
-//!         Capabilities { store: true, bus: true, queue: true, locks: true, faults: true };
-//!     run("my-adapter", capabilities, factory(|| async { open() }))
+//!     run("my-adapter", Capabilities::ALL, factory(|| async { open() }))
 //! }
 //! ```
 //!
@@ -35,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod api_keys;
+mod application;
 #[macro_use]
 mod case;
 mod cases;
@@ -44,6 +43,7 @@ mod concurrent;
 mod differ;
 mod engine;
 mod fixtures;
+mod hands;
 #[macro_use]
 mod port;
 mod documents;
@@ -51,23 +51,29 @@ mod limiter;
 mod quota;
 mod records;
 mod runner;
+pub mod samples;
 mod subject;
+mod trials;
 mod wire;
 mod world;
 
 pub use api_keys::api_keys;
+pub use application::{ApplicationSubject, application_trials};
 pub use case::{BoxFuture, Case, Failure, Need};
 pub use cases::cases;
-pub use differ::{Sequences, differ};
+pub use clinch_stored::Fault;
+pub use differ::{Sequences, differ, differ_nowhere};
 pub use documents::{DocumentsSubject, SinkAbilities, documents_cases};
+pub use hands::moved_by;
 pub use limiter::{
     LimiterCase, LimiterControl, LimiterFactory, LimiterSubject, check_limiter, limiter_cases,
-    run_limiter,
+    limiter_trials,
 };
 pub use port::{FailNext, PortCase, PortFactory, check_port, port_factory, port_trials};
 pub use quota::{
-    QuotaCase, QuotaControl, QuotaFactory, QuotaSubject, check_quota, quota_cases, run_quota,
+    QuotaCase, QuotaControl, QuotaFactory, QuotaSubject, check_quota, quota_cases, quota_trials,
 };
 pub use records::{RecordsSubject, records_cases};
-pub use runner::{Factory, HANG_AFTER, check, check_within, factory, run};
-pub use subject::{Capabilities, Control, Fault, LockPorts, StorePorts, Subject};
+pub use runner::{Factory, HANG_AFTER, check, check_within, contract_trials, factory, run};
+pub use subject::{Capabilities, Control, LockPorts, StorePorts, Subject};
+pub use trials::{plain_trials, run_trials, unless};

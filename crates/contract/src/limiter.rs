@@ -2,14 +2,13 @@
 
 mod cases;
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::ports::RateLimiter;
 use clinch_protect::RateConfig;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 
 use crate::BoxFuture;
 use crate::case::{Failure, Verdict};
@@ -59,8 +58,8 @@ pub fn check_limiter(case: &LimiterCase, factory: &LimiterFactory) -> Result<(),
     guarded(case.name, HANG_AFTER, body)
 }
 
-/// The `main` of a test of the port alone.
-pub fn run_limiter(adapter: &str, factory: LimiterFactory) -> ExitCode {
+/// Every case as a test.
+pub fn limiter_trials(adapter: &str, factory: &LimiterFactory) -> Vec<Trial> {
     let trial = |case: LimiterCase| {
         let (name, factory) = (format!("{adapter}::{}", case.name), factory.clone());
         Trial::test(name, move || {
@@ -68,6 +67,5 @@ pub fn run_limiter(adapter: &str, factory: LimiterFactory) -> ExitCode {
         })
         .with_kind(case.proves.join(" "))
     };
-    let trials = limiter_cases().into_iter().map(trial).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    limiter_cases().into_iter().map(trial).collect()
 }

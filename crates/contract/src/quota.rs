@@ -2,7 +2,6 @@
 
 mod cases;
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use async_trait::async_trait;
 use clinch_core::policy::{QuotaReading, Reservation};
 use clinch_core::ports::Quota;
 use clinch_core::{ErrorKind, Timestamp};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 
 use crate::BoxFuture;
 use crate::case::{Failure, Verdict};
@@ -61,8 +60,8 @@ pub fn check_quota(case: &QuotaCase, factory: &QuotaFactory) -> Result<(), Strin
     guarded(case.name, HANG_AFTER, body)
 }
 
-/// The `main` of a test of the port alone.
-pub fn run_quota(adapter: &str, factory: QuotaFactory) -> ExitCode {
+/// The cases as tests of one adapter.
+pub fn quota_trials(adapter: &str, factory: &QuotaFactory) -> Vec<Trial> {
     let trial = |case: QuotaCase| {
         let (name, factory) = (format!("{adapter}::{}", case.name), factory.clone());
         Trial::test(name, move || {
@@ -70,8 +69,7 @@ pub fn run_quota(adapter: &str, factory: QuotaFactory) -> ExitCode {
         })
         .with_kind(case.proves.join(" "))
     };
-    let trials = quota_cases().into_iter().map(trial).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    quota_cases().into_iter().map(trial).collect()
 }
 
 /// A budget as the cases use it.

@@ -7,9 +7,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 
-use crate::{BoxFuture, Capabilities, Case, Subject, cases};
+use crate::{BoxFuture, Capabilities, Case, Subject, cases, run_trials};
 
 /// A case that takes this much real time hangs. A guard: far above what any case needs, and
 /// nothing is measured by it.
@@ -33,17 +33,21 @@ where
 /// The `main` of an adapter's contract test: lists and runs every case that the adapter's
 /// capabilities call for. Understands the arguments of `cargo test`.
 pub fn run(adapter: &str, capabilities: Capabilities, factory: Factory) -> ExitCode {
-    let trials = cases(capabilities)
-        .into_iter()
-        .map(|case| trial(adapter, case, factory.clone()))
-        .collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    run_trials(contract_trials(adapter, cases(capabilities), &factory))
 }
 
-fn trial(adapter: &str, case: Case, factory: Factory) -> Trial {
-    let name = format!("{adapter}::{}", case.name);
-    Trial::test(name, move || check(&case, &factory).map_err(Failed::from))
-        .with_kind(case.proves.join(" "))
+/// The cases as tests of one adapter.
+pub fn contract_trials(
+    adapter: &str,
+    cases: impl IntoIterator<Item = Case>,
+    factory: &Factory,
+) -> Vec<Trial> {
+    let trial = |case: Case| {
+        let (name, factory) = (format!("{adapter}::{}", case.name), factory.clone());
+        Trial::test(name, move || check(&case, &factory).map_err(Failed::from))
+            .with_kind(case.proves.join(" "))
+    };
+    cases.into_iter().map(trial).collect()
 }
 
 /// Runs one case on a fresh subject. A panic and a hang are failures too.

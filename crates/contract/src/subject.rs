@@ -8,6 +8,7 @@ use clinch_core::OpId;
 use clinch_core::ports::{
     Batches, Bus, Domains, Inspect, Leader, LockManager, Notices, Outbox, Recovery, Store,
 };
+use clinch_stored::Fault;
 
 /// One fresh, empty instance of an adapter. A port that the adapter does not have is `None`;
 /// [`Capabilities`] must say the same.
@@ -44,6 +45,45 @@ pub struct StorePorts {
     pub notices: Arc<dyn Notices>,
 }
 
+impl StorePorts {
+    /// All of them on one store.
+    pub fn of<S>(store: &Arc<S>) -> Self
+    where
+        S: Store + Outbox + Recovery + Batches + Domains + Inspect + Notices + 'static,
+    {
+        Self {
+            store: store.clone(),
+            outbox: store.clone(),
+            recovery: store.clone(),
+            batches: store.clone(),
+            domains: store.clone(),
+            inspect: store.clone(),
+            notices: store.clone(),
+        }
+    }
+}
+
+impl Subject {
+    /// A store with a queue and locks of its own. The suite runs the engine on it with hints as
+    /// well if there is a bus.
+    pub fn of_store<S>(store: &Arc<S>, bus: Option<Arc<dyn Bus>>, control: Arc<dyn Control>) -> Self
+    where
+        S: Store + Outbox + Recovery + Batches + Domains + Inspect + Notices,
+        S: Bus + LockManager + Leader + 'static,
+    {
+        Self {
+            store: Some(StorePorts::of(store)),
+            bus,
+            queue: Some(store.clone()),
+            locks: Some(LockPorts {
+                locks: store.clone(),
+                leader: store.clone(),
+            }),
+            control,
+        }
+    }
+}
+
 /// Locks and leadership.
 #[derive(Clone)]
 pub struct LockPorts {
@@ -71,17 +111,6 @@ pub trait Control: Send + Sync {
     async fn crash(&self) -> Subject;
 }
 
-/// How the next writing call fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// `Unavailable`, before anything was written.
-    BeforeCommit,
-    /// `Unavailable`, after some of its rows were written and before the commit.
-    MidCommit,
-    /// `Ambiguous`, after the commit.
-    AfterCommit,
-}
-
 /// Which cases an adapter must pass. What is `false` here is not listed at all, so that a
 /// case that is listed is one that ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,4 +125,15 @@ pub struct Capabilities {
     pub locks: bool,
     /// [`Control::arm`].
     pub faults: bool,
+}
+
+impl Capabilities {
+    /// Everything.
+    pub const ALL: Self = Self {
+        store: true,
+        bus: true,
+        queue: true,
+        locks: true,
+        faults: true,
+    };
 }

@@ -43,6 +43,14 @@ impl Kind {
         }
     }
 
+    /// Why tests on it cannot run, if they cannot: it is not installed, and none is named. On CI
+    /// nothing is left out, and they fail.
+    pub fn lack(self) -> Option<String> {
+        let is_there = self.program().is_some() || std::env::var(self.variable()).is_ok();
+        let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+        (!is_there && !is_ci).then(|| Trouble::Missing(self).to_string())
+    }
+
     /// Whom it runs as, where it refuses to run as root and we are.
     pub(crate) fn user(self) -> Option<(u32, u32)> {
         let name = match self {

@@ -169,11 +169,7 @@ pub(crate) trait Flaw: Send + Sync + 'static {
     }
     /// The next writing call is to fail.
     fn arm(&self, real: &Real, fault: Fault) {
-        real.memory.fail_next(match fault {
-            Fault::BeforeCommit => clinch_memory::Fault::BeforeCommit,
-            Fault::MidCommit => clinch_memory::Fault::MidCommit,
-            Fault::AfterCommit => clinch_memory::Fault::AfterCommit,
-        });
+        real.memory.fail_next(fault);
     }
     /// What a crash leaves.
     fn crash(&self, real: &Real) -> Memory {

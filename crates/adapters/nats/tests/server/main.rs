@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
-#[path = "../common/mod.rs"]
 mod common;
+mod contract;
 mod engine;
 mod findings;
 mod loss;
@@ -12,7 +12,9 @@ mod world;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Trial};
+use clinch_contract::{run_trials, unless};
+use clinch_servers::Kind;
+use libtest_mimic::Trial;
 
 fn trial<F: Future<Output = ()> + 'static>(name: &str, test: fn() -> F) -> Trial {
     Trial::test(name, move || {
@@ -26,7 +28,7 @@ fn trial<F: Future<Output = ()> + 'static>(name: &str, test: fn() -> F) -> Trial
 }
 
 fn main() -> ExitCode {
-    let trials = vec![
+    let mut trials = vec![
         trial(
             "out_8_a_server_killed_and_emptied_under_load_loses_no_operation",
             loss::killed_and_emptied_under_load,
@@ -84,6 +86,6 @@ fn main() -> ExitCode {
         ),
         trial("a_stream_of_others_is_left_alone", findings::another_stream),
     ];
-    let trials = common::unless_missing(trials);
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    trials.extend(contract::trials());
+    run_trials(unless(Kind::Nats.lack(), trials))
 }

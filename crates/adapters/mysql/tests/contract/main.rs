@@ -1,0 +1,34 @@
+//! Every suite and test of the store, on real MariaDB servers. Where the program is not installed
+//! they show as ignored; with `CI=true` they fail.
+#![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod application;
+mod atomicity;
+mod caller;
+mod common;
+mod deadlocks;
+mod differential;
+mod migrations;
+mod procedure;
+mod suite;
+
+use std::process::ExitCode;
+
+use clinch_contract::{run_trials, unless};
+use clinch_servers::Kind;
+
+fn main() -> ExitCode {
+    let all = [
+        suite::trials(),
+        application::trials(),
+        atomicity::trials(),
+        caller::trials(),
+        deadlocks::trials(),
+        differential::trials(),
+        migrations::trials(),
+        procedure::trials(),
+    ];
+    let trials = all.into_iter().flatten().collect();
+    run_trials(unless(Kind::MariaDb.lack(), trials))
+}

@@ -1,0 +1,14 @@
+//! The store on a real server: callers' transactions, SQL, plans, kills.
+#![forbid(unsafe_code)]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod atomicity;
+mod caller;
+mod common;
+#[path = "../database/mod.rs"]
+mod database;
+mod differential;
+mod horizon;
+mod plans;
+mod sql_function;
+mod tables;

@@ -1,0 +1,41 @@
+//! Hands that only move a clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::OpId;
+
+use crate::{BoxFuture, Control, Fault, Subject};
+
+struct Moved<F>(F);
+
+/// For subjects that are only compared: nothing is corrupted, nothing fails or crashes.
+pub fn moved_by<F>(advance: F) -> Arc<dyn Control>
+where
+    F: Fn(Duration) -> BoxFuture<()> + Send + Sync + 'static,
+{
+    Arc::new(Moved(advance))
+}
+
+#[async_trait]
+impl<F> Control for Moved<F>
+where
+    F: Fn(Duration) -> BoxFuture<()> + Send + Sync + 'static,
+{
+    async fn advance(&self, by: Duration) {
+        (self.0)(by).await;
+    }
+
+    async fn corrupt(&self, _op: OpId) {
+        unreachable!("a comparison corrupts nothing");
+    }
+
+    async fn arm(&self, _fault: Fault) {
+        unreachable!("a comparison asks for no fault");
+    }
+
+    async fn crash(&self) -> Subject {
+        unreachable!("a comparison crashes nothing");
+    }
+}
