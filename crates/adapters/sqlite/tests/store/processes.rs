@@ -81,7 +81,7 @@ fn plays_its_part() {
             "work" => NEVER,
             _ => FALLBACK,
         };
-        let engine = engine::engine(&sqlite, provider, LEASE, fallback).await;
+        let engine = crate::engine::engine(&sqlite, provider, LEASE, fallback).await;
         let running = tokio::spawn({
             let engine = engine.clone();
             async move { engine.run().await }
