@@ -152,15 +152,21 @@ pub(crate) fn of_overload(world: &World) {
         }
     };
     shed.refused(429, "shed");
-    let pause = "/v1/domains/github/pause";
-    busy.client.post(pause, &json!({})).is(200);
-    let shed = (0..).find_map(|number| {
+    assert_eq!(busy.submit("away", "x", "o1"), first);
+}
+
+/// The same of runs, where nobody works.
+pub(crate) fn of_too_many_runs(world: &World) {
+    let text = config(&world.provider).replace("[server]", "[server]\nshed_queue_age = \"1ms\"");
+    let folder = crate::process::Folder::with("runs", &text);
+    let process = Process::start_as(&folder, "api");
+    let client = Client::new(process.address, &world.seen);
+    let shed = (0..1_000).find_map(|number| {
         let asked = json!({"login": format!("user-{number}")});
-        let reply = busy.client.post("/v1/github/runs", &asked);
+        let reply = client.post("/v1/github/runs", &asked);
         (reply.status != 202).then_some(reply)
     });
     shed.expect("the queue grows old").refused(429, "shed");
-    assert_eq!(busy.submit("away", "x", "o1"), first);
 }
 
 /// The disk takes nothing: every change is refused, nothing is lost, and it recovers by itself.
