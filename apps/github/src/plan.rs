@@ -46,9 +46,20 @@ impl Inner {
                 return Err(Error::new(ErrorKind::Conflict, message).with("run", active.run_id));
             }
         };
-        crate::metrics::run("CREATED");
-        self.replan(&run).await?;
-        Ok(run)
+        crate::metrics::run(RunStatus::Created.as_str());
+        match self.replan(&run).await {
+            Ok(()) => Ok(run),
+            Err(error) if error.kind() == ErrorKind::Shed => {
+                // Turned away as a whole: nothing of it is left to go on with.
+                let change = |run: &mut Run| {
+                    run.error = Some("it could not be planned: too much waits".to_owned());
+                    run.become_status(RunStatus::Failed, now)
+                };
+                self.shelf.change_run(&run.run_id, change).await?;
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Has a run planned that is not; the same operation, however often it is asked for.
