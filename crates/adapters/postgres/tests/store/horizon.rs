@@ -50,7 +50,10 @@ fn out_2_what_is_due_is_found_behind_rows_that_a_snapshot_keeps() {
         let opened = Postgres::connect(&database.url(), settings, clock).await;
         let (waits, other) = (opened.expect("the store opens"), database.store().await);
         let first = operation("natural", 0);
-        other.accept(&[first.clone()], &routes()).await.expect("in");
+        other
+            .accept(std::slice::from_ref(&first), &routes())
+            .await
+            .expect("in");
         assert_eq!(taken(&waits, NEVER).await, [first.op_id]);
 
         let snapshot = database.client().await;
@@ -61,7 +64,10 @@ fn out_2_what_is_due_is_found_behind_rows_that_a_snapshot_keeps() {
 
         for number in 1..=50 {
             let told = operation("natural", number);
-            other.accept(&[told.clone()], &routes()).await.expect("in");
+            other
+                .accept(std::slice::from_ref(&told), &routes())
+                .await
+                .expect("in");
             assert_eq!(taken(&waits, NEVER).await, [told.op_id], "number {number}");
         }
         // Due before everything that was seen, and nobody says so.
