@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use clinch_contract::{
-    DocumentsSubject, Fault, PortCase, PortFactory, SinkAbilities, check_port, documents_cases,
+    DocumentsSubject, PortCase, PortFactory, SinkAbilities, check_port, documents_cases,
     port_factory,
 };
 use clinch_core::ports::{Document, DocumentFilter, DocumentSink, check_documents};

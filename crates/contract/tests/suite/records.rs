@@ -5,9 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use clinch_contract::{
-    Fault, PortFactory, RecordsSubject, check_port, port_factory, records_cases,
-};
+use clinch_contract::{PortFactory, RecordsSubject, check_port, port_factory, records_cases};
 use clinch_core::ports::{Expected, Record, RecordList, RecordWrite, Records, check_record_writes};
 use clinch_core::{Error, ErrorKind, Result};
 use clinch_memory::{ManualClock, Memory};
@@ -153,7 +151,11 @@ impl Broken {
         check_record_writes(writes)?;
         for write in writes {
             tokio::task::yield_now().await;
-            if !self.memory.write_records(&[write.clone()]).await? {
+            if !self
+                .memory
+                .write_records(std::slice::from_ref(write))
+                .await?
+            {
                 return Ok(false);
             }
         }
