@@ -65,7 +65,7 @@ pub fn differ_nowhere(reference: &Factory, other: &Factory, each: u64) -> Result
     };
     let threads: Vec<_> = (0..THREADS).map(play).collect();
     let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|_| Err("panicked".into()));
-    threads.into_iter().map(join).collect()
+    threads.into_iter().try_for_each(join)
 }
 
 fn number(name: &str, default: u64) -> u64 {

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::Arc;
 
 use clinch_core::policy::{Order, Routes};
 use clinch_core::ports::{Accepted, BeginRequest, Known, NewOperation};
@@ -15,7 +14,6 @@ use crate::change::begin_event;
 use crate::column::Column;
 use crate::error;
 use crate::flush::PROVISIONAL;
-use crate::group::Call;
 use crate::link::{Answer, Script};
 use crate::query::Query;
 use crate::request::{Request, plain_print};
@@ -105,15 +103,6 @@ fn lane_of(new: &NewOperation, routes: &Routes) -> Option<LaneKey> {
 }
 
 impl Tx<'_> {
-    /// Locks and reads all that these calls need, together.
-    pub(crate) async fn prepare_calls(&mut self, calls: &[Arc<Call>]) -> Result<()> {
-        let mut offered = Vec::new();
-        for call in calls {
-            offered.extend(call.new.iter().map(|new| (new, call.routes.as_ref())));
-        }
-        self.prepare(&offered, self.checks_ids).await
-    }
-
     /// Every item of one call.
     pub(crate) async fn accept_all(
         &mut self,

@@ -35,7 +35,6 @@ mod documents;
 mod domains;
 mod error;
 mod flush;
-mod group;
 mod inspect;
 mod lane;
 mod line;
@@ -74,7 +73,6 @@ pub use clinch_stored::Fault;
 pub use migrate::{MIGRATIONS, Migration, migrate, pending};
 pub use settings::Settings;
 
-use group::Group;
 use line::Streams;
 use time::Time;
 
@@ -94,7 +92,6 @@ struct Shared {
     streams: Arc<Streams>,
     news: Arc<News>,
     faults: Faults,
-    group: Group,
     /// Transactions that were run again.
     retries: AtomicU64,
     /// Of the last dequeue: what a nack is judged by.
@@ -121,7 +118,6 @@ impl Mysql {
             streams: Arc::default(),
             news: Arc::new(News::default()),
             faults: Faults::default(),
-            group: Group::default(),
             retries: AtomicU64::new(0),
             routes: Mutex::default(),
         };

@@ -75,7 +75,7 @@ impl Mysql {
 }
 
 /// Runs on a task of its own.
-async fn spawned<T: Send + 'static>(
+pub(crate) async fn spawned<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     let lost = |error: tokio::task::JoinError| {

@@ -14,7 +14,7 @@ use clinch_stored::change::{Answered, Luggage, said};
 
 use crate::Mysql;
 use crate::flush::Seqs;
-use crate::group::Call;
+use crate::run::spawned;
 use crate::tx::Tx;
 
 type Outcomes = Result<Vec<Answered<Changed>>>;
@@ -146,8 +146,20 @@ macro_rules! work {
 #[async_trait]
 impl Store for Mysql {
     async fn accept(&self, new: &[NewOperation], routes: &Routes) -> Result<Vec<Accepted>> {
-        let (new, routes) = (new.to_vec(), Arc::new(routes.clone()));
-        self.shared.accept(Call { new, routes }).await
+        let (shared, call) = (
+            self.shared.clone(),
+            Arc::new((new.to_vec(), routes.clone())),
+        );
+        spawned(async move {
+            let accepted = shared.transact(move |tx| {
+                let call = call.clone();
+                Box::pin(async move { tx.accept_all(&call.0, &call.1).await })
+            });
+            let (mut accepted, seqs) = accepted.await?;
+            give_seqs(&mut accepted, &seqs);
+            Ok(accepted)
+        })
+        .await
     }
 
     async fn begin(
