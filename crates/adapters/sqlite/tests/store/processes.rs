@@ -21,7 +21,7 @@ use clinch_sqlite::{Settings, Sqlite};
 use crate::common::{
     Folder, clock, integrity, keys, levels, on_a_runtime, open, operation, routes, shrink_levels,
 };
-use crate::engine::{self, NEVER, Provider};
+use crate::engine::{NEVER, Provider};
 
 /// Leases of the helpers: lost attempts are found soon.
 const LEASE: Duration = Duration::from_millis(400);
