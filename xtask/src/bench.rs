@@ -1,11 +1,13 @@
 //! `cargo xtask bench`: measurements of the real engine, with release speed.
 
 use std::path::Path;
+use std::process::Command;
 
 use crate::{Failure, cargo};
 
-const BENCHES: [&str; 6] = [
+const BENCHES: [&str; 7] = [
     "embedded",
+    "github",
     "mysql",
     "postgres",
     "redis_delay",
@@ -34,6 +36,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         let message = format!("there is no bench `{name}`, only: {known}");
         return Err(Failure::Usage(message));
     }
+    if name == "github" {
+        // It measures the program itself.
+        let program = ["build", "--quiet", "--release", "--package", "clinch-cli"];
+        succeed(cargo::command(root).args(program))?;
+    }
     let mut command = cargo::command(root);
     match name.as_str() {
         "slow-connections" => command.args(SLOW_CONNECTIONS),
@@ -42,6 +49,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
             .args(["--bin", name, "--"])
             .args(rest),
     };
+    succeed(&mut command)
+}
+
+fn succeed(command: &mut Command) -> Result<(), Failure> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err(Failure::Reported),

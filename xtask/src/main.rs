@@ -74,7 +74,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        arguments: "embedded|postgres|mysql|redis_delay|retries|slow-connections [--json]",
+        arguments: "embedded|github|postgres|mysql|redis_delay|retries|slow-connections [--json]",
         summary: "the stores, delayed hints, outcomes with and without retries, slow callers",
         run: bench::run,
     },

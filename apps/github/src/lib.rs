@@ -2,9 +2,9 @@
 //! pull requests and commits.
 //!
 //! A run is a batch of operations, one for each request to the API. Follow one through the
-//! modules: [`plan`] makes the first jobs, [`execute`] runs a job and spawns those that follow
-//! from its answer, [`finish`] ends the run when its last job has ended. [`tokens`] says whose
-//! budget a request is spent from, [`shelf`] holds what is known between runs, [`look`] is what
+//! modules: `plan` makes the first jobs, `execute` runs a job and spawns those that follow
+//! from its answer, `finish` ends the run when its last job has ended. `tokens` says whose
+//! budget a request is spent from, `shelf` holds what is known between runs, `look` is what
 //! people see and do.
 //!
 //! Built on the public API of the crate `clinch` alone: it has no queue, no retry loop and no

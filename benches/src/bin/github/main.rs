@@ -1,0 +1,195 @@
+//! The collector on the embedded store, before a fake GitHub: pages a second, and memory.
+//!
+//! This process is GitHub, over HTTP on loopback and without limits; the collector is the
+//! program itself, `clinch github run`, in a process and a folder of its own, so that its
+//! memory is its own too. A world is collected whole and then once more; then one ten times as
+//! large. Memory that grew with the pages would show.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clinch_bench::Report;
+use clinch_core::{Error, ErrorKind, Result};
+use clinch_github::fake::{Fake, Limits, Setup, Size, World, serve};
+use clinch_system::SystemClock;
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+const USAGE: &str = "usage: github [--json] [--documents N]";
+
+/// Documents of the large world, unless said otherwise.
+const DOCUMENTS: usize = 200_000;
+
+/// How often the memory of the collector is read; its peak is kept by the system.
+const LOOK: Duration = Duration::from_millis(20);
+
+struct Arguments {
+    json: bool,
+    documents: usize,
+}
+
+fn main() -> ExitCode {
+    let Some(arguments) = parse(std::env::args().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let measured = match runtime {
+        Ok(runtime) => runtime.block_on(measure(&arguments)),
+        Err(error) => Err(failed(error)),
+    };
+    match measured {
+        Ok(report) => {
+            println!("{}", report.text(arguments.json));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("github: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
+    let mut arguments = Arguments {
+        json: false,
+        documents: DOCUMENTS,
+    };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--json" => arguments.json = true,
+            "--documents" => arguments.documents = words.next()?.parse().ok()?,
+            _ => return None,
+        }
+    }
+    Some(arguments)
+}
+
+async fn measure(arguments: &Arguments) -> Result<Report> {
+    let mut report = Report::new("github", &[]);
+    report.load("before");
+    for documents in [arguments.documents / 10, arguments.documents] {
+        let folder = Folder::new(documents)?;
+        let size = Size {
+            users: 1,
+            repositories: (documents / 500).max(1),
+            documents,
+        };
+        let fake = Fake::new(
+            World::generate(1, &size),
+            unlimited(),
+            Arc::new(SystemClock::new()),
+        );
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(failed)?;
+        let served = serve(listener, fake.clone()).map_err(failed)?;
+        for round in ["first run", "second run"] {
+            let before = fake.tally().requests;
+            let collected = collect(&served.base, &folder.0).await?;
+            let requests = fake.tally().requests - before;
+            let seconds = collected.took.as_secs_f64();
+            let name = |what: &str| format!("{documents} documents, {round}: {what}");
+            report.add(name("requests"), requests as f64, "");
+            report.add(name("time"), seconds, "s");
+            report.add(name("pages"), requests as f64 / seconds, "/s");
+            if round == "first run" {
+                report.add(name("documents"), documents as f64 / seconds, "/s");
+            }
+            report.add(name("peak memory"), collected.peak_kib / 1_024.0, "MiB");
+        }
+        served.stop().await;
+    }
+    report.load("after");
+    Ok(report)
+}
+
+/// Only the collector's own speed counts.
+fn unlimited() -> Setup {
+    Setup {
+        limits: Limits {
+            primary: 10_000_000,
+            per_minute: 10_000_000,
+            concurrent: 10_000,
+            ..Limits::default()
+        },
+        ..Setup::default()
+    }
+}
+
+struct Collected {
+    took: Duration,
+    peak_kib: f64,
+}
+
+/// Runs the program until its run has ended.
+async fn collect(api_url: &str, folder: &Path) -> Result<Collected> {
+    let began = Instant::now();
+    let mut child = Command::new(program()?)
+        .args(["github", "run", "octocat", "--output", "json"])
+        .current_dir(folder)
+        .env("CLINCH__GITHUB__API_URL", api_url)
+        .env("CLINCH__GITHUB__TOKENS", r#"["fake-bench-1"]"#)
+        // No server of somebody else's answers there.
+        .env("CLINCH__SERVER__LISTEN", "127.0.0.1:1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let mut peak_kib: f64 = 0.0;
+    let status = loop {
+        peak_kib = peak_kib.max(peak(child.id()));
+        match child.try_wait().map_err(failed)? {
+            Some(status) => break status,
+            None => tokio::time::sleep(LOOK).await,
+        }
+    };
+    let took = began.elapsed();
+    let output = child.wait_with_output().map_err(failed)?;
+    let _: Value = serde_json::from_slice(&output.stdout).map_err(failed)?;
+    if !status.success() {
+        return Err(failed(format!("the run ended with {status}")));
+    }
+    Ok(Collected { took, peak_kib })
+}
+
+/// The program beside this one.
+fn program() -> Result<PathBuf> {
+    let own = std::env::current_exe().map_err(failed)?;
+    let program = own.with_file_name("clinch");
+    if program.exists() {
+        return Ok(program);
+    }
+    Err(failed("build the program first: cargo build --release"))
+}
+
+fn peak(process: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.and_then(|peak| peak.split_whitespace().next()?.parse().ok());
+    kib.unwrap_or(0.0)
+}
+
+/// A folder of its own, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(documents: usize) -> Result<Self> {
+        let name = format!("clinch-bench-github-{}-{documents}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).map_err(failed)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Unavailable, error.to_string())
+}
