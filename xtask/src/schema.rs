@@ -11,6 +11,9 @@ use std::process::{Child, Command, Stdio};
 use crate::{Failure, cargo};
 
 /// Pinned: another release makes other requests from the same seed.
+/// Links are not guessed from `Location`: with two kinds of resources it takes the parameter of
+/// one for the other's.
+const TOOL_CONFIG: &str = "[phases.stateful.inference]\nalgorithms = [\"dependency-analysis\"]\n";
 const TOOL: &str = "schemathesis==4.32.5";
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";
 /// So many requests of each kind to each route: about a minute in all.
@@ -131,8 +134,10 @@ impl Server {
     fn start(target: &Path) -> Result<Self, Failure> {
         let folder = target.join(format!("schema-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|error| failed("make a folder", &error))?;
-        let config = folder.join("clinch.toml");
-        std::fs::write(config, CONFIG).map_err(|error| failed("write a file", &error))?;
+        for (name, text) in [("clinch.toml", CONFIG), ("schemathesis.toml", TOOL_CONFIG)] {
+            let written = std::fs::write(folder.join(name), text);
+            written.map_err(|error| failed("write a file", &error))?;
+        }
         let mut child = Command::new(target.join("debug/clinch"))
             .arg("serve")
             .current_dir(&folder)

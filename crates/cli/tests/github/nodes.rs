@@ -26,16 +26,11 @@ fn col_10_each_run_ends_once_though_a_worker_is_killed_and_redis_restarted() {
     if !are_there(&[Kind::MariaDb, Kind::Redis]) {
         return;
     }
-    let size = Size {
-        users: 3,
-        repositories: 24,
-        documents: 9_000,
-    };
     let limits = Limits {
         primary: LIMIT,
         ..Limits::default()
     };
-    let hub = Hub::with_limits(&size, limits);
+    let hub = Hub::with_limits(&Size::demo(), limits);
     let store = clinch_servers::database(Kind::MariaDb).expect("a database");
     let mut redis = clinch_servers::Server::start(Kind::Redis).expect("a server");
     let (bus, github) = (
