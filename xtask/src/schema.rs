@@ -11,10 +11,10 @@ use std::process::{Child, Command, Stdio};
 use crate::{Failure, cargo};
 
 /// Pinned: another release makes other requests from the same seed.
+const TOOL: &str = "schemathesis==4.32.5";
 /// Links are not guessed from `Location`: with two kinds of resources it takes the parameter of
 /// one for the other's.
 const TOOL_CONFIG: &str = "[phases.stateful.inference]\nalgorithms = [\"dependency-analysis\"]\n";
-const TOOL: &str = "schemathesis==4.32.5";
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";
 /// So many requests of each kind to each route: about a minute in all.
 const EXAMPLES: &str = "25";
