@@ -161,9 +161,9 @@ pub(crate) fn of_too_many_runs(world: &World) {
     let folder = crate::process::Folder::with("runs", &text);
     let process = Process::start_as(&folder, "api");
     let client = Client::new(process.address, &world.seen);
-    let shed = (0..1_000).find_map(|number| {
-        let asked = json!({"login": format!("user-{number}")});
-        let reply = client.post("/v1/github/runs", &asked);
+    let mut logins = (1..).map(|number| format!("user-{number}"));
+    let shed = logins.find_map(|login| {
+        let reply = client.post("/v1/github/runs", &json!({"login": login}));
         (reply.status != 202).then_some(reply)
     });
     shed.expect("the queue grows old").refused(429, "shed");
