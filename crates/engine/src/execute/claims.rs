@@ -8,7 +8,7 @@
 //! A lot that had nothing is left alone until its next row is due or there is news of one of
 //! its domains, so that idle destinations cost the busy ones nothing.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,11 +25,20 @@ const FULL_PAUSE: Duration = Duration::from_millis(200);
 /// Doublings of it: ten seconds at most.
 const FULL_DOUBLINGS_MAX: u32 = 6;
 
+/// How long to leave a lot alone whose next row fell due between the ask and the look at it.
+/// Doubles while it is not handed out: then it is somebody else's.
+const VAIN_PAUSE: Duration = Duration::from_millis(5);
+
+/// Doublings of it: ten seconds at most, and never beyond the fallback.
+const VAIN_DOUBLINGS_MAX: u32 = 11;
+
 /// Whether a lot is worth asking for.
 #[derive(Default)]
 pub(crate) struct Rest {
     /// Raised by news of its domains.
     news: AtomicU64,
+    /// Looks in a row that showed a due row which the ask before had not brought.
+    vain: AtomicU32,
     rested: Mutex<Rested>,
 }
 
@@ -49,6 +58,17 @@ impl Rest {
     /// Read before an ask: what comes after it is not missed.
     pub(super) fn news(&self) -> u64 {
         self.news.load(Ordering::SeqCst)
+    }
+
+    /// An ask brought something, or nothing is due.
+    pub(super) fn not_in_vain(&self) {
+        self.vain.store(0, Ordering::Relaxed);
+    }
+
+    /// A row is due that the ask did not bring.
+    pub(super) fn in_vain(&self) -> Duration {
+        let times = self.vain.fetch_add(1, Ordering::Relaxed);
+        VAIN_PAUSE.saturating_mul(1 << times.min(VAIN_DOUBLINGS_MAX))
     }
 
     pub(super) fn rest(&self, seen: u64, until: Duration) {

@@ -90,6 +90,9 @@ impl Node {
                     }
                 };
                 found += taken;
+                if taken > 0 {
+                    asked.lot.rest.not_in_vain();
+                }
                 if !full {
                     idle.push((asked.lot, asked.news));
                 } else if asked.room > taken {
@@ -142,13 +145,18 @@ impl Node {
         count
     }
 
-    /// Leaves a lot alone that had nothing more. What is due and was not handed out is somebody
-    /// else's.
+    /// Leaves a lot alone that had nothing more. What is due and was not handed out fell due
+    /// just now, or is somebody else's.
     async fn rest_lot(&self, lot: &Lot, seen: u64) {
         let bound = self.config.fallback_poll;
         let due = self.ports.outbox.next_due(Some(&lot.routes)).await;
-        let due = due.ok().flatten().filter(|due| !due.is_zero());
-        let nap = due.map_or(bound, |due| due.min(bound));
+        let nap = match due.ok().flatten() {
+            Some(due) if due.is_zero() => lot.rest.in_vain().min(bound),
+            due => {
+                lot.rest.not_in_vain();
+                due.map_or(bound, |due| due.min(bound))
+            }
+        };
         lot.rest.rest(seen, self.ports.clock.monotonic() + nap);
     }
 
