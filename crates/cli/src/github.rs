@@ -5,6 +5,7 @@ mod here;
 mod transport;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch::core::policy::QuotaRules;
@@ -20,6 +21,9 @@ use crate::store::{Opened, Place};
 pub(crate) use fake::FakeHub;
 pub(crate) use here::Here;
 pub(crate) use transport::Http;
+
+/// An answer has come or will not, so long after its request was given up.
+const ANSWER_MARGIN: Duration = Duration::from_secs(5);
 
 /// How the collector works, by the configuration.
 pub(crate) fn settings(github: &Github) -> Result<Settings, CliError> {
@@ -57,6 +61,8 @@ pub(crate) async fn collector(
 ) -> Result<Collector, CliError> {
     let rules = QuotaRules {
         threshold: u64::from(config.github.threshold),
+        // Whoever asks and dies keeps the others waiting no longer than a request takes.
+        answer_within: transport::TIMEOUT + ANSWER_MARGIN,
         ..QuotaRules::default()
     };
     Ok(Collector::new(Parts {

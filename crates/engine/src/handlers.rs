@@ -8,7 +8,7 @@ use clinch_core::policy::{EventTypes, Idempotency, Routes, Rules};
 use clinch_core::ports::{Executor, Gate, Probe, Reason, Unguarded};
 use clinch_core::{Domain, Error, ErrorKind, EventType, Result};
 
-use crate::execute::Rest;
+use crate::execute::{OnTheWay, Rest};
 
 /// What is declared for a domain and its event types.
 #[derive(Clone)]
@@ -62,6 +62,7 @@ pub(crate) struct Lot {
     pub domains: Vec<Domain>,
     pub routes: Arc<Routes>,
     pub rest: Rest,
+    pub on_the_way: OnTheWay,
 }
 
 impl Handlers {
@@ -141,6 +142,7 @@ impl Handlers {
                 domains,
                 routes: Arc::new(routes),
                 rest: Rest::default(),
+                on_the_way: OnTheWay::default(),
             }
         };
         gates.into_iter().map(lot).collect()

@@ -66,7 +66,7 @@ impl Runtime {
             let Some(delivery) = node.next_delivery().await? else {
                 break;
             };
-            node.run_delivery(delivery, asked_at).await;
+            node.run_delivery(delivery, asked_at, None).await;
             executed += 1;
         }
         Ok(Pumped {
@@ -110,7 +110,11 @@ impl Runtime {
     /// The same with the runners of these roles only. Other processes on the same store have
     /// the other roles: without a recovery anywhere, what got lost stays lost.
     pub async fn run_only(&self, roles: &[Role]) {
-        let of_ours = |runner: &Runner| roles.iter().any(|role| role.runs(*runner));
+        let announces_own = !self.node.ports.notices.reaches_other_processes();
+        let of_ours = |runner: &Runner| {
+            roles.iter().any(|role| role.runs(*runner))
+                || (announces_own && *runner == Runner::Relay)
+        };
         for runner in Runner::ALL.into_iter().filter(of_ours) {
             let (node, busy) = (self.node.clone(), self.node.runners.clone());
             let task = async move {
@@ -289,11 +293,20 @@ impl Node {
         let taken = scanned.found > 0 || runner == Runner::Worker;
         let next = scanned.next.filter(|next| taken || !next.is_zero());
         let nap = next.map_or(bound, |next| next.min(bound));
+        self.nap(runner, nap).await;
+    }
+
+    async fn nap(&self, runner: Runner, nap: Duration) {
         tokio::select! {
             biased;
             () = self.wake[runner as usize].notified() => {}
             () = self.sleep_unless_stopped(nap) => {}
         }
+    }
+
+    /// A worker whose destinations are all closed: until a call ends, or for so long.
+    pub(crate) async fn rest_until_woken(&self, nap: Duration) {
+        self.nap(Runner::Worker, nap).await;
     }
 
     /// Waits for news of the store and passes it on.

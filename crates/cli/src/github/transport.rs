@@ -9,7 +9,7 @@ use clinch_github::{ApiAnswer, ApiRequest, Broken, Transport};
 use clinch_http::{Getter, HttpClient, Unanswered};
 
 /// The API answers within ten seconds or not at all.
-const TIMEOUT: Duration = Duration::from_secs(15);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(15);
 /// A page of a hundred items is far smaller.
 const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
 

@@ -52,10 +52,17 @@ pub trait Notices: Send + Sync {
     /// Waits up to `wait` for news since `seen` and returns it, with the next `seen`.
     ///
     /// - Start with `seen` 0: everything from the call on.
-    /// - Woken by the commit that makes the news, in this process and in others; it does
-    ///   not poll, but for a fallback that covers lost notifications.
+    /// - Woken by the commit that makes the news, in this process and, where
+    ///   [`Notices::reaches_other_processes`], in others; it does not poll, but for a fallback
+    ///   that covers lost notifications.
     /// - After falling far behind it says [`Notice::Lagged`] once instead of all it missed.
     async fn news(&self, seen: u64, wait: Duration) -> crate::Result<(Vec<Notice>, u64)>;
+
+    /// False: a commit makes news in its own process only. Then every process announces what
+    /// it committed, instead of leaving that to those that recover.
+    fn reaches_other_processes(&self) -> bool {
+        true
+    }
 }
 
 /// What happened.

@@ -13,6 +13,7 @@ use clinch_core::{
 };
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::claims::Underway;
 use crate::node::Node;
 use crate::panics::caught;
 use crate::telemetry::{name_of, tags_of};
@@ -42,7 +43,7 @@ impl Begun {
     pub(crate) fn spawn(self, node: &Arc<Node>, permit: Option<OwnedSemaphorePermit>) {
         let background = node.clone();
         let task = async move {
-            self.run(&background).await;
+            self.run(&background, None).await;
             drop(permit);
             background.call_ended();
         };
@@ -50,7 +51,7 @@ impl Begun {
     }
 
     /// Calls, and settles what came of it. The lease is kept until both are done.
-    pub(crate) async fn run(self, node: &Arc<Node>) {
+    pub(crate) async fn run(self, node: &Arc<Node>, underway: Option<Underway>) {
         let lease = node.config.lease;
         let running = Arc::new(Running {
             node: node.clone(),
@@ -63,7 +64,7 @@ impl Begun {
         let work = async {
             tokio::select! {
                 biased;
-                () = self.work(node, &running) => {}
+                () = self.work(node, &running, underway) => {}
                 () = running.keep_lease() => {}
             }
         };
@@ -72,7 +73,7 @@ impl Begun {
     }
 
     /// Execute, then settle, with what is told of both.
-    async fn work(&self, node: &Arc<Node>, running: &Arc<Running>) {
+    async fn work(&self, node: &Arc<Node>, running: &Arc<Running>, underway: Option<Underway>) {
         let (envelope, clock) = (&self.envelope, &node.ports.clock);
         let keys = &envelope.command.keys;
         let tags = tags_of(envelope);
@@ -81,7 +82,10 @@ impl Begun {
         node.measure("orchestrator.pump.start.delay", keys, waited);
         node.log(Level::Info, "attempt started", &tags);
         let mut outcome = Outcome::Retry(Retry::unknown("the attempt was cut off"));
-        let execute = async { outcome = call(node, envelope, running).await };
+        let execute = async {
+            drop(underway);
+            outcome = call(node, envelope, running).await;
+        };
         node.within("execute", &tags, Box::pin(execute)).await;
         let ended = clock.monotonic();
         let (name, retried) = (name_of(&outcome), is_retried(&outcome));

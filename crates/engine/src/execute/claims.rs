@@ -2,24 +2,25 @@
 //!
 //! A worker asks for no more than it has permits for, and for no more than a destination has
 //! room for. While a breaker is open or a destination is paused, its rows stay due at no
-//! write. Room is a look, not a reservation: whoever calls takes the guards' permits, and an
-//! attempt that meets a closed one after all is given back.
+//! write. Room is a look, not a reservation: whoever calls takes the guards' permits. What was
+//! handed out and has not called yet counts as taken; an attempt that meets a closed guard
+//! after all is given back.
 //!
 //! A lot that had nothing is left alone until its next row is due or there is news of one of
 //! its domains, so that idle destinations cost the busy ones nothing.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clinch_core::Domain;
-use clinch_core::ports::Hint;
+use clinch_core::ports::{Hint, Reason, Room};
 
 use crate::handlers::Lot;
 use crate::node::Node;
 
-/// How long to leave a destination alone whose calls are all taken, where no end of a call
-/// can wake the reader: on a bus of hints. Doubles with each time that a hint came in vain.
+/// How long a hint stays away whose destination takes no more calls, and how long a reader of
+/// hints may wait for others meanwhile. Doubles with each time that a hint came in vain.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
 
 /// Doublings of it: ten seconds at most.
@@ -31,6 +32,44 @@ const VAIN_PAUSE: Duration = Duration::from_millis(5);
 
 /// Doublings of it: ten seconds at most, and never beyond the fallback.
 const VAIN_DOUBLINGS_MAX: u32 = 11;
+
+/// Deliveries of a lot that were taken and have not called yet: no guard knows of them.
+#[derive(Default)]
+pub(crate) struct OnTheWay(Arc<AtomicUsize>);
+
+impl OnTheWay {
+    fn begin(&self) -> Underway {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Underway(self.0.clone())
+    }
+}
+
+/// One of them; dropped when it calls.
+pub(crate) struct Underway(Arc<AtomicUsize>);
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Lot {
+    /// What its guards leave after those who are on their way to them.
+    fn room(&self) -> Room {
+        let room = self.gate.room();
+        let calls = room
+            .calls
+            .saturating_sub(self.on_the_way.0.load(Ordering::SeqCst));
+        if calls > 0 || room.is_closed() {
+            return Room { calls, ..room };
+        }
+        Room {
+            calls,
+            reason: Some(Reason::BulkheadFull),
+            again_in: None,
+        }
+    }
+}
 
 /// Whether a lot is worth asking for.
 #[derive(Default)]
@@ -103,7 +142,7 @@ impl Node {
             full: false,
         };
         for lot in sooner.iter().chain(later) {
-            let room = lot.gate.room();
+            let room = lot.room();
             let rests = lot.rest.left(now).filter(|_| rested);
             if room.is_closed() {
                 open.again_in = soonest(open.again_in, room.again_in);
@@ -119,11 +158,24 @@ impl Node {
 
     /// `Some`: no call can be made for this hint before so long, besides those `taken`.
     pub(super) fn closed_for(&self, hint: &Hint, taken: usize, vain: u32) -> Option<Duration> {
-        let handler = self.handlers.find(&hint.domain, &hint.event_type)?;
-        let room = handler.gate.room();
+        let room = self.lot_of(hint)?.room();
         let doublings = vain.min(FULL_DOUBLINGS_MAX);
         let full = FULL_PAUSE.saturating_mul(1 << doublings);
         (room.calls <= taken).then(|| room.again_in.unwrap_or(full))
+    }
+
+    fn lot_of(&self, hint: &Hint) -> Option<&Lot> {
+        let handler = self.handlers.find(&hint.domain, &hint.event_type)?;
+        let name = handler.gate.destination();
+        let found = self
+            .lots
+            .binary_search_by(|lot| lot.gate.destination().cmp(name));
+        found.ok().map(|at| &self.lots[at])
+    }
+
+    /// From now until it calls it counts as taken.
+    pub(super) fn on_its_way(&self, hint: &Hint) -> Option<Underway> {
+        self.lot_of(hint).map(|lot| lot.on_the_way.begin())
     }
 
     /// There is news: of this domain, or of any.

@@ -6,5 +6,5 @@ mod remote;
 mod worker;
 
 pub(crate) use attempt::Begun;
-pub(crate) use claims::Rest;
+pub(crate) use claims::{OnTheWay, Rest};
 pub use remote::LeaseRequest;

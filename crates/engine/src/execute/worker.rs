@@ -20,7 +20,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Begun;
-use super::claims::soonest;
+use super::claims::{Underway, soonest};
 use crate::handlers::Lot;
 use crate::node::{Dispatch, Node};
 use crate::panics::caught;
@@ -165,13 +165,16 @@ impl Node {
         self: &Arc<Self>,
         mut permits: Vec<OwnedSemaphorePermit>,
     ) -> Result<Scanned> {
+        // Said before the look: a call that ends after it is not missed.
+        self.starved.store(true, Ordering::SeqCst);
         let open = self.open_lots(false);
         let wait = open.wait(self.config.fallback_poll);
         if open.lots.is_empty() {
             drop(permits);
-            self.sleep_unless_stopped(wait).await;
+            self.rest_until_woken(wait).await;
             return Ok(Scanned::nothing_to_do());
         }
+        self.starved.store(false, Ordering::SeqCst);
         let max = permits.len().min(open.room());
         let asked_at = self.ports.clock.monotonic();
         // Hints can be dropped: a waiting read may be cut short.
@@ -244,8 +247,9 @@ impl Node {
         permit: Option<OwnedSemaphorePermit>,
     ) {
         let node = self.clone();
+        let underway = self.on_its_way(&delivery.hint);
         let task = async move {
-            node.run_delivery(delivery, asked_at).await;
+            node.run_delivery(delivery, asked_at, underway).await;
             drop(permit);
             node.call_ended();
         };
@@ -254,13 +258,18 @@ impl Node {
 
     /// Runs one delivery from begin to settle. The lease of one that has begun runs from
     /// when it was asked for, at the latest.
-    pub(crate) async fn run_delivery(self: &Arc<Self>, delivery: Delivery, asked_at: Duration) {
+    pub(crate) async fn run_delivery(
+        self: &Arc<Self>,
+        delivery: Delivery,
+        asked_at: Duration,
+        underway: Option<Underway>,
+    ) {
         let begun = match delivery.begun {
             Some(operation) => self.open(*operation, asked_at).await,
             None => self.begin_hint(&delivery).await,
         };
         if let Some(begun) = begun {
-            begun.run(self).await;
+            begun.run(self, underway).await;
         }
     }
 
