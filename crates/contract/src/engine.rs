@@ -170,20 +170,23 @@ impl Engine {
         Ok(Self { runtime, ..self })
     }
 
-    /// Runs one pump beside the case, and moves time on until it is done.
+    /// Runs one pump, and moves time on while a call runs.
     pub(crate) async fn pump_through(&self, step: Duration) -> Verdict {
-        let runtime = self.runtime.clone();
-        let pump = tokio::spawn(async move { runtime.pump(1).await });
-        let called = self.provider.calls();
-        while self.provider.calls() == called && !pump.is_finished() {
-            tokio::task::yield_now().await;
+        let mut pump = std::pin::pin!(self.runtime.pump(1));
+        loop {
+            tokio::select! {
+                biased;
+                pumped = &mut pump => {
+                    pumped?;
+                    return Ok(());
+                }
+                () = tokio::task::yield_now() => {}
+            }
+            // It was polled just now: whoever waits for the time has said so.
+            if self.provider.running.load(Ordering::SeqCst) > 0 {
+                self.advance(step).await;
+            }
         }
-        while !pump.is_finished() {
-            self.advance(step).await;
-            tokio::task::yield_now().await;
-        }
-        pump.await.map_err(Failure::new)??;
-        Ok(())
     }
 
     /// Moves the store's clock and the process's.
@@ -216,6 +219,8 @@ pub(crate) fn command(domain: &str, idem_key: &str) -> Verdict<Command> {
 pub(crate) struct Script {
     outcomes: Mutex<VecDeque<Outcome>>,
     pub(crate) calls: AtomicUsize,
+    /// Calls that have neither ended nor been given up.
+    pub(crate) running: AtomicUsize,
     /// A call goes on while it can take one.
     pub(crate) gate: Semaphore,
     /// So many of the next calls are never answered.
@@ -227,6 +232,7 @@ impl Default for Script {
         Self {
             outcomes: Mutex::default(),
             calls: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
             gate: Semaphore::new(Semaphore::MAX_PERMITS / 2),
             unanswered: AtomicUsize::new(0),
         }
@@ -249,6 +255,7 @@ impl Script {
 impl Executor for Script {
     async fn execute(&self, _envelope: &Envelope, _attempt: &Arc<dyn Attempt>) -> Outcome {
         self.calls.fetch_add(1, Ordering::SeqCst);
+        let _running = Running::begin(&self.running);
         let left = |left: usize| left.checked_sub(1);
         let hung = self
             .unanswered
@@ -261,6 +268,21 @@ impl Executor for Script {
         let mut waiting = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         let yes = || Outcome::Ok(Success::new(Payload::null()));
         waiting.pop_front().unwrap_or_else(yes)
+    }
+}
+
+struct Running<'a>(&'a AtomicUsize);
+
+impl<'a> Running<'a> {
+    fn begin(running: &'a AtomicUsize) -> Self {
+        running.fetch_add(1, Ordering::SeqCst);
+        Self(running)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::LaneKey;
-use clinch_core::ports::{Bus, Delivery, Dequeue, Hint, Publication};
+use clinch_core::ports::{Bus, Delivery, Dequeue, Hint, Publication, Topic};
 
 use crate::case::{Failure, Stage, Verdict};
 use crate::fixtures::{self, NATURAL, Sequence, secs};
@@ -39,8 +39,13 @@ impl Stage for Wire {
 /// What one worker asks for: hints of these domains, without waiting.
 pub(crate) fn ask(domains: &[&str], max: usize, wait: Duration) -> Verdict<Dequeue> {
     let domains: Result<Vec<_>, _> = domains.iter().map(|name| fixtures::domain(name)).collect();
+    ask_for(domains?.iter().map(Topic::of).collect(), max, wait)
+}
+
+/// The same for hints of these topics.
+pub(crate) fn ask_for(topics: Vec<Topic>, max: usize, wait: Duration) -> Verdict<Dequeue> {
     Ok(Dequeue {
-        domains: domains?,
+        topics,
         max,
         wait,
         visibility: VISIBILITY,
@@ -84,10 +89,7 @@ impl Wire {
 
     /// Announces hints with a delay.
     pub(crate) async fn publish_after(&self, hints: &[Hint], delay: Duration) -> Verdict {
-        let publication = |hint: &Hint| Publication {
-            hint: hint.clone(),
-            delay,
-        };
+        let publication = |hint: &Hint| Publication::to_all(hint.clone(), delay);
         let publications: Vec<_> = hints.iter().map(publication).collect();
         Ok(self.bus.publish(&publications).await?)
     }

@@ -1,11 +1,12 @@
 //! What is declared for a domain and its event types, and which destinations are called.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clinch_core::policy::{EventTypes, Idempotency, Routes, Rules};
-use clinch_core::ports::{Executor, Gate, Probe, Reason, Unguarded};
+use clinch_core::ports::{Executor, Gate, Probe, Reason, Topic, Unguarded};
 use clinch_core::{Domain, Error, ErrorKind, EventType, Result};
 
 use crate::execute::{OnTheWay, Rest};
@@ -60,9 +61,21 @@ pub struct Handlers {
 pub(crate) struct Lot {
     pub gate: Arc<dyn Gate>,
     pub domains: Vec<Domain>,
+    /// Where its hints wait.
+    pub topics: Vec<Topic>,
     pub routes: Arc<Routes>,
     pub rest: Rest,
     pub on_the_way: OnTheWay,
+    /// More hints for it may be waiting on the bus.
+    pub busy: AtomicBool,
+}
+
+/// What has no guards waits with what is for everybody.
+fn topic(domain: &Domain, gate: &dyn Gate) -> Topic {
+    match gate.destination() {
+        "" => Topic::of(domain),
+        destination => Topic::at(domain, destination),
+    }
 }
 
 impl Handlers {
@@ -76,6 +89,26 @@ impl Handlers {
     pub fn with(mut self, domain: Domain, event_types: EventTypes, handler: Handler) -> Self {
         self.by_route.insert((domain, event_types), handler);
         self
+    }
+
+    /// Where a hint for this event waits. Who does not know the route asks everybody.
+    pub(crate) fn topic(&self, domain: &Domain, event_type: &EventType) -> Topic {
+        match self.find(domain, event_type) {
+            Some(handler) => topic(domain, &*handler.gate),
+            None => Topic::of(domain),
+        }
+    }
+
+    /// Where hints for these routes wait, and what is for everybody.
+    pub(crate) fn topics(&self, domain: &Domain, routes: &Routes) -> Vec<Topic> {
+        let own = routes.iter().filter_map(|(of, types, _)| {
+            let find = |types| self.by_route.get(&(of.clone(), types));
+            let handler = find(types.clone()).or_else(|| find(EventTypes::Any))?;
+            Some(topic(of, &*handler.gate))
+        });
+        let named = own.chain([Topic::of(domain)]);
+        let topics: BTreeSet<_> = named.collect();
+        topics.into_iter().collect()
     }
 
     /// The most specific handler.
@@ -137,12 +170,15 @@ impl Handlers {
             let routes = self.those(ours);
             let mut domains: Vec<_> = routes.iter().map(|(domain, ..)| domain.clone()).collect();
             domains.dedup();
+            let at = |domain: &Domain| topic(domain, &*gate);
             Lot {
+                topics: domains.iter().map(at).collect(),
                 gate,
                 domains,
                 routes: Arc::new(routes),
                 rest: Rest::default(),
                 on_the_way: OnTheWay::default(),
+                busy: AtomicBool::new(false),
             }
         };
         gates.into_iter().map(lot).collect()

@@ -304,6 +304,11 @@ impl Node {
         }
     }
 
+    /// A call ended that a worker waits for, or there is news.
+    pub(crate) async fn woken_to_work(&self) {
+        self.wake[Runner::Worker as usize].notified().await;
+    }
+
     /// A worker whose destinations are all closed: until a call ends, or for so long.
     pub(crate) async fn rest_until_woken(&self, nap: Duration) {
         self.nap(Runner::Worker, nap).await;

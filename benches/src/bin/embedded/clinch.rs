@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_bench::{Amount, DOMAIN, Load, Node, Provider, Report, routes};
-use clinch_core::ports::{Answer, AnswerBody, Bus, Dequeue, Ids, Store, StoredOk};
+use clinch_core::ports::{Answer, AnswerBody, Bus, Dequeue, Ids, Store, StoredOk, Topic};
 use clinch_core::{AttemptId, Domain, Error, ErrorKind, Invalid, Result, WorkerId};
 use clinch_engine::Runtime;
 use clinch_sqlite::{Settings, Sqlite};
@@ -111,7 +111,7 @@ impl Scene {
         for _ in 0..history / Load::CHUNK {
             orchestrator.submit(self.load.chunk()?).await?;
             let dequeue = Dequeue {
-                domains: vec![Domain::new(DOMAIN).map_err(wrong)?],
+                topics: vec![Topic::of(&Domain::new(DOMAIN).map_err(wrong)?)],
                 max: Load::CHUNK,
                 wait: Duration::ZERO,
                 visibility: Duration::from_secs(30),

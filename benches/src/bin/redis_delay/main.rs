@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clinch_core::policy::{Routes, SplitMix};
-use clinch_core::ports::{Bus, Dequeue, Hint, Ids, Publication};
+use clinch_core::ports::{Bus, Dequeue, Hint, Ids, Publication, Topic};
 use clinch_core::{Domain, Error, ErrorKind, EventType, OpId, Result, WorkerId};
 use clinch_redis::{RedisBus, Settings};
 use clinch_servers::{Kind, Server};
@@ -101,7 +101,7 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     let (arrived, mut arrivals) = mpsc::unbounded_channel();
     for number in 0..arguments.readers {
         let dequeue = Dequeue {
-            domains: vec![domain.clone()],
+            topics: vec![Topic::of(&domain)],
             max: 16,
             wait: Duration::from_secs(3_600),
             visibility: Duration::from_secs(30),
@@ -176,7 +176,7 @@ async fn publish(bus: &RedisBus, domain: &Domain, count: usize) -> Result<BTreeM
             trace: None,
         };
         let delay = FIRST + Duration::from_micros(rng.next_u64() % spread);
-        publications.push(Publication { hint, delay });
+        publications.push(Publication::to_all(hint, delay));
     }
     let mut dues = BTreeMap::new();
     for some in publications.chunks(500) {

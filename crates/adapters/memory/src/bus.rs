@@ -1,12 +1,12 @@
 //! A bus of hints.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Bus, Clock, Delivery, Dequeue, Hint, Publication, Receipt};
+use clinch_core::ports::{Bus, Clock, Delivery, Dequeue, Hint, Publication, Receipt, Topic};
 use clinch_core::{LaneKey, Result};
 use tokio::sync::watch;
 
@@ -32,6 +32,7 @@ struct Messages {
 }
 
 struct Message {
+    topic: Topic,
     hint: Hint,
     /// Monotonic time from which on it can be delivered.
     visible_at: Duration,
@@ -95,16 +96,16 @@ impl MemoryBus {
 impl Messages {
     fn take(&mut self, dequeue: &Dequeue, now: Duration) -> Vec<Delivery> {
         let mut taken = Vec::new();
-        let mut lanes_ahead: Vec<LaneKey> = Vec::new();
-        for (no, message) in &mut self.by_no {
+        let mut lanes_ahead: BTreeSet<(Topic, LaneKey)> = BTreeSet::new();
+        let all = self.by_no.iter_mut();
+        let asked = all.filter(|(_, message)| dequeue.topics.contains(&message.topic));
+        for (no, message) in asked {
             if taken.len() == dequeue.max {
                 break;
             }
-            let lane = message.hint.lane;
-            let behind = lane.is_some_and(|lane| lanes_ahead.contains(&lane));
-            let visible =
-                message.visible_at <= now && dequeue.domains.contains(&message.hint.domain);
-            if behind || !visible {
+            let lane = message.hint.lane.map(|lane| (message.topic.clone(), lane));
+            let behind = lane.as_ref().is_some_and(|lane| lanes_ahead.contains(lane));
+            if behind || message.visible_at > now {
                 // Nothing of a lane overtakes: not what is delayed, not what is on loan.
                 lanes_ahead.extend(lane);
                 continue;
@@ -126,7 +127,7 @@ impl Messages {
     /// When the next message becomes visible that is not yet.
     fn next_visible(&self, dequeue: &Dequeue, now: Duration) -> Option<Duration> {
         let ours = self.by_no.values();
-        let ours = ours.filter(|message| dequeue.domains.contains(&message.hint.domain));
+        let ours = ours.filter(|message| dequeue.topics.contains(&message.topic));
         let later = ours
             .map(|message| message.visible_at)
             .filter(|at| *at > now);
@@ -143,6 +144,7 @@ impl Bus for MemoryBus {
             messages.last_no += 1;
             let no = messages.last_no;
             let message = Message {
+                topic: publication.topic.clone(),
                 hint: publication.hint.clone(),
                 visible_at: now.saturating_add(publication.delay),
                 deliveries: 0,

@@ -15,10 +15,11 @@ impl Tx<'_> {
     fn take_due(&mut self, dequeue: &Dequeue) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
         let mut tried = BTreeSet::new();
+        let domains = dequeue.domains();
         loop {
             let left = &dequeue.attempts[tried.len().min(dequeue.attempts.len())..];
             let wanted = left.len().min(dequeue.max - deliveries.len());
-            let line = self.tables.line(&dequeue.domains, self.now);
+            let line = self.tables.line(&domains, self.now);
             let line = line.map(|(_, _, _, op_id)| op_id);
             let line = line.filter(|op_id| !tried.contains(op_id));
             let routed = line.filter(|op| self.tables.has_route(*op, Some(&dequeue.only)));
@@ -62,6 +63,7 @@ impl Bus for Memory {
         *self.last_routes() = dequeue.routes.clone();
         let mut news = self.shared.news.watch();
         let until = self.clock().monotonic().saturating_add(dequeue.wait);
+        let domains = dequeue.domains();
         loop {
             let seen = *news.borrow_and_update();
             let deliveries = self.write(|tx| Ok(tx.take_due(dequeue)))?;
@@ -70,7 +72,7 @@ impl Bus for Memory {
                 return Ok(deliveries);
             }
             let due = self.read(|tables, now| {
-                let due = tables.first_due(&dequeue.domains, Some(&dequeue.only))?;
+                let due = tables.first_due(&domains, Some(&dequeue.only))?;
                 // Due already and still not taken: somebody else has it. Wait for news.
                 (due > now).then(|| due.since(now))
             });

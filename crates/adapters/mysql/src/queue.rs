@@ -18,8 +18,9 @@ use crate::tx::{Loaded, Tx};
 
 impl Tx<'_> {
     async fn streams_for(&mut self, dequeue: &Dequeue) -> Result<Vec<Stream>> {
+        let domains = dequeue.domains();
         self.open_streams(|domain, event_type| {
-            let asked = dequeue.domains.contains(domain);
+            let asked = domains.contains(domain);
             asked && dequeue.only.find(domain, event_type).is_some()
         })
         .await

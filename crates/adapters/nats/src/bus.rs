@@ -47,16 +47,16 @@ impl NatsBus {
         let mut questions = Vec::with_capacity(messages.len());
         for message in messages {
             let question = link.ask(message.subject.clone(), message.body.clone());
-            questions.push((question.await?, &message.domain));
+            questions.push((question.await?, &message.topic));
         }
-        for (question, domain) in questions {
+        for (question, topic) in questions {
             let answer = question.answered().await?;
             if is_nobody(&answer) {
                 return Ok(Published::Nowhere);
             }
             let stored = read_answer(&answer.payload)??;
             let seq = stored["seq"].as_u64().unwrap_or(0);
-            self.shared.state().inlet(domain).published(seq);
+            self.shared.state().inlet(topic).published(seq);
         }
         Ok(Published::All)
     }
@@ -75,7 +75,7 @@ impl NatsBus {
 
 /// A hint to publish.
 struct Message {
-    domain: String,
+    topic: String,
     subject: String,
     body: Vec<u8>,
 }
@@ -93,10 +93,10 @@ impl Bus for NatsBus {
         let now = self.shared.clock.now();
         let prefix = &self.shared.settings.prefix;
         let message = |publication: &Publication| {
-            let Publication { hint, delay } = publication;
+            let Publication { topic, hint, delay } = publication;
             Ok(Message {
-                domain: token(&hint.domain)?,
-                subject: subject(prefix, hint)?,
+                topic: token(topic)?,
+                subject: subject(prefix, topic, hint)?,
                 body: Body::new(hint, *delay, now).encode()?,
             })
         };

@@ -22,11 +22,11 @@ const REMEMBERED_MAX: usize = 10_000;
 impl Shared {
     pub(crate) async fn dequeue(self: &Arc<Self>, ask: &Dequeue) -> Result<Vec<Delivery>> {
         let end = self.now().saturating_add(ask.wait);
-        if ask.domains.is_empty() || ask.max == 0 {
+        if ask.topics.is_empty() || ask.max == 0 {
             self.clock.sleep(ask.wait).await;
             return Ok(Vec::new());
         }
-        let names: Result<Vec<String>> = ask.domains.iter().map(token).collect();
+        let names: Result<Vec<String>> = ask.topics.iter().map(token).collect();
         let names = self.turn_to(names?, ask);
         let mut rings = self.rings.subscribe();
         loop {

@@ -142,11 +142,12 @@ impl Bus for Postgres {
         let mut news = self.news().watch_due();
         let until = self.clock().monotonic().saturating_add(dequeue.wait);
         let mut pause = LOCKED_PAUSE;
+        let domains = dequeue.domains();
         loop {
             let seen = *news.borrow_and_update();
             let asked_at = self.clock().monotonic();
             let shared = &self.shared;
-            let streams = shared.names.routed(&dequeue.domains, &dequeue.only);
+            let streams = shared.names.routed(&domains, &dequeue.only);
             let deliveries = match streams.is_empty() {
                 true => Vec::new(),
                 false => self.take(&dequeue, &streams).await?,

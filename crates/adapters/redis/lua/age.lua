@@ -1,8 +1,8 @@
 -- For tests: loans grow older by so many milliseconds. The server counts their age itself,
 -- so that no offset can be added to it.
--- KEYS: domains. ARGV: offset, group, milliseconds, what stream names begin with.
-for _, domain in ipairs(redis.call('SMEMBERS', KEYS[1])) do
-  local key = ARGV[4] .. domain
+-- KEYS: topics. ARGV: offset, group, milliseconds, what stream names begin with.
+for _, topic in ipairs(redis.call('SMEMBERS', KEYS[1])) do
+  local key = ARGV[4] .. topic
   local pending = redis.pcall('XPENDING', key, ARGV[2], '-', '+', 10000)
   if not pending.err then
     for _, entry in ipairs(pending) do

@@ -1,10 +1,10 @@
 -- How much there is, for people and metrics. Reads only.
--- KEYS: domains, delayed set, scheduler's lock. ARGV: offset, group, what stream names begin
+-- KEYS: topics, delayed set, scheduler's lock. ARGV: offset, group, what stream names begin
 -- with.
 -- Returns {entries, on loan, delayed, 1 if somebody leads}.
 local entries, on_loan = 0, 0
-for _, domain in ipairs(redis.call('SMEMBERS', KEYS[1])) do
-  local key = ARGV[3] .. domain
+for _, topic in ipairs(redis.call('SMEMBERS', KEYS[1])) do
+  local key = ARGV[3] .. topic
   entries = entries + redis.call('XLEN', key)
   local pending = redis.pcall('XPENDING', key, ARGV[2])
   if not pending.err then on_loan = on_loan + pending[1] end

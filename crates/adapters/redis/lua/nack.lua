@@ -1,7 +1,7 @@
 -- Not done: each goes back to the end of its stream, or to the delayed set. One that was
 -- delivered to somebody else since, or is gone, is left alone.
 -- KEYS: delayed set, sequence, then the streams.
--- ARGV: offset, group, channel, then for each: number of its stream, domain, id,
+-- ARGV: offset, group, channel, then for each: number of its stream, topic, id,
 --       deliveries, delay in microseconds.
 -- Returns how many went back.
 local now, group, channel = now_us(), ARGV[2], ARGV[3]
@@ -9,7 +9,7 @@ local before = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
 local soonest
 local count = 0
 for i = 4, #ARGV, 5 do
-  local key, domain, id = KEYS[2 + tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 2]
+  local key, topic, id = KEYS[2 + tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 2]
   local deliveries, delay = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
   local pending = redis.pcall('XPENDING', key, group, id, id, 1)
   if not pending.err and pending[1] and pending[1][4] == deliveries then
@@ -23,7 +23,7 @@ for i = 4, #ARGV, 5 do
       if map.h and delay > 0 then
         local number = string.format('%016.0f', redis.call('INCR', KEYS[2]))
         local due = now + delay
-        local member = number .. '|' .. again .. '|' .. domain .. '|' .. map.h
+        local member = number .. '|' .. again .. '|' .. topic .. '|' .. map.h
         redis.call('ZADD', KEYS[1], int(due), member)
         if not soonest or due < soonest then soonest = due end
       elseif map.h then

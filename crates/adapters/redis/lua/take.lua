@@ -1,5 +1,5 @@
 -- Takes deliveries without waiting: first those whose loan ran out, then new ones.
--- KEYS: one stream for each domain asked for.
+-- KEYS: one stream for each topic asked for.
 -- ARGV: offset, group, consumer, max, visibility in milliseconds, then a cursor a stream.
 -- Returns {vanished, {cursor ...}, {{number of the stream, id, deliveries, redeliveries
 -- before, hint} ...}}.

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Bus, Delivery, Depth, Dequeue, Publication, Receipt};
-use clinch_core::{Domain, Error, ErrorKind, Result};
+use clinch_core::ports::{Bus, Delivery, Depth, Dequeue, Publication, Receipt, Topic};
+use clinch_core::{Error, ErrorKind, Result};
 use redis::ScriptInvocation;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -37,8 +37,8 @@ const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Tests that ask the scheduler to catch up.
 const POKES_MAX: usize = 16;
 
-/// Hints on Redis streams: at least once, in order of publication within a domain and so
-/// within a lane, with delays and a visibility timeout. What Redis loses, the sweeper
+/// Hints on Redis streams: at least once, in order of publication within a topic and so
+/// within a lane of it, with delays and a visibility timeout. What Redis loses, the sweeper
 /// announces again. A loan can be renewed for no longer than it was given for.
 #[derive(Clone)]
 pub struct RedisBus {
@@ -50,8 +50,8 @@ struct Inner {
     /// Connections of blocking reads that nobody uses now.
     readers: Mutex<Vec<MultiplexedConnection>>,
     permits: Semaphore,
-    /// Where the search for ended loans goes on, by domain.
-    cursors: Mutex<BTreeMap<Domain, String>>,
+    /// Where the search for ended loans goes on, by topic.
+    cursors: Mutex<BTreeMap<Topic, String>>,
     /// The next call looks for ended loans before it waits: at the start, and when there may
     /// be more than it could take.
     look_first: AtomicBool,
@@ -108,7 +108,7 @@ impl RedisBus {
     pub async fn advance(&self, by: Duration) -> Result<()> {
         let shared = &self.redis.shared;
         shared.settings.test_clock.advance(by);
-        let mut age = shared.scripts.age.key(shared.keys.domains());
+        let mut age = shared.scripts.age.key(shared.keys.topics());
         age.arg(self.redis.offset())
             .arg(GROUP)
             .arg(millis(by))
@@ -127,41 +127,41 @@ impl RedisBus {
         readers.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn cursors(&self, domains: &[Domain]) -> Vec<String> {
+    fn cursors(&self, topics: &[Topic]) -> Vec<String> {
         let cursors = self.inner.cursors.lock();
         let cursors = cursors.unwrap_or_else(PoisonError::into_inner);
-        let cursor = |domain| cursors.get(domain).cloned();
+        let cursor = |topic| cursors.get(topic).cloned();
         let start = || "0-0".to_owned();
-        domains
+        topics
             .iter()
-            .map(|domain| cursor(domain).unwrap_or_else(start))
+            .map(|topic| cursor(topic).unwrap_or_else(start))
             .collect()
     }
 
-    fn keep_cursors(&self, domains: &[Domain], new: Vec<String>) {
+    fn keep_cursors(&self, topics: &[Topic], new: Vec<String>) {
         let cursors = self.inner.cursors.lock();
         let mut cursors = cursors.unwrap_or_else(PoisonError::into_inner);
-        cursors.extend(domains.iter().cloned().zip(new));
+        cursors.extend(topics.iter().cloned().zip(new));
     }
 
     async fn publish_some(&self, publications: &[Publication]) -> Result<()> {
         let shared = &self.redis.shared;
         let (keys, settings) = (&shared.keys, &shared.settings);
-        let named = Named::of(publications.iter().map(|one| &one.hint.domain));
+        let named = Named::of(publications.iter().map(|one| &one.topic));
         let mut publish = shared.scripts.publish.prepare_invoke();
         publish
             .key(keys.delayed())
             .key(keys.sequence())
-            .key(keys.domains());
+            .key(keys.topics());
         named.add_streams(&self.redis, &mut publish);
         publish
             .arg(self.redis.offset())
             .arg(settings.delayed_max)
             .arg(settings.backlog_max)
             .arg(keys.channel())
-            .arg(named.domains.len());
-        for domain in &named.domains {
-            publish.arg(domain.as_str());
+            .arg(named.topics.len());
+        for topic in &named.topics {
+            publish.arg(topic.as_str());
         }
         for (publication, number) in publications.iter().zip(&named.numbers) {
             let hint = serde_json::to_string(&publication.hint).map_err(|_| unwritable())?;
@@ -180,7 +180,7 @@ impl RedisBus {
 
     async fn finish(&self, loans: &[Loan]) -> Result<()> {
         for loans in loans.chunks(CHUNK) {
-            let named = Named::of(loans.iter().map(|loan| &loan.domain));
+            let named = Named::of(loans.iter().map(|loan| &loan.topic));
             let mut ack = self.redis.shared.scripts.ack.prepare_invoke();
             named.add_streams(&self.redis, &mut ack);
             ack.arg(self.redis.offset()).arg(GROUP);
@@ -200,7 +200,7 @@ impl RedisBus {
     async fn give_back(&self, loans: &[(&Loan, Duration)]) -> Result<()> {
         let shared = &self.redis.shared;
         for loans in loans.chunks(CHUNK) {
-            let named = Named::of(loans.iter().map(|(loan, _)| &loan.domain));
+            let named = Named::of(loans.iter().map(|(loan, _)| &loan.topic));
             let mut nack = shared.scripts.nack.prepare_invoke();
             nack.key(shared.keys.delayed()).key(shared.keys.sequence());
             named.add_streams(&self.redis, &mut nack);
@@ -209,7 +209,7 @@ impl RedisBus {
                 .arg(shared.keys.channel());
             for ((loan, delay), number) in loans.iter().zip(&named.numbers) {
                 nack.arg(number)
-                    .arg(loan.domain.as_str())
+                    .arg(loan.topic.as_str())
                     .arg(&loan.id)
                     .arg(loan.deliveries)
                     .arg(micros_up(*delay));
@@ -220,10 +220,10 @@ impl RedisBus {
     }
 
     /// Once, with the first call: what earlier processes left behind.
-    async fn start(&self, domains: &[Domain]) -> Result<()> {
+    async fn start(&self, topics: &[Topic]) -> Result<()> {
         if !self.inner.has_started.swap(true, Ordering::SeqCst) {
-            self.make_groups(domains).await.map_err(ours)?;
-            self.forget_consumers(domains).await.map_err(ours)?;
+            self.make_groups(topics).await.map_err(ours)?;
+            self.forget_consumers(topics).await.map_err(ours)?;
         }
         Ok(())
     }
@@ -239,14 +239,14 @@ impl Bus for RedisBus {
     }
 
     async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
-        if dequeue.domains.is_empty() || dequeue.max == 0 {
+        if dequeue.topics.is_empty() || dequeue.max == 0 {
             sleep(dequeue.wait).await;
             return Ok(Vec::new());
         }
-        self.start(&dequeue.domains).await?;
+        self.start(&dequeue.topics).await?;
         let until = after(dequeue.wait);
         let mut look = dequeue.wait.is_zero()
-            || dequeue.domains.len() > dequeue.max
+            || dequeue.topics.len() > dequeue.max
             || self.inner.look_first.swap(false, Ordering::SeqCst);
         loop {
             if look {
@@ -289,7 +289,7 @@ impl Bus for RedisBus {
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
         let loans: Vec<Loan> = receipts.iter().filter_map(Loan::parse).collect();
         for loans in loans.chunks(CHUNK) {
-            let named = Named::of(loans.iter().map(|loan| &loan.domain));
+            let named = Named::of(loans.iter().map(|loan| &loan.topic));
             let mut extend = self.redis.shared.scripts.extend.prepare_invoke();
             named.add_streams(&self.redis, &mut extend);
             extend.arg(self.redis.offset()).arg(GROUP);
@@ -310,29 +310,29 @@ impl Bus for RedisBus {
     }
 }
 
-/// The domains of a call, once each, and which of them each item is of, counted from one.
+/// The topics of a call, once each, and which of them each item is of, counted from one.
 struct Named {
-    domains: Vec<Domain>,
+    topics: Vec<Topic>,
     numbers: Vec<usize>,
 }
 
 impl Named {
-    fn of<'a>(items: impl Iterator<Item = &'a Domain>) -> Self {
-        let mut known: BTreeMap<&Domain, usize> = BTreeMap::new();
-        let (mut domains, mut numbers) = (Vec::new(), Vec::new());
-        for domain in items {
-            let number = *known.entry(domain).or_insert_with(|| {
-                domains.push(domain.clone());
-                domains.len()
+    fn of<'a>(items: impl Iterator<Item = &'a Topic>) -> Self {
+        let mut known: BTreeMap<&Topic, usize> = BTreeMap::new();
+        let (mut topics, mut numbers) = (Vec::new(), Vec::new());
+        for topic in items {
+            let number = *known.entry(topic).or_insert_with(|| {
+                topics.push(topic.clone());
+                topics.len()
             });
             numbers.push(number);
         }
-        Self { domains, numbers }
+        Self { topics, numbers }
     }
 
     fn add_streams(&self, redis: &Redis, script: &mut ScriptInvocation<'_>) {
-        for domain in &self.domains {
-            script.key(redis.shared.keys.stream(domain));
+        for topic in &self.topics {
+            script.key(redis.shared.keys.stream(topic));
         }
     }
 }

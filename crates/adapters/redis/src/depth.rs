@@ -12,7 +12,7 @@ impl RedisBus {
     pub async fn depth(&self) -> Result<Depth> {
         let redis = self.redis();
         let shared = &redis.shared;
-        let mut depth = shared.scripts.depth.key(shared.keys.domains());
+        let mut depth = shared.scripts.depth.key(shared.keys.topics());
         depth
             .key(shared.keys.delayed())
             .key(shared.keys.scheduler())

@@ -1,7 +1,7 @@
 //! The names of everything that is stored. All keys of the bus share a hash tag, since its
 //! scripts touch several at once; the others have tags of their own.
 
-use clinch_core::Domain;
+use clinch_core::ports::Topic;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
@@ -24,8 +24,8 @@ impl Keys {
         self.bus("s:")
     }
 
-    pub(crate) fn stream(&self, domain: &Domain) -> String {
-        format!("{}{domain}", self.streams())
+    pub(crate) fn stream(&self, topic: &Topic) -> String {
+        format!("{}{}", self.streams(), topic.as_str())
     }
 
     pub(crate) fn delayed(&self) -> String {
@@ -36,8 +36,8 @@ impl Keys {
         self.bus("sequence")
     }
 
-    pub(crate) fn domains(&self) -> String {
-        self.bus("domains")
+    pub(crate) fn topics(&self) -> String {
+        self.bus("topics")
     }
 
     pub(crate) fn nudges(&self) -> String {

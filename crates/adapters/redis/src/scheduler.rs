@@ -101,7 +101,7 @@ impl Scheduler {
                     .tick
                     .key(keys.scheduler())
                     .key(keys.delayed())
-                    .key(keys.domains())
+                    .key(keys.topics())
                     .key(keys.nudges())
                     .arg(self.redis.offset())
                     .arg(&self.owner)

@@ -19,7 +19,7 @@ impl Db<'_> {
     /// The streams that a worker asks for, paused domains included.
     fn routed_streams(&mut self, dequeue: &Dequeue) -> Result<Vec<(i64, Vec<Stream>)>> {
         let mut routed = Vec::new();
-        for domain in &dequeue.domains {
+        for domain in &dequeue.domains() {
             let Some(id) = self.find_name(domain.as_str())? else {
                 continue;
             };

@@ -7,6 +7,7 @@
 )]
 
 mod cap;
+mod narrow;
 mod outage;
 mod policies;
 mod support;

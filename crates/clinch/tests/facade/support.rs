@@ -17,6 +17,16 @@ impl Cluster {
     pub(crate) fn start(count: usize, build: impl Fn(usize) -> Builder) -> Self {
         let clock = Arc::new(ManualClock::default());
         let backend = Backend::new(Memory::new(clock.clone()));
+        Self::on(&backend, clock, count, build)
+    }
+
+    /// The same on this store and clock.
+    pub(crate) fn on(
+        backend: &Backend,
+        clock: Arc<ManualClock>,
+        count: usize,
+        build: impl Fn(usize) -> Builder,
+    ) -> Self {
         let node = |number| {
             let builder = build(number).backend(backend.clone()).clock(clock.clone());
             let node = builder.build().expect("it is put together");

@@ -211,10 +211,7 @@ async fn a_hint_that_the_bus_lost_reaches_a_worker(subject: Subject) -> Verdict 
     ensure_eq!(wire.take(9).await?, [], "the bus is empty");
     w.advance(secs(11)).await;
     let claimed = only(silent(&w).await?)?;
-    let publication = Publication {
-        hint: claimed.hint.clone(),
-        delay: Duration::ZERO,
-    };
+    let publication = Publication::to_all(claimed.hint.clone(), Duration::ZERO);
     wire.bus.publish(&[publication]).await?;
     w.outbox.published(&[claimed]).await?;
     let delivery = wire.take_one().await?;

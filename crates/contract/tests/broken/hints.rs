@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::Result;
-use clinch_core::ports::{Bus, Clock, Delivery, Dequeue, Publication, Receipt};
+use clinch_core::ports::{Bus, Clock, Delivery, Dequeue, Publication, Receipt, Topic};
 
 use crate::flaw::{Flaw, Real};
 
@@ -38,6 +38,28 @@ impl Flaw for IgnoresDelays {
             publication.delay = Duration::ZERO;
         }
         real.bus.publish(&now).await
+    }
+}
+
+/// A domain is a domain.
+#[derive(Default)]
+pub(crate) struct MixesDestinations;
+
+#[async_trait]
+impl Flaw for MixesDestinations {
+    async fn publish(&self, real: &Real, publications: &[Publication]) -> Result<()> {
+        let to_all = |one: &Publication| Publication::to_all(one.hint.clone(), one.delay);
+        let all: Vec<_> = publications.iter().map(to_all).collect();
+        real.bus.publish(&all).await
+    }
+    async fn dequeue(&self, real: &Real, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
+        let topics = dequeue.domains().iter().map(Topic::of).collect();
+        real.bus
+            .dequeue(&Dequeue {
+                topics,
+                ..dequeue.clone()
+            })
+            .await
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::Operation;
+use super::{Operation, Topic};
 use crate::policy::Routes;
 use crate::{AttemptId, Domain, EventType, LaneKey, OpId, Result, WorkerId};
 
@@ -23,8 +23,8 @@ pub trait Bus: Send + Sync {
     ///
     /// - Returns as soon as there is one; a waiting call is woken, it does not poll.
     /// - With `wait` zero it never blocks.
-    /// - At most `max`, only of the named domains.
-    /// - Hints of one lane come in the order of their publication.
+    /// - At most `max`, only of the named topics.
+    /// - Hints of one lane and topic come in the order of their publication.
     /// - A delivery that is neither acked nor extended is delivered again after the
     ///   visibility timeout, with its redelivery count raised.
     /// - A bus that is the store begins the attempts it hands out, under the ids it was given; such a delivery needs no
@@ -90,17 +90,27 @@ pub struct Hint {
 /// A hint to announce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publication {
+    /// Where.
+    pub topic: Topic,
     /// The hint.
     pub hint: Hint,
     /// Not delivered before.
     pub delay: Duration,
 }
 
+impl Publication {
+    /// Where every reader of its domain looks.
+    pub fn to_all(hint: Hint, delay: Duration) -> Self {
+        let topic = Topic::of(&hint.domain);
+        Self { topic, hint, delay }
+    }
+}
+
 /// What a worker asks for.
 #[derive(Debug, Clone)]
 pub struct Dequeue {
-    /// Of these domains; empty means none.
-    pub domains: Vec<Domain>,
+    /// Of these topics; empty means none. A bus that begins attempts looks at their domains.
+    pub topics: Vec<Topic>,
     /// At most so many: no more than the worker has permits for.
     pub max: usize,
     /// How long to wait for the first.
@@ -117,6 +127,16 @@ pub struct Dequeue {
     pub routes: Arc<Routes>,
     /// A bus that begins attempts hands out only what has a route here.
     pub only: Arc<Routes>,
+}
+
+impl Dequeue {
+    /// The domains of its topics, each once.
+    pub fn domains(&self) -> Vec<Domain> {
+        let mut domains: Vec<_> = self.topics.iter().map(|one| one.domain().clone()).collect();
+        domains.sort();
+        domains.dedup();
+        domains
+    }
 }
 
 /// A hint on loan.

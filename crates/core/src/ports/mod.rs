@@ -22,6 +22,7 @@ mod sealer;
 mod sink;
 mod store;
 mod telemetry;
+mod topic;
 mod world;
 
 pub use api_keys::{ApiKey, ApiKeys, Scope};
@@ -53,4 +54,5 @@ pub use store::{
     Refused, Reschedule, Store, StoredOk,
 };
 pub use telemetry::{Level, Meter, MetricLabels, Tags, Tracer, Untold, Work, is_traceparent};
+pub use topic::Topic;
 pub use world::{Clock, Ids, Notice, Notices, Rng, Spawner};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use clinch_core::Result;
-use clinch_core::ports::{Bus, Claim, Claimed, Publication, Silence};
+use clinch_core::ports::{Bus, Claim, Claimed, Hint, Publication, Silence, Topic};
 
 use crate::node::{Dispatch, Node};
 use crate::recover::Scanned;
@@ -34,7 +34,8 @@ impl Node {
             return Ok(Scanned::nothing_to_do());
         };
         let claimed = self.ports.outbox.claim(&self.claim()).await?;
-        let found = self.announce(bus.as_ref(), claimed).await?;
+        let topic = |hint: &Hint| self.topic_of(hint);
+        let found = self.announce(bus.as_ref(), claimed, topic).await?;
         let next = self.ports.outbox.next_due(None).await?;
         Ok(Scanned { found, next })
     }
@@ -53,16 +54,24 @@ impl Node {
         };
         let outbox = &self.ports.outbox;
         let claimed = outbox.claim_silent(&self.claim(), &silence).await?;
-        let found = self.announce(bus.as_ref(), claimed).await?;
+        // To everybody: perhaps nobody reads where it was announced at first.
+        let topic = |hint: &Hint| Topic::of(&hint.domain);
+        let found = self.announce(bus.as_ref(), claimed, topic).await?;
         let next = Some(self.config.sweep_grace);
         Ok(Scanned { found, next })
     }
 
-    async fn announce(&self, bus: &dyn Bus, claimed: Vec<Claimed>) -> Result<usize> {
+    async fn announce(
+        &self,
+        bus: &dyn Bus,
+        claimed: Vec<Claimed>,
+        topic: impl Fn(&Hint) -> Topic,
+    ) -> Result<usize> {
         if claimed.is_empty() {
             return Ok(0);
         }
         let publication = |claimed: &Claimed| Publication {
+            topic: topic(&claimed.hint),
             hint: claimed.hint.clone(),
             delay: Duration::ZERO,
         };

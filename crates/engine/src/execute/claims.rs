@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clinch_core::Domain;
-use clinch_core::ports::{Hint, Reason, Room};
+use clinch_core::ports::{Hint, Reason, Room, Topic};
 
 use crate::handlers::Lot;
 use crate::node::Node;
@@ -164,13 +164,18 @@ impl Node {
         (room.calls <= taken).then(|| room.again_in.unwrap_or(full))
     }
 
-    fn lot_of(&self, hint: &Hint) -> Option<&Lot> {
+    /// Where its guards stand, if it is executed here.
+    pub(super) fn lot_of(&self, hint: &Hint) -> Option<&Lot> {
         let handler = self.handlers.find(&hint.domain, &hint.event_type)?;
         let name = handler.gate.destination();
         let found = self
             .lots
             .binary_search_by(|lot| lot.gate.destination().cmp(name));
         found.ok().map(|at| &self.lots[at])
+    }
+
+    pub(crate) fn topic_of(&self, hint: &Hint) -> Topic {
+        self.handlers.topic(&hint.domain, &hint.event_type)
     }
 
     /// From now until it calls it counts as taken.
@@ -193,20 +198,6 @@ impl Open<'_> {
     pub(super) fn wait(&self, bound: Duration) -> Duration {
         let full = self.full.then_some(FULL_PAUSE);
         soonest(self.again_in, full).map_or(bound, |wait| wait.min(bound))
-    }
-
-    /// Calls that could be made now.
-    pub(super) fn room(&self) -> usize {
-        let rooms = self.lots.iter().map(|(_, room)| *room);
-        rooms.fold(0, usize::saturating_add)
-    }
-
-    pub(super) fn domains(&self) -> Vec<Domain> {
-        let lots = self.lots.iter();
-        let mut domains: Vec<_> = lots.flat_map(|(lot, _)| lot.domains.clone()).collect();
-        domains.sort();
-        domains.dedup();
-        domains
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod claims;
+mod hints;
 mod remote;
 mod worker;
 

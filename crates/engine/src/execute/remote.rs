@@ -309,7 +309,8 @@ impl Node {
         request: &LeaseRequest,
         routes: &Arc<Routes>,
     ) -> Result<Vec<Envelope>> {
-        let dequeue = self.dequeue(vec![request.domain.clone()], routes.clone(), request.max);
+        let topics = self.handlers.topics(&request.domain, routes);
+        let dequeue = self.dequeue(topics, routes.clone(), request.max);
         let dequeue = clinch_core::ports::Dequeue {
             visibility: request.lease,
             worker: request.worker.clone(),

@@ -7,19 +7,17 @@
 //! the row decides, and the hint is acked as soon as it has: from then on the row and the
 //! Reaper take care of the attempt, not the bus.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{BeginRequest, Delivery, Dequeue, Hint, Operation, Receipt, Refused};
-use clinch_core::{AttemptId, Domain, Error, ErrorKind, OpId, Result};
+use clinch_core::ports::{Delivery, Dequeue, Hint, Operation, Receipt, Topic};
+use clinch_core::{AttemptId, Error, ErrorKind, Result};
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Begun;
 use super::claims::{Underway, soonest};
 use crate::handlers::Lot;
 use crate::node::{Dispatch, Node};
@@ -132,7 +130,7 @@ impl Node {
     }
 
     /// Starts what has begun; returns how much that is.
-    fn run_all(
+    pub(super) fn run_all(
         self: &Arc<Self>,
         deliveries: Vec<Delivery>,
         asked_at: Duration,
@@ -160,60 +158,6 @@ impl Node {
         lot.rest.rest(seen, self.ports.clock.monotonic() + nap);
     }
 
-    /// One waiting read for every domain with an open destination.
-    async fn work_from_hints(
-        self: &Arc<Self>,
-        mut permits: Vec<OwnedSemaphorePermit>,
-    ) -> Result<Scanned> {
-        // Said before the look: a call that ends after it is not missed.
-        self.starved.store(true, Ordering::SeqCst);
-        let open = self.open_lots(false);
-        let wait = open.wait(self.config.fallback_poll);
-        if open.lots.is_empty() {
-            drop(permits);
-            self.rest_until_woken(wait).await;
-            return Ok(Scanned::nothing_to_do());
-        }
-        self.starved.store(false, Ordering::SeqCst);
-        let max = permits.len().min(open.room());
-        let asked_at = self.ports.clock.monotonic();
-        // Hints can be dropped: a waiting read may be cut short.
-        let hints = tokio::select! {
-            biased;
-            () = self.stop_told() => Vec::new(),
-            hints = self.take_deliveries(open.domains(), self.runnable.clone(), max, wait) => hints?,
-        };
-        let found = hints.len();
-        let hints = self.that_pass(hints).await;
-        self.run_all(hints, asked_at, &mut permits);
-        Ok(Scanned::more(found))
-    }
-
-    /// Those whose destination has room; the others go back to the bus.
-    async fn that_pass(&self, hints: Vec<Delivery>) -> Vec<Delivery> {
-        let mut taken: BTreeMap<String, usize> = BTreeMap::new();
-        let mut back = Vec::new();
-        let mut pass = Vec::with_capacity(hints.len());
-        for delivery in hints {
-            let hint = &delivery.hint;
-            let handler = self.handlers.find(&hint.domain, &hint.event_type);
-            let name = handler.map_or("", |handler| handler.gate.destination());
-            let taken = taken.entry(name.to_owned()).or_default();
-            match self.closed_for(hint, *taken, delivery.redeliveries) {
-                Some(pause) => back.push((delivery.receipt.clone(), pause)),
-                None => {
-                    *taken += 1;
-                    pass.push(delivery);
-                }
-            }
-        }
-        if !back.is_empty() {
-            // If this fails they come again after their visibility timeout.
-            let _ = self.ports.dispatch.bus().nack(&back).await;
-        }
-        pass
-    }
-
     /// The next delivery that can be run now, without waiting.
     pub(crate) async fn next_delivery(&self) -> Result<Option<Delivery>> {
         let open = self.open_lots(false);
@@ -228,8 +172,8 @@ impl Node {
                 Ok(None)
             }
             Dispatch::Hints(_) => loop {
-                let (domains, routes) = (open.domains(), self.runnable.clone());
-                let taken = self.take_deliveries(domains, routes, 1, Duration::ZERO);
+                let (topics, routes) = (open.topics(), self.runnable.clone());
+                let taken = self.take_deliveries(topics, routes, 1, Duration::ZERO);
                 let taken = taken.await?;
                 let came = !taken.is_empty();
                 let passed = self.that_pass(taken).await.pop();
@@ -275,42 +219,43 @@ impl Node {
 
     /// At least one permit, at most a batch.
     async fn take_permits(&self) -> Vec<OwnedSemaphorePermit> {
-        let permits = &self.queue_permits;
-        let first = permits.clone().acquire_owned().await;
-        let mut taken: Vec<_> = first.into_iter().collect();
-        while taken.len() < self.config.batch {
-            match permits.clone().try_acquire_owned() {
-                Ok(permit) => taken.push(permit),
-                Err(_) => break,
-            }
-        }
-        taken
+        let first = self.queue_permits.clone().acquire_owned().await;
+        let more = self.permits_left(self.config.batch.saturating_sub(1));
+        first.into_iter().chain(more).collect()
+    }
+
+    /// At most a batch, and without waiting.
+    pub(super) fn permits_left(&self, max: usize) -> Vec<OwnedSemaphorePermit> {
+        let permit = || self.queue_permits.clone().try_acquire_owned().ok();
+        std::iter::from_fn(permit)
+            .take(max.min(self.config.batch))
+            .collect()
     }
 
     async fn take_from(&self, lot: &Lot, max: usize) -> Result<Vec<Delivery>> {
-        let (domains, routes) = (lot.domains.clone(), lot.routes.clone());
-        self.take_deliveries(domains, routes, max, Duration::ZERO)
+        let (topics, routes) = (lot.topics.clone(), lot.routes.clone());
+        self.take_deliveries(topics, routes, max, Duration::ZERO)
             .await
     }
 
-    async fn take_deliveries(
+    pub(super) async fn take_deliveries(
         &self,
-        domains: Vec<Domain>,
+        topics: Vec<Topic>,
         only: Arc<Routes>,
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Delivery>> {
         let dequeue = Dequeue {
             wait,
-            ..self.dequeue(domains, only, max)
+            ..self.dequeue(topics, only, max)
         };
         self.dequeue_deliveries(&dequeue).await
     }
 
     /// Without waiting, under fresh attempt ids.
-    pub(super) fn dequeue(&self, domains: Vec<Domain>, only: Arc<Routes>, max: usize) -> Dequeue {
+    pub(super) fn dequeue(&self, topics: Vec<Topic>, only: Arc<Routes>, max: usize) -> Dequeue {
         Dequeue {
-            domains,
+            topics,
             max,
             wait: Duration::ZERO,
             visibility: self.config.lease,
@@ -357,77 +302,5 @@ impl Node {
             begun: Some(Box::new(row)),
         };
         Ok(rows.into_iter().flatten().map(delivery).collect())
-    }
-
-    async fn begin_hint(&self, delivery: &Delivery) -> Option<Begun> {
-        let op_id = delivery.hint.op_id;
-        let from = self.ports.clock.monotonic();
-        let receipts = [delivery.receipt.clone()];
-        match self.begin(op_id).await {
-            Ok(Ok(operation)) => {
-                // A hint that is not acked comes again and finds the row live: a no-op.
-                let _ = self.ports.dispatch.bus().ack(&receipts).await;
-                self.open(operation, from).await
-            }
-            Ok(Err(_)) if planted!(RunsWhatIsLive) => {
-                let rows = self.ports.inspect.get(&[op_id]).await.ok()?;
-                let row = rows.into_iter().next().flatten();
-                let live = row.filter(|row| row.state.is_current(row.state.fence))?;
-                self.open(live, from).await
-            }
-            Ok(Err(Refused::NoRoute)) => {
-                // Another process runs this event type.
-                let [receipt] = receipts;
-                let again = [(receipt, self.config.sweep_grace)];
-                let _ = self.ports.dispatch.bus().nack(&again).await;
-                None
-            }
-            Ok(Err(_)) => {
-                // Live, not due, held, settled: the row knows better than the hint.
-                let _ = self.ports.dispatch.bus().ack(&receipts).await;
-                None
-            }
-            Err(_) => {
-                let [receipt] = receipts;
-                // The store is in trouble: come back later each time.
-                let doublings = delivery.redeliveries.min(9);
-                let pause = self.config.settle_pause.saturating_mul(1 << doublings);
-                let again = [(receipt, pause)];
-                let _ = self.ports.dispatch.bus().nack(&again).await;
-                None
-            }
-        }
-    }
-
-    /// A begin whose commit is ambiguous is ours if its attempt id reads back.
-    async fn begin(&self, op_id: OpId) -> Result<Result<Operation, Refused>> {
-        let request = BeginRequest {
-            op_id,
-            attempt_id: self.ports.ids.attempt_id(),
-            worker: self.config.worker.clone(),
-            lease: self.config.lease,
-        };
-        let attempt_id = request.attempt_id;
-        match self.groups.begin.call(request).await {
-            Err(error) if error.kind() == ErrorKind::Ambiguous => {
-                let (ops, attempts) = ([op_id], [attempt_id]);
-                let lease = self.config.lease;
-                let row = if planted!(AmbiguousBeginIsOurs) {
-                    let row = self
-                        .persist(lease, || self.ports.inspect.get(&ops))
-                        .await?
-                        .pop();
-                    row.flatten()
-                        .filter(|row| row.state.is_current(row.state.fence))
-                } else {
-                    let rows = self
-                        .persist(lease, || self.ports.inspect.begun(&attempts))
-                        .await?;
-                    rows.into_iter().next().flatten()
-                };
-                row.map(Ok).ok_or(error)
-            }
-            other => other,
-        }
     }
 }

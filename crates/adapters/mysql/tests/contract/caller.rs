@@ -2,7 +2,7 @@
 
 use clinch_core::ErrorKind;
 use clinch_core::policy::{EventTypes, Order, Routes, Rules};
-use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect, Store};
+use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect, Store, Topic};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, IsolationLevel, OptsBuilder, TxOpts};
 
@@ -117,7 +117,7 @@ fn out_1_a_worker_that_waits_is_woken_after_the_callers_commit() {
         };
         let store = database.open_with(settings).await;
         let waiting = Dequeue {
-            domains: vec![operation("natural", 0).keys.domain],
+            topics: vec![Topic::of(&operation("natural", 0).keys.domain)],
             max: 9,
             wait: std::time::Duration::from_secs(3_600),
             visibility: std::time::Duration::from_secs(30),

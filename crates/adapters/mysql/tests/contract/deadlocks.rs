@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use clinch_core::ports::{Accepted, Amendment, Bus, Dequeue, Domains, Inspect, Store};
+use clinch_core::ports::{Accepted, Amendment, Bus, Dequeue, Domains, Inspect, Store, Topic};
 use clinch_core::protocol::Event;
 use clinch_core::{OpId, Status};
 use clinch_servers::{Kind, Server};
@@ -159,7 +159,7 @@ fn out_8_callers_that_meet_in_every_order_lose_nothing() {
 fn ask(max: usize) -> Dequeue {
     use clinch_core::ports::Ids;
     Dequeue {
-        domains: vec![operation("natural", 0).keys.domain],
+        topics: vec![Topic::of(&operation("natural", 0).keys.domain)],
         max,
         wait: std::time::Duration::ZERO,
         visibility: std::time::Duration::from_secs(30),

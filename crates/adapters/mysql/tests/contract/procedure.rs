@@ -8,7 +8,7 @@ use clinch_core::Status;
 use clinch_core::policy::{EventTypes, Order, Routes, Rules};
 use clinch_core::ports::{
     Accepted, Answer, AnswerBody, Bus, Delivery, Dequeue, Domains, Ids, Inspect, NewOperation,
-    Prune, Recovery, Store, StoredOk,
+    Prune, Recovery, Store, StoredOk, Topic,
 };
 use clinch_mysql::Mysql;
 use clinch_system::SystemIds;
@@ -52,7 +52,7 @@ fn call(number: usize, payload: &str, options: &str) -> String {
 
 fn ask(store_routes: &Routes, domain: &str) -> Dequeue {
     Dequeue {
-        domains: vec![keys(domain, 0).domain],
+        topics: vec![Topic::of(&keys(domain, 0).domain)],
         max: 9,
         wait: std::time::Duration::ZERO,
         visibility: std::time::Duration::from_secs(30),

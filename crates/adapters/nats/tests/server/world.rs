@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Bus, Clock, Delivery, Dequeue, Hint, Ids, Publication};
+use clinch_core::ports::{Bus, Clock, Delivery, Dequeue, Hint, Ids, Publication, Topic};
 use clinch_core::{Domain, EventType, WorkerId};
 use clinch_nats::{NatsBus, Settings};
 use clinch_system::{SystemClock, SystemIds};
@@ -37,10 +37,7 @@ pub(crate) fn hint(domain: &str) -> Hint {
 }
 
 pub(crate) fn publication(hint: &Hint, delay: Duration) -> Publication {
-    Publication {
-        hint: hint.clone(),
-        delay,
-    }
+    Publication::to_all(hint.clone(), delay)
 }
 
 /// Publishes so many new hints.
@@ -55,9 +52,9 @@ pub(crate) async fn publish(bus: &NatsBus, count: usize) -> Vec<Hint> {
 }
 
 pub(crate) fn ask(domains: &[&str], max: usize, wait: Duration) -> Dequeue {
-    let domain = |name: &&str| Domain::new(*name).expect("valid");
+    let topic = |name: &&str| Topic::of(&Domain::new(*name).expect("valid"));
     Dequeue {
-        domains: domains.iter().map(domain).collect(),
+        topics: domains.iter().map(topic).collect(),
         max,
         wait,
         visibility: Duration::from_secs(1),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect, NewOperation};
+use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect, NewOperation, Topic};
 use clinch_core::{AttemptId, ErrorKind, OpId};
 use clinch_postgres::Postgres;
 use tokio_postgres::Client;
@@ -27,7 +27,7 @@ async fn orders(client: &Client) -> i64 {
 /// What a worker that waits gets.
 fn waiting(store: &Postgres) -> tokio::task::JoinHandle<Vec<OpId>> {
     let asked = Dequeue {
-        domains: vec![operation("natural", 0).keys.domain],
+        topics: vec![Topic::of(&operation("natural", 0).keys.domain)],
         max: 1,
         wait: NEVER,
         visibility: std::time::Duration::from_secs(30),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::OpId;
-use clinch_core::ports::{Bus, Clock, Dequeue, Ids, NewOperation, Store};
+use clinch_core::ports::{Bus, Clock, Dequeue, Ids, NewOperation, Store, Topic};
 use clinch_postgres::{Postgres, Settings};
 use clinch_system::{SystemClock, SystemIds};
 
@@ -22,7 +22,7 @@ const DEAD: &str = "
 
 fn asked(wait: Duration) -> Dequeue {
     Dequeue {
-        domains: vec![keys("natural", 0).domain],
+        topics: vec![Topic::of(&keys("natural", 0).domain)],
         max: 9,
         wait,
         visibility: Duration::from_secs(30),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::policy::SplitMix;
-use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect, Store};
+use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect, Store, Topic};
 use clinch_core::{AttemptId, OpId, Payload, Status};
 
 use crate::common::{Database, NEVER, keys, on_a_runtime, operation_of, routes, worker};
@@ -15,7 +15,7 @@ const ACCEPT: &str =
 
 fn asked(attempts: u128) -> Dequeue {
     Dequeue {
-        domains: vec![keys("natural", 0).domain],
+        topics: vec![Topic::of(&keys("natural", 0).domain)],
         max: 9,
         wait: NEVER,
         visibility: Duration::from_secs(30),

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use clinch_core::ports::{Delivery, Dequeue, Hint};
-use clinch_core::{Domain, Result};
+use clinch_core::Result;
+use clinch_core::ports::{Delivery, Dequeue, Hint, Topic};
 use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 
@@ -34,14 +34,14 @@ impl RedisBus {
         let max = dequeue.max.min(TAKE_MAX);
         let taken = match self.run_take(dequeue, max).await {
             Err(error) if is_group_lost(&error) => {
-                self.make_groups(&dequeue.domains).await.map_err(ours)?;
+                self.make_groups(&dequeue.topics).await.map_err(ours)?;
                 self.run_take(dequeue, max).await
             }
             taken => taken,
         };
         let (vanished, cursors, taken) = taken.map_err(ours)?;
         self.inner.vanished.fetch_add(vanished, Ordering::Relaxed);
-        self.keep_cursors(&dequeue.domains, cursors);
+        self.keep_cursors(&dequeue.topics, cursors);
         // There may be more.
         if taken.len() >= max {
             self.inner.look_first.store(true, Ordering::SeqCst);
@@ -49,11 +49,11 @@ impl RedisBus {
         let mut deliveries = Vec::with_capacity(taken.len());
         let mut unreadable = Vec::new();
         for (number, id, count, before, hint) in taken {
-            let Some(domain) = number.checked_sub(1).and_then(|n| dequeue.domains.get(n)) else {
+            let Some(topic) = number.checked_sub(1).and_then(|n| dequeue.topics.get(n)) else {
                 continue;
             };
             let redeliveries = before.saturating_add(count.saturating_sub(1));
-            let loan = self.loan(dequeue, domain, id, count);
+            let loan = self.loan(dequeue, topic, id, count);
             match delivery(&hint, redeliveries, &loan) {
                 Some(delivery) => deliveries.push(delivery),
                 None => unreadable.push(loan),
@@ -66,26 +66,26 @@ impl RedisBus {
     async fn run_take(&self, dequeue: &Dequeue, max: usize) -> RedisResult<Taken> {
         let shared = &self.redis.shared;
         let mut take = shared.scripts.take.prepare_invoke();
-        for domain in &dequeue.domains {
-            take.key(shared.keys.stream(domain));
+        for topic in &dequeue.topics {
+            take.key(shared.keys.stream(topic));
         }
         take.arg(self.redis.offset())
             .arg(GROUP)
             .arg(dequeue.worker.as_str())
             .arg(max)
             .arg(millis(dequeue.visibility));
-        for cursor in self.cursors(&dequeue.domains) {
+        for cursor in self.cursors(&dequeue.topics) {
             take.arg(cursor);
         }
         self.redis.run(&take).await
     }
 
-    fn loan(&self, dequeue: &Dequeue, domain: &Domain, id: String, deliveries: u32) -> Loan {
+    fn loan(&self, dequeue: &Dequeue, topic: &Topic, id: String, deliveries: u32) -> Loan {
         Loan {
             id,
             deliveries,
             visibility_ms: millis(dequeue.visibility),
-            domain: domain.clone(),
+            topic: topic.clone(),
         }
     }
 
@@ -112,7 +112,7 @@ impl RedisBus {
                 }
                 Err(error) if is_group_lost(&error) && tries <= 2 => {
                     self.readers().push(connection);
-                    self.make_groups(&dequeue.domains).await.map_err(ours)?;
+                    self.make_groups(&dequeue.topics).await.map_err(ours)?;
                 }
                 Err(error) if is_unblocked(&error) => {
                     self.readers().push(connection);
@@ -137,7 +137,7 @@ impl RedisBus {
         let shared = &self.redis.shared;
         let block = millis(wait.min(shared.settings.block_max)).max(1);
         // The server counts for each stream.
-        let count = (dequeue.max.min(TAKE_MAX) / dequeue.domains.len()).max(1);
+        let count = (dequeue.max.min(TAKE_MAX) / dequeue.topics.len()).max(1);
         let mut command = redis::cmd("XREADGROUP");
         command
             .arg("GROUP")
@@ -148,10 +148,10 @@ impl RedisBus {
             .arg("BLOCK")
             .arg(block)
             .arg("STREAMS");
-        for domain in &dequeue.domains {
-            command.arg(shared.keys.stream(domain));
+        for topic in &dequeue.topics {
+            command.arg(shared.keys.stream(topic));
         }
-        for _ in &dequeue.domains {
+        for _ in &dequeue.topics {
             command.arg(">");
         }
         command.query_async(connection).await
@@ -162,12 +162,12 @@ impl RedisBus {
         let mut read = Read::default();
         let (mut done, mut too_many) = (Vec::new(), Vec::new());
         for (key, entries) in streams {
-            let mut domains = dequeue.domains.iter();
-            let Some(domain) = domains.find(|domain| keys.stream(domain) == key) else {
+            let mut topics = dequeue.topics.iter();
+            let Some(topic) = topics.find(|topic| keys.stream(topic) == key) else {
                 continue;
             };
             for (id, fields) in entries {
-                let loan = self.loan(dequeue, domain, id, 1);
+                let loan = self.loan(dequeue, topic, id, 1);
                 let before = field(&fields, "n").and_then(|n| n.parse().ok());
                 let Some(hint) = field(&fields, "h") else {
                     read.is_nudged = true;
@@ -197,13 +197,13 @@ impl RedisBus {
 
     /// Makes the group of each stream, and the stream. From its beginning: what was published
     /// before anyone listened is delivered too.
-    pub(super) async fn make_groups(&self, domains: &[Domain]) -> RedisResult<()> {
+    pub(super) async fn make_groups(&self, topics: &[Topic]) -> RedisResult<()> {
         let shared = &self.redis.shared;
-        for domain in domains {
+        for topic in topics {
             let mut create = redis::cmd("XGROUP");
             create
                 .arg("CREATE")
-                .arg(shared.keys.stream(domain))
+                .arg(shared.keys.stream(topic))
                 .arg(GROUP)
                 .arg("0")
                 .arg("MKSTREAM");
@@ -217,11 +217,11 @@ impl RedisBus {
     }
 
     /// Forgets consumers of processes that are long gone.
-    pub(super) async fn forget_consumers(&self, domains: &[Domain]) -> RedisResult<u64> {
+    pub(super) async fn forget_consumers(&self, topics: &[Topic]) -> RedisResult<u64> {
         let shared = &self.redis.shared;
         let mut leave = shared.scripts.leave.prepare_invoke();
-        for domain in domains {
-            leave.key(shared.keys.stream(domain));
+        for topic in topics {
+            leave.key(shared.keys.stream(topic));
         }
         leave
             .arg(self.redis.offset())

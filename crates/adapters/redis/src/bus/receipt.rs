@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use clinch_core::Domain;
-use clinch_core::ports::Receipt;
+use clinch_core::ports::{Receipt, Topic};
 
 use crate::millis;
 
@@ -12,7 +11,7 @@ pub(crate) struct Loan {
     pub(crate) id: String,
     pub(crate) deliveries: u32,
     pub(crate) visibility_ms: u64,
-    pub(crate) domain: Domain,
+    pub(crate) topic: Topic,
 }
 
 impl Loan {
@@ -21,9 +20,10 @@ impl Loan {
             id,
             deliveries,
             visibility_ms,
-            domain,
+            topic,
         } = self;
-        Receipt(format!("{id}/{deliveries}/{visibility_ms}/{domain}"))
+        let topic = topic.as_str();
+        Receipt(format!("{id}/{deliveries}/{visibility_ms}/{topic}"))
     }
 
     /// `None` for what this bus never handed out.
@@ -34,7 +34,7 @@ impl Loan {
             id,
             deliveries: parts.next()?.parse().ok()?,
             visibility_ms: parts.next()?.parse().ok()?,
-            domain: Domain::new(parts.next()?).ok()?,
+            topic: Topic::parse(parts.next()?)?,
         })
     }
 
@@ -61,7 +61,7 @@ mod tests {
             id: "1700000000000-3".into(),
             deliveries: 2,
             visibility_ms: 30_000,
-            domain: Domain::new("pay:ments").expect("a domain"),
+            topic: Topic::parse("pay:ments/bank").expect("a topic"),
         };
         assert_eq!(Loan::parse(&loan.receipt()), Some(loan.clone()));
         assert_eq!(loan.idle_ms(Duration::from_secs(30)), 0);

@@ -58,10 +58,7 @@ pub(crate) async fn core_11_a_full_bus_refuses_and_writes_nothing() {
     };
     let bus = bus(&settings).await;
     let publications = |count: usize, delay| -> Vec<Publication> {
-        let one = |_| Publication {
-            hint: hint("a"),
-            delay,
-        };
+        let one = |_| Publication::to_all(hint("a"), delay);
         (0..count).map(one).collect()
     };
     let is_full = |result: clinch_core::Result<()>| {

@@ -58,10 +58,7 @@ pub(crate) async fn errors_are_classified_and_tell_no_secret() {
     assert!(!format!("{gone} {gone:?}").contains("hunter2"));
     let mut hint = hint("a");
     hint.trace = Some("a-trace-that-nobody-else-sees".into());
-    let publication = Publication {
-        hint,
-        delay: Duration::ZERO,
-    };
+    let publication = Publication::to_all(hint, Duration::ZERO);
     let lost = bus.publish(&[publication]).await;
     let lost = lost.expect_err("it is down");
     assert_eq!(lost.kind(), ErrorKind::Unavailable);

@@ -61,10 +61,7 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
 }
 
 async fn is_published(bus: &RedisBus, hint: &clinch_core::ports::Hint) -> bool {
-    let publication = Publication {
-        hint: hint.clone(),
-        delay: Duration::ZERO,
-    };
+    let publication = Publication::to_all(hint.clone(), Duration::ZERO);
     bus.publish(&[publication]).await.is_ok()
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Bus, Delivery, Dequeue, Hint, Publication};
+use clinch_core::ports::{Bus, Delivery, Dequeue, Hint, Publication, Topic};
 use clinch_core::{Domain, EventType, OpId, WorkerId};
 use clinch_redis::{Redis, RedisBus, Settings};
 use clinch_servers::{Kind, Server, shared};
@@ -94,17 +94,17 @@ pub(crate) fn hint(of: &str) -> Hint {
 }
 
 pub(crate) async fn publish(bus: &RedisBus, hints: &[Hint], delay: Duration) {
-    let publication = |hint: &Hint| Publication {
-        hint: hint.clone(),
-        delay,
-    };
+    let publication = |hint: &Hint| Publication::to_all(hint.clone(), delay);
     let publications: Vec<_> = hints.iter().map(publication).collect();
     bus.publish(&publications).await.expect("published");
 }
 
 pub(crate) fn ask(domains: &[&str], max: usize, wait: Duration) -> Dequeue {
     Dequeue {
-        domains: domains.iter().map(|name| domain(name)).collect(),
+        topics: domains
+            .iter()
+            .map(|name| Topic::of(&domain(name)))
+            .collect(),
         max,
         wait,
         visibility: VISIBILITY,

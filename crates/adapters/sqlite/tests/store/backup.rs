@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clinch_core::ports::{
-    Answer, AnswerBody, Bus, Dequeue, Domains, Filter, Ids, Inspect, Store, StoredOk,
+    Answer, AnswerBody, Bus, Dequeue, Domains, Filter, Ids, Inspect, Store, StoredOk, Topic,
 };
 use clinch_core::{Effect, ErrorKind};
 use clinch_sqlite::{Existing, Settings, Sqlite};
@@ -27,7 +27,7 @@ async fn load(sqlite: Sqlite, stop: Arc<AtomicBool>) {
         number += 20;
         sqlite.accept(&new, &routes).await.expect("accepted");
         let dequeue = Dequeue {
-            domains: vec![new[0].keys.domain.clone()],
+            topics: vec![Topic::of(&new[0].keys.domain)],
             max: 10,
             wait: Duration::ZERO,
             visibility: Duration::from_secs(30),

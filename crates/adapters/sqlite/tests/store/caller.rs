@@ -1,7 +1,7 @@
 //! Operations accepted in the caller's own transaction (CORE-9, OUT-7).
 
 use clinch_core::ErrorKind;
-use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect};
+use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect, Topic};
 use rusqlite::TransactionBehavior;
 
 use crate::common::{Folder, on_a_runtime, open, operation, routes, worker};
@@ -74,7 +74,7 @@ fn out_7_a_worker_that_waits_is_woken_after_the_callers_commit() {
     on_a_runtime(async {
         let sqlite = open(&folder);
         let waiting = Dequeue {
-            domains: vec![operation("natural", 0).keys.domain],
+            topics: vec![Topic::of(&operation("natural", 0).keys.domain)],
             max: 9,
             wait: std::time::Duration::from_secs(3_600),
             visibility: std::time::Duration::from_secs(30),

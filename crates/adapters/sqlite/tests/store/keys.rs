@@ -6,7 +6,7 @@ use std::time::Duration;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
     Accepted, Answer, AnswerBody, Bus, Dequeue, Filter, Ids, Inspect, NewOperation, Prune,
-    Recovery, Store, StoredOk,
+    Recovery, Store, StoredOk, Topic,
 };
 use clinch_core::{BizKey, Domain, Fingerprint, Keys, Payload};
 use clinch_memory::ManualClock;
@@ -104,7 +104,7 @@ async fn replays_are_known(sqlite: &Sqlite, level: &str, routes: &Routes) {
 async fn settle_all(sqlite: &Sqlite, routes: &Arc<Routes>) {
     loop {
         let dequeue = Dequeue {
-            domains: vec![Domain::new("natural").expect("valid")],
+            topics: vec![Topic::of(&Domain::new("natural").expect("valid"))],
             max: CHUNK,
             wait: Duration::ZERO,
             visibility: Duration::from_secs(30),
