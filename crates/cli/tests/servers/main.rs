@@ -14,6 +14,7 @@ mod metrics;
 mod path;
 #[path = "../api/provider.rs"]
 mod provider;
+mod roles;
 #[expect(dead_code, reason = "the tests on files use the rest")]
 #[path = "../processes/support.rs"]
 mod support;
