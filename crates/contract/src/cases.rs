@@ -28,6 +28,7 @@ mod settle;
 mod size;
 mod spawn;
 mod sweep;
+mod topics;
 mod wake;
 
 use crate::{Capabilities, Case};
@@ -63,6 +64,7 @@ const AREAS: &[&[Case]] = &[
     remote::BY_HINTS,
     size::CASES,
     bus::CASES,
+    topics::CASES,
     queue::CASES,
     queue::WITH_FAULTS,
     wake::CASES,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::shared::Shared;
 
-/// Consumers that are counted at most, a domain each: four pages of what the server lists.
+/// Consumers that are counted at most, a topic each: four pages of what the server lists.
 const CONSUMERS_MAX: usize = 1_024;
 
 impl Shared {
@@ -30,7 +30,7 @@ impl Shared {
         })
     }
 
-    /// Over the consumers of all domains.
+    /// Over the consumers of all topics.
     async fn on_loan(&self) -> Result<u64> {
         let call = format!("CONSUMER.LIST.{}", self.settings.prefix);
         let (mut seen, mut on_loan) = (0, 0);

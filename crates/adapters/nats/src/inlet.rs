@@ -1,4 +1,4 @@
-//! One domain's consumer, as this process uses it.
+//! One topic's consumer, as this process uses it.
 //!
 //! At most two pulls of ours are at the server: a bell, which waits for one hint, and after
 //! it a fetch, which is answered at once with what is there. The server serves them in that

@@ -1,13 +1,13 @@
 //! The bus on NATS JetStream: hints, at least once, on a server of their own.
 //!
-//! One work-queue stream holds every hint; each domain has a durable pull consumer, so that a
+//! One work-queue stream holds every hint; each topic has a durable pull consumer, so that a
 //! worker asks only for what it may run. The server keeps what is published and what is on
 //! loan, and this crate adds what the port asks beyond that:
 //!
 //! - A loan ends on the clock of the process that has it. The server ends it a little later
 //!   ([`MARGIN`]) if that process is gone.
 //! - A hint with a delay carries its time. Whoever gets it early hands it back until then.
-//! - One pull per domain stays at the server while a call waits; it brings one hint, and the
+//! - One pull per topic stays at the server while a call waits; it brings one hint, and the
 //!   rest is fetched when it rings. Nobody holds hints that nobody asked for.
 //!
 //! The row is the truth: losing a hint costs latency, a duplicate costs a no-op.

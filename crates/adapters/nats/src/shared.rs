@@ -41,7 +41,7 @@ pub(crate) struct State {
     pub(crate) epoch: u64,
     /// Counts lost connections.
     pub(crate) losses: u64,
-    /// Whose domain comes first.
+    /// Which topic comes first.
     pub(crate) turns: usize,
 }
 

@@ -12,7 +12,7 @@ use crate::loans::MARGIN;
 use crate::shared::Shared;
 use crate::wire::nanos;
 
-/// Hints of a domain that are on loan or postponed at once; the server delivers no more until
+/// Hints of a topic that are on loan or postponed at once; the server delivers no more until
 /// some come back. Each costs it about a hundred bytes.
 const OUTSTANDING_MAX: u32 = 100_000;
 /// Pulls of all processes that wait at one consumer: two a process.
@@ -75,7 +75,7 @@ impl Shared {
         Ok(self.api(&call, config.to_string()).await??)
     }
 
-    /// Makes sure that the domain's consumer is there.
+    /// Makes sure that the topic's consumer is there.
     pub(crate) async fn know_consumer(self: &Arc<Self>, name: &str) -> Result<()> {
         self.know_stream().await?;
         if self.state().inlet(name).ack_wait.is_some() {

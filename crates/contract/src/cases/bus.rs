@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::Duration;
 
-use clinch_core::ports::{Delivery, Hint, Publication, Topic};
+use clinch_core::ports::{Delivery, Hint, Publication};
 
 use crate::case::{Case, Verdict};
 use crate::concurrent::{together, until_it_waits};
-use crate::fixtures::{self, FOREVER, NATURAL, UNSAFE, secs};
-use crate::wire::{VISIBILITY, Wire, ask, ask_for};
+use crate::fixtures::{FOREVER, NATURAL, UNSAFE, secs};
+use crate::wire::{VISIBILITY, Wire, ask};
 use crate::world::only;
 
 pub(super) const CASES: &[Case] = area!(
@@ -30,8 +30,6 @@ pub(super) const CASES: &[Case] = area!(
         without_a_wait_it_never_blocks: ["RUN-1"],
         never_more_than_the_maximum: ["RUN-1"],
         only_of_the_named_domains: ["RUN-1"],
-        only_of_the_named_topics: ["RUN-1", "CORE-13"],
-        what_comes_again_stays_in_its_topic: ["CORE-11"],
         no_domains_means_nothing: [],
         what_is_neither_acked_nor_extended_comes_again: ["CORE-11", "RUN-7", "COL-6"],
         the_redelivery_count_grows: ["CORE-11"],
@@ -56,7 +54,7 @@ fn ops(deliveries: &[Delivery]) -> Vec<clinch_core::OpId> {
         .collect()
 }
 
-fn hints_of(deliveries: &[Delivery]) -> Vec<Hint> {
+pub(super) fn hints_of(deliveries: &[Delivery]) -> Vec<Hint> {
     deliveries
         .iter()
         .map(|delivery| delivery.hint.clone())
@@ -287,69 +285,6 @@ async fn only_of_the_named_domains(w: Wire) -> Verdict {
         .dequeue(&ask(&[NATURAL, UNSAFE], 9, Duration::ZERO)?)
         .await?;
     ensure_eq!(hints_of(&both), [two], "the other domain is still there");
-    Ok(())
-}
-
-/// Three hints of one domain: for everybody, and for two destinations.
-async fn by_destination(w: &Wire, delay: Duration) -> Verdict<[(Topic, Hint); 3]> {
-    let domain = fixtures::domain(NATURAL)?;
-    let topics = [
-        Topic::of(&domain),
-        Topic::at(&domain, "bank"),
-        Topic::at(&domain, "shop"),
-    ];
-    let [all, bank, shop] = topics.map(|topic| w.hint(NATURAL).map(|hint| (topic, hint)));
-    let named = [all?, bank?, shop?];
-    let publication = |(topic, hint): &(Topic, Hint)| Publication {
-        topic: topic.clone(),
-        hint: hint.clone(),
-        delay,
-    };
-    let publications: Vec<_> = named.iter().map(publication).collect();
-    w.bus.publish(&publications).await?;
-    Ok(named)
-}
-
-/// What is in this topic alone.
-async fn in_topic(w: &Wire, topic: &Topic) -> Verdict<Vec<Delivery>> {
-    let ask = ask_for(vec![topic.clone()], 9, Duration::ZERO)?;
-    Ok(w.bus.dequeue(&ask).await?)
-}
-
-async fn only_of_the_named_topics(w: Wire) -> Verdict {
-    for (topic, hint) in by_destination(&w, Duration::ZERO).await?.iter().rev() {
-        let taken = in_topic(&w, topic).await?;
-        ensure_eq!(hints_of(&taken), [hint.clone()], "{}", topic.as_str());
-    }
-    let named = by_destination(&w, Duration::ZERO).await?;
-    let [_, bank, shop] = named.clone().map(|(topic, _)| topic);
-    let both = w
-        .bus
-        .dequeue(&ask_for(vec![bank, shop], 9, Duration::ZERO)?)
-        .await?;
-    let ours = |(_, hint): &(Topic, Hint)| hints_of(&both).contains(hint);
-    ensure_eq!(named.each_ref().map(ours), [false, true, true], "of three");
-    Ok(())
-}
-
-async fn what_comes_again_stays_in_its_topic(w: Wire) -> Verdict {
-    let [_, (bank, hint), (shop, _)] = by_destination(&w, secs(5)).await?;
-    ensure_eq!(in_topic(&w, &bank).await?, [], "before its delay");
-    w.advance(secs(6)).await;
-    let first = only(in_topic(&w, &bank).await?)?;
-    ensure_eq!(first.hint, hint, "after its delay");
-    w.bus.nack(&[(first.receipt, secs(5))]).await?;
-    w.advance(secs(6)).await;
-    let again = only(in_topic(&w, &bank).await?)?;
-    ensure_eq!(again.hint, hint, "after a nack");
-    w.advance(VISIBILITY + secs(1)).await;
-    let other = hints_of(&in_topic(&w, &shop).await?);
-    ensure!(!other.contains(&hint), "it is in another topic");
-    let lost = only(in_topic(&w, &bank).await?)?;
-    ensure_eq!(lost.hint, hint, "after its visibility timeout");
-    w.bus.ack(&[lost.receipt]).await?;
-    w.advance(VISIBILITY + secs(1)).await;
-    ensure_eq!(in_topic(&w, &bank).await?, [], "after the ack");
     Ok(())
 }
 

@@ -125,7 +125,7 @@ fn hint_flaws() -> Vec<Broken> {
     broken! {
         LosesDelayedHints: "bus::delivers_nothing_before_its_delay",
         IgnoresDelays: "bus::delivers_nothing_before_its_delay",
-        MixesDestinations: "bus::only_of_the_named_topics",
+        MixesDestinations: "topics::only_those_that_are_named",
         AcksOnDequeue: "bus::what_is_neither_acked_nor_extended_comes_again",
         RedeliversWhatWasAcked: "bus::an_acked_delivery_never_comes_again",
         IgnoresVisibility: "bus::nothing_comes_again_before_the_visibility_timeout",
