@@ -48,7 +48,7 @@ const PROOFS: &[Proof] = &[
             "--package",
             "clinch-sqlite",
             "--test",
-            "processes",
+            "store",
             "run_11",
         ],
         environment: &[("CLINCH_KILLS", "200")],

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use clinch_servers::{Kind, Server, nats_environment};
+use clinch_servers::{Kind, PgBouncer, Server, nats_environment};
 
 use crate::Failure;
 
@@ -30,11 +30,10 @@ pub(crate) fn run(_root: &Path, arguments: &[String]) -> Result<(), Failure> {
 
 /// Installs what is missing. Needs root only if something of Debian's is.
 pub(crate) fn install() -> Result<(), Failure> {
-    let packages: Vec<&str> = Kind::ALL
-        .into_iter()
-        .filter(|kind| kind.program().is_none())
-        .filter_map(package)
-        .collect();
+    let servers = Kind::ALL.into_iter();
+    let servers = servers.filter(|kind| kind.program().is_none());
+    let pooler = PgBouncer::program().is_none().then_some("pgbouncer");
+    let packages: Vec<&str> = servers.filter_map(package).chain(pooler).collect();
     if !packages.is_empty() {
         println!("installing {}", packages.join(", "));
         let mut apt = Command::new("apt-get");

@@ -242,6 +242,14 @@ impl Opened {
     }
 
     /// Budgets with providers: shared by all nodes where bus or store can keep them, else of
+    /// Says how many bytes a payload may have, where the database takes operations in by itself.
+    pub(crate) async fn limit_payloads(&self, bytes: usize) -> clinch::Result<()> {
+        match &self.postgres {
+            Some(postgres) => postgres.set_payload_max(bytes).await,
+            None => Ok(()),
+        }
+    }
+
     /// this process.
     pub(crate) fn quota(&self, rules: QuotaRules, clock: &Arc<dyn Clock>) -> Arc<dyn Quota> {
         match (&self.redis, &self.postgres) {

@@ -15,7 +15,6 @@ use clinch_system::{SystemClock, SystemIds, TokioSpawner};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::call::invalid;
 use crate::handler::Typed;
 use crate::route::Spec;
 use crate::safety_net::{NoFile, OnlyLogged};
@@ -347,10 +346,10 @@ impl Guards {
             .map(|one| one.spec.destination_name())
             .collect();
         for declared in routes.into_values() {
-            let domain = Domain::new(&declared.spec.domain).map_err(invalid)?;
+            let domain = Domain::new(&declared.spec.domain)?;
             let event_types = match declared.spec.event_type.as_str() {
                 "*" => EventTypes::Any,
-                one => EventTypes::One(EventType::new(one).map_err(invalid)?),
+                one => EventTypes::One(EventType::new(one)?),
             };
             handlers = handlers.with(domain, event_types, self.handler(declared)?);
         }
@@ -367,7 +366,7 @@ impl Guards {
             executor,
             probe,
         } = declared;
-        spec.timeouts.validate().map_err(invalid)?;
+        spec.timeouts.validate()?;
         if spec.fallback.is_some() && spec.rules.safety != Safety::Natural {
             let message = "a fallback needs a natural route: an answer of our own must not stand \
                            for a call that may have been applied";
@@ -395,7 +394,7 @@ impl Guards {
                 .timeouts(Arc::new(spec.timeouts))
                 .retries(&spec.rules.retry);
             if let Some(hedge) = spec.hedge {
-                hedge.validate().map_err(invalid)?;
+                hedge.validate()?;
                 chain = chain.hedge(Arc::new(hedge));
             }
             if let Some(fallback) = spec.fallback {
@@ -413,7 +412,7 @@ impl Guards {
             return Ok(made.clone());
         }
         let config = self.configs.get(&name).cloned().unwrap_or_default();
-        let made = Destination::new(name.clone(), self.clock.clone(), config).map_err(invalid)?;
+        let made = Destination::new(name.clone(), self.clock.clone(), config)?;
         let made = Arc::new(made);
         self.made.insert(name, made.clone());
         Ok(made)
@@ -436,5 +435,5 @@ fn worker(ids: &dyn Ids) -> Result<WorkerId> {
     let id = ids.attempt_id().to_string();
     let short = id.get(id.len().saturating_sub(12)..).unwrap_or(&id);
     let name = format!("clinch-{}-{short}", std::process::id());
-    WorkerId::new(name).map_err(invalid)
+    Ok(WorkerId::new(name)?)
 }

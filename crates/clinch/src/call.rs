@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clinch_core::ports::Attempt;
-use clinch_core::{Command, Envelope, Error, ErrorKind, OpId, Payload, Result, Timestamp};
+use clinch_core::{Command, Envelope, OpId, Payload, Result, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -153,11 +153,11 @@ impl<O> From<O> for Done<O> {
 }
 
 pub(crate) fn encode<T: Serialize>(value: &T, bytes_max: usize) -> Result<Payload> {
-    Payload::from_value(value, bytes_max).map_err(invalid)
+    Ok(Payload::from_value(value, bytes_max)?)
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(payload: &Payload) -> Result<T> {
-    payload.to().map_err(invalid)
+    Ok(payload.to()?)
 }
 
 /// The one field of a result that is kept as text.
@@ -194,8 +194,4 @@ pub(crate) fn decode_result<T: DeserializeOwned>(payload: &Payload) -> Option<T>
         serde_json::from_str(&text).ok()
     };
     payload.to().ok().or_else(text)
-}
-
-pub(crate) fn invalid(invalid: clinch_core::Invalid) -> Error {
-    Error::new(ErrorKind::Invalid, invalid.to_string()).with("field", invalid.field)
 }

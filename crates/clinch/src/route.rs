@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Safety;
-use crate::call::{decode, encode, invalid};
+use crate::call::{decode, encode};
 
 /// A kind of call: its names, what it takes and gives, and its policies. What is not said is
 /// safe: a route may not be repeated unless it says that it may.
@@ -245,10 +245,10 @@ impl<I, O> Route<I, O> {
 
     fn keys(&self, biz_key: String, idem_key: String) -> Result<Keys> {
         Ok(Keys {
-            domain: Domain::new(&self.spec.domain).map_err(invalid)?,
-            event_type: EventType::new(&self.spec.event_type).map_err(invalid)?,
-            biz_key: BizKey::new(biz_key).map_err(invalid)?,
-            idem_key: IdemKey::new(idem_key).map_err(invalid)?,
+            domain: Domain::new(&self.spec.domain)?,
+            event_type: EventType::new(&self.spec.event_type)?,
+            biz_key: BizKey::new(biz_key)?,
+            idem_key: IdemKey::new(idem_key)?,
         })
     }
 }
@@ -307,7 +307,7 @@ impl<O> Request<O> {
     #[must_use]
     pub fn priority(self, priority: i8) -> Self {
         self.with(|options| {
-            options.priority = Priority::new(priority).map_err(invalid)?;
+            options.priority = Priority::new(priority)?;
             Ok(())
         })
     }
@@ -333,7 +333,7 @@ impl<O> Request<O> {
     /// The command, untyped.
     pub fn into_command(self) -> Result<Command, Error> {
         let mut command = self.command?;
-        command.options.labels = Labels::new(self.labels).map_err(invalid)?;
+        command.options.labels = Labels::new(self.labels)?;
         Ok(command)
     }
 }

@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::Invalid;
+
 /// What went wrong at a port, whether trying again helps, and where. Drivers' own types do
 /// not cross a port: adapters translate at their edge. Clones share the underlying error, so
 /// that callers who shared a commit can share its failure.
@@ -118,6 +120,13 @@ impl fmt::Display for Error {
             f.write_str(")")?;
         }
         Ok(())
+    }
+}
+
+impl From<Invalid> for Error {
+    /// Names the field.
+    fn from(invalid: Invalid) -> Self {
+        Self::new(ErrorKind::Invalid, invalid.to_string()).with("field", invalid.field)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clinch_core::policy::{EventTypes, Idempotency, Routes, Rules};
 use clinch_core::ports::{Executor, Gate, Probe, Reason, Topic, Unguarded};
-use clinch_core::{Domain, Error, ErrorKind, EventType, Result};
+use clinch_core::{Domain, Error, EventType, Result};
 
 use crate::execute::{OnTheWay, Rest};
 
@@ -144,9 +144,10 @@ impl Handlers {
     /// The rules of every route.
     pub(crate) fn routes(&self) -> Result<Routes> {
         for ((domain, _), handler) in &self.by_route {
-            handler.rules.validate().map_err(|invalid| {
-                Error::new(ErrorKind::Invalid, invalid.to_string()).with("domain", domain)
-            })?;
+            handler
+                .rules
+                .validate()
+                .map_err(|invalid| Error::from(invalid).with("domain", domain))?;
         }
         Ok(self.those(|_| true))
     }

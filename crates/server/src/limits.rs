@@ -47,6 +47,5 @@ pub(crate) async fn guard(
 }
 
 fn local(name: &str, guards: DestinationConfig, clock: &Arc<dyn Clock>) -> Result<Destination> {
-    let made = Destination::new(name, clock.clone(), guards);
-    made.map_err(|invalid| clinch::Error::new(clinch_core::ErrorKind::Invalid, invalid.to_string()))
+    Ok(Destination::new(name, clock.clone(), guards)?)
 }

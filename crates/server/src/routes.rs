@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clinch::engine::Role;
-use clinch::{Builder, Error, Result};
+use clinch::{Builder, Result};
 use clinch_core::ports::{Executor, Probe};
-use clinch_core::{Domain, ErrorKind, EventType};
+use clinch_core::{Domain, EventType};
 
 use crate::Config;
 use crate::config::RouteConfig;
@@ -70,14 +70,12 @@ impl Table {
     }
 
     fn of(config: &Config) -> Result<Self> {
-        let invalid =
-            |invalid: clinch_core::Invalid| Error::new(ErrorKind::Invalid, invalid.to_string());
         let mut table = Self::default();
         for route in &config.route {
-            let domain = Domain::new(&route.domain).map_err(invalid)?;
+            let domain = Domain::new(&route.domain)?;
             let event_type = match route.event_type.as_str() {
                 "*" => None,
-                one => Some(EventType::new(one).map_err(invalid)?),
+                one => Some(EventType::new(one)?),
             };
             let called = !route.url.is_empty();
             let destination = called.then(|| route.destination_name());

@@ -194,7 +194,7 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> std::io::Result<u16> {
+pub(crate) fn free_port() -> std::io::Result<u16> {
     TcpListener::bind(("127.0.0.1", 0))?
         .local_addr()
         .map(|address| address.port())

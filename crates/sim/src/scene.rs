@@ -255,8 +255,7 @@ impl Scene {
         self.world.note(format_args!("node {index} starts"));
         let place = Self::place(index);
         let ports = self.ports(index);
-        let name = WorkerId::new(format!("node-{index}"));
-        let name = name.map_err(|invalid| wrong(&invalid))?;
+        let name = WorkerId::new(format!("node-{index}"))?;
         let config = Config {
             concurrency: 8,
             batch: 10,
@@ -278,7 +277,7 @@ impl Scene {
             },
             None => config,
         };
-        let handlers = self.handlers(place).map_err(|invalid| wrong(&invalid))?;
+        let handlers = self.handlers(place)?;
         let runtime = Runtime::new(ports, handlers, config)?;
         self.nodes()[index].up = Some(runtime.clone());
         let task = async move { runtime.run().await };
@@ -374,10 +373,6 @@ impl Scene {
         }
         Ok(())
     }
-}
-
-fn wrong(invalid: &Invalid) -> clinch_core::Error {
-    clinch_core::Error::new(clinch_core::ErrorKind::Invalid, invalid.to_string())
 }
 
 /// A command of the simulation.

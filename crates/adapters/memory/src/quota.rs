@@ -9,7 +9,7 @@ use clinch_core::policy::{
     QuotaReading, QuotaRules, QuotaState, Reservation, check_quota_ask, check_quota_key,
 };
 use clinch_core::ports::{Clock, Quota};
-use clinch_core::{Error, ErrorKind, Invalid, Result};
+use clinch_core::{Error, ErrorKind, Result};
 
 /// Keys that are remembered at once; a full table forgets what no longer matters first.
 const KEYS_MAX: usize = 10_000;
@@ -49,21 +49,17 @@ impl MemoryQuota {
     }
 }
 
-fn refused(invalid: Invalid) -> Error {
-    Error::new(ErrorKind::Invalid, invalid.to_string())
-}
-
 #[async_trait]
 impl Quota for MemoryQuota {
     async fn reserve(&self, key: &str, permits: u32) -> Result<Reservation> {
-        check_quota_ask(key, permits).map_err(refused)?;
+        check_quota_ask(key, permits)?;
         let now = self.clock.now();
         let reserved = self.with(key, |state| state.reserve(permits, now, &self.rules))?;
-        reserved.map_err(refused)
+        Ok(reserved?)
     }
 
     async fn update(&self, key: &str, reading: &QuotaReading) -> Result<()> {
-        check_quota_key(key).map_err(refused)?;
+        check_quota_key(key)?;
         let now = self.clock.now();
         self.with(key, |state| state.update(reading, now, &self.rules))
     }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use clinch_core::{Error, ErrorKind, Result};
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
+};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
@@ -90,6 +92,16 @@ pub(crate) fn pool(address: &Address, settings: &Settings) -> Result<Pool> {
     builder.build().map_err(|error| {
         Error::new(ErrorKind::Internal, "the pool cannot be built").caused_by(error)
     })
+}
+
+/// A connection of its own, on which nothing is set: what it is for may take long.
+pub(crate) async fn one(address: &Address) -> Result<Object> {
+    let settings = Settings {
+        pool_size: 1,
+        through_pgbouncer: true,
+        ..Settings::default()
+    };
+    pool(address, &settings)?.get().await.map_err(error::pool)
 }
 
 /// What holds on every connection of the pool. A role that comes through PgBouncer has the

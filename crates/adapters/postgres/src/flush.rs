@@ -4,7 +4,6 @@ use clinch_core::protocol::LaneStand;
 use clinch_core::{OpId, Result, Sealed};
 use clinch_stored::codec;
 use futures_util::future::join_all;
-use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -351,16 +350,16 @@ impl Tx<'_> {
         self.flush_new().await?;
         let writes = self.writes()?;
         // Prepared before the first is sent: nothing may come after the commit.
-        let mut statements: Vec<Statement> = Vec::with_capacity(writes.len());
-        for write in &writes {
-            let statement = self.link.prepare(write.query).await;
-            statements.push(statement.map_err(|error| self.failed(error))?);
-        }
         let link = self.link;
+        let mut statements = Vec::with_capacity(writes.len());
+        for write in &writes {
+            let ready = link.ready(write.query).await;
+            statements.push(ready.map_err(|error| self.failed(error))?);
+        }
         let params: Vec<_> = writes.iter().map(Write::params).collect();
         let mut sent = Vec::with_capacity(statements.len());
         for (statement, params) in statements.iter().zip(&params) {
-            sent.push(send(link, statement, params));
+            sent.push(link.run_ready(statement, params));
         }
         let sent = join_all(sent);
         let outcome = match link {
@@ -381,17 +380,6 @@ impl Tx<'_> {
     }
 }
 
-fn first_error(sent: Vec<Result<(), tokio_postgres::Error>>) -> Result<(), tokio_postgres::Error> {
-    sent.into_iter().collect()
-}
-
-async fn send(
-    link: Link<'_>,
-    statement: &Statement,
-    params: &[&(dyn ToSql + Sync)],
-) -> Result<(), tokio_postgres::Error> {
-    match link {
-        Link::Pooled(client) => client.execute(statement, params).await.map(|_| ()),
-        Link::Caller(tx) => tx.execute(statement, params).await.map(|_| ()),
-    }
+fn first_error(sent: Vec<Result<u64, tokio_postgres::Error>>) -> Result<(), tokio_postgres::Error> {
+    sent.into_iter().try_for_each(|one| one.map(drop))
 }

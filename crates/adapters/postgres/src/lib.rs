@@ -64,10 +64,12 @@ use clinch_core::ports::Clock;
 use clinch_core::{Error, ErrorKind, Result};
 use clinch_stored::{Faults, News};
 use deadpool_postgres::Pool;
+use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+pub use clinch_core::policy::Rate;
 pub use clinch_stored::Fault;
-pub use limiter::{PostgresLimiter, Rate};
+pub use limiter::PostgresLimiter;
 pub use limits::PostgresLimits;
 pub use migrate::{MIGRATIONS, Migration, migrate, pending};
 pub use quota::PostgresQuota;
@@ -75,7 +77,7 @@ pub use settings::Settings;
 
 use connect::Address;
 use horizon::Horizon;
-use link::Link;
+use link::{Client, Link, Types};
 use names::Names;
 use needs::Needs;
 use query::Query;
@@ -97,6 +99,8 @@ struct Shared {
     /// For waits only: every moment that is stored is the server's.
     clock: Arc<dyn Clock>,
     pool: Pool,
+    /// Where statements cannot be prepared: behind a pooler.
+    types: Option<Arc<Types>>,
     names: Names,
     news: News,
     voice: Voice,
@@ -146,18 +150,23 @@ impl Postgres {
         let pool = connect::pool(&address, &settings)?;
         let first = connect::listener(&listen).await?;
         let names = Names::default();
-        {
-            let client = pool.get().await.map_err(error::pool)?;
-            migrate::check(&client).await?;
-            names.load(&Link::Pooled(&client)).await?;
-            partitions::make(&client).await?;
-        }
+        let object = pool.get().await.map_err(error::pool)?;
+        migrate::check(&object).await?;
+        let types = match settings.through_pgbouncer {
+            true => Some(Arc::new(Types::learn(&connect::one(&listen).await?).await?)),
+            false => None,
+        };
+        let client = Client::new(object, types.clone());
+        names.load(&Link::Pooled(&client)).await?;
+        partitions::make(&client).await?;
+        drop(client);
         let shared = Arc::new(Shared {
             database: address.database().to_owned(),
             settings,
             listen: listen.clone(),
             clock,
             pool,
+            types,
             names,
             news: News::default(),
             voice: Voice::new(instance()),
@@ -183,7 +192,7 @@ impl Postgres {
     pub async fn set_sealed(&self, sealed: bool) -> Result<()> {
         let client = self.client().await?;
         let text = "UPDATE clinch_meta SET sealed = $1 WHERE sealed <> $1";
-        let set = client.execute(text, &[&sealed]).await;
+        let set = client.execute_typed(text, &[(&sealed, Type::BOOL)]).await;
         set.map(|_| ()).map_err(error::sql)
     }
 
@@ -193,7 +202,7 @@ impl Postgres {
         let max = i32::try_from(bytes).unwrap_or(i32::MAX).max(1);
         let client = self.client().await?;
         let text = "UPDATE clinch_meta SET payload_max = $1 WHERE payload_max <> $1";
-        let set = client.execute(text, &[&max]).await;
+        let set = client.execute_typed(text, &[(&max, Type::INT4)]).await;
         set.map(|_| ()).map_err(error::sql)
     }
 

@@ -5,72 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use clinch_core::Result;
+use clinch_core::policy::{Rate, check_destination};
 use clinch_core::ports::{RateLimiter, Reason, Rejection, Room};
-use clinch_core::{Error, ErrorKind, Result};
 
 use crate::limits::PostgresLimits;
 use crate::link::Link;
 use crate::query::Query;
 use crate::{Postgres, error};
 
-/// Most permits of a rate: so many moments are remembered on the server.
-const PERMITS_MAX: u32 = 100_000;
-
-/// Longest name of a destination, in bytes: it is part of a notification.
-const DESTINATION_BYTES_MAX: usize = 256;
-
-/// Longest period of a rate.
-const PER_MAX: Duration = Duration::from_secs(366 * 86_400);
-
 /// How long to leave a destination alone whose rate cannot be asked for. Without the server
 /// nobody knows how much the other nodes send, so nothing is sent.
 const BLIND_PAUSE: Duration = Duration::from_secs(1);
-
-/// How many calls in how much time, over all nodes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rate {
-    /// So many calls …
-    pub permits: u32,
-    /// … in so much time.
-    pub per: Duration,
-    /// Calls that may be sent at once after a quiet time.
-    pub burst: u32,
-    /// Longest wait that a reservation hands out.
-    pub wait_max: Duration,
-}
-
-impl Rate {
-    /// `permits` calls per `per`, with a burst of as many, and waits of up to 100 ms.
-    pub fn new(permits: u32, per: Duration) -> Self {
-        Self {
-            permits,
-            per,
-            burst: permits,
-            wait_max: Duration::from_millis(100),
-        }
-    }
-
-    fn validate(&self) -> Result<()> {
-        let refuse = |problem: &str| Err(Error::new(ErrorKind::Invalid, problem));
-        let counts = 1..=PERMITS_MAX;
-        if !counts.contains(&self.permits) || !counts.contains(&self.burst) {
-            return refuse("a rate must have 1 to 100000 permits, and a burst of as many");
-        }
-        if self.per.as_micros() < u128::from(self.permits) || self.per > PER_MAX {
-            return refuse("a rate must be at most one call per microsecond, per 366 days at most");
-        }
-        Ok(())
-    }
-
-    fn interval_us(&self) -> u64 {
-        micros(self.per).div_ceil(u64::from(self.permits))
-    }
-
-    /// The time that a whole burst but one is worth.
-    fn tolerance_us(&self) -> u64 {
-        self.interval_us() * u64::from(self.burst - 1)
-    }
-}
 
 /// One destination's limiter; [`PostgresLimits`] makes them.
 ///
@@ -111,10 +57,7 @@ impl PostgresLimiter {
         destination: &str,
         rate: Option<Rate>,
     ) -> Result<Self> {
-        if destination.is_empty() || destination.len() > DESTINATION_BYTES_MAX {
-            let problem = "the name of a destination must be 1 to 256 bytes";
-            return Err(Error::new(ErrorKind::Invalid, problem));
-        }
+        check_destination(destination)?;
         if let Some(rate) = &rate {
             rate.validate()?;
         }

@@ -9,8 +9,9 @@ use tokio::task::AbortHandle;
 use tokio_postgres::AsyncMessage;
 
 use crate::Postgres;
+use crate::Rate;
 use crate::connect::{self, Listener};
-use crate::limiter::{Inner, PostgresLimiter, Rate};
+use crate::limiter::{Inner, PostgresLimiter};
 
 /// Where pauses are told.
 const CHANNEL: &str = "clinch_pause";

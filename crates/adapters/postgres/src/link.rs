@@ -1,9 +1,14 @@
-//! A connection on which statements run: one of the pool, or the caller's transaction.
+//! A connection on which statements run: one of the pool, or a transaction.
+
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use clinch_core::Result;
 use deadpool_postgres::Object;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Row, Statement, Transaction};
+use futures_util::future::try_join_all;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, Row, Statement, Transaction};
 
 use crate::error;
 use crate::query::Query;
@@ -11,20 +16,134 @@ use crate::query::Query;
 /// Parameters of a statement.
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
+/// The types of every statement's parameters. A pooler that hands out another connection with
+/// each transaction loses named statements; with these none is needed.
+pub(crate) struct Types(HashMap<Query, Vec<Type>>);
+
+impl Types {
+    /// Asks the server, on a connection that leads to it directly.
+    pub(crate) async fn learn(direct: &Object) -> Result<Self> {
+        let learn = Query::ALL.iter().map(|query| async move {
+            let statement = direct.prepare(query.text()).await?;
+            Ok((*query, statement.params().to_vec()))
+        });
+        let learned = try_join_all(learn).await.map_err(error::sql)?;
+        Ok(Self(learned.into_iter().collect()))
+    }
+
+    fn of(&self, query: Query) -> &[Type] {
+        self.0.get(&query).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A connection of the pool, back there when it is dropped.
+pub(crate) struct Client {
+    object: Object,
+    types: Option<Arc<Types>>,
+}
+
+impl Client {
+    pub(crate) fn new(object: Object, types: Option<Arc<Types>>) -> Self {
+        Self { object, types }
+    }
+
+    /// Closes it instead.
+    pub(crate) fn close(self) {
+        drop(Object::take(self.object));
+    }
+
+    pub(crate) fn types(&self) -> Option<Arc<Types>> {
+        self.types.clone()
+    }
+}
+
+impl Deref for Client {
+    type Target = Object;
+    fn deref(&self) -> &Object {
+        &self.object
+    }
+}
+
+impl DerefMut for Client {
+    fn deref_mut(&mut self) -> &mut Object {
+        &mut self.object
+    }
+}
+
 /// Where statements run.
 #[derive(Clone, Copy)]
 pub(crate) enum Link<'a> {
     /// Prepared once a connection.
-    Pooled(&'a Object),
+    Pooled(&'a Client),
+    /// A transaction on such a one.
+    Within(&'a deadpool_postgres::Transaction<'a>, Option<&'a Types>),
     /// Prepared for each call.
     Caller(&'a Transaction<'a>),
 }
 
-impl Link<'_> {
-    pub(crate) async fn prepare(&self, query: Query) -> Result<Statement, tokio_postgres::Error> {
-        match self {
+/// A statement that can be sent in one message.
+pub(crate) enum Ready<'a> {
+    Prepared(Statement),
+    Typed(&'static str, &'a [Type]),
+}
+
+impl<'a> Link<'a> {
+    fn types(&self) -> Option<&'a Types> {
+        match *self {
+            Self::Pooled(client) => client.types.as_deref(),
+            Self::Within(_, types) => types,
+            Self::Caller(_) => None,
+        }
+    }
+
+    /// Asks the server only where the statement is new to the connection.
+    pub(crate) async fn ready(&self, query: Query) -> Result<Ready<'a>, Error> {
+        if let Some(types) = self.types() {
+            return Ok(Ready::Typed(query.text(), types.of(query)));
+        }
+        let prepared = match self {
             Self::Pooled(client) => client.prepare_cached(query.text()).await,
+            Self::Within(tx, _) => tx.prepare_cached(query.text()).await,
             Self::Caller(tx) => tx.prepare(query.text()).await,
+        };
+        prepared.map(Ready::Prepared)
+    }
+
+    async fn query_ready(&self, ready: &Ready<'_>, params: Params<'_>) -> Result<Vec<Row>, Error> {
+        match (self, ready) {
+            (Self::Pooled(client), Ready::Prepared(one)) => client.query(one, params).await,
+            (Self::Within(tx, _), Ready::Prepared(one)) => tx.query(one, params).await,
+            (Self::Caller(tx), Ready::Prepared(one)) => tx.query(one, params).await,
+            (Self::Pooled(client), Ready::Typed(text, types)) => {
+                client.query_typed(text, &typed(params, types)).await
+            }
+            (Self::Within(tx, _), Ready::Typed(text, types)) => {
+                tx.query_typed(text, &typed(params, types)).await
+            }
+            (Self::Caller(tx), Ready::Typed(text, types)) => {
+                tx.query_typed(text, &typed(params, types)).await
+            }
+        }
+    }
+
+    pub(crate) async fn run_ready(
+        &self,
+        ready: &Ready<'_>,
+        params: Params<'_>,
+    ) -> Result<u64, Error> {
+        match (self, ready) {
+            (Self::Pooled(client), Ready::Prepared(one)) => client.execute(one, params).await,
+            (Self::Within(tx, _), Ready::Prepared(one)) => tx.execute(one, params).await,
+            (Self::Caller(tx), Ready::Prepared(one)) => tx.execute(one, params).await,
+            (Self::Pooled(client), Ready::Typed(text, types)) => {
+                client.execute_typed(text, &typed(params, types)).await
+            }
+            (Self::Within(tx, _), Ready::Typed(text, types)) => {
+                tx.execute_typed(text, &typed(params, types)).await
+            }
+            (Self::Caller(tx), Ready::Typed(text, types)) => {
+                tx.execute_typed(text, &typed(params, types)).await
+            }
         }
     }
 
@@ -37,12 +156,9 @@ impl Link<'_> {
         &self,
         query: Query,
         params: Params<'_>,
-    ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let statement = self.prepare(query).await?;
-        match self {
-            Self::Pooled(client) => client.query(&statement, params).await,
-            Self::Caller(tx) => tx.query(&statement, params).await,
-        }
+    ) -> Result<Vec<Row>, Error> {
+        let ready = self.ready(query).await?;
+        self.query_ready(&ready, params).await
     }
 
     /// The first row.
@@ -55,15 +171,13 @@ impl Link<'_> {
         self.raw_run(query, params).await.map_err(error::sql)
     }
 
-    pub(crate) async fn raw_run(
-        &self,
-        query: Query,
-        params: Params<'_>,
-    ) -> Result<u64, tokio_postgres::Error> {
-        let statement = self.prepare(query).await?;
-        match self {
-            Self::Pooled(client) => client.execute(&statement, params).await,
-            Self::Caller(tx) => tx.execute(&statement, params).await,
-        }
+    pub(crate) async fn raw_run(&self, query: Query, params: Params<'_>) -> Result<u64, Error> {
+        let ready = self.ready(query).await?;
+        self.run_ready(&ready, params).await
     }
+}
+
+/// Parameters with their types.
+fn typed<'a>(params: Params<'a>, types: &[Type]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
+    params.iter().copied().zip(types.iter().cloned()).collect()
 }

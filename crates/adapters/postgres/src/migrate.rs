@@ -3,10 +3,10 @@
 
 use clinch_core::{Error, ErrorKind, Result};
 use deadpool_postgres::Object;
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::connect::{self, Address};
 use crate::error;
-use crate::settings::Settings;
 
 /// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,12 +58,18 @@ const LOCK: i64 = 0x636c_696e_6368;
 
 async fn applied(client: &Object) -> Result<i32> {
     let there = "SELECT to_regclass('clinch_migration') IS NOT NULL";
-    let row = client.query_one(there, &[]).await.map_err(error::sql)?;
+    let row = client
+        .query_typed_one(there, &[])
+        .await
+        .map_err(error::sql)?;
     if !row.get::<_, bool>(0) {
         return Ok(0);
     }
     let last = "SELECT coalesce(max(version), 0) FROM clinch_migration";
-    let row = client.query_one(last, &[]).await.map_err(error::sql)?;
+    let row = client
+        .query_typed_one(last, &[])
+        .await
+        .map_err(error::sql)?;
     Ok(row.get(0))
 }
 
@@ -118,7 +124,10 @@ pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
 
 async fn apply(client: &Object) -> Result<Vec<Migration>> {
     let lock = "SELECT pg_advisory_xact_lock($1)";
-    client.execute(lock, &[&LOCK]).await.map_err(error::sql)?;
+    client
+        .execute_typed(lock, &[(&LOCK, Type::INT8)])
+        .await
+        .map_err(error::sql)?;
     let table = "CREATE TABLE IF NOT EXISTS clinch_migration (\
                  version integer PRIMARY KEY, name text NOT NULL, \
                  applied_at timestamptz NOT NULL DEFAULT clock_timestamp())";
@@ -133,19 +142,14 @@ async fn apply(client: &Object) -> Result<Vec<Migration>> {
         let done = client.batch_execute(step.sql).await;
         done.map_err(|error| error::sql(error).with("migration", step.version))?;
         let note = "INSERT INTO clinch_migration (version, name) VALUES ($1, $2)";
-        let noted = client.execute(note, &[&step.version, &step.name]).await;
+        let values: [(&(dyn ToSql + Sync), Type); 2] =
+            [(&step.version, Type::INT4), (&step.name, Type::TEXT)];
+        let noted = client.execute_typed(note, &values).await;
         noted.map_err(error::sql)?;
     }
     Ok(steps)
 }
 
 async fn one(url: &str) -> Result<Object> {
-    let settings = Settings {
-        pool_size: 1,
-        // A step may take long, and may wait for others that apply the same one.
-        through_pgbouncer: true,
-        ..Settings::default()
-    };
-    let pool = connect::pool(&Address::parse(url)?, &settings)?;
-    pool.get().await.map_err(error::pool)
+    connect::one(&Address::parse(url)?).await
 }

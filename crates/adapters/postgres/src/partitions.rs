@@ -2,6 +2,7 @@
 
 use clinch_core::Result;
 use deadpool_postgres::Object;
+use tokio_postgres::types::Type;
 
 use crate::error;
 
@@ -12,15 +13,13 @@ const DAY_MS: i64 = 86_400_000;
 
 /// Makes the partitions of today and the next days.
 pub(crate) async fn make(client: &Object) -> Result<()> {
-    let now = client.query_one("SELECT clinch_now()", &[]).await;
+    let now = client.query_typed_one("SELECT clinch_now()", &[]).await;
     let today = now.map_err(error::sql)?.get::<_, i64>(0).div_euclid(DAY_MS);
     for day in today..=today + DAYS_AHEAD {
         let there = "SELECT to_regclass($1) IS NOT NULL";
         let name = format!("clinch_history_{day}");
-        let row = client
-            .query_one(there, &[&name])
-            .await
-            .map_err(error::sql)?;
+        let row = client.query_typed_one(there, &[(&name, Type::TEXT)]).await;
+        let row = row.map_err(error::sql)?;
         if row.get(0) {
             continue;
         }
@@ -39,11 +38,11 @@ pub(crate) async fn make(client: &Object) -> Result<()> {
 
 /// Drops partitions of past days that have no rows.
 pub(crate) async fn drop_empty(client: &Object) -> Result<()> {
-    let now = client.query_one("SELECT clinch_now()", &[]).await;
+    let now = client.query_typed_one("SELECT clinch_now()", &[]).await;
     let today = now.map_err(error::sql)?.get::<_, i64>(0).div_euclid(DAY_MS);
     let all = "SELECT c.relname::text FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid \
                WHERE i.inhparent = 'clinch_history'::regclass ORDER BY 1";
-    let rows = client.query(all, &[]).await.map_err(error::sql)?;
+    let rows = client.query_typed(all, &[]).await.map_err(error::sql)?;
     for row in rows {
         let name: String = row.get(0);
         let day = name.strip_prefix("clinch_history_");
@@ -52,7 +51,10 @@ pub(crate) async fn drop_empty(client: &Object) -> Result<()> {
             continue;
         }
         let any = format!("SELECT EXISTS (SELECT 1 FROM {name})");
-        let row = client.query_one(&any, &[]).await.map_err(error::sql)?;
+        let row = client
+            .query_typed_one(&any, &[])
+            .await
+            .map_err(error::sql)?;
         if !row.get::<_, bool>(0) {
             // A past day gets no more rows. If somebody reads it now, the next prune drops it.
             let text = format!("BEGIN; SET LOCAL lock_timeout = '1s'; DROP TABLE {name}; COMMIT");

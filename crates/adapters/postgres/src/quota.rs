@@ -5,10 +5,11 @@ use clinch_core::policy::{
     QuotaFacts, QuotaReading, QuotaRules, QuotaState, Reservation, check_quota_ask, check_quota_key,
 };
 use clinch_core::ports::Quota;
-use clinch_core::{Error, ErrorKind, Invalid, Result, Timestamp};
+use clinch_core::{Result, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use crate::link::Link;
 use crate::query::Query;
 use crate::row::{millis, moment};
 use crate::{Postgres, error};
@@ -39,10 +40,11 @@ impl PostgresQuota {
         change: impl FnOnce(&mut QuotaState, Timestamp) -> T + Send,
     ) -> Result<T> {
         let mut client = self.store.client().await?;
+        let types = client.types();
         let tx = client.transaction().await.map_err(error::sql)?;
-        let prepared = tx.prepare_cached(Query::QuotaForUpdate.text()).await;
-        let locked = tx.query_one(&prepared.map_err(error::sql)?, &[&key]).await;
-        let locked = locked.map_err(error::sql)?;
+        let link = Link::Within(&tx, types.as_deref());
+        let locked = link.first(Query::QuotaForUpdate, &[&key]).await?;
+        let locked = locked.ok_or_else(|| error::corrupt("quota"))?;
         let mut state = QuotaState::from(read(&locked)?);
         let changed = change(&mut state, Timestamp::from_millis(locked.get(5)));
         let facts = QuotaFacts::from(&state);
@@ -54,12 +56,8 @@ impl PostgresQuota {
             &millis(facts.asking_until),
             &millis(facts.blocked_until),
         ];
-        let prepared = tx.prepare_cached(Query::UpdateQuota.text()).await;
-        let written = tx.execute(&prepared.map_err(error::sql)?, &params).await;
-        written.map_err(error::sql)?;
-        let prepared = tx.prepare_cached(Query::ForgetQuotas.text()).await;
-        let forgotten = tx.execute(&prepared.map_err(error::sql)?, &[]).await;
-        forgotten.map_err(error::sql)?;
+        link.run(Query::UpdateQuota, &params).await?;
+        link.run(Query::ForgetQuotas, &[]).await?;
         tx.commit().await.map_err(error::commit)?;
         Ok(changed)
     }
@@ -85,20 +83,16 @@ fn column(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn refused(invalid: Invalid) -> Error {
-    Error::new(ErrorKind::Invalid, invalid.to_string())
-}
-
 #[async_trait]
 impl Quota for PostgresQuota {
     async fn reserve(&self, key: &str, permits: u32) -> Result<Reservation> {
-        check_quota_ask(key, permits).map_err(refused)?;
+        check_quota_ask(key, permits)?;
         let reserved = self.with(key, |state, now| state.reserve(permits, now, &self.rules));
-        reserved.await?.map_err(refused)
+        Ok(reserved.await??)
     }
 
     async fn update(&self, key: &str, reading: &QuotaReading) -> Result<()> {
-        check_quota_key(key).map_err(refused)?;
+        check_quota_key(key)?;
         let told = self.with(key, |state, now| state.update(reading, now, &self.rules));
         told.await
     }

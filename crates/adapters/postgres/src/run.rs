@@ -8,9 +8,8 @@ use std::sync::Arc;
 use clinch_core::ports::Notice;
 use clinch_core::{Domain, Error, ErrorKind, Result, Timestamp};
 use clinch_stored::Fault;
-use deadpool_postgres::Object;
 
-use crate::link::Link;
+use crate::link::{Client, Link};
 use crate::tx::{Fresh, Tx, Wanted};
 use crate::{Postgres, Shared, error};
 
@@ -35,7 +34,7 @@ impl Postgres {
     }
 
     /// Runs `work` on a connection, outside of a transaction.
-    pub(crate) async fn client(&self) -> Result<Object> {
+    pub(crate) async fn client(&self) -> Result<Client> {
         self.shared.client().await
     }
 }
@@ -52,8 +51,9 @@ pub(crate) async fn spawned<T: Send + 'static>(
 }
 
 impl Shared {
-    pub(crate) async fn client(&self) -> Result<Object> {
-        self.pool.get().await.map_err(error::pool)
+    pub(crate) async fn client(&self) -> Result<Client> {
+        let object = self.pool.get().await.map_err(error::pool)?;
+        Ok(Client::new(object, self.types.clone()))
     }
 
     async fn transact<T, W>(self: &Arc<Self>, work: &W) -> Result<T>
@@ -166,10 +166,10 @@ impl Shared {
     }
 }
 
-async fn roll_back(client: Object) {
+async fn roll_back(client: Client) {
     // A connection that cannot even do this is not given back.
     if client.batch_execute("ROLLBACK").await.is_err() {
-        drop(Object::take(client));
+        client.close();
     }
 }
 

@@ -204,7 +204,7 @@ impl<'c> Tx<'c> {
         let unknown = |row: &SqlRow| !shared.names.knows_stream(row.get(STREAM));
         if rows.iter().any(unknown) {
             match self.link {
-                Link::Pooled(_) => shared.names.load(&self.link).await?,
+                Link::Pooled(_) | Link::Within(..) => shared.names.load(&self.link).await?,
                 // What the caller's transaction made may never be.
                 Link::Caller(_) => shared.learn().await,
             }

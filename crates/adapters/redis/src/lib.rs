@@ -40,8 +40,9 @@ use tokio::sync::broadcast;
 
 pub use bus::RedisBus;
 pub use check::{Finding, Weight};
+pub use clinch_core::policy::Rate;
 pub use clinch_core::ports::Depth;
-pub use limiter::{Rate, RedisLimiter};
+pub use limiter::RedisLimiter;
 pub use locks::RedisLocks;
 pub use quota::RedisQuota;
 pub use settings::{Settings, TestClock};

@@ -1,12 +1,12 @@
 //! Budgets with providers, one for all nodes.
 
 use async_trait::async_trait;
+use clinch_core::Result;
 use clinch_core::policy::{
     QUOTA_COUNT_MAX, QuotaReading, QuotaRules, Reservation, check_quota_ask, check_quota_key,
     more_than_a_window,
 };
 use clinch_core::ports::Quota;
-use clinch_core::{Error, ErrorKind, Invalid, Result};
 use std::time::Duration;
 
 use crate::error::ours;
@@ -35,14 +35,10 @@ impl RedisQuota {
     }
 }
 
-fn refused(invalid: Invalid) -> Error {
-    Error::new(ErrorKind::Invalid, invalid.to_string())
-}
-
 #[async_trait]
 impl Quota for RedisQuota {
     async fn reserve(&self, key: &str, permits: u32) -> Result<Reservation> {
-        check_quota_ask(key, permits).map_err(refused)?;
+        check_quota_ask(key, permits)?;
         let (shared, rules) = (&self.redis.shared, &self.rules);
         let mut reserve = shared.scripts.quota_reserve.key(shared.keys.quota(key));
         reserve
@@ -55,12 +51,12 @@ impl Quota for RedisQuota {
         match answer[..] {
             [1] => Ok(Reservation::Granted),
             [0, wait] => Ok(Reservation::WaitFor(Duration::from_millis(wait))),
-            _ => Err(refused(more_than_a_window())),
+            _ => Err(more_than_a_window().into()),
         }
     }
 
     async fn update(&self, key: &str, reading: &QuotaReading) -> Result<()> {
-        check_quota_key(key).map_err(refused)?;
+        check_quota_key(key)?;
         let (shared, rules) = (&self.redis.shared, &self.rules);
         let said = |number: Option<i64>| number.map_or(String::new(), |n| n.to_string());
         let count = |n: u64| i64::try_from(n.min(QUOTA_COUNT_MAX)).unwrap_or(i64::MAX);

@@ -80,6 +80,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         let stop = stop_signal()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let opened = store::open(&config).await?;
+        opened.limit_payloads(config.server.payload_max.0).await?;
         let executors = Http::new(config.clone(), clock.clone())?;
         let collector = collector(&config, &opened, &clock).await?;
         let outlets = executors.outlets()?;

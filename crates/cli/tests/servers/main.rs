@@ -12,6 +12,7 @@ mod http;
 mod integrity;
 mod metrics;
 mod path;
+mod payloads;
 #[path = "../api/provider.rs"]
 mod provider;
 mod roles;

@@ -3,6 +3,7 @@
 mod backoff;
 mod idempotency;
 mod quota;
+mod rate;
 mod rng;
 mod routes;
 mod rules;
@@ -13,6 +14,7 @@ pub use quota::{
     QUOTA_COUNT_MAX, QUOTA_KEY_BYTES_MAX, QuotaFacts, QuotaReading, QuotaRules, QuotaState,
     Reservation, check_quota_ask, check_quota_key, more_than_a_window,
 };
+pub use rate::{Rate, check_destination};
 pub use rng::SplitMix;
 pub use routes::{Covered, EventTypes, Routes};
 pub use rules::{Order, ProbeRules, ReaperStrategy, RetryRules, Rules, Safety};
