@@ -84,12 +84,23 @@ impl Server {
         self.child.as_ref().map(Child::id)
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// SIGKILL to all its processes, and waits until they are gone. PostgreSQL has one a
+    /// connection, and those would go on to serve, and to commit, until they notice that the
+    /// first is gone.
     pub fn kill(&mut self) {
+        // It makes no more of them while it is stopped.
+        self.pause();
+        let others = self.pid().map(children).unwrap_or_default();
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
         }
+        for other in &others {
+            let _ = kill_process(*other, Signal::KILL);
+        }
+        wait_until(RESTART_LIMIT, || {
+            !others.iter().any(|other| is_alive(*other))
+        });
     }
 
     /// SIGSTOP: it holds its connections and answers nobody.
@@ -192,6 +203,29 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The processes that this one started.
+fn children(of: u32) -> Vec<Pid> {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| stat(*pid).is_some_and(|(_, parent)| parent == of))
+        .filter_map(Pid::from_raw)
+        .collect()
+}
+
+/// One that ended and was not waited for is gone.
+fn is_alive(pid: Pid) -> bool {
+    stat(pid.as_raw_pid()).is_some_and(|(state, _)| state != "Z")
+}
+
+/// State and parent of a process.
+fn stat(pid: i32) -> Option<(String, u32)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before may hold anything, blanks and brackets too.
+    let (_, rest) = text.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
 }
 
 pub(crate) fn free_port() -> std::io::Result<u16> {
