@@ -44,7 +44,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "proof",
-        arguments: "[chaos|kills|sim|mutants]",
+        arguments: "[chaos|redis|kills|sim|mutants]",
         summary: "what takes too long for every test run",
         run: proof::run,
     },
