@@ -57,7 +57,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "servers",
         arguments: "install",
-        summary: "PostgreSQL, MariaDB, Redis and NATS, where they are missing",
+        summary: "PostgreSQL, PgBouncer, MariaDB, Redis and NATS, where they are missing",
         run: servers::run,
     },
     Command {
