@@ -78,3 +78,32 @@ async fn core_13_hints_of_a_full_destination_wait_where_they_are() {
     let (first, last) = (charged[0], charged[charged.len() - 1]);
     assert_eq!(last - first, SECOND * (CHARGES / SLOTS - 1));
 }
+
+#[tokio::test]
+async fn core_13_one_permit_serves_every_destination() {
+    let clock = Arc::new(ManualClock::default());
+    let bus = MemoryBus::new(clock.clone());
+    let backend = Backend::new(Memory::new(clock.clone())).with_bus(Arc::new(bus));
+    let made = Arc::new(AtomicUsize::new(0));
+    let cluster = Cluster::on(&backend, clock, 1, |_| {
+        let call = |made: &Arc<AtomicUsize>| {
+            let made = made.clone();
+            move |call: Call<u32>| {
+                made.fetch_add(1, Ordering::SeqCst);
+                async move { Ok::<_, clinch::Refusal>(call.input) }
+            }
+        };
+        Clinch::builder()
+            .concurrency(1)
+            .handle(&charge(), call(&made))
+            .handle(&mail(), call(&made))
+    });
+    let requests = (0..CHARGES)
+        .map(|n| charge().request(format!("order-{n}"), "a", &n))
+        .chain((0..MAILS).map(|n| mail().request(format!("order-{n}"), "a", &n)));
+    let accepted = cluster.nodes[0].submit(requests.collect()).await;
+    accepted.expect("accepted");
+    // Long before anybody would look again by the clock.
+    cluster.advance(SECOND / 10).await;
+    assert_eq!(made.load(Ordering::SeqCst), (CHARGES + MAILS) as usize);
+}

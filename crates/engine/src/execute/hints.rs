@@ -3,7 +3,8 @@
 //! Hints wait in topics, one for each domain and destination, and one of the domain for what
 //! everybody shall see. A worker reads those with room, and no more than would fit if all that
 //! comes were for the narrowest of them. A destination whose topic brought something is read
-//! for itself until it has nothing left, so that a narrow one holds up no other.
+//! for itself until it has nothing left, so that a narrow one holds up no other; without a
+//! permit for each, all are read together.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -55,7 +56,11 @@ impl Open<'_> {
             max: *room,
             alone: Some(lot),
         });
-        let alone: Vec<_> = alone.collect();
+        let mut alone: Vec<_> = alone.collect();
+        // Not a permit for each: one read of everything, so that nobody is left out.
+        if alone.len() >= permits {
+            alone.clear();
+        }
         let mut quiet = self.topics();
         quiet.retain(|topic| !alone.iter().any(|read| read.topics.contains(topic)));
         let mut reads = vec![Read {
@@ -64,7 +69,6 @@ impl Open<'_> {
             alone: None,
         }];
         reads.extend(alone);
-        reads.truncate(permits);
         let share = (permits / reads.len()).max(1);
         for read in &mut reads {
             read.max = read.max.min(share);
