@@ -77,6 +77,10 @@ pub(crate) struct Global {
     /// No colours; also by setting NO_COLOR. Colours are used on a terminal only
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
+    /// Say on standard error which server and store, or which database, the command works on;
+    /// on a terminal it is said anyway
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
 }
 
 impl Global {

@@ -10,6 +10,7 @@ mod key;
 mod page;
 mod problem;
 mod sse;
+mod store_told;
 
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ pub(crate) use key::ApiKey;
 pub(crate) use page::Page;
 pub(crate) use problem::Problem;
 pub(crate) use sse::{Event, Events};
+pub(crate) use store_told::StoreTold;
 
 use crate::duration::whole_seconds;
 use crate::error::{CliError, note};
@@ -95,6 +97,8 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     /// The same keys had been accepted before.
     pub(crate) is_replay: bool,
+    /// Which store the server works on, if it says so.
+    pub(crate) store: Option<StoreTold>,
     /// The document.
     pub(crate) document: Box<RawValue>,
 }
@@ -149,6 +153,7 @@ impl Client {
             is_replay: headers
                 .get("idempotency-replayed")
                 .is_some_and(|value| value.as_bytes() == b"true"),
+            store: StoreTold::read(&headers),
             document: document.map_err(|_| self.not_clinch("the answer is not JSON"))?,
         })
     }

@@ -50,16 +50,18 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, CliError> {
 }
 
 fn client(command: Client, global: Global) -> Result<Exit, CliError> {
-    let mut context = Context::new(global)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let ran = runtime.block_on(ask(command, &mut context));
+    let ran = runtime.block_on(async {
+        let mut context = Context::open(global).await?;
+        let exit = ask(command, &mut context).await?;
+        context.out.flush()?;
+        Ok(exit)
+    });
     // A name server that does not answer must not keep the command from ending.
     runtime.shutdown_background();
-    let exit = ran?;
-    context.out.flush()?;
-    Ok(exit)
+    ran
 }
 
 async fn ask(command: Client, context: &mut Context) -> Result<Exit, CliError> {

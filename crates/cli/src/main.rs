@@ -21,6 +21,7 @@ mod progress;
 mod prompt;
 mod settings;
 mod store;
+mod store_check;
 
 use std::process::ExitCode;
 

@@ -3,6 +3,7 @@
 //! async; a database server needs it, a file does not.
 
 mod bus;
+mod identity;
 mod limits;
 mod server;
 
@@ -175,6 +176,12 @@ impl Place {
             Self::Postgres(server) => Ok(server.postgres_schema().await?),
             Self::Mysql(server) => Ok(server.mysql_schema().await?),
         }
+    }
+
+    /// It is a database of this release: opening it would neither make nor change one.
+    pub(crate) async fn is_current(&self) -> bool {
+        let schema = self.schema().await;
+        schema.is_ok_and(|schema| schema.version.is_some() && schema.pending.is_empty())
     }
 
     /// Brings its schema up to date; returns where it stood before.

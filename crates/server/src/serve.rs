@@ -22,6 +22,7 @@ use crate::chores::Chores;
 use crate::config::Config;
 use crate::connections::{self, Door, Limits};
 use crate::gauges::Gauges;
+use crate::identity::{self, StoreIdentity};
 use crate::outbound::Outlets;
 use crate::routes::{self, Executors, Facts};
 use crate::{limits, telemetry, tls};
@@ -45,6 +46,8 @@ pub struct Parts {
     pub telemetry: Telemetry,
     /// Where alerts and telemetry go.
     pub outlets: Outlets,
+    /// Which store it is; told to every caller in the header `Clinch-Store`.
+    pub store: Option<StoreIdentity>,
     /// Further routes, such as a console; behind the same door.
     pub extra: Router,
     /// What `/openapi.json` says of them.
@@ -70,6 +73,7 @@ impl Parts {
             executors: Arc::new(executors),
             telemetry: Telemetry::default(),
             outlets: Outlets::default(),
+            store: None,
             extra: Router::new(),
             described: None,
             gauges: Vec::new(),
@@ -166,6 +170,7 @@ impl Server {
         if roles.contains(&Role::Api) {
             let tls = tls::acceptor(&config.server)?;
             let router = api::router(app, parts.extra, parts.described);
+            let router = identity::told(router, parts.store.as_ref());
             front = Some(Front::bind(listen, router, tls).await?);
         }
         Ok(Self {

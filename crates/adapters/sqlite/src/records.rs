@@ -79,7 +79,7 @@ impl Records for Sqlite {
     }
 }
 
-fn read(row: &Row<'_>) -> Result<Record> {
+pub(crate) fn read(row: &Row<'_>) -> Result<Record> {
     Ok(Record {
         key: row.text(0)?,
         version: row.count(1)?,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::Clock;
+use clinch_core::ports::{Clock, STORE_RECORD};
 use clinch_core::protocol::Event;
 use clinch_core::{Error, ErrorKind, OpId, Result, Timestamp, WorkerId};
 use clinch_stored::change::Luggage;
@@ -39,6 +39,7 @@ impl Sqlite {
     /// Makes a file out of a backup, ready to be opened. The backup cannot know what was
     /// called since it was taken, so every open operation is marked: effect unknown.
     ///
+    /// - It is a store of its own from here on: it gets another id when it is first served.
     /// - The backup is checked and not changed. One with a log beside it is a database in use,
     ///   not a backup: `Invalid`.
     /// - `target` appears under its name only when it is complete.
@@ -187,6 +188,7 @@ fn mark(path: &Path, settings: &Settings, now: Timestamp, routes: &Routes) -> Re
     let mut open = 0;
     {
         let mut db = Db::new(&conn);
+        db.run(Query::DeleteRecord, [STORE_RECORD])?;
         let rows = db.all(Query::OpenOperations, [], |row| {
             Ok((row.op_id(0)?, row.moment(1)?))
         })?;

@@ -5,8 +5,10 @@ use std::path::Path;
 use clinch_core::{Error, ErrorKind, Result};
 use rusqlite::{Connection, OpenFlags};
 
+use crate::db::Db;
 use crate::open::{self, Use};
-use crate::{Settings, Sqlite, absolute, error, filesystem, side_of, turn};
+use crate::query::Query;
+use crate::{Settings, Sqlite, absolute, error, filesystem, records, side_of, turn};
 
 /// One step of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,9 @@ pub(crate) static VERSIONS: [Version; 3] = [
         sql: include_str!("../sql/schema/0003.sql"),
     },
 ];
+
+/// The version that brought records.
+const RECORDS_SINCE: usize = 3;
 
 /// Where a file stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +79,29 @@ impl Sqlite {
         let stand = open::stand(&conn).map_err(at)?;
         open::check(&stand, settings).map_err(at)?;
         Ok(Schema::of(Some(stand.version)))
+    }
+
+    /// Reads one record of a file and changes nothing; a missing file is not made.
+    ///
+    /// - `None`: there is no file, or no such record in it.
+    pub fn peek_record(
+        path: impl AsRef<Path>,
+        settings: &Settings,
+        key: &str,
+    ) -> Result<Option<String>> {
+        let path = path.as_ref();
+        if !is_there(path)? {
+            return Ok(None);
+        }
+        let at = |error: Error| error.with("path", path.display());
+        let conn = look(path, settings).map_err(at)?;
+        let stand = open::stand(&conn).map_err(at)?;
+        open::check(&stand, settings).map_err(at)?;
+        if stand.version < RECORDS_SINCE {
+            return Ok(None);
+        }
+        let found = Db::new(&conn).first(Query::Record, [key], records::read);
+        Ok(found.map_err(at)?.map(|record| record.body))
     }
 
     /// Brings the schema of a file up to date, or makes the file, and opens nothing else.

@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::progress;
 use crate::store::Place;
+use crate::store_check;
 
 /// How often the picture is drawn.
 const VIEW: Duration = Duration::from_millis(200);
@@ -43,6 +44,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
     let place = Place::configured(&config)?;
+    store_check::say_database(global, &place);
     let source = place.file()?.to_owned();
     if !source.exists() {
         let what = format!("there is no database at {}", source.display());

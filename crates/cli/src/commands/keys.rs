@@ -11,7 +11,8 @@ use crate::commands::serve;
 use crate::duration;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
-use crate::store;
+use crate::store::{self, Place};
+use crate::store_check;
 
 /// What to do with keys.
 #[derive(Debug, clap::Subcommand)]
@@ -58,6 +59,7 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
         .build()
         .map_err(|error| CliError::failed(format!("cannot start: {error}")))?;
     runtime.block_on(async {
+        store_check::say_database(global, &Place::configured(&config)?);
         let keys = store::open_database(&config).await?.keys;
         let now = SystemClock::new().now();
         match command {

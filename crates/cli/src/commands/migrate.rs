@@ -8,6 +8,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::store::{Place, Step};
+use crate::store_check;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,6 +35,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
     let place = Place::configured(&config)?;
+    store_check::say_database(global, &place);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -17,6 +17,7 @@ use crate::error::{CliError, note};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::store::Place;
+use crate::store_check;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,6 +45,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
     let place = Place::configured(&config)?;
+    store_check::say_database(global, &place);
     let target = place.file()?;
     let shown = args.file.display().to_string();
     if !args.file.exists() {

@@ -15,7 +15,7 @@ use crate::args::Global;
 use crate::error::{CliError, note};
 use crate::executors::Http;
 use crate::exit::Exit;
-use crate::store::Opened;
+use crate::store::{Opened, Place};
 use crate::{github, settings, store};
 
 const EXAMPLES: &str = "\
@@ -80,11 +80,13 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         let stop = stop_signal()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let opened = store::open(&config).await?;
+        let identity = opened.identity(&Place::configured(&config)?).await?;
         opened.limit_payloads(config.server.payload_max.0).await?;
         let executors = Http::new(config.clone(), clock.clone())?;
         let collector = collector(&config, &opened, &clock).await?;
         let outlets = executors.outlets()?;
         let mut parts = Parts::new(opened.backend, opened.keys, executors);
+        parts.store = Some(identity);
         parts.locks = Some(opened.locks);
         parts.limits = opened.limits;
         parts.outlets = outlets;

@@ -125,12 +125,18 @@ fn wrong_usage_is_2_and_help_is_0() {
 
 #[test]
 fn flag_beats_environment_beats_file_beats_default() {
-    let [file, environment, flag] = [(); 3].map(|()| Server::always(200, &page(&[], None)));
+    let [file, environment, flag] = [(); 3].map(|()| {
+        let memory = |answer: Answer| answer.header("clinch-store", "1; kind=memory");
+        Server::new(move |_| memory(Answer::new(200, page(&[], None))))
+    });
     let dir = folder();
     let config = |name: &str, text: String| std::fs::write(dir.join(name), text).unwrap();
     config(
         "clinch.toml",
-        format!("[server]\nlisten = \"{}\"\n", file.address()),
+        format!(
+            "[store]\nurl = \"memory:\"\n[server]\nlisten = \"{}\"\n",
+            file.address()
+        ),
     );
     config(
         "far.toml",
@@ -145,7 +151,10 @@ fn flag_beats_environment_beats_file_beats_default() {
         ended(command.current_dir(&dir).output().unwrap())
     };
     assert_eq!(ls(&[], None).code, 0);
-    assert_eq!(file.seen().len(), 1);
+    assert_eq!(
+        file.lines(),
+        ["GET /healthz", "GET /v1/operations?limit=50"]
+    );
     assert_eq!(ls(&[], Some(&environment)).code, 0);
     assert_eq!(environment.seen().len(), 1);
     assert_eq!(ls(&["--url", &flag.url()], Some(&environment)).code, 0);

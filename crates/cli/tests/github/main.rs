@@ -7,4 +7,5 @@ mod hub;
 mod nodes;
 mod secrets;
 mod served;
+mod stores;
 mod support;

@@ -80,7 +80,11 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(folder: &Folder, roles: &str) -> Self {
-        let mut command = clinch(&folder.0);
+        Self::of(&mut clinch(&folder.0), roles)
+    }
+
+    /// A server that is started in this way.
+    pub(crate) fn of(command: &mut Command, roles: &str) -> Self {
         let set = ["--set", "server.listen=127.0.0.1:0"];
         let mut child = command
             .args(["serve", "--roles", roles, "--log-filter", "debug"])
@@ -117,8 +121,12 @@ impl Server {
         }
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address.expect("it has the role api")
+    }
+
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address.expect("it has the role api"))
+        format!("http://{}", self.address())
     }
 
     pub(crate) fn log(&self) -> String {
@@ -173,4 +181,22 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Another program: answers this to everything, until the test ends.
+pub(crate) fn stranger(listener: TcpListener, body: &'static str) -> SocketAddr {
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head);
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            );
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    address
 }

@@ -44,7 +44,7 @@ pub use outbox::{Claim, Claimed, Outbox, Silence};
 pub use quota::Quota;
 pub use records::{
     Expected, KeyRange, RECORD_BYTES_MAX, RECORD_KEY_BYTES_MAX, RECORDS_MAX, Record, RecordList,
-    RecordWrite, Records, check_record_keys, check_record_writes,
+    RecordWrite, Records, STORE_RECORD, check_record_keys, check_record_writes,
 };
 pub use recovery::{DeadLetter, Prune, Pruned, Recovery, Scan};
 pub use sealer::{PlainText, Sealer};

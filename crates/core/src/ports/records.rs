@@ -15,6 +15,10 @@ pub const RECORD_BYTES_MAX: usize = 1024 * 1024;
 /// Most records that one call takes or gives.
 pub const RECORDS_MAX: usize = 1_000;
 
+/// The record that names its store: a random id, whatever the store's address is. Keys that
+/// begin with `clinch/` are Clinch's own.
+pub const STORE_RECORD: &str = "clinch/store";
+
 /// Records by key, each with a version: what an application knows besides its operations.
 /// Every change is a compare-and-set.
 #[async_trait]

@@ -11,7 +11,8 @@ use crate::commands::serve;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::store;
+use crate::store::{self, Place};
+use crate::store_check;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,6 +39,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
         return Err(CliError::NotThere(format!("there is no file {shown}")));
     }
     let config = serve::load(global, &[])?;
+    store_check::say_database(global, &Place::configured(&config)?);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

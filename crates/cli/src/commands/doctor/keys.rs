@@ -29,14 +29,7 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
 /// How many keys open the door; `None`: there is no database that could hold any.
 fn active(subject: &Subject) -> Result<Option<usize>, CliError> {
     let place = Place::configured(&subject.config)?;
-    if place == Place::Memory {
-        return Ok(None);
-    }
-    let schema = subject.runtime.block_on(place.schema());
-    let is_current =
-        schema.is_ok_and(|schema| schema.version.is_some() && schema.pending.is_empty());
-    // Opening would make it, or change it.
-    if !is_current {
+    if !subject.runtime.block_on(place.is_current()) {
         return Ok(None);
     }
     let opened = subject.runtime.block_on(place.open())?;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{Finding, Subject};
-use crate::client::{Base, Client, Request};
+use crate::client::{Base, Client, Request, StoreTold};
 use crate::error::CliError;
-use crate::settings;
+use crate::store::Place;
+use crate::{settings, store_check};
 
 /// Liveness is answered at once, readiness within two seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -19,10 +20,12 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
     };
     subject.runtime.block_on(async {
         match ask(&base, "/healthz").await {
-            Ok(()) => vec![
-                Finding::ok(format!("a server answers at {base}")),
-                ready(&base).await,
-            ],
+            Ok(told) => {
+                let mut findings = vec![Finding::ok(format!("a server answers at {base}"))];
+                findings.extend(store(subject, &base, told.as_ref()).await);
+                findings.push(ready(&base).await);
+                findings
+            }
             Err(CliError::Unreachable { .. }) if subject.global.url.is_none() => {
                 vec![Finding::ok(format!("no server runs at {base}"))]
             }
@@ -34,9 +37,28 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
     })
 }
 
+/// Whether it works on the store of this configuration. One that was named by its address may
+/// be any.
+async fn store(subject: &Subject<'_>, base: &Base, told: Option<&StoreTold>) -> Option<Finding> {
+    if subject.global.url.is_some() {
+        return None;
+    }
+    let place = Place::configured(&subject.config).ok()?;
+    Some(match store_check::judge(&place, told, base).await {
+        Ok(()) => Finding::ok("it works on the store of this configuration"),
+        Err(_) => Finding::fail(
+            format!(
+                "it does not work on the store of this configuration, {}",
+                place.address()
+            ),
+            "set server.listen to a free address, or look at which configuration it was started with",
+        ),
+    })
+}
+
 async fn ready(base: &Base) -> Finding {
     match ask(base, "/readyz").await {
-        Ok(()) => Finding::ok("it is ready: its store answers"),
+        Ok(_) => Finding::ok("it is ready: its store answers"),
         Err(error) => Finding::fail(
             format!("it is not ready: {error}"),
             "look at its log and at its store",
@@ -45,9 +67,9 @@ async fn ready(base: &Base) -> Finding {
 }
 
 /// No key is needed for either, so none is sent.
-async fn ask(base: &Base, path: &str) -> Result<(), CliError> {
+async fn ask(base: &Base, path: &str) -> Result<Option<StoreTold>, CliError> {
     let mut client = Client::new(base.clone(), None);
     let asked = tokio::time::timeout(PATIENCE, client.send(Request::get(path))).await;
-    asked.map_err(|_| CliError::failed("no answer in time"))??;
-    Ok(())
+    let answer = asked.map_err(|_| CliError::failed("no answer in time"))??;
+    Ok(answer.store)
 }

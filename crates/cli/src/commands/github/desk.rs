@@ -16,7 +16,8 @@ use crate::context::Context;
 use crate::error::{CliError, note};
 use crate::github::{self, Here, Http};
 use crate::output::Output;
-use crate::settings;
+use crate::store::Place;
+use crate::{settings, store_check};
 
 /// What a command is about to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Desk {
     pub(crate) async fn open(global: Global, need: Need) -> Result<Self, CliError> {
         let is_named = global.url.as_deref().is_some_and(|url| !url.is_empty());
         if is_named || is_served(&global).await? {
-            let context = Context::new(global)?;
+            let context = Context::open(global).await?;
             return Ok(Self {
                 context,
                 here: None,
@@ -64,6 +65,8 @@ impl Desk {
     ) -> Result<Self, CliError> {
         let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "error".to_owned());
         telemetry::logs(LogFormat::Text, &filter)?;
+        let store = Place::configured(config)?.address();
+        store_check::say(global, &format!("this process (store {store})"));
         let mut here = Here::open(config, settings, transport, need == Need::Work).await?;
         let (router, _) = clinch_github::api(here.collector.clone(), config.server.body_timeout.0);
         if need != Need::Look {
@@ -114,10 +117,13 @@ impl Desk {
     }
 }
 
-/// Whether somebody answers where the server would be.
+/// Whether a server answers where it would be. Another program there is an error: the store
+/// may have a server that this one keeps from its port.
 pub(crate) async fn is_served(global: &Global) -> Result<bool, CliError> {
     let base = settings::base(global)?;
-    let mut client = Client::new(base, None).trusting(global.trust());
-    let answer = client.send(Request::get("/healthz")).await;
-    Ok(!matches!(answer, Err(CliError::Unreachable { .. })))
+    match store_check::ask(&base, global.trust()).await {
+        Ok(_) => Ok(true),
+        Err(CliError::Unreachable { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }

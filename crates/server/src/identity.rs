@@ -1,0 +1,33 @@
+//! Which store a server works on, told with every answer.
+
+use axum::Router;
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::map_response;
+use axum::response::Response;
+
+const HEADER: HeaderName = HeaderName::from_static("clinch-store");
+
+/// Names a store, so that a client can tell whether a server works on the one that it means.
+/// No secret: it is told to callers without a key too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreIdentity {
+    /// Random, and kept in the store: the same for every server on it.
+    pub id: String,
+    /// `sqlite`, `postgres`, `mysql` or `memory`.
+    pub kind: &'static str,
+}
+
+/// Every answer carries `Clinch-Store: ID; kind=KIND`.
+pub(crate) fn told(router: Router, store: Option<&StoreIdentity>) -> Router {
+    let text = store.map(|store| format!("{}; kind={}", store.id, store.kind));
+    let Some(value) = text.and_then(|text| HeaderValue::from_str(&text).ok()) else {
+        return router;
+    };
+    router.layer(map_response(move |mut response: Response| {
+        let value = value.clone();
+        async move {
+            response.headers_mut().insert(HEADER, value);
+            response
+        }
+    }))
+}
