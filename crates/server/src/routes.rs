@@ -65,10 +65,6 @@ impl Table {
             .or_else(|| routes.get(&None))
     }
 
-    pub(crate) fn domains(&self) -> impl Iterator<Item = &Domain> {
-        self.routes.keys()
-    }
-
     fn of(config: &Config) -> Result<Self> {
         let mut table = Self::default();
         for route in &config.route {

@@ -11,7 +11,7 @@ use super::documents::{
 use super::problem::{Problem, ProblemDocument};
 use super::read::{Answer, Pairs, json};
 use crate::Collector;
-use crate::model::Space;
+use crate::model::{JobKind, Space};
 
 /// Cursors of one page.
 const PAGE_MAX: usize = 500;
@@ -23,6 +23,22 @@ fn space(is_shadow: bool) -> Space {
     }
 }
 
+/// Refuses a user of whom nothing was ever collected: an empty list would look like an answer.
+async fn known(collector: &Collector, user: &str, space: Space) -> Result<(), Problem> {
+    match collector.latest(user, space).await? {
+        Some(_) => Ok(()),
+        None => Err(Problem::not_found(format!("there is no run of {user:?}"))),
+    }
+}
+
+fn document_kind(text: &str) -> Result<String, String> {
+    let kinds = JobKind::ALL.map(JobKind::document);
+    match kinds.contains(&text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("there are {}", kinds.join(", "))),
+    }
+}
+
 #[utoipa::path(get, path = "/v1/github/cursors", tag = "github",
     params(
         ("login" = String, Query),
@@ -31,7 +47,7 @@ fn space(is_shadow: bool) -> Space {
     ),
     responses(
         (status = 200, body = CursorPage, description = "Where the next run goes on"),
-        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
     ))]
 pub(crate) async fn cursors(
     State(collector): State<Collector>,
@@ -42,7 +58,11 @@ pub(crate) async fn cursors(
     let limit = query.limit(PAGE_MAX)?;
     let after = query.take("cursor");
     query.finish()?;
+    let is_first = after.is_none();
     let found = collector.cursors(&user, after, limit).await?;
+    if found.is_empty() && is_first {
+        known(&collector, &user, Space::Main).await?;
+    }
     let is_full = found.len() == limit;
     let last = found.last().filter(|_| is_full);
     let next_cursor = last.map(|(kind, resource, _)| format!("{kind}/{resource}"));
@@ -89,7 +109,7 @@ pub(crate) async fn statistics(
     params(("login" = String, Query)),
     responses(
         (status = 200, body = ComparisonDocument, description = "The shadow against the real documents"),
-        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
     ))]
 pub(crate) async fn comparison(
     State(collector): State<Collector>,
@@ -98,6 +118,10 @@ pub(crate) async fn comparison(
     let mut query = Pairs::new(pairs)?;
     let user = query.required_login()?;
     query.finish()?;
+    if collector.latest(&user, Space::Shadow).await?.is_none() {
+        let detail = format!("there is no shadow run of {user:?}");
+        return Err(Problem::not_found(detail));
+    }
     let comparison = collector.compare(&user).await?;
     json(StatusCode::OK, &ComparisonDocument::new(user, comparison))
 }
@@ -113,7 +137,7 @@ pub(crate) async fn comparison(
     ),
     responses(
         (status = 200, body = DocumentPage, description = "In the order of their ids"),
-        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
     ))]
 pub(crate) async fn documents(
     State(collector): State<Collector>,
@@ -122,7 +146,7 @@ pub(crate) async fn documents(
     let mut query = Pairs::new(pairs)?;
     let filter = DocumentFilter {
         user: query.login()?,
-        kind: query.take("kind"),
+        kind: query.parsed("kind", document_kind)?,
         resource: query.take("resource"),
     };
     let space = space(query.flag("shadow")?);
@@ -132,6 +156,9 @@ pub(crate) async fn documents(
     let found = collector
         .documents(space, &filter, after.as_deref(), limit)
         .await?;
+    if let (true, None, Some(user)) = (found.is_empty(), &after, &filter.user) {
+        known(&collector, user, space).await?;
+    }
     let is_full = found.len() == limit;
     let next_cursor = found.last().filter(|_| is_full).map(|last| last.id.clone());
     let lines: Result<Vec<_>, _> = found.into_iter().map(ExportDocument::try_from).collect();

@@ -44,6 +44,10 @@ impl Letters {
         pairs
     }
 
+    fn domain(&self) -> Option<&str> {
+        self.names.domain()
+    }
+
     /// It names everything.
     fn is_empty(&self) -> bool {
         self.pairs().is_empty()

@@ -23,6 +23,11 @@ pub(crate) struct Names {
 }
 
 impl Names {
+    /// The domain, if one is named.
+    pub(crate) fn domain(&self) -> Option<&str> {
+        self.domain.as_deref()
+    }
+
     /// As names and values of the query.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
         let pairs = [

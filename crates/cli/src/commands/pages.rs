@@ -63,6 +63,10 @@ impl List {
         if page.next_cursor.is_some() && page.next_cursor.as_deref() == cursor {
             return Err(context.client.not_clinch("the list starts over"));
         }
+        let domain = self.pairs.iter().find(|(name, _)| *name == "domain");
+        if let (Some((_, domain)), None, true) = (domain, cursor, page.items.is_empty()) {
+            context.require_domain(domain).await?;
+        }
         Ok(page)
     }
 

@@ -121,6 +121,10 @@ pub(crate) fn runs(world: &World) {
         .refused(400, "invalid_request");
     client.get("/v1/github/tokens").is(200);
     let owner = &hub.owner;
+    let shadow = json!({"login": owner, "shadow": true});
+    let compared = format!("/v1/github/comparison?login={owner}");
+    client.get(&compared).refused(404, "not_found");
+    client.post("/v1/github/runs", &shadow).is(202);
     for (list, wrong) in [
         ("cursors", ""),
         ("comparison", ""),

@@ -28,8 +28,18 @@ impl Route {
         self.template
             .replace("{op_id}", &nobody)
             .replace("{batch_id}", batch)
-            .replace("{domain}", "pay")
+            .replace("{domain}", "nowhere")
             .replace("{run_id}", "nobody.1")
+            + self.nobody()
+    }
+
+    /// Lists of the collector that are about a user: one of whom nothing was collected.
+    fn nobody(&self) -> &'static str {
+        let of_users = ["/cursors", "/comparison", "/documents"];
+        match of_users.iter().any(|end| self.template.ends_with(end)) {
+            true => "?login=nobody",
+            false => "",
+        }
     }
 
     pub(crate) fn answers(&self, status: u16) -> bool {

@@ -19,7 +19,7 @@ api_url = "http://127.0.0.1:1"
 "#;
 
 /// Name, domain, event type, what the provider does, and the rest of the route.
-const ROUTES: [(&str, &str, &str, &str, &str); 12] = [
+const ROUTES: [(&str, &str, &str, &str, &str); 15] = [
     ("ok", "pay", "ok", "200", "safety = \"natural\""),
     ("fail", "pay", "fail", "402", ""),
     ("unsure", "pay", "unsure", "500", ""),
@@ -56,6 +56,10 @@ const ROUTES: [(&str, &str, &str, &str, &str); 12] = [
     ("away", "away", "*", "", "remote = true"),
     ("far", "far", "*", "", "remote = true"),
     ("order", "queue", "*", "", "remote = true\norder = \"key\""),
+    // Only to be paused and resumed.
+    ("spare", "spare", "*", "", "remote = true"),
+    ("pause", "pause", "*", "", "remote = true"),
+    ("resume", "resume", "*", "", "remote = true"),
 ];
 
 /// Nobody listens there.

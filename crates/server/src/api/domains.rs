@@ -110,13 +110,22 @@ impl App {
     /// Every domain that has operations, is paused or has a route.
     pub(super) async fn domain_documents(&self) -> Result<Vec<DomainDocument>, Problem> {
         let mut views = self.domains.domains().await?;
-        for domain in self.routes.domains() {
+        for (domain, ..) in self.clinch.routes().iter() {
             if !views.iter().any(|view| view.domain == *domain) {
                 views.push(nothing_of(domain));
             }
         }
         views.sort_by(|one, other| one.domain.cmp(&other.domain));
         Ok(views.iter().map(document).collect())
+    }
+
+    /// It has a route here, or has or had operations, or is paused.
+    async fn is_domain(&self, domain: &Domain) -> Result<bool, Problem> {
+        if self.clinch.routes().iter().any(|(of, ..)| of == domain) {
+            return Ok(true);
+        }
+        let views = self.domains.domains().await?;
+        Ok(views.iter().any(|view| view.domain == *domain))
     }
 
     async fn set_paused(&self, domain: String, paused: bool, request: Request) -> Answer {
@@ -127,6 +136,10 @@ impl App {
         let mut fields = Fields::parse(&text, "invalid_request")?;
         fields.text("reason")?;
         fields.finish()?;
+        if !self.is_domain(&domain).await? {
+            let detail = format!("there is no domain \"{domain}\": no route and no operations");
+            return Err(Problem::not_found(detail));
+        }
         self.domains.set_paused(&domain, paused).await?;
         tracing::info!(target: "clinch", %domain, paused, "a domain was paused or resumed");
         let views = self.domains.domains().await?;
@@ -159,7 +172,7 @@ pub(crate) async fn list(State(app): State<Shared>) -> Answer {
     request_body = Option<ReasonDocument>,
     responses(
         (status = 200, body = DomainDocument, description = "No attempt begins from now on"),
-        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
     ))]
 pub(crate) async fn pause(
     State(app): State<Shared>,
@@ -174,7 +187,7 @@ pub(crate) async fn pause(
     request_body = Option<ReasonDocument>,
     responses(
         (status = 200, body = DomainDocument, description = "Attempts begin again"),
-        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
     ))]
 pub(crate) async fn resume(
     State(app): State<Shared>,

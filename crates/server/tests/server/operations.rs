@@ -356,6 +356,18 @@ async fn pausing_a_domain_blocks_begins_only() {
 }
 
 #[tokio::test]
+async fn a_domain_that_does_not_exist_is_not_paused() {
+    let server = Running::new().await;
+    for verb in ["pause", "resume"] {
+        let path = format!("/v1/domains/nosuch/{verb}");
+        let reply = server.post(&path, &json!({})).await;
+        reply.is_problem(404, "not_found");
+    }
+    let domains = server.get("/v1/domains").await.text;
+    assert!(!domains.contains("nosuch"), "{domains}");
+}
+
+#[tokio::test]
 async fn destinations_show_their_guards() {
     let server = Running::new().await;
     let throttled = server.submit("throttled", "k1", "0").await.op_id();

@@ -58,6 +58,9 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
     let plan = call(&filter(&args, None), true, context).await?;
     let page = Page::read(&plan, MEMBER)
         .ok_or_else(|| context.client.not_clinch("the answer is not a plan"))?;
+    if let (true, Some(domain)) = (page.items.is_empty(), args.filter.domain()) {
+        context.require_domain(domain).await?;
+    }
     if args.consent.dry_run {
         print(&page.items, &mut context.out)?;
         return Ok(Exit::Ok);

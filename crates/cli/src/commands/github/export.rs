@@ -73,9 +73,21 @@ struct Line {
 /// Writes all of them, in the order of their ids.
 pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> {
     let mut target = Target::open(args.out.as_deref())?;
-    if args.format == Form::Csv {
-        target.write("id,kind,user,resource,document", desk)?;
+    let written = match write(args, &mut target, desk).await {
+        Ok(written) => written,
+        Err(error) => {
+            target.discard();
+            return Err(error);
+        }
+    };
+    if let Some(path) = target.finish()? {
+        desk.note(&format!("{written} documents in {}", path.display()));
     }
+    Ok(Exit::Ok)
+}
+
+/// How many were written.
+async fn write(args: &Args, target: &mut Target, desk: &mut Desk) -> Result<u64, CliError> {
     let mut pairs = vec![("shadow", args.shadow.to_string())];
     pairs.extend(args.login.iter().map(|login| ("login", login.clone())));
     pairs.extend(args.kind.iter().map(|kind| ("kind", kind.clone())));
@@ -89,6 +101,10 @@ pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> 
         let page = list
             .page(PAGE, cursor.as_deref(), &mut desk.context)
             .await?;
+        // Not before there is an answer: what does not exist has no heading.
+        if cursor.is_none() && args.format == Form::Csv {
+            target.write("id,kind,user,resource,document", desk)?;
+        }
         for item in &page.items {
             let line = match args.format {
                 Form::Jsonl => compact(item.get()),
@@ -99,13 +115,9 @@ pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> 
         }
         cursor = page.next_cursor;
         if cursor.is_none() {
-            break;
+            return Ok(written);
         }
     }
-    if let Some(path) = target.finish()? {
-        desk.note(&format!("{written} documents in {}", path.display()));
-    }
-    Ok(Exit::Ok)
 }
 
 fn csv(item: &RawValue, desk: &Desk) -> Result<String, CliError> {
@@ -156,6 +168,13 @@ impl Target {
             Self::File { part, path, .. } => {
                 writeln!(part, "{line}").map_err(|error| wrong(path, &error))
             }
+        }
+    }
+
+    /// Leaves no half of a file behind.
+    fn discard(self) {
+        if let Self::File { part_path, .. } = self {
+            let _ = std::fs::remove_file(part_path);
         }
     }
 

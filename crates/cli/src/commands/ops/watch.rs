@@ -81,6 +81,9 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
 
 /// Follows everything, through restarts of the server: never ends by itself.
 async fn all(domain: Option<String>, context: &mut Context) -> Result<Exit, CliError> {
+    if let Some(domain) = &domain {
+        context.require_domain(domain).await?;
+    }
     let mut listing = Listing::new("events", EVENTS);
     let mut events = context.client.events("/v1/events").await?;
     let mut away = Away::default();
