@@ -12,11 +12,23 @@ mod runs;
 use std::time::Duration;
 
 use axum::Router;
+use axum::routing::any;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::Collector;
+
+/// The routes of a server without a collector: whoever asks is told so.
+pub fn absent() -> Router {
+    let nothing = || async {
+        let detail = "this server collects nothing: its configuration has no [github] section";
+        problem::Problem::not_found(detail)
+    };
+    Router::new()
+        .route("/v1/github", any(nothing))
+        .route("/v1/github/{*rest}", any(nothing))
+}
 
 /// Every route, and its description. A body that takes longer than `body_timeout` is refused.
 pub fn api(collector: Collector, body_timeout: Duration) -> (Router, OpenApi) {

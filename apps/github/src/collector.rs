@@ -68,7 +68,7 @@ impl Collector {
             parts.settings.tokens.clone(),
             parts.quota,
             parts.transport.clone(),
-            &parts.settings.api_url,
+            parts.settings.api_url.clone(),
             shelf.clone(),
             parts.clock.clone(),
         );
@@ -170,7 +170,7 @@ async fn timed(
     call: Call<PageJob>,
 ) -> Result<Done<PageDone>, Refusal> {
     let began = inner.clock.monotonic();
-    let ended = inner.page(call).await;
+    let ended = inner.page(kind, call).await;
     let took = inner.clock.monotonic().saturating_sub(began);
     let outcome = match &ended {
         Ok(_) => "succeeded",

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use clinch::core::ErrorKind;
 use clinch::core::ports::DOCUMENTS_MAX;
-use clinch::{Call, Done, Fail, Refusal, Request, Retry};
+use clinch::{Call, Done, Error, Fail, Refusal, Request, Retry};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, Meaning};
@@ -15,7 +16,7 @@ use crate::reading::{Next, Reading};
 use crate::routes::page_route;
 use crate::shelf::{Cursor, KnownPage};
 use crate::tokens::{Grant, Hold};
-use crate::{ApiAnswer, ApiRequest, Broken, address};
+use crate::{ApiAnswer, ApiRequest, Broken};
 
 /// Redirects in a row before they are taken for a circle.
 const HOPS_MAX: u32 = 5;
@@ -32,8 +33,8 @@ type Ended = Result<Done<PageDone>, Refusal>;
 
 /// An answer with what was asked: what is kept when the documents cannot be stored.
 #[derive(Serialize, Deserialize)]
-struct Kept {
-    url: String,
+pub(crate) struct Kept {
+    pub(crate) url: String,
     token: Option<String>,
     etag: Option<String>,
     next: Option<String>,
@@ -56,20 +57,21 @@ struct Asked {
 }
 
 impl Inner {
-    pub(crate) async fn page(&self, call: Call<PageJob>) -> Ended {
+    pub(crate) async fn page(&self, kind: JobKind, call: Call<PageJob>) -> Ended {
         let job = call.input.clone();
         let run = self.shelf.run(&job.run_id).await.map_err(not_called)?;
         if run.is_none_or(|run| run.status == RunStatus::Canceled) {
             return Err(Fail::new("canceled", "its run was canceled").into());
         }
-        let before = self.before(&job).await.map_err(not_called)?;
-        if let Some(kept) = call
+        let saved: Option<Kept> = call
             .saved()
-            .and_then(|bytes| serde_json::from_slice(bytes).ok())
-        {
+            .and_then(|bytes| serde_json::from_slice(bytes).ok());
+        let url = self.address(kind, &call, saved.as_ref()).await?;
+        let before = self.before(&job).await.map_err(not_called)?;
+        if let Some(kept) = saved {
             return self.store(&call, &job, before, kept, true).await;
         }
-        let asked = match self.ask(&job, &before).await.map_err(not_called)? {
+        let asked = match self.ask(&job, &before, url).await.map_err(not_called)? {
             Ok(asked) => asked,
             Err(hold) => return Err(wait(hold)),
         };
@@ -134,14 +136,13 @@ impl Inner {
         Ok(Before { known, cursor })
     }
 
-    /// Chooses the token and the address.
-    async fn ask(&self, job: &PageJob, before: &Before) -> clinch::Result<Result<Asked, Hold>> {
-        let size = self.settings.page_size;
-        let first = || {
-            let since = job.since.as_deref();
-            address::first_page(&self.settings.api_url, job, since, size)
-        };
-        let own = job.url.clone().unwrap_or_else(first);
+    /// Chooses the token, and asks for what changed where that is enough.
+    async fn ask(
+        &self,
+        job: &PageJob,
+        before: &Before,
+        own: String,
+    ) -> clinch::Result<Result<Asked, Hold>> {
         let known = before.known.as_ref().filter(|known| known.url == own);
         let preferred: BTreeSet<String> = known
             .map(|known| known.etags.keys().cloned().collect())
@@ -162,7 +163,11 @@ impl Inner {
             _ => None,
         };
         let url = match &since {
-            Some(since) => address::first_page(&self.settings.api_url, job, Some(since), size),
+            Some(since) => {
+                let size = self.settings.page_size;
+                let page = self.settings.api_url.first_page(job, Some(since), size);
+                page.map_err(|unknown| Error::new(ErrorKind::Invalid, unknown.to_string()))?
+            }
             None => own,
         };
         let request = ApiRequest {
@@ -207,6 +212,8 @@ impl Inner {
             seen,
         };
         let next = reading.next(&items, kept.next.clone());
+        // Before the page is noted as known: the next run must read it again.
+        let following = self.following(&reading, &next)?;
         let page = kept
             .since
             .is_none()
@@ -226,7 +233,7 @@ impl Inner {
             token: kept.token,
         };
         let done = self.spawned(job, Done::new(done), &items.repositories);
-        Ok(self.onward(&reading, done, next))
+        Ok(following.into_iter().fold(done, Done::then))
     }
 
     /// The sink did not take the documents: the answer stays with the operation.
@@ -286,6 +293,7 @@ impl Inner {
             seen,
         };
         let next = reading.next_unmodified(is_current, &known);
+        let following = self.following(&reading, &next)?;
         let run = job.run_id.number;
         known.run = run;
         let cursor = match next {
@@ -303,7 +311,7 @@ impl Inner {
             token: asked.grant.token_hash(),
         };
         let done = self.spawned(job, Done::new(done), &known.repositories);
-        Ok(self.onward(&reading, done, next))
+        Ok(following.into_iter().fold(done, Done::then))
     }
 
     /// The end of the pages, if it is not the only one.
@@ -330,8 +338,7 @@ impl Inner {
         if job.hops >= HOPS_MAX {
             return Err(Fail::new("redirects", "the API redirects in a circle").into());
         }
-        let url = address::of_the_api(&self.settings.api_url, location);
-        let Some(url) = url else {
+        let Ok(url) = self.settings.api_url.own(location) else {
             let message = "the API redirects to another place; a token is not sent there";
             return Err(Fail::new("redirect_refused", message).into());
         };
@@ -368,31 +375,6 @@ impl Inner {
             }
         }
         done
-    }
-
-    fn onward(&self, reading: &Reading<'_>, done: Done<PageDone>, next: Next) -> Done<PageDone> {
-        match next {
-            Next::End => done,
-            Next::Page(url) => match address::of_the_api(&self.settings.api_url, &url) {
-                Some(url) => done.then(request(&reading.following(url))),
-                None => {
-                    tracing::error!(target: "clinch::github", run = %reading.job.run_id, "a page names another place as the next one; it is not followed");
-                    done
-                }
-            },
-            Next::Since(since) => {
-                let changed = PageJob {
-                    since: Some(since),
-                    seen: reading.seen.clone(),
-                    ..PageJob::first(
-                        &reading.job.run_id,
-                        reading.job.kind,
-                        reading.job.repository.clone(),
-                    )
-                };
-                done.then(request(&changed))
-            }
-        }
     }
 }
 

@@ -117,14 +117,12 @@ fn document_id(job: &PageJob, id: &str) -> String {
 
 fn repository(item: &Item) -> Result<Repository, String> {
     let id = item.id.as_ref().and_then(Value::as_u64);
-    let named = item.full_name.as_ref().filter(|name| name.contains('/'));
-    match (id, named) {
-        (Some(id), Some(full_name)) => Ok(Repository {
-            id,
-            full_name: full_name.clone(),
-        }),
-        _ => Err("a repository has no id or no name".to_owned()),
-    }
+    let (Some(id), Some(full_name)) = (id, item.full_name.clone()) else {
+        return Err("a repository has no id or no name".to_owned());
+    };
+    let repository = Repository { id, full_name };
+    repository.names().map_err(|unknown| unknown.to_string())?;
+    Ok(repository)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod compare;
 mod execute;
 pub mod fake;
 mod finish;
+mod guard;
 mod items;
 mod look;
 mod metrics;
@@ -33,7 +34,8 @@ mod shelf;
 mod tokens;
 mod transport;
 
-pub use api::api;
+pub use address::ApiUrl;
+pub use api::{absent, api};
 pub use collector::{Collector, Parts};
 pub use compare::Comparison;
 pub use execute::ANSWER_BYTES_MAX;

@@ -7,7 +7,7 @@ use crate::model::{PageJob, Seen};
 use crate::shelf::{Cursor, KnownPage};
 
 /// Most pages of one resource: a chain of addresses that never ends is not followed forever.
-const PAGES_MAX: u32 = 100_000;
+pub(crate) const PAGES_MAX: u32 = 100_000;
 
 /// Where reading goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) struct Reading<'a> {
 
 impl Reading<'_> {
     pub(crate) fn next(&self, items: &Items, next: Option<String>) -> Next {
-        let Some(url) = next.filter(|_| self.job.page < PAGES_MAX) else {
+        let Some(url) = next else {
             return Next::End;
         };
         let (Some(cursor), None) = (&self.cursor, &self.since) else {

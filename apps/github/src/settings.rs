@@ -1,12 +1,12 @@
 //! What can be set.
 
-use crate::{Schedule, Token};
+use crate::{ApiUrl, Schedule, Token};
 
 /// How the collector works.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The API: GitHub, GitHub Enterprise or a test server.
-    pub api_url: String,
+    pub api_url: ApiUrl,
     /// Whose budgets are spent; without any, the small one of nobody.
     pub tokens: Vec<Token>,
     /// Items of one page, at most 100.
@@ -20,7 +20,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            api_url: "https://api.github.com".to_owned(),
+            api_url: ApiUrl::default(),
             tokens: Vec::new(),
             page_size: 100,
             concurrency: 8,

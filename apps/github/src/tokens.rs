@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use crate::answer::{self, Meaning};
 use crate::model::JobKind;
 use crate::shelf::Shelf;
-use crate::{ApiAnswer, ApiRequest, Token, Transport};
+use crate::{ApiAnswer, ApiRequest, ApiUrl, Token, Transport};
 
 /// A wait that is this short may be one for an answer that is on its way.
 const SHORT: Duration = Duration::from_secs(30);
@@ -120,7 +120,7 @@ pub(crate) struct Pool {
     tokens: Vec<Token>,
     quota: Arc<dyn Quota>,
     transport: Arc<dyn Transport>,
-    api_url: String,
+    api_url: ApiUrl,
     shelf: Shelf,
     clock: Arc<dyn Clock>,
     seen: Mutex<Seen>,
@@ -135,7 +135,7 @@ impl Pool {
         tokens: Vec<Token>,
         quota: Arc<dyn Quota>,
         transport: Arc<dyn Transport>,
-        api_url: &str,
+        api_url: ApiUrl,
         shelf: Shelf,
         clock: Arc<dyn Clock>,
     ) -> Self {
@@ -143,7 +143,7 @@ impl Pool {
             tokens,
             quota,
             transport,
-            api_url: api_url.trim_end_matches('/').to_owned(),
+            api_url,
             shelf,
             clock,
             seen: Mutex::default(),
@@ -393,7 +393,7 @@ impl Pool {
 
     async fn send(&self, token: &Token, path: &str) -> Option<ApiAnswer> {
         let request = ApiRequest {
-            url: format!("{}{path}", self.api_url),
+            url: self.api_url.at(path),
             token: Some(token.clone()),
             if_none_match: None,
         };

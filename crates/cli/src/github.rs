@@ -10,10 +10,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch::core::policy::QuotaRules;
 use clinch::core::ports::{Clock, DocumentSink};
-use clinch_github::{Collector, Parts, Schedule, Settings, Token, Transport};
+use clinch_github::{ApiUrl, Collector, Parts, Schedule, Settings, Token, Transport};
 use clinch_http::{SystemSecrets, reveal};
+use clinch_server::Gauges;
 use clinch_server::config::Github;
-use clinch_server::{Config, Gauges};
 
 use crate::error::CliError;
 use crate::store::{Opened, Place};
@@ -43,7 +43,7 @@ pub(crate) fn settings(github: &Github) -> Result<Settings, CliError> {
         schedule.push(one.map_err(wrong)?);
     }
     Ok(Settings {
-        api_url: github.api_url.trim_end_matches('/').to_owned(),
+        api_url: api_url(&github.api_url)?,
         tokens,
         page_size: github.page_size,
         concurrency: github.concurrency,
@@ -51,16 +51,33 @@ pub(crate) fn settings(github: &Github) -> Result<Settings, CliError> {
     })
 }
 
+/// Where the API is.
+fn api_url(text: &str) -> Result<ApiUrl, CliError> {
+    let wrong = |error| CliError::usage(format!("github.api_url: {error}"));
+    text.parse().map_err(wrong)
+}
+
+/// Requests to the API that the configuration names.
+pub(crate) fn transport(
+    github: &Github,
+    settings: &Settings,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn Transport>, CliError> {
+    let api_url = settings.api_url.to_string();
+    let http = Http::new(clock.clone(), &api_url, github.allow_private)?;
+    Ok(Arc::new(http))
+}
+
 /// A collector on this store.
 pub(crate) async fn collector(
-    config: &Config,
+    github: &Github,
     settings: Settings,
     transport: Arc<dyn Transport>,
     opened: &Opened,
     clock: &Arc<dyn Clock>,
 ) -> Result<Collector, CliError> {
     let rules = QuotaRules {
-        threshold: u64::from(config.github.threshold),
+        threshold: u64::from(github.threshold),
         // Whoever asks and dies keeps the others waiting no longer than a request takes.
         answer_within: transport::TIMEOUT + ANSWER_MARGIN,
         ..QuotaRules::default()
@@ -68,7 +85,7 @@ pub(crate) async fn collector(
     Ok(Collector::new(Parts {
         settings,
         records: opened.records.clone(),
-        documents: sink(config, opened).await?,
+        documents: sink(github, opened).await?,
         quota: opened.quota(rules, clock),
         transport,
         inspect: opened.backend.inspect(),
@@ -77,8 +94,8 @@ pub(crate) async fn collector(
 }
 
 /// Where documents go, by `github.sink`.
-async fn sink(config: &Config, opened: &Opened) -> Result<Arc<dyn DocumentSink>, CliError> {
-    let sink = config.github.sink.as_str();
+async fn sink(github: &Github, opened: &Opened) -> Result<Arc<dyn DocumentSink>, CliError> {
+    let sink = github.sink.as_str();
     match sink.split_once("://").map_or(sink, |(scheme, _)| scheme) {
         "store" => Ok(opened.documents.clone()),
         "postgres" | "postgresql" => {

@@ -246,6 +246,13 @@ impl Clinch {
         self.meter.set(gauge, &[], value as f64);
     }
 
+    /// Pages someone, as the engine does when it cannot go on by itself: logged, counted as
+    /// `orchestrator.alert.count`, and handed to [`Builder::alert`]. The message holds no
+    /// payload and no key.
+    pub async fn alert(&self, code: &'static str, message: &str, op_id: Option<OpId>) {
+        self.orchestrator.alert(code, message, op_id).await;
+    }
+
     /// The engine's own handle: resolving held operations, and everything untyped.
     pub fn orchestrator(&self) -> &Orchestrator {
         &self.orchestrator

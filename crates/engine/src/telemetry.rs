@@ -6,6 +6,7 @@ use std::time::Duration;
 use clinch_core::ports::{AlertNote, Level, Operation, Severity, Tags, Work};
 use clinch_core::{Applied, Domain, Envelope, Keys, OpId, Outcome};
 
+use crate::Orchestrator;
 use crate::node::Node;
 
 impl Node {
@@ -75,6 +76,14 @@ impl Node {
         if self.ports.alert.raise(&note).await.is_err() {
             self.count("orchestrator.alert.failed.count", None, 1);
         }
+    }
+}
+
+impl Orchestrator {
+    /// Pages someone as the engine itself does: logged, counted, and handed to the alert port.
+    /// The message holds no payload and no key.
+    pub async fn alert(&self, code: &'static str, message: &str, op_id: Option<OpId>) {
+        self.node.alert(code, message, op_id).await;
     }
 }
 

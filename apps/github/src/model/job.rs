@@ -6,7 +6,7 @@ use clinch::OpId;
 use clinch::core::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::RunId;
+use super::{RunId, Unknown, login};
 
 /// What a job reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -93,6 +93,29 @@ pub struct Repository {
     pub id: u64,
     /// `owner/name`.
     pub full_name: String,
+}
+
+/// Longest name of a repository, in bytes: GitHub's own bound.
+const NAME_BYTES_MAX: usize = 100;
+
+impl Repository {
+    /// Owner and name, if they are such as GitHub gives: nothing that a path could be led
+    /// astray by.
+    pub(crate) fn names(&self) -> Result<(&str, &str), Unknown> {
+        let wrong = || {
+            let message = "a repository is OWNER/NAME: letters, digits, '-', '_' and in its name \
+                           '.'";
+            Unknown(message.to_owned())
+        };
+        let (owner, name) = self.full_name.split_once('/').ok_or_else(wrong)?;
+        login(owner).map_err(|_| wrong())?;
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_name = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(fits);
+        match is_name && name != "." && name != ".." {
+            true => Ok((owner, name)),
+            false => Err(wrong()),
+        }
+    }
 }
 
 /// One request: the payload of its operation.

@@ -9,7 +9,7 @@ use clinch::core::policy::QuotaRules;
 use clinch::core::ports::{DocumentFilter, DocumentSink};
 use clinch::engine::Config;
 use clinch::testing::{ManualClock, advance};
-use clinch::{Backend, Clinch};
+use clinch::{Backend, Builder, Clinch};
 use clinch_github::Transport;
 use clinch_github::fake::{BASE, Fake, Setup, World};
 use clinch_github::{Collector, Parts, Run, RunId, RunStatus, Settings, Space, Token, Trigger};
@@ -61,7 +61,7 @@ impl Lab {
         let documents = sink(memory.clone());
         let fake = Fake::new(world, setup, clock.clone());
         let mut settings = Settings {
-            api_url: BASE.to_owned(),
+            api_url: BASE.parse().expect("an address"),
             ..Settings::default()
         };
         set(&mut settings);
@@ -183,6 +183,21 @@ pub(crate) async fn collector(
     transport: Arc<dyn Transport>,
     clock: &Arc<ManualClock>,
 ) -> (Collector, Clinch) {
+    collector_with(settings, memory, documents, transport, clock, |builder| {
+        builder
+    })
+    .await
+}
+
+/// The same, with the last word on how the engine is put together.
+pub(crate) async fn collector_with(
+    settings: Settings,
+    memory: &Memory,
+    documents: Arc<dyn DocumentSink>,
+    transport: Arc<dyn Transport>,
+    clock: &Arc<ManualClock>,
+    tune: impl FnOnce(Builder) -> Builder,
+) -> (Collector, Clinch) {
     let collector = Collector::new(Parts {
         settings,
         records: Arc::new(memory.clone()),
@@ -196,7 +211,9 @@ pub(crate) async fn collector(
         .backend(Backend::new(memory.clone()))
         .config(config())
         .clock(clock.clone());
-    let clinch = collector.handle(builder).build().expect("it is built");
+    let clinch = tune(collector.handle(builder))
+        .build()
+        .expect("it is built");
     collector.attach(&clinch).await.expect("it is attached");
     let running = clinch.clone();
     tokio::spawn(async move { running.run().await });

@@ -6,6 +6,7 @@
     reason = "tests say what they rely on"
 )]
 
+mod forged;
 mod lab;
 mod octokit;
 mod property;

@@ -87,17 +87,51 @@ pub enum Reach {
     Public,
     /// Loopback only.
     Loopback,
+    /// Public, loopback and private addresses. Never link-local ones, where clouds hand out
+    /// credentials, and never addresses that lead through a translator or tunnel.
+    Site,
     /// All but those that no call can mean: unspecified, multicast, broadcast, reserved.
     Private,
 }
 
+/// Kinds of private addresses that servers of an organisation have.
+const OF_A_SITE: [&str; 3] = ["private", "unique-local", "carrier-grade NAT"];
+
 impl Reach {
+    /// How far the calls of an application may reach whose one provider its operator names. An
+    /// address that is named is meant; a name leads to public addresses unless
+    /// `allow_private`. Link-local addresses are refused either way.
+    pub(crate) fn of_origin(
+        target: &Target,
+        allow_private: bool,
+        field: &'static str,
+    ) -> Result<Self, Invalid> {
+        let ip = match &target.host {
+            Host::Ip(ip) => *ip,
+            Host::Name(_) if target.host.is_loopback() => return Ok(Self::Loopback),
+            Host::Name(_) if allow_private => return Ok(Self::Site),
+            Host::Name(_) => return Ok(Self::Public),
+        };
+        match Self::Site.permits(ip) {
+            Ok(()) => Ok(Self::Site),
+            Err(kind) => {
+                let problem = format!("names {ip}, a {kind} address, which is never called");
+                Err(Invalid::new(field, problem))
+            }
+        }
+    }
+
     /// Whether this address may be dialled; the error is what kind of address it is.
     pub fn permits(self, ip: IpAddr) -> Result<(), &'static str> {
         let (kind, name) = kind_of(ip);
         let permitted = match self {
             Self::Public => kind == AddressKind::Public,
             Self::Loopback => kind == AddressKind::Loopback,
+            Self::Site => match kind {
+                AddressKind::Public | AddressKind::Loopback => true,
+                AddressKind::Private => OF_A_SITE.contains(&name),
+                AddressKind::Never => false,
+            },
             Self::Private => kind != AddressKind::Never,
         };
         permitted.then_some(()).ok_or(name)

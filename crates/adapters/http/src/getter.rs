@@ -1,15 +1,16 @@
-//! Documents from wherever an application asks: GET, and nothing else.
+//! Documents of the one provider that an application has: GET, and nothing else.
 
 use std::fmt;
 use std::time::Duration;
 
+use clinch_core::Invalid;
 use hyper::Method;
 use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::body;
 use crate::client::{Carriage, HttpClient, Outgoing, Place, Trouble, Unsent};
-use crate::egress::Egress;
+use crate::egress::Reach;
 use crate::target::Target;
 
 /// For name, connection and TLS together.
@@ -17,11 +18,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Servers keep a connection for longer.
 const IDLE_MAX: Duration = Duration::from_secs(20);
 
-/// Gets documents over a client's connections. Private addresses may be asked too; redirects
-/// are not followed. Neither addresses nor header values are in its errors.
+/// Gets documents of one origin over a client's connections. An address of any other origin
+/// is refused before a connection is looked for, so that no header value can get there;
+/// redirects are not followed. Neither addresses nor header values are in its errors.
 #[derive(Debug, Clone)]
 pub struct Getter {
     client: HttpClient,
+    place: Place,
     timeout: Duration,
     bytes_max: usize,
 }
@@ -54,14 +57,27 @@ pub enum Unanswered {
 }
 
 impl Getter {
-    /// An answer that takes longer than `timeout` is lost, and so is one of more than
-    /// `bytes_max` bytes.
-    pub fn new(client: &HttpClient, timeout: Duration, bytes_max: usize) -> Self {
-        Self {
+    /// For the origin of `url`. An answer that takes longer than `timeout` is lost, and so is
+    /// one of more than `bytes_max` bytes.
+    ///
+    /// - An address that `url` names is called, private or not; a name leads to public
+    ///   addresses only, unless `allow_private`.
+    /// - Link-local addresses are never called.
+    pub fn new(
+        client: &HttpClient,
+        url: &str,
+        allow_private: bool,
+        timeout: Duration,
+        bytes_max: usize,
+    ) -> Result<Self, Invalid> {
+        let (target, _) = Target::split(url, "url")?;
+        let reach = Reach::of_origin(&target, allow_private, "url")?;
+        Ok(Self {
             client: client.clone(),
+            place: Place { target, reach },
             timeout,
             bytes_max,
-        }
+        })
     }
 
     /// Asks once.
@@ -70,22 +86,50 @@ impl Getter {
         url: &str,
         headers: &[(&'static str, &str)],
     ) -> Result<Got, Unanswered> {
-        let (place, outgoing) = prepare(url, headers).map_err(Unanswered::NotSent)?;
+        let outgoing = self.prepare(url, headers).map_err(Unanswered::NotSent)?;
         tokio::select! {
             biased;
-            got = self.exchange(&place, &outgoing) => got,
+            got = self.exchange(&outgoing) => got,
             () = self.client.clock().sleep(self.timeout) => {
                 Err(Unanswered::Lost("no answer in time".to_owned()))
             }
         }
     }
 
-    async fn exchange(&self, place: &Place, outgoing: &Outgoing) -> Result<Got, Unanswered> {
+    fn prepare(&self, url: &str, headers: &[(&'static str, &str)]) -> Result<Outgoing, String> {
+        let (target, rest) = Target::split(url, "url").map_err(|invalid| invalid.to_string())?;
+        if target != self.place.target {
+            return Err("the address is of another origin, which is not called".to_owned());
+        }
+        let path = match rest {
+            "" => "/".to_owned(),
+            rest if rest.starts_with('?') => format!("/{rest}"),
+            rest => rest.to_owned(),
+        };
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let mut value = HeaderValue::from_str(value)
+                .map_err(|_| format!("the header {name} holds what no header can carry"))?;
+            value.set_sensitive(*name == "authorization");
+            map.insert(HeaderName::from_static(name), value);
+        }
+        Ok(Outgoing {
+            method: Method::GET,
+            path,
+            headers: map,
+            body: Bytes::new(),
+        })
+    }
+
+    async fn exchange(&self, outgoing: &Outgoing) -> Result<Got, Unanswered> {
         let carriage = Carriage {
             connect_timeout: CONNECT_TIMEOUT.min(self.timeout),
             idle_max: IDLE_MAX,
         };
-        let sent = self.client.send(place, outgoing, carriage, || None).await;
+        let sent = self
+            .client
+            .send(&self.place, outgoing, carriage, || None)
+            .await;
         let (mut response, connection) = sent.map_err(unanswered)?;
         let (status, headers) = (response.status().as_u16(), texts(response.headers()));
         let read = body::read(response.body_mut(), self.bytes_max).await;
@@ -102,31 +146,6 @@ impl Getter {
             Err(_) => Err(lost("the connection ended in the answer")),
         }
     }
-}
-
-fn prepare(url: &str, headers: &[(&'static str, &str)]) -> Result<(Place, Outgoing), String> {
-    let (target, rest) = Target::split(url, "url").map_err(|invalid| invalid.to_string())?;
-    let reach = Egress::default().reach(&target, true, "url");
-    let reach = reach.map_err(|invalid| invalid.to_string())?;
-    let path = match rest {
-        "" => "/".to_owned(),
-        rest if rest.starts_with('?') => format!("/{rest}"),
-        rest => rest.to_owned(),
-    };
-    let mut map = HeaderMap::new();
-    for (name, value) in headers {
-        let mut value = HeaderValue::from_str(value)
-            .map_err(|_| format!("the header {name} holds what no header can carry"))?;
-        value.set_sensitive(*name == "authorization");
-        map.insert(HeaderName::from_static(name), value);
-    }
-    let outgoing = Outgoing {
-        method: Method::GET,
-        path,
-        headers: map,
-        body: Bytes::new(),
-    };
-    Ok((Place { target, reach }, outgoing))
 }
 
 fn texts(headers: &HeaderMap) -> Vec<(String, String)> {

@@ -90,9 +90,14 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         parts.locks = Some(opened.locks);
         parts.limits = opened.limits;
         parts.outlets = outlets;
-        with_collector(&mut parts, &collector, &config, &roles);
+        match &collector {
+            Some(collector) => with_collector(&mut parts, collector, &config, &roles),
+            None => parts.extra = clinch_github::absent(),
+        }
         let server = Server::bind(config, parts, &roles).await?;
-        collector.attach(server.clinch()).await?;
+        if let Some(collector) = &collector {
+            collector.attach(server.clinch()).await?;
+        }
         match server.local_addr() {
             Some(address) => note(&format!("listening on {}://{address}", server.scheme())),
             None => note("working"),
@@ -103,17 +108,23 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     Ok(if in_time { Exit::Ok } else { Exit::Failed })
 }
 
+/// The collector, where `[github]` is configured. A server without the section neither knows
+/// its operations nor answers for it.
 async fn collector(
     config: &Config,
     opened: &Opened,
     clock: &Arc<dyn Clock>,
-) -> Result<Collector, CliError> {
-    let settings = github::settings(&config.github)?;
-    let transport = Arc::new(github::Http::new(clock.clone())?);
-    github::collector(config, settings, transport, opened, clock).await
+) -> Result<Option<Collector>, CliError> {
+    let Some(github) = &config.github else {
+        return Ok(None);
+    };
+    let settings = github::settings(github)?;
+    let transport = github::transport(github, &settings, clock)?;
+    let collector = github::collector(github, settings, transport, opened, clock).await?;
+    Ok(Some(collector))
 }
 
-/// The collector is part of every server: what it costs while nobody uses it is its routes.
+/// Its routes, its gauges and its operations; they are executed where there are workers.
 fn with_collector(parts: &mut Parts, collector: &Collector, config: &Config, roles: &[Role]) {
     let body_timeout = config.server.body_timeout.0;
     let (router, described) = clinch_github::api(collector.clone(), body_timeout);

@@ -11,7 +11,7 @@ use clinch_system::SystemClock;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-use super::Http;
+use super::{Http, api_url};
 use crate::error::CliError;
 
 /// Documents that are read at once.
@@ -63,21 +63,21 @@ impl FakeHub {
     }
 
     /// The same settings with its address and a token of it.
-    pub(crate) fn settings(&self, settings: Settings) -> Settings {
+    pub(crate) fn settings(&self, settings: Settings) -> Result<Settings, CliError> {
         let tokens = self.logins();
         let token = |login: &String| Token::new(format!("fake-{login}-1"));
-        Settings {
-            api_url: BASE.to_owned(),
+        Ok(Settings {
+            api_url: api_url(BASE)?,
             tokens: tokens.iter().map(token).collect(),
             ..settings
-        }
+        })
     }
 
     /// Requests go over HTTP to the port of today; its address stays the same, so that pages
     /// are known again when it is started once more.
     pub(crate) fn transport(&self, clock: Arc<dyn Clock>) -> Result<Arc<dyn Transport>, CliError> {
         Ok(Arc::new(Moved {
-            inner: Http::new(clock)?,
+            inner: Http::new(clock, &self.served.base, false)?,
             base: self.served.base.clone(),
         }))
     }

@@ -47,7 +47,8 @@ impl Here {
             schedule: Vec::new(),
             ..settings
         };
-        let collector = super::collector(config, settings, transport, &opened, &clock).await?;
+        let github = config.github.clone().unwrap_or_default();
+        let collector = super::collector(&github, settings, transport, &opened, &clock).await?;
         let builder = Clinch::builder()
             .backend(opened.backend)
             .clock(clock)

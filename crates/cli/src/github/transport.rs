@@ -1,5 +1,6 @@
 //! Requests of the collector over HTTP.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,8 @@ use async_trait::async_trait;
 use clinch::core::ports::Clock;
 use clinch_github::{ApiAnswer, ApiRequest, Broken, Transport};
 use clinch_http::{Getter, HttpClient, Unanswered};
+
+use crate::error::CliError;
 
 /// The API answers within ten seconds or not at all.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(15);
@@ -17,10 +20,34 @@ const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub(crate) struct Http(Getter);
 
 impl Http {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> clinch::Result<Self> {
+    /// Sends to the origin of this address and nowhere else.
+    pub(crate) fn new(
+        clock: Arc<dyn Clock>,
+        api_url: &str,
+        allow_private: bool,
+    ) -> Result<Self, CliError> {
         let client = HttpClient::builder(clock).build()?;
-        Ok(Self(Getter::new(&client, TIMEOUT, ANSWER_BYTES_MAX)))
+        let getter = Getter::new(&client, api_url, allow_private, TIMEOUT, ANSWER_BYTES_MAX);
+        let wrong = |invalid| CliError::usage(format!("github.api_url: {invalid}"));
+        Ok(Self(getter.map_err(wrong)?))
     }
+}
+
+/// A header that comes in several lines is one list (RFC 9110, 5.3).
+fn joined(lines: Vec<(String, String)>) -> BTreeMap<String, String> {
+    let mut headers: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in lines {
+        match headers.get_mut(&name) {
+            Some(list) => {
+                list.push_str(", ");
+                list.push_str(&value);
+            }
+            None => {
+                headers.insert(name, value);
+            }
+        }
+    }
+    headers
 }
 
 #[async_trait]
@@ -43,8 +70,21 @@ impl Transport for Http {
         })?;
         Ok(ApiAnswer {
             status: got.status,
-            headers: got.headers.into_iter().collect(),
+            headers: joined(got.headers),
             body: got.body,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::joined;
+
+    #[test]
+    fn two_lines_of_one_header_are_one_list() {
+        let line = |value: &str| ("link".to_owned(), value.to_owned());
+        let headers = joined(vec![line("<a>; rel=\"prev\""), line("<b>; rel=\"next\"")]);
+        let both = "<a>; rel=\"prev\", <b>; rel=\"next\"";
+        assert_eq!(headers.get("link").map(String::as_str), Some(both));
     }
 }

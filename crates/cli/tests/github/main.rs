@@ -4,6 +4,7 @@
 
 mod alone;
 mod hub;
+mod mounted;
 mod nodes;
 mod secrets;
 mod served;

@@ -88,6 +88,7 @@ const WORKER: Keys = &[
 
 const GITHUB: Keys = &[
     ("api_url", Text),
+    ("allow_private", Other),
     ("tokens", Other),
     ("sink", Text),
     ("threshold", Other),

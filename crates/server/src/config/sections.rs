@@ -54,8 +54,8 @@ section!(
         retention: Retention = Retention::default(),
         /// The safety net below the safety net.
         dead_letter: DeadLetter = DeadLetter::default(),
-        /// The collector.
-        github: Github = Github::default(),
+        /// The collector; without the section there is none.
+        github: Option<Github> = None,
         /// Kinds of calls.
         route: Vec<RouteConfig> = Vec::new(),
     }
@@ -228,6 +228,8 @@ section!(
     Github {
         /// GitHub, GitHub Enterprise or a test server.
         api_url: String = "https://api.github.com".to_owned(),
+        /// `api_url` may name a host whose addresses are private or loopback.
+        allow_private: bool = false,
         /// Secrets.
         tokens: Vec<String> = Vec::new(),
         /// `store`, `postgres://` or `mongodb://`.
@@ -286,7 +288,7 @@ impl Config {
         ];
         let is_zero = zero.iter().filter(|(_, is_zero)| *is_zero);
         problems.extend(is_zero.map(|(key, _)| wrong(format!("{key} must be more than 0"))));
-        problems.extend(self.github.problems());
+        problems.extend(self.github.iter().flat_map(Github::problems));
         problems.extend(self.route_problems());
         problems
     }

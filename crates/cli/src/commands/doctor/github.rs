@@ -1,25 +1,68 @@
-//! The collector's tokens: whether the API knows them. They are named by their hashes.
+//! The collector: whether the API knows its tokens, which are named by their hashes, and what
+//! it left where it is configured no longer.
 
 use std::sync::Arc;
 
-use clinch_github::{ApiRequest, Token, Transport as _};
+use clinch::core::ports::{Clock, DomainView};
+use clinch_github::{ApiRequest, DOMAIN, Settings, Token, Transport};
+use clinch_server::config::Github;
 use clinch_system::SystemClock;
 
 use super::{Finding, Subject};
+use crate::error::CliError;
 use crate::github;
+use crate::store::Place;
 
 pub(super) fn look(subject: &Subject) -> Vec<Finding> {
-    let settings = match github::settings(&subject.config.github) {
-        Ok(settings) => settings,
-        Err(error) => return vec![Finding::error(&error)],
+    let Some(config) = &subject.config.github else {
+        return left_over(subject);
     };
-    let http = match github::Http::new(Arc::new(SystemClock::new())) {
-        Ok(http) => http,
-        Err(error) => return vec![Finding::error(&error)],
+    match parts(config) {
+        Ok((settings, transport)) => tokens(subject, &settings, &*transport),
+        Err(error) => vec![Finding::error(&error)],
+    }
+}
+
+fn parts(config: &Github) -> Result<(Settings, Arc<dyn Transport>), CliError> {
+    let settings = github::settings(config)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let transport = github::transport(config, &settings, &clock)?;
+    Ok((settings, transport))
+}
+
+/// Operations of a collector that no server here would run.
+fn left_over(subject: &Subject) -> Vec<Finding> {
+    match open_jobs(subject) {
+        Ok(0) => Vec::new(),
+        Ok(open) => vec![Finding::warn(
+            format!("{open} operations of the collector wait, and there is no [github] section"),
+            "add the section, or end them with `clinch ops cancel --domain github`",
+        )],
+        Err(error) => vec![Finding::error(&error)],
+    }
+}
+
+fn open_jobs(subject: &Subject) -> Result<u64, CliError> {
+    let place = Place::configured(&subject.config)?;
+    if !subject.runtime.block_on(place.is_current()) {
+        return Ok(0);
+    }
+    let opened = subject.runtime.block_on(place.open())?;
+    let domains = opened.backend.domains();
+    let views = subject.runtime.block_on(domains.domains())?;
+    let open = |view: &DomainView| {
+        let counts = view.counts;
+        counts.pending + counts.live + counts.recorded + counts.waiting + counts.held
     };
+    let mut views = views.iter();
+    let github = views.find(|view| view.domain.as_str() == DOMAIN);
+    Ok(github.map_or(0, open))
+}
+
+fn tokens(subject: &Subject, settings: &Settings, http: &dyn Transport) -> Vec<Finding> {
     let ask = |token: &Token| {
         let request = ApiRequest {
-            url: format!("{}/rate_limit", settings.api_url),
+            url: settings.api_url.at("/rate_limit"),
             token: Some(token.clone()),
             if_none_match: None,
         };

@@ -12,7 +12,7 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
         let values = route.headers.values();
         values.map(move |value| (format!("route {:?}", route.label()), value))
     });
-    let tokens = config.github.tokens.iter();
+    let tokens = config.github.iter().flat_map(|github| &github.tokens);
     let tokens = tokens.map(|token| ("github.tokens".to_owned(), token));
     for (owner, value) in of_routes.chain(tokens) {
         for reference in references(value) {

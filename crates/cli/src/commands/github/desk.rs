@@ -14,7 +14,7 @@ use crate::client::{Base, Client, Request};
 use crate::commands::serve;
 use crate::context::Context;
 use crate::error::{CliError, note};
-use crate::github::{self, Here, Http};
+use crate::github::{self, Here};
 use crate::output::Output;
 use crate::store::Place;
 use crate::{settings, store_check};
@@ -49,9 +49,10 @@ impl Desk {
             });
         }
         let config = serve::load(&global, &[])?;
-        let settings = github::settings(&config.github)?;
+        let github = config.github.clone().unwrap_or_default();
+        let settings = github::settings(&github)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let transport = Arc::new(Http::new(clock)?);
+        let transport = github::transport(&github, &settings, &clock)?;
         Self::here(&global, &config, settings, transport, need).await
     }
 

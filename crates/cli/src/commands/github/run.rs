@@ -120,7 +120,8 @@ pub(crate) async fn fake(args: &Args, global: Global) -> Result<Exit, CliError> 
     }
     logins.sort_by_key(|login| !named(login));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let settings = hub.settings(github::settings(&config.github)?);
+    let github = config.github.clone().unwrap_or_default();
+    let settings = hub.settings(github::settings(&github)?)?;
     let transport = hub.transport(clock)?;
     let mut desk = Desk::here(&global, &config, settings, transport, Need::Work).await?;
     if matches!(desk::is_served(&global).await, Ok(true)) {
