@@ -1,5 +1,7 @@
 //! Queues and providers.
 
+use std::collections::BTreeMap;
+
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use clinch::protect::DestinationStatus;
@@ -142,6 +144,7 @@ fn nothing_of(domain: &Domain) -> DomainView {
         paused: false,
         counts: Counts::default(),
         oldest_due: None,
+        oldest_due_by_type: BTreeMap::new(),
     }
 }
 
