@@ -129,7 +129,7 @@ impl App {
         let mut fields = Fields::parse(&text, "invalid_request")?;
         fields.text("reason")?;
         fields.finish()?;
-        self.domains.set_paused(&domain, paused).await?;
+        self.orchestrator().set_paused(&domain, paused).await?;
         tracing::info!(target: "clinch", %domain, paused, "a domain was paused or resumed");
         let views = self.domains.domains().await?;
         let view = views.into_iter().find(|view| view.domain == domain);
