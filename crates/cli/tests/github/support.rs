@@ -80,8 +80,14 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(folder: &Folder, roles: &str) -> Self {
+        Self::start_with(folder, roles, &[])
+    }
+
+    /// The same with these values set.
+    pub(crate) fn start_with(folder: &Folder, roles: &str, values: &[&str]) -> Self {
         let mut command = clinch(&folder.0);
-        let set = ["--set", "server.listen=127.0.0.1:0"];
+        let mut set = vec!["--set", "server.listen=127.0.0.1:0"];
+        values.iter().for_each(|value| set.extend(["--set", value]));
         let mut child = command
             .args(["serve", "--roles", roles, "--log-filter", "debug"])
             .args(set)
