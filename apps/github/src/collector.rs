@@ -1,6 +1,7 @@
 //! The collector's handle.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use clinch::core::ports::{Clock, DocumentSink, Inspect, Quota, Records};
 use clinch::core::{Error, ErrorKind, Result};
@@ -14,6 +15,11 @@ use crate::routes::{
 use crate::shelf::Shelf;
 use crate::tokens::Pool;
 use crate::{ANSWER_BYTES_MAX, Settings, Transport, metrics, plan};
+
+/// The first pause before what could not be taken up at the start is tried again; doubles.
+const CATCH_UP_PAUSE: Duration = Duration::from_secs(1);
+/// No such pause is longer.
+const CATCH_UP_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Collects what GitHub knows of users. Cheap to clone.
 ///
@@ -149,16 +155,47 @@ impl Collector {
     }
 
     /// Gives it the engine; then what an earlier process left half done goes on, and scheduled
-    /// runs are noted.
-    pub async fn attach(&self, clinch: &Clinch) -> Result<()> {
+    /// runs are noted. What the store does not take now is tried again in the background: nothing
+    /// of it keeps a process from starting.
+    pub async fn attach(&self, clinch: &Clinch) {
         // A second engine is not taken.
         let _ = self.inner.clinch.set(clinch.clone());
-        self.recover().await?;
+        if self.catch_up().await.is_err() {
+            let this = self.clone();
+            tokio::spawn(async move {
+                let mut pause = CATCH_UP_PAUSE;
+                loop {
+                    this.inner.clock.sleep(pause).await;
+                    match this.catch_up().await {
+                        Ok(()) => break,
+                        Err(_) => pause = (pause * 2).min(CATCH_UP_PAUSE_MAX),
+                    }
+                }
+            });
+        }
+    }
+
+    async fn catch_up(&self) -> Result<()> {
+        let noted = self.recover().await.and(self.note_schedule().await);
+        if let Err(error) = &noted {
+            tracing::warn!(target: "clinch::github", %error, "unplanned runs and schedules could not be taken up; they are tried again");
+        }
+        noted
+    }
+
+    /// The next run of every schedule; the same operation, however often it is noted.
+    async fn note_schedule(&self) -> Result<()> {
         let now = self.inner.clock.now();
         let schedule = &self.inner.settings.schedule;
         let next = schedule.iter().filter_map(|one| plan::scheduled(one, now));
-        for accepted in clinch.submit(next.collect()).await? {
-            accepted?;
+        for accepted in self.inner.clinch()?.submit(next.collect()).await? {
+            match accepted {
+                Err(error) if error.is_retryable() => return Err(error),
+                Err(error) => {
+                    tracing::error!(target: "clinch::github", %error, "a scheduled run is refused");
+                }
+                Ok(_) => {}
+            }
         }
         Ok(())
     }

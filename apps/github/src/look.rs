@@ -186,8 +186,15 @@ impl Collector {
     /// Goes on with runs whose planner died (COL-12).
     pub(crate) async fn recover(&self) -> Result<()> {
         for run in self.recent().await? {
-            if !run.status.is_terminal() {
-                self.inner.replan(&run).await?;
+            if run.status.is_terminal() {
+                continue;
+            }
+            match self.inner.replan(&run).await {
+                Err(error) if error.is_retryable() => return Err(error),
+                Err(error) => {
+                    tracing::error!(target: "clinch::github", run = %run.run_id, %error, "a run cannot be planned");
+                }
+                Ok(()) => {}
             }
         }
         Ok(())

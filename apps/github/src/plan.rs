@@ -47,19 +47,8 @@ impl Inner {
             }
         };
         crate::metrics::run(RunStatus::Created.as_str());
-        match self.replan(&run).await {
-            Ok(()) => Ok(run),
-            Err(error) if error.kind() == ErrorKind::Shed => {
-                // Turned away as a whole: nothing of it is left to go on with.
-                let change = |run: &mut Run| {
-                    run.error = Some("it could not be planned: too much waits".to_owned());
-                    run.become_status(RunStatus::Failed, now)
-                };
-                self.shelf.change_run(&run.run_id, change).await?;
-                Err(error)
-            }
-            Err(error) => Err(error),
-        }
+        self.replan(&run).await?;
+        Ok(run)
     }
 
     /// Has a run planned that is not; the same operation, however often it is asked for.

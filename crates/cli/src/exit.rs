@@ -17,6 +17,10 @@ pub(crate) enum Exit {
     Conflict,
     /// 5: not settled in time; the work goes on.
     Unsettled,
+    /// 130: a second SIGINT ended it at once.
+    Interrupted,
+    /// 143: a second SIGTERM ended it at once.
+    Terminated,
     /// 141: the reader of our output went away. As any Unix tool, so that nobody takes half
     /// a listing for a whole one.
     BrokenPipe,
@@ -32,7 +36,9 @@ impl Exit {
             Self::NotFound => 3,
             Self::Conflict => 4,
             Self::Unsettled => 5,
+            Self::Interrupted => 130,
             Self::BrokenPipe => 141,
+            Self::Terminated => 143,
         }
     }
 

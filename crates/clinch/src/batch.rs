@@ -43,7 +43,7 @@ impl Batch {
     }
 
     /// Accepts requests as members; one commit for all of them. A request that is not valid
-    /// fails alone, and one that was accepted before is no member.
+    /// fails alone, and one that was accepted before is no member. Nothing is turned away for load.
     pub async fn add<O>(&self, requests: Vec<Request<O>>) -> Result<Vec<Result<OpId>>> {
         let (commands, places) = crate::clinch::valid(requests);
         let orchestrator = &self.orchestrator;

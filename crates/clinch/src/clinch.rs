@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clinch_core::policy::Routes;
 use clinch_core::ports::{Counts, Known, Meter, NewOperation};
-use clinch_core::{BatchId, Command, Error, ErrorKind, OpId, Result, Status, TimeBudget};
+use clinch_core::{BatchId, Command, Domain, Error, ErrorKind, OpId, Result, Status, TimeBudget};
 use clinch_engine::{Dispatch, Orchestrator, Pumped, Runtime};
 use clinch_protect::{Destination, DestinationStatus};
 use serde::de::DeserializeOwned;
@@ -71,13 +71,18 @@ impl Clinch {
         budget: Duration,
     ) -> Result<Handle<O>> {
         let command = request.into_command()?;
+        let shed = self.orchestrator.shed(std::slice::from_ref(&command)).await;
+        if let Some(error) = shed.into_iter().flatten().next() {
+            return Err(error);
+        }
         let budget = TimeBudget::new(budget);
         let handle = self.orchestrator.start(command, budget).await?;
         Ok(Handle::of(handle))
     }
 
     /// Accepts requests without waiting for their ends; one commit for all of them. A request
-    /// that is not valid fails alone.
+    /// that is not valid fails alone. Nothing is turned away for load: this is how an application
+    /// hands in work of its own.
     pub async fn submit<O>(&self, requests: Vec<Request<O>>) -> Result<Vec<Result<OpId>>> {
         let (commands, places) = valid(requests);
         let known = self.orchestrator.submit(commands).await?;
@@ -131,6 +136,16 @@ impl Clinch {
                 Err(Error::new(kind, refused.to_string()).with("op_id", op_id))
             }
         }
+    }
+
+    /// No attempt of this domain begins until [`Clinch::resume`]; what runs is settled.
+    pub async fn pause(&self, domain: &Domain) -> Result<()> {
+        self.orchestrator.set_paused(domain, true).await
+    }
+
+    /// Attempts of this domain begin again, at once.
+    pub async fn resume(&self, domain: &Domain) -> Result<()> {
+        self.orchestrator.set_paused(domain, false).await
     }
 
     /// Opens a batch; `on_complete` is accepted in the commit that completes it.
@@ -187,7 +202,9 @@ impl Clinch {
             self.meter.add(counted.name, &[], counted.growth());
         }
         let mut all = Counts::default();
-        for view in self.domains.domains().await? {
+        let views = self.domains.domains().await?;
+        self.orchestrator.note_load(&views);
+        for view in views {
             let domain = view.domain.as_str();
             let counts = view.counts;
             let in_progress = counts.live + counts.recorded + counts.waiting + counts.held;

@@ -105,12 +105,16 @@ impl Telemetry {
         let key = |pick: fn(&Keys) -> &str| tags.keys.and_then(|keys| self.shown(pick(keys)));
         Fields {
             op_id: tags.op_id.map(|op_id| op_id.to_string()),
-            domain: name(|keys| keys.domain.as_str()),
+            domain: tags
+                .domain
+                .map(|domain| domain.as_str().to_owned())
+                .or_else(|| name(|keys| keys.domain.as_str())),
             event_type: name(|keys| keys.event_type.as_str()),
             biz_key: key(|keys| keys.biz_key.as_str()),
             idem_key: key(|keys| keys.idem_key.as_str()),
             trace_id: tags.trace.and_then(trace_id).map(str::to_owned),
             latency_ms: tags.latency.map(|latency| latency.as_secs_f64() * 1e3),
+            age_ms: tags.age.map(|age| age.as_secs_f64() * 1e3),
         }
     }
 }
@@ -124,6 +128,7 @@ struct Fields {
     idem_key: Option<String>,
     trace_id: Option<String>,
     latency_ms: Option<f64>,
+    age_ms: Option<f64>,
 }
 
 impl Tracer for Telemetry {
@@ -186,6 +191,8 @@ impl Tracer for Telemetry {
                         outcome = tags.outcome,
                         code = tags.code,
                         count = tags.count,
+                        destination = tags.destination,
+                        age.ms = fields.age_ms,
                         trace.id = fields.trace_id,
                         "{message}"
                     );

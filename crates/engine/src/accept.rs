@@ -13,9 +13,9 @@ use clinch_core::{
     BatchId, Command, ContentHash, Domain, Envelope, Error, ErrorKind, EventType, Fingerprint,
     OpId, OperationHandle, Payload, Result, Status, Success, TimeBudget,
 };
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
-use crate::execute::Begun;
+use crate::execute::{Begun, InlineRoom};
 use crate::node::Node;
 use crate::settle::store_ok;
 
@@ -38,8 +38,8 @@ pub struct Snapshot {
 enum Entered {
     New {
         known: Known,
-        begun: Option<Box<Begun>>,
-        permit: Option<OwnedSemaphorePermit>,
+        /// What has begun, and the room for it.
+        begun: Option<(Box<Begun>, InlineRoom)>,
     },
     Known(Known),
 }
@@ -84,13 +84,9 @@ impl Orchestrator {
         let task = async move {
             let entered = this.enter(command, trace).await;
             let entered = entered.map(|entered| match entered {
-                Entered::New {
-                    known,
-                    begun,
-                    permit,
-                } => {
-                    if let Some(begun) = begun {
-                        begun.spawn(&this.node, permit);
+                Entered::New { known, begun } => {
+                    if let Some((begun, room)) = begun {
+                        begun.spawn(&this.node, room);
                     }
                     (known, false)
                 }
@@ -118,15 +114,10 @@ impl Orchestrator {
         commands: Vec<Command>,
         batch_id: Option<BatchId>,
     ) -> Result<Vec<Result<(Known, bool)>>> {
-        let shed = self.node.shed(&commands).await;
         let trace = self.trace();
         let prepared: Vec<_> = commands
             .into_iter()
-            .zip(shed)
-            .map(|(command, shed)| match shed {
-                Some(error) => Err(error),
-                None => self.prepare(command, trace.clone()),
-            })
+            .map(|command| self.prepare(command, trace.clone()))
             .collect();
         let mut valid: Vec<NewOperation> = prepared.iter().flatten().cloned().collect();
         for new in &mut valid {
@@ -257,14 +248,10 @@ impl Orchestrator {
     /// Accepts, and begins in the same commit if this process can run it now.
     async fn enter(&self, command: Command, trace: Option<String>) -> Result<Entered> {
         let node = &self.node;
-        let shed = node.shed(std::slice::from_ref(&command)).await;
-        if let Some(error) = shed.into_iter().next().flatten() {
-            return Err(error);
-        }
         let payload = command.payload.clone();
         let mut new = self.prepare(command, trace)?;
-        let permit = node.inline_permit(&new);
-        new.begin = permit.as_ref().map(|_| BeginRequest {
+        let room = node.inline_room(&new);
+        new.begin = room.as_ref().map(|_| BeginRequest {
             op_id: new.op_id,
             attempt_id: node.ports.ids.attempt_id(),
             worker: node.config.worker.clone(),
@@ -297,20 +284,17 @@ impl Orchestrator {
         let ours = new.begin.as_ref().map(|begin| begin.attempt_id);
         let granted = state.is_current(1) && state.attempt_id == ours && ours.is_some();
         let may_call = granted || planted!(CallsWithoutBegin);
-        let begun = may_call.then(|| {
+        let begun = room.filter(|_| may_call).map(|room| {
             let envelope = first_envelope(&new, payload, seq, &state);
-            Box::new(Begun::new(envelope, begun_from, accepted_at))
+            let begun = Begun::new(envelope, begun_from, accepted_at);
+            (Box::new(begun), room)
         });
         let known = Known {
             op_id: new.op_id,
             status: state.status,
             pruned: false,
         };
-        Ok(Entered::New {
-            known,
-            permit: permit.filter(|_| begun.is_some()),
-            begun,
-        })
+        Ok(Entered::New { known, begun })
     }
 
     /// A begin of ours may have been committed: giving up early would make it a lost attempt.
@@ -378,14 +362,16 @@ impl Orchestrator {
 }
 
 impl Node {
-    /// A permit, if this process runs the domain, has room, and the command is due.
-    fn inline_permit(&self, new: &NewOperation) -> Option<OwnedSemaphorePermit> {
-        let handler = self.handlers.find(&new.keys.domain, &new.keys.event_type)?;
-        handler.executor.as_ref()?;
-        if self.is_stopping() || new.options.run_at.is_some() || handler.gate.room().is_closed() {
+    /// Room for its first attempt, if this process runs it and it is due. Taken before the begin:
+    /// what finds none is queued.
+    fn inline_room(self: &Arc<Self>, new: &NewOperation) -> Option<InlineRoom> {
+        let lot = self.lot_for(&new.keys.domain, &new.keys.event_type)?;
+        if self.is_stopping() || new.options.run_at.is_some() {
             return None;
         }
-        self.inline_permits.clone().try_acquire_owned().ok()
+        let permit = self.inline_permits.clone().try_acquire_owned().ok()?;
+        let reservation = lot.reserve(1, self.ports.clock.monotonic()).pop()?;
+        Some(InlineRoom::new(self.clone(), permit, reservation))
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use clinch_core::policy::{EventTypes, Idempotency, Routes, Rules};
-use clinch_core::ports::{Executor, Gate, Probe, Reason, Topic, Unguarded};
+use clinch_core::ports::{Executor, Gate, Probe, Reason, Room, Topic, Unguarded};
 use clinch_core::{Domain, Error, EventType, Result};
 
-use crate::execute::{OnTheWay, Rest};
+use crate::execute::{Reservations, Rest};
 
 /// What is declared for a domain and its event types.
 #[derive(Clone)]
@@ -65,9 +65,27 @@ pub(crate) struct Lot {
     pub topics: Vec<Topic>,
     pub routes: Arc<Routes>,
     pub rest: Rest,
-    pub on_the_way: OnTheWay,
+    pub reservations: Reservations,
     /// More hints for it may be waiting on the bus.
     pub busy: AtomicBool,
+    /// When it was last seen closed by its breaker, its provider or its rate, in milliseconds of
+    /// the monotonic clock.
+    closed_at: AtomicU64,
+}
+
+impl Lot {
+    /// Notes why it takes no call now: while it waits for its provider, no work of it is late.
+    pub(crate) fn note_closed(&self, room: Room, now: Duration) {
+        if room.reason != Some(Reason::BulkheadFull) {
+            let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+            self.closed_at.fetch_max(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Until then, on the monotonic clock, it waited for its provider, as far as was seen.
+    pub(crate) fn closed_until(&self) -> Duration {
+        Duration::from_millis(self.closed_at.load(Ordering::Relaxed))
+    }
 }
 
 /// What has no guards waits with what is for everybody.
@@ -126,14 +144,6 @@ impl Handlers {
         self.by_route.contains_key(&one)
     }
 
-    /// A provider that calls of this domain go to is failing, or asked to be left alone.
-    pub(crate) fn is_closed_by_a_provider(&self, domain: &Domain) -> bool {
-        let routes = self.by_route.iter().filter(|((of, _), _)| of == domain);
-        routes
-            .into_iter()
-            .any(|(_, handler)| handler.is_closed_by_its_provider())
-    }
-
     /// Every domain with a route.
     pub(crate) fn declared(&self) -> Vec<Domain> {
         let mut domains: Vec<_> = self.by_route.keys().map(|(d, _)| d.clone()).collect();
@@ -178,8 +188,9 @@ impl Handlers {
                 domains,
                 routes: Arc::new(routes),
                 rest: Rest::default(),
-                on_the_way: OnTheWay::default(),
+                reservations: Reservations::default(),
                 busy: AtomicBool::new(false),
+                closed_at: AtomicU64::new(0),
             }
         };
         gates.into_iter().map(lot).collect()

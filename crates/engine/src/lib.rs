@@ -33,6 +33,7 @@ mod handlers;
 mod load;
 mod node;
 mod panics;
+mod recheck;
 mod recover;
 mod redrive;
 mod runtime;

@@ -194,6 +194,11 @@ impl Node {
         }
     }
 
+    /// Attempts that run here.
+    pub(crate) fn attempts(&self) -> usize {
+        self.running().len()
+    }
+
     fn running(&self) -> MutexGuard<'_, BTreeMap<OpId, Arc<AtomicBool>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }

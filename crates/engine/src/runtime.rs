@@ -10,6 +10,7 @@ use clinch_core::ports::{Level, Notice, Prune, Pruned, Tags};
 use crate::handlers::Handlers;
 use crate::node::{Dispatch, Node, Ports};
 use crate::panics::caught;
+use crate::recheck::Recheck;
 use crate::recover::{ImportedLetters, Scanned};
 use crate::{Config, Orchestrator};
 
@@ -63,10 +64,10 @@ impl Runtime {
         let mut executed = 0;
         while executed < max {
             let asked_at = node.ports.clock.monotonic();
-            let Some(delivery) = node.next_delivery().await? else {
+            let Some(reserved) = node.next_delivery().await? else {
                 break;
             };
-            node.run_delivery(delivery, asked_at, None).await;
+            node.run_delivery(reserved, asked_at).await;
             executed += 1;
         }
         Ok(Pumped {
@@ -133,6 +134,11 @@ impl Runtime {
             () = all_done => {}
             () = self.node.sleep(self.node.config.shutdown_grace) => {}
         }
+    }
+
+    /// Attempts that run in this process now.
+    pub fn attempts(&self) -> usize {
+        self.node.attempts()
     }
 
     /// Takes no more work, and lets [`Runtime::run`] return. An attempt that has begun and
@@ -226,12 +232,13 @@ impl Runner {
 async fn keep_running(node: Arc<Node>, runner: Runner) {
     let mut pause = RESTART_PAUSE;
     let mut seen = 0;
+    let recheck = Recheck::default();
     while !node.is_stopping() {
         match caught(node.step(runner, &mut seen)).await {
             Ok(Ok(scanned)) => {
                 pause = RESTART_PAUSE;
                 if scanned.found < node.config.batch {
-                    node.rest(runner, scanned).await;
+                    node.rest(runner, scanned, &recheck).await;
                 }
             }
             Ok(Err(_)) | Err(_) => {
@@ -274,7 +281,7 @@ impl Node {
     }
 
     /// Until something is due, until news, or until the fallback: whichever comes first.
-    async fn rest(&self, runner: Runner, scanned: Scanned) {
+    async fn rest(&self, runner: Runner, scanned: Scanned, recheck: &Recheck) {
         let config = &self.config;
         let bound = match runner {
             // They wait by themselves: for news, and for hints.
@@ -288,11 +295,14 @@ impl Node {
                 config.fallback_poll
             }
         };
-        // Due and yet not taken: it is another process's. Do not spin on it. The worker leaves
-        // such rows alone by itself: its zero means that something came meanwhile.
-        let taken = scanned.found > 0 || runner == Runner::Worker;
-        let next = scanned.next.filter(|next| taken || !next.is_zero());
-        let nap = next.map_or(bound, |next| next.min(bound));
+        // The worker asks by destination and rests each by itself: its zero means that
+        // something came meanwhile.
+        let nap = if scanned.found > 0 || runner == Runner::Worker {
+            recheck.reset();
+            scanned.next.map_or(bound, |next| next.min(bound))
+        } else {
+            recheck.pause(scanned.next, bound)
+        };
         self.nap(runner, nap).await;
     }
 

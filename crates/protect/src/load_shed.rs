@@ -10,8 +10,8 @@ pub const COME_BACK_MIN: Duration = Duration::from_secs(1);
 /// Later nobody is sent: by then the queue may long be empty.
 pub const COME_BACK_MAX: Duration = Duration::from_secs(60);
 
-/// Sheds by the age of the oldest due operation: a queue that keeps its age keeps up, however
-/// long it is.
+/// Sheds by how long the oldest due operation of a command's domain and destination has waited
+/// although it could have run: a queue that keeps its age keeps up, however long it is.
 ///
 /// - Priority 0 is shed past `limit`, lower priorities past half of it, higher ones past twice.
 /// - Who is turned away is told to come back after as long as the queue is over the limit,

@@ -131,12 +131,14 @@ impl Server {
             is_loopback_only: listen.ip().is_loopback(),
             response_bytes_max: config.server.response_max.0,
         };
-        let limit = config.server.shed_queue_age.0;
-        let builder = Clinch::builder()
+        let mut builder = Clinch::builder()
             .backend(parts.backend.clone())
             .clock(clock.clone())
-            .config(config.engine(worker()?))
-            .shed(QueueAge { limit });
+            .config(config.engine(worker()?));
+        let limit = config.server.shed_queue_age.0;
+        if !limit.is_zero() {
+            builder = builder.shed(QueueAge { limit });
+        }
         let mut chores = Chores::new(parts.outlets, clock.clone(), parts.backend.inspect());
         let hub = Hub::new(parts.backend.notices());
         let telemetry = parts

@@ -55,7 +55,7 @@ fn conflict(error: Error, code: &'static str) -> Problem {
     request_body = StartDocument,
     responses(
         (status = 202, body = RunDocument, description = "It began; Location says where it is"),
-        (status = "4XX", body = ProblemDocument, description = "invalid_request, active_run, shed"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request, active_run"),
     ))]
 pub(crate) async fn start(State(api): State<Api>, request: Request) -> Answer {
     let shape = "{\"login\":\"…\"}, with \"shadow\":true if that is meant";

@@ -214,7 +214,7 @@ pub(crate) async fn collector_with(
     let clinch = tune(collector.handle(builder))
         .build()
         .expect("it is built");
-    collector.attach(&clinch).await.expect("it is attached");
+    collector.attach(&clinch).await;
     let running = clinch.clone();
     tokio::spawn(async move { running.run().await });
     (collector, clinch)

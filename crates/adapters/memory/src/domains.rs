@@ -1,5 +1,7 @@
 //! Pausing and counters.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use clinch_core::ports::{DomainView, Domains};
 use clinch_core::{Domain, Result};
@@ -22,11 +24,15 @@ impl Domains for Memory {
 
     async fn domains(&self) -> Result<Vec<DomainView>> {
         Ok(self.read(|tables, now| {
-            let view = |(domain, row): (&Domain, &crate::DomainRow)| DomainView {
-                domain: domain.clone(),
-                paused: row.paused,
-                counts: row.counts,
-                oldest_due: tables.oldest_due(domain, now),
+            let view = |(domain, row): (&Domain, &crate::DomainRow)| {
+                let view = DomainView {
+                    domain: domain.clone(),
+                    paused: row.paused,
+                    counts: row.counts,
+                    oldest_due: None,
+                    oldest_due_by_type: BTreeMap::new(),
+                };
+                view.with_oldest_due(tables.due_ages(domain, now))
             };
             tables.domains.iter().map(view).collect()
         }))

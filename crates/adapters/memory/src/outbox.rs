@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{Claim, Claimed, Outbox, Silence};
 use clinch_core::protocol::Due;
-use clinch_core::{Domain, OpId, Result, Timestamp};
+use clinch_core::{Domain, EventType, OpId, Result, Timestamp};
 use clinch_stored::receipts::hint_of;
 
 use crate::{Memory, Row, Slot, Tables, Tx};
@@ -114,21 +114,21 @@ impl Tables {
         first
     }
 
-    /// How long the oldest row has been due for a begin, announced or not.
-    pub(crate) fn oldest_due(&self, domain: &Domain, now: Timestamp) -> Option<Duration> {
-        // Each line is in order of its due times: only its first counts.
-        let firsts = PRIORITIES.filter_map(|priority| self.line_at(domain, priority, now).next());
-        let fresh = firsts.map(|(_, due, _, _)| due).min();
-        let announced = self.announced().filter_map(|op_id| {
-            let row = self.rows.get(&op_id)?;
-            let ours = row.operation.keys.domain == *domain;
-            match row.operation.state.due() {
-                Due::Begin(due) if ours => Some(due),
+    /// How long rows of a domain have been due for a begin, announced or not: the oldest of each
+    /// event type is among them.
+    pub(crate) fn due_ages(&self, domain: &Domain, now: Timestamp) -> Vec<(EventType, Duration)> {
+        let fresh = self.line_of(domain, now).map(|(_, _, _, op_id)| op_id);
+        let age = |op_id: OpId| {
+            let operation = &self.rows.get(&op_id)?.operation;
+            let ours = operation.keys.domain == *domain;
+            match operation.state.due() {
+                Due::Begin(due) if ours => {
+                    Some((operation.keys.event_type.clone(), now.since(due)))
+                }
                 _ => None,
             }
-        });
-        let oldest = announced.chain(fresh).min()?;
-        Some(now.since(oldest))
+        };
+        fresh.chain(self.announced()).filter_map(age).collect()
     }
 
     fn announced(&self) -> impl Iterator<Item = OpId> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use clinch_core::ports::{Counts, DomainView, Domains};
-use clinch_core::{Domain, Result, Timestamp};
+use clinch_core::{Domain, EventType, Result, Timestamp};
 
 use crate::Mysql;
 use crate::column::Column;
@@ -18,7 +18,7 @@ use crate::tx::Tx;
 struct Seen {
     paused: bool,
     counts: Counts,
-    oldest: Option<Timestamp>,
+    due: Vec<(EventType, Timestamp)>,
 }
 
 fn read_counts(row: &mysql_async::Row) -> Result<Counts> {
@@ -57,7 +57,7 @@ impl Tx<'_> {
         let streams: Vec<Stream> = rows(2).iter().map(Stream::read).collect::<Result<_>>()?;
         let mut dues = Vec::new();
         for row in rows(3) {
-            dues.push((row.domain(0)?, row.moment(1)?));
+            dues.push((row.domain(0)?, row.event_type(1)?, row.moment(2)?));
         }
         let mut script = Script::default();
         for stream in &streams {
@@ -67,19 +67,23 @@ impl Tx<'_> {
             let due = answer.rows.first().map(|row| row.moment(0)).transpose()?;
             dues.extend(
                 due.filter(|due| *due <= self.now)
-                    .map(|due| (stream.domain, due)),
+                    .map(|due| (stream.domain, stream.event_type, due)),
             );
         }
-        for (domain, due) in dues {
-            let view = seen.entry(domain).or_default();
-            view.oldest = [view.oldest, Some(due)].into_iter().flatten().min();
+        for (domain, event_type, due) in dues {
+            seen.entry(domain).or_default().due.push((event_type, due));
         }
         let now = self.now;
-        let view = |(domain, seen): (Domain, Seen)| DomainView {
-            domain,
-            paused: seen.paused,
-            counts: seen.counts,
-            oldest_due: seen.oldest.map(|due| now.since(due)),
+        let view = |(domain, seen): (Domain, Seen)| {
+            let view = DomainView {
+                domain,
+                paused: seen.paused,
+                counts: seen.counts,
+                oldest_due: None,
+                oldest_due_by_type: BTreeMap::new(),
+            };
+            let ages = seen.due.into_iter();
+            view.with_oldest_due(ages.map(|(event_type, due)| (event_type, now.since(due))))
         };
         Ok(seen.into_iter().map(view).collect())
     }

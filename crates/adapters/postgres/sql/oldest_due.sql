@@ -1,6 +1,6 @@
--- The earliest due time in each domain: of fresh rows, and of announced ones that nobody has
--- begun yet. Nothing of the streams $2 is due before $3.
-SELECT s.domain, min(first.due) FROM clinch_stream AS s
+-- The earliest due time of each event type in each domain: of fresh rows, and of announced ones
+-- that nobody has begun yet. Nothing of the streams $2 is due before $3.
+SELECT s.domain, s.event_type, min(first.due) FROM clinch_stream AS s
 CROSS JOIN LATERAL (
     SELECT q.next_attempt_at AS due FROM clinch_queue AS q
     WHERE q.line = 1 AND q.stream = s.id AND q.next_attempt_at <= $1
@@ -8,7 +8,7 @@ CROSS JOIN LATERAL (
             SELECT f.at FROM unnest($2::integer[], $3::bigint[]) AS f (id, at) WHERE f.id = s.id
         ), -9223372036854775808)
     ORDER BY q.next_attempt_at LIMIT 1
-) AS first GROUP BY s.domain
+) AS first GROUP BY s.domain, s.event_type
 UNION ALL
-SELECT s.domain, min(q.next_attempt_at) FROM clinch_queue AS q
-JOIN clinch_stream AS s ON s.id = q.stream WHERE q.line = 2 GROUP BY s.domain
+SELECT s.domain, s.event_type, min(q.next_attempt_at) FROM clinch_queue AS q
+JOIN clinch_stream AS s ON s.id = q.stream WHERE q.line = 2 GROUP BY s.domain, s.event_type

@@ -1,10 +1,11 @@
 //! Pausing and counters.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::ports::{Counts, DomainView, Domains};
-use clinch_core::{Domain, Result, Timestamp};
+use clinch_core::{Domain, EventType, Result, Timestamp};
 
 use crate::link::Link;
 use crate::query::Query;
@@ -38,18 +39,19 @@ impl Domains for Postgres {
         let Some(now) = rows.first().map(|row| row.get::<_, i64>(10)) else {
             return Ok(Vec::new());
         };
-        let mut oldest: HashMap<i32, i64> = HashMap::new();
+        let since = |due: i64| Timestamp::from_millis(now).since(Timestamp::from_millis(due));
+        let mut ages: HashMap<i32, Vec<(EventType, Duration)>> = HashMap::new();
         let (streams, fronts) = self.shared.horizon.known();
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&now, &streams, &fronts];
         for row in link.query(Query::OldestDue, &params).await? {
-            if let Some(due) = row.get::<_, Option<i64>>(1) {
-                let first = oldest.entry(row.get(0)).or_insert(due);
-                *first = due.min(*first);
-            }
+            let event_type = row.get::<_, String>(1);
+            let event_type = EventType::new(event_type).map_err(error::unreadable)?;
+            let of_domain = ages.entry(row.get(0)).or_default();
+            of_domain.push((event_type, since(row.get(2))));
         }
         let view = |row: &tokio_postgres::Row| {
-            let due = oldest.get(&row.get::<_, i32>(0)).copied();
-            Ok(DomainView {
+            let due = ages.get(&row.get::<_, i32>(0)).cloned();
+            let view = DomainView {
                 domain: Domain::new(row.get::<_, String>(1)).map_err(error::unreadable)?,
                 paused: row.get(2),
                 counts: Counts {
@@ -61,9 +63,10 @@ impl Domains for Postgres {
                     completed: count(row.get(8))?,
                     failed: count(row.get(9))?,
                 },
-                oldest_due: due
-                    .map(|due| Timestamp::from_millis(now).since(Timestamp::from_millis(due))),
-            })
+                oldest_due: None,
+                oldest_due_by_type: BTreeMap::new(),
+            };
+            Ok(view.with_oldest_due(due.unwrap_or_default()))
         };
         rows.iter().map(view).collect()
     }

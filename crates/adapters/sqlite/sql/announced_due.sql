@@ -1,3 +1,4 @@
--- The earliest due time of a domain's announced rows: those that nobody has begun yet.
-SELECT min(next_attempt_at) FROM clinch_operation INDEXED BY clinch_announced
-WHERE line = 2 AND domain = ?1
+-- The earliest due time of a domain's announced rows by event type: those that nobody has begun
+-- yet.
+SELECT event_type, min(next_attempt_at) FROM clinch_operation INDEXED BY clinch_announced
+WHERE line = 2 AND domain = ?1 GROUP BY event_type

@@ -1,5 +1,7 @@
 //! Pausing and counters.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use clinch_core::ports::{DomainView, Domains};
 use clinch_core::{Domain, Result};
@@ -33,18 +35,25 @@ impl Domains for Sqlite {
             })?;
             let mut views = Vec::with_capacity(rows.len());
             for (id, row) in rows {
-                let announced = db.first(Query::AnnouncedDue, [id], |row| row.maybe_moment(0))?;
-                let mut oldest = announced.flatten();
+                let mut due = db.all(Query::AnnouncedDue, [id], |row| {
+                    Ok((row.int(0)?, row.moment(1)?))
+                })?;
                 for stream in db.streams(id, |_| true)? {
-                    let due = db.oldest(&stream)?.filter(|due| *due <= now);
-                    oldest = [oldest, due].into_iter().flatten().min();
+                    let first = db.oldest(&stream)?.filter(|due| *due <= now);
+                    due.extend(first.map(|first| (stream.event_type, first)));
                 }
-                views.push(DomainView {
+                let mut ages = Vec::with_capacity(due.len());
+                for (event_type, due) in due {
+                    ages.push((db.event_type(event_type)?, now.since(due)));
+                }
+                let view = DomainView {
                     domain: db.domain(id)?,
                     paused: row.paused,
                     counts: row.counts,
-                    oldest_due: oldest.map(|due| now.since(due)),
-                });
+                    oldest_due: None,
+                    oldest_due_by_type: BTreeMap::new(),
+                };
+                views.push(view.with_oldest_due(ages));
             }
             views.sort_by(|one, other| one.domain.cmp(&other.domain));
             Ok(views)

@@ -13,7 +13,7 @@ use crate::query::Query;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stream {
     domain: i64,
-    event_type: i64,
+    pub event_type: i64,
     rank: i64,
 }
 

@@ -9,7 +9,7 @@ use clinch_server::config::Sources;
 use clinch_server::telemetry::{self, LogFormat};
 use clinch_server::{Config, Parts, Role, Server};
 use clinch_system::SystemClock;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::Global;
 use crate::error::{CliError, note};
@@ -25,7 +25,7 @@ Examples:
   clinch serve --roles worker --config clinch.toml
 
 Without a configuration it keeps its operations in clinch.db in the working folder and listens
-on 127.0.0.1:7070. It ends on SIGINT and SIGTERM, when its attempts have.";
+on 127.0.0.1:7070. It ends on SIGINT and SIGTERM, when its attempts have; on a second one at once.";
 
 /// What can be said about a server.
 #[derive(Debug, clap::Args)]
@@ -76,8 +76,8 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("cannot start threads: {error}")))?;
-    let in_time = runtime.block_on(async {
-        let stop = stop_signal()?;
+    let exit = runtime.block_on(async {
+        let (mut first, mut further) = (Signals::new()?, Signals::new()?);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let opened = store::open(&config).await?;
         let identity = opened.identity(&Place::configured(&config)?).await?;
@@ -96,16 +96,45 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         }
         let server = Server::bind(config, parts, &roles).await?;
         if let Some(collector) = &collector {
-            collector.attach(server.clinch()).await?;
+            collector.attach(server.clinch()).await;
         }
+        let clinch = server.clinch().clone();
         match server.local_addr() {
             Some(address) => note(&format!("listening on {}://{address}", server.scheme())),
             None => note("working"),
         }
-        Ok::<bool, CliError>(server.run(stop).await)
+        let stop = async move {
+            first.next().await;
+        };
+        let second = async move {
+            further.next().await;
+            further.next().await
+        };
+        Ok::<Exit, CliError>(tokio::select! {
+            biased;
+            in_time = server.run(stop) => if in_time { Exit::Ok } else { Exit::Failed },
+            exit = second => {
+                note(&left_behind(clinch.runtime().attempts()));
+                exit
+            }
+        })
     })?;
     runtime.shutdown_background();
-    Ok(if in_time { Exit::Ok } else { Exit::Failed })
+    Ok(exit)
+}
+
+/// What a second signal leaves to recovery.
+fn left_behind(attempts: usize) -> String {
+    let left = match attempts {
+        0 => "no attempt was running".to_owned(),
+        1 => "1 attempt was running; recovery takes it up when its lease has ended".to_owned(),
+        many => {
+            format!(
+                "{many} attempts were running; recovery takes them up when their leases have ended"
+            )
+        }
+    };
+    format!("ended at once by a second signal: {left}")
 }
 
 /// The collector, where `[github]` is configured. A server without the section neither knows
@@ -169,15 +198,26 @@ pub(crate) fn sources(
     Ok((file, sources))
 }
 
-/// Completes on the first SIGINT or SIGTERM; a second one ends the process at once.
-fn stop_signal() -> Result<impl Future<Output = ()>, CliError> {
-    let failed = |error| CliError::failed(format!("cannot listen for signals: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    Ok(async move {
+/// SIGINT and SIGTERM: the first stops, a second one ends the process at once.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, CliError> {
+        let failed = |error| CliError::failed(format!("cannot listen for signals: {error}"));
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+            terminate: signal(SignalKind::terminate()).map_err(failed)?,
+        })
+    }
+
+    /// How a process ends that the next one of them ends.
+    async fn next(&mut self) -> Exit {
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            _ = self.interrupt.recv() => Exit::Interrupted,
+            _ = self.terminate.recv() => Exit::Terminated,
         }
-    })
+    }
 }

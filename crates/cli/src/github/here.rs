@@ -55,7 +55,7 @@ impl Here {
             .config(config.engine(worker()?));
         let builder = clinch_server::declare_remote(builder, config)?;
         let clinch = collector.handle(builder).build()?;
-        collector.attach(&clinch).await?;
+        collector.attach(&clinch).await;
         Ok(Self {
             collector,
             clinch,

@@ -35,7 +35,7 @@ type Case = (&'static str, fn(&World));
 #[test]
 fn core_8_every_answer_that_the_api_describes_is_seen() {
     let world = World::new("api");
-    let cases: [Case; 22] = [
+    let cases: [Case; 21] = [
         ("submit", operations::submit),
         ("budget", operations::budget),
         ("bulk", operations::bulk),
@@ -55,7 +55,6 @@ fn core_8_every_answer_that_the_api_describes_is_seen() {
         ("strangers", refusals::of_strangers),
         ("lost routes", refusals::of_lost_routes),
         ("overload", refusals::of_overload),
-        ("too many runs", refusals::of_too_many_runs),
         ("a store without room", refusals::of_a_store_without_room),
         ("a busy store", refusals::of_a_store_that_is_busy),
     ];

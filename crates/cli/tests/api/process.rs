@@ -146,6 +146,17 @@ impl Process {
         rustix::process::prlimit(Some(self.pid()), Resource::Fsize, limit).expect("a limit");
     }
 
+    /// Waits for a line with this text, and returns it.
+    pub(crate) fn logged(&self, text: &str) -> String {
+        loop {
+            let log = self.log();
+            if let Some(line) = log.lines().find(|line| line.contains(text)) {
+                return line.to_owned();
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// What it has logged so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().expect("the log").clone()

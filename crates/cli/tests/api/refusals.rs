@@ -139,34 +139,21 @@ pub(crate) fn of_lost_routes(world: &World) {
     assert_eq!(resolve.is(200).body["state"], "FAILED");
 }
 
-/// New work is turned away while the oldest is too old, a replay never.
+/// Callers are turned away while work waits that could run, a replay never.
 pub(crate) fn of_overload(world: &World) {
     let text = config(&world.provider).replace("[server]", "[server]\nshed_queue_age = \"1ms\"");
     let busy = World::with("busy", &text, world.provider.clone(), &world.seen);
-    let first = busy.submit("away", "x", "o1");
+    let first = busy.submit("pay", "narrow", "o1");
+    busy.provider.arrival("o1");
     let shed = loop {
         let key = uuid::Uuid::now_v7().to_string();
-        let reply = busy.client.submit(&command("away", "x", &key));
+        let reply = busy.client.submit(&command("pay", "narrow", &key));
         if reply.status != 202 {
             break reply;
         }
     };
     shed.refused(429, "shed");
-    assert_eq!(busy.submit("away", "x", "o1"), first);
-}
-
-/// The same of runs, where nobody works.
-pub(crate) fn of_too_many_runs(world: &World) {
-    let text = config(&world.provider).replace("[server]", "[server]\nshed_queue_age = \"1ms\"");
-    let folder = crate::process::Folder::with("runs", &text);
-    let process = Process::start_as(&folder, "api");
-    let client = Client::new(process.address, &world.seen);
-    let mut logins = (1..).map(|number| format!("user-{number}"));
-    let shed = logins.find_map(|login| {
-        let reply = client.post("/v1/github/runs", &json!({"login": login}));
-        (reply.status != 202).then_some(reply)
-    });
-    shed.expect("the queue grows old").refused(429, "shed");
+    assert_eq!(busy.submit("pay", "narrow", "o1"), first);
 }
 
 /// The disk takes nothing: every change is refused, nothing is lost, and it recovers by itself.

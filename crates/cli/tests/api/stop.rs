@@ -61,3 +61,21 @@ fn run_12_a_stop_has_a_hard_deadline_and_what_ran_is_taken_up_again() {
     assert_eq!(settled["state"], "COMPLETED", "{settled}");
     client.held(&queued, "no_executor");
 }
+
+#[test]
+fn run_12_a_second_signal_ends_the_process_at_once_and_says_what_was_left() {
+    let mut world = World::new("twice");
+    let id = world.submit("pay", "gated", "p4");
+    world.provider.arrival("p4");
+    world.process.terminate();
+    world.process.logged("stopping");
+    // The call never ends, and nobody wants to wait for it.
+    world.process.terminate();
+    assert_eq!(world.process.ended().code(), Some(143));
+    let last = world.process.logged("1 attempt was running");
+    assert!(last.contains("second signal"), "{last}");
+    world.process = Process::start(&world.folder);
+    let client = crate::http::Client::new(world.process.address, &world.seen);
+    let row = client.get(&format!("/v1/operations/{id}")).is(200);
+    assert_eq!(row.body["state"], "IN_PROGRESS", "recovery takes it up");
+}

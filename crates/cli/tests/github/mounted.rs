@@ -60,7 +60,7 @@ fn col_17_any_key_of_the_section_makes_a_collector() {
     let folder = Folder::with("");
     let mut command = clinch(&folder.0);
     command.env("CLINCH__GITHUB__TOKENS", "[\"t\"]");
-    let server = Server::of(&mut command, "api");
+    let server = Server::of(&mut command, "api", &[]);
     let tokens = server.ask("GET", "/v1/github/tokens", "", 200);
     assert_eq!(tokens["tokens"].as_array().map(Vec::len), Some(1));
 }

@@ -188,3 +188,33 @@ fn col_14_the_collectors_numbers_are_among_the_metrics() {
         assert!(metrics.contains(name), "{name} is not in\n{metrics}");
     }
 }
+
+/// What waits when a server starts is no reason not to: a schedule that was missed, and a run
+/// that nobody planned.
+#[test]
+fn col_1_a_server_starts_and_goes_on_however_long_its_queue_has_waited() {
+    let hub = Hub::calm();
+    let section = |user: &str| {
+        let schedule = format!("schedule = [{{ login = \"{user}\", cron = \"0 0 1 1 *\" }}]");
+        format!("{}{schedule}\n", hub.section(&["fake-ann-1"]))
+    };
+    let folder = Folder::with(&section("hubot"));
+    let age = "server.shed_queue_age=1ms";
+    let mut idle = Server::start_with(&folder, "api", &[age]);
+    idle.ask("POST", "/v1/github/runs", "{\"login\":\"octocat\"}", 202);
+    let waits = |domains: &serde_json::Value| {
+        let domains = domains["domains"].as_array().expect("a list");
+        let github = domains.iter().find(|one| one["domain"] == "github");
+        github.is_some_and(|one| one["oldest_age_ms"].as_u64() > Some(1))
+    };
+    idle.until("/v1/domains", waits);
+    // One user's run that waits is no reason to refuse another's.
+    idle.ask("POST", "/v1/github/runs", "{\"login\":\"hubot\"}", 202);
+    idle.kill();
+    folder.configure(&section("octocat"));
+    let server = Server::start_with(&folder, "api,worker,recovery", &[age]);
+    for run in ["octocat.1", "hubot.1"] {
+        let path = format!("/v1/github/runs/{run}");
+        server.until(&path, |run| run["status"] == "COMPLETED");
+    }
+}

@@ -80,12 +80,18 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(folder: &Folder, roles: &str) -> Self {
-        Self::of(&mut clinch(&folder.0), roles)
+        Self::start_with(folder, roles, &[])
+    }
+
+    /// The same with these values set.
+    pub(crate) fn start_with(folder: &Folder, roles: &str, values: &[&str]) -> Self {
+        Self::of(&mut clinch(&folder.0), roles, values)
     }
 
     /// A server that is started in this way.
-    pub(crate) fn of(command: &mut Command, roles: &str) -> Self {
-        let set = ["--set", "server.listen=127.0.0.1:0"];
+    pub(crate) fn of(command: &mut Command, roles: &str, values: &[&str]) -> Self {
+        let mut set = vec!["--set", "server.listen=127.0.0.1:0"];
+        values.iter().for_each(|value| set.extend(["--set", value]));
         let mut child = command
             .args(["serve", "--roles", roles, "--log-filter", "debug"])
             .args(set)

@@ -6,9 +6,13 @@
     reason = "a test fails by panicking"
 )]
 
+mod bursts;
 mod cap;
 mod narrow;
 mod outage;
+mod pauses;
 mod policies;
+mod shedding;
 mod support;
 mod telemetry;
+mod waits;

@@ -122,60 +122,6 @@ async fn a_refusal_comes_back_typed_and_a_mismatch_is_an_error() {
 }
 
 #[tokio::test]
-async fn core_4_new_work_is_shed_and_replays_never_are() {
-    let slow: Route<u32, u32> = Route::new("pay", "charge").natural();
-    let limit = Duration::from_secs(30);
-    let never = |_: Call<u32>| async {
-        std::future::pending::<()>().await;
-        Ok::<_, Retry>(1)
-    };
-    let one_at_a_time = DestinationConfig {
-        breaker: None,
-        ..DestinationConfig::default()
-    };
-    let builder = Clinch::builder()
-        .shed(QueueAge { limit })
-        .concurrency(1)
-        .destination("psp", one_at_a_time);
-    let slow = slow
-        .destination("psp")
-        .timeout(Duration::from_secs(600))
-        .total_timeout(Duration::from_secs(600));
-    let test = testing::start(builder.handle(&slow, never)).expect("it starts");
-    let waiting = (0..3).map(|n| slow.request(format!("order-{n}"), "a", &n));
-    test.clinch
-        .submit(waiting.collect())
-        .await
-        .expect("accepted");
-    test.advance(limit + SECOND).await;
-    // The first to come sees the old figures and has the queues looked at.
-    let _ = test
-        .clinch
-        .start(slow.request("first", "a", &1), Duration::ZERO)
-        .await;
-    test.advance(SECOND).await;
-    let new = test
-        .clinch
-        .start(slow.request("new", "a", &1), Duration::ZERO)
-        .await;
-    let error = new.expect_err("too much waits");
-    assert_eq!(error.kind(), ErrorKind::Shed);
-    assert!(error.is_retryable());
-    let replay = test
-        .clinch
-        .start(slow.request("order-1", "a", &1), Duration::ZERO)
-        .await;
-    assert!(replay.expect("a replay is never shed").replayed());
-    let bulk = vec![
-        slow.request("order-2", "a", &2),
-        slow.request("new", "b", &2),
-    ];
-    let bulk = test.clinch.submit(bulk).await.expect("answered");
-    assert!(bulk[0].is_ok(), "a replay among them");
-    assert_eq!(bulk[1].as_ref().expect_err("new").kind(), ErrorKind::Shed);
-}
-
-#[tokio::test]
 async fn an_answer_and_what_follows_it_are_one() {
     let ship: Route<u32, u32> = Route::new("shop", "ship").natural();
     let charge: Route<u32, u32> = Route::new("shop", "charge").natural();
@@ -228,36 +174,6 @@ async fn one_providers_trouble_is_not_anothers() {
             "it does not wait for another's outage"
         );
     }
-}
-
-#[tokio::test]
-async fn what_was_seen_long_ago_turns_nobody_away() {
-    let route: Route<u32, u32> = Route::new("pay", "charge").natural();
-    let builder = Clinch::builder().shed(QueueAge {
-        limit: Duration::from_secs(30),
-    });
-    let test = testing::start(builder.remote(&route)).expect("it starts");
-    let first = test
-        .clinch
-        .start(route.request("first", "a", &1), Duration::ZERO)
-        .await;
-    let first = first.expect("accepted").op_id();
-    test.advance(Duration::from_secs(60)).await;
-    let second = test
-        .clinch
-        .start(route.request("second", "a", &1), Duration::ZERO)
-        .await;
-    assert_eq!(second.expect_err("a minute old").kind(), ErrorKind::Shed);
-    test.clinch
-        .cancel(first, "not needed")
-        .await
-        .expect("canceled");
-    test.advance(Duration::from_secs(3_600)).await;
-    let third = test
-        .clinch
-        .start(route.request("third", "a", &1), Duration::ZERO)
-        .await;
-    assert!(third.is_ok(), "the queue has been empty for an hour");
 }
 
 #[tokio::test]

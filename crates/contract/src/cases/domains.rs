@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clinch_core::policy::SplitMix;
-use clinch_core::ports::{Counts, Filter, NewOperation, Prune, Scan};
+use clinch_core::ports::{Claimed, Counts, Filter, NewOperation, Prune, Scan};
 use clinch_core::protocol::{Event, Resolution};
-use clinch_core::{OpId, Retry, Status};
+use clinch_core::{EventType, OpId, Priority, Retry, Status, Timestamp};
 
 use crate::case::{Case, Verdict};
 use crate::concurrent::together;
@@ -30,6 +30,8 @@ pub(super) const CASES: &[Case] = area!(
         counters_equal_the_rows_after_a_concurrent_workload: ["CORE-15"],
         tells_the_age_of_the_oldest_due_row: ["CORE-15"],
         the_oldest_due_row_may_have_been_announced: ["CORE-15"],
+        tells_the_age_of_the_oldest_due_row_of_each_event_type: ["CORE-15"],
+        a_run_at_in_the_past_makes_no_row_old: ["CORE-15"],
     }
 );
 
@@ -378,5 +380,62 @@ async fn the_oldest_due_row_may_have_been_announced(w: World) -> Verdict {
         age >= Some(secs(100)) && age <= Some(secs(130)),
         "announced and not begun for 100 s: {age:?}"
     );
+    Ok(())
+}
+
+async fn tells_the_age_of_the_oldest_due_row_of_each_event_type(w: World) -> Verdict {
+    let of_type = |name: &str| -> Verdict<NewOperation> {
+        let mut new = w.op(NATURAL)?;
+        new.keys.event_type = EventType::new(name)?;
+        Ok(new)
+    };
+    w.take_in(&of_type("first")?).await?;
+    w.take_in(&of_type("announced")?).await?;
+    let claimed = w.claim(9).await?;
+    let is_announced = |claimed: &Claimed| claimed.hint.event_type.as_str() == "announced";
+    let (announced, others): (Vec<_>, Vec<_>) = claimed.into_iter().partition(is_announced);
+    w.outbox.published(&announced).await?;
+    w.outbox.release(&others).await?;
+    w.advance(secs(50)).await;
+    let mut urgent = of_type("second")?;
+    urgent.options.priority = Priority::new(5)?;
+    w.take_in(&urgent).await?;
+    w.take_in(&of_type("first")?).await?;
+    w.advance(secs(50)).await;
+    let view = w.domain(NATURAL).await?;
+    let ages = view.map(|view| view.oldest_due_by_type).unwrap_or_default();
+    let names: Vec<_> = ages.keys().map(EventType::as_str).collect();
+    ensure_eq!(names, ["announced", "first", "second"], "the event types");
+    for (event_type, age) in ages {
+        let least = match event_type.as_str() {
+            "second" => secs(50),
+            _ => secs(100),
+        };
+        ensure!(
+            age >= least && age <= least + secs(30),
+            "{event_type} is {age:?} old"
+        );
+    }
+    Ok(())
+}
+
+async fn a_run_at_in_the_past_makes_no_row_old(w: World) -> Verdict {
+    let first = w.pending(NATURAL).await?;
+    w.advance(secs(10)).await;
+    let long_ago = Timestamp::from_millis(1);
+    let new = NewOperation {
+        options: run_at(long_ago),
+        ..w.op(NATURAL)?
+    };
+    w.take_in(&new).await?;
+    let age = w.domain(NATURAL).await?.and_then(|view| view.oldest_due);
+    ensure!(
+        age >= Some(secs(10)) && age <= Some(secs(40)),
+        "the oldest is {age:?} old"
+    );
+    let order: Vec<_> = w.claim(9).await?.iter().map(Claimed::op_id).collect();
+    ensure_eq!(order, [first, new.op_id], "the order of service");
+    let row = w.row(new.op_id).await?;
+    ensure_eq!(row.options.run_at, Some(long_ago), "what was asked for");
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! Queues as operators see them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::Counts;
-use crate::{Domain, Result};
+use crate::{Domain, EventType, Result};
 
 /// Pausing, and maintained counters.
 #[async_trait]
@@ -20,6 +21,8 @@ pub trait Domains: Send + Sync {
     ///
     /// - Counters are maintained in the commit that changes a row, not counted.
     /// - Counters equal the rows.
+    /// - The age of a due row counts from when it became due: from its `run_at`, and from its
+    ///   accept if that was later.
     async fn domains(&self) -> Result<Vec<DomainView>>;
 }
 
@@ -34,4 +37,22 @@ pub struct DomainView {
     pub counts: Counts,
     /// Age of the oldest row that is due for a begin.
     pub oldest_due: Option<Duration>,
+    /// The same for each event type that has such a row.
+    pub oldest_due_by_type: BTreeMap<EventType, Duration>,
+}
+
+impl DomainView {
+    /// With these oldest due rows, several of one event type perhaps.
+    #[must_use]
+    pub fn with_oldest_due(
+        mut self,
+        ages: impl IntoIterator<Item = (EventType, Duration)>,
+    ) -> Self {
+        for (event_type, age) in ages {
+            let oldest = self.oldest_due_by_type.entry(event_type).or_default();
+            *oldest = age.max(*oldest);
+        }
+        self.oldest_due = self.oldest_due_by_type.values().max().copied();
+        self
+    }
 }

@@ -27,6 +27,11 @@ pub trait Attempt: Send + Sync {
     /// Cancel was requested. An Ok still wins.
     fn is_canceled(&self) -> bool;
 
+    /// The destination's guards have given their permits: from here on they count the call, and
+    /// the engine's reservation for it ends. Whoever composes guards calls it before the call
+    /// leaves.
+    fn admitted(&self) {}
+
     /// Keeps bytes for the next attempt.
     async fn checkpoint(&self, bytes: &[u8]) -> Result<()>;
 }

@@ -204,9 +204,11 @@ pub trait RetryBudget: Send + Sync {
     fn withdraw(&self) -> Duration;
 }
 
-/// Turns new work away before it is accepted. Replays are never shed.
+/// Turns callers away before their work is accepted. Replays are never shed, nor is work that
+/// the application makes itself.
 pub trait LoadShed: Send + Sync {
-    /// `Some`: turn it away and say when to come back.
+    /// `Some`: turn it away and say when to come back. `oldest_due` is how long the oldest
+    /// operation of its domain and destination has waited although it could have run.
     fn shed(&self, command: &Command, oldest_due: Duration) -> Option<Duration>;
 }
 

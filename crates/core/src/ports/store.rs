@@ -346,8 +346,9 @@ impl Reschedule {
 }
 
 impl NewOperation {
-    /// When it is due, if it was accepted at `now`.
+    /// When it is due, if it was accepted at `now`. A `run_at` in the past is now: it neither
+    /// makes an operation old nor puts it before those that were accepted earlier.
     pub fn run_at(&self, now: Timestamp) -> Timestamp {
-        self.options.run_at.unwrap_or(now)
+        self.options.run_at.map_or(now, |run_at| run_at.max(now))
     }
 }

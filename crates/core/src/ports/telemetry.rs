@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::{Keys, OpId};
+use crate::{Domain, Keys, OpId};
 
 /// Labels of a number: domain, event_type, outcome, destination, state. Never keys or ids.
 pub type MetricLabels<'a> = &'a [(&'static str, &'a str)];
@@ -42,6 +42,10 @@ pub struct Tags<'a> {
     pub op_id: Option<OpId>,
     /// `domain`, `event.type`, `biz.key`, `idem.key`; the last two are redacted by default.
     pub keys: Option<&'a Keys>,
+    /// `domain`, where a line is about a domain and no operation.
+    pub domain: Option<&'a Domain>,
+    /// `destination`.
+    pub destination: Option<&'a str>,
     /// The operation's `traceparent`.
     pub trace: Option<&'a str>,
     /// `attempt`.
@@ -54,6 +58,8 @@ pub struct Tags<'a> {
     pub code: Option<&'static str>,
     /// `count`: of how many.
     pub count: Option<usize>,
+    /// `age.ms`: how long something has waited.
+    pub age: Option<Duration>,
 }
 
 /// How much a line matters.

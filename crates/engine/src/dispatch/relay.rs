@@ -3,11 +3,35 @@
 
 use std::time::Duration;
 
-use clinch_core::Result;
 use clinch_core::ports::{Bus, Claim, Claimed, Hint, Publication, Silence, Topic};
+use clinch_core::{Domain, Result};
 
+use crate::Orchestrator;
 use crate::node::{Dispatch, Node};
 use crate::recover::Scanned;
+
+/// Clocks of stores count in these.
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+impl Orchestrator {
+    /// Pauses or resumes a domain.
+    ///
+    /// - While it is paused no attempt begins; running ones settle.
+    /// - What was announced on a bus before or while it was paused is announced again at once
+    ///   when it is resumed: workers dropped those hints.
+    pub async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
+        self.node.ports.domains.set_paused(domain, paused).await?;
+        if !paused {
+            let (node, domain) = (self.node.clone(), domain.clone());
+            let announce = async move {
+                // If it fails, the sweeper announces them after its grace.
+                let _ = node.announce_resumed(&domain).await;
+            };
+            self.node.ports.spawner.spawn(Box::pin(announce));
+        }
+        Ok(())
+    }
+}
 
 impl Node {
     pub(crate) fn claim(&self) -> Claim {
@@ -59,6 +83,33 @@ impl Node {
         let found = self.announce(bus.as_ref(), claimed, topic).await?;
         let next = Some(self.config.sweep_grace);
         Ok(Scanned { found, next })
+    }
+
+    /// Announces again whatever of a domain was announced before now.
+    async fn announce_resumed(&self, domain: &Domain) -> Result<()> {
+        let Dispatch::Hints(bus) = &self.ports.dispatch else {
+            return Ok(());
+        };
+        let resumed_at = self.ports.clock.monotonic();
+        let claim = Claim {
+            domains: Some(vec![domain.clone()]),
+            ..self.claim()
+        };
+        while !self.is_stopping() {
+            // Silent since before that moment: what this loop announces itself is not.
+            let passed = self.ports.clock.monotonic().saturating_sub(resumed_at);
+            let silence = Silence {
+                grace: passed + MILLISECOND,
+                pause_max: passed + MILLISECOND,
+            };
+            let outbox = &self.ports.outbox;
+            let claimed = outbox.claim_silent(&claim, &silence).await?;
+            let topic = |hint: &Hint| self.topic_of(hint);
+            if self.announce(bus.as_ref(), claimed, topic).await? < claim.max {
+                break;
+            }
+        }
+        Ok(())
     }
 
     async fn announce(

@@ -1,7 +1,7 @@
 //! One attempt: call, keep the lease, settle.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,7 +13,7 @@ use clinch_core::{
 };
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::claims::Underway;
+use super::Reservation;
 use crate::node::Node;
 use crate::panics::caught;
 use crate::telemetry::{name_of, tags_of};
@@ -39,19 +39,18 @@ impl Begun {
         self.envelope
     }
 
-    /// Runs in the background; the permit goes with it.
-    pub(crate) fn spawn(self, node: &Arc<Node>, permit: Option<OwnedSemaphorePermit>) {
+    /// Runs in the background, in the room that was taken for it.
+    pub(crate) fn spawn(self, node: &Arc<Node>, mut room: InlineRoom) {
         let background = node.clone();
         let task = async move {
-            self.run(&background, None).await;
-            drop(permit);
-            background.call_ended();
+            self.run(&background, room.reservation.take()).await;
+            drop(room);
         };
         node.ports.spawner.spawn(Box::pin(task));
     }
 
     /// Calls, and settles what came of it. The lease is kept until both are done.
-    pub(crate) async fn run(self, node: &Arc<Node>, underway: Option<Underway>) {
+    pub(crate) async fn run(self, node: &Arc<Node>, reservation: Option<Reservation>) {
         let lease = node.config.lease;
         let running = Arc::new(Running {
             node: node.clone(),
@@ -60,11 +59,12 @@ impl Begun {
             lease,
             believed_until: AtomicU64::new(millis(self.from.saturating_add(lease))),
             canceled: node.attempt_runs(self.envelope.op_id),
+            reservation: Mutex::new(reservation),
         });
         let work = async {
             tokio::select! {
                 biased;
-                () = self.work(node, &running, underway) => {}
+                () = self.work(node, &running) => {}
                 () = running.keep_lease() => {}
             }
         };
@@ -73,7 +73,7 @@ impl Begun {
     }
 
     /// Execute, then settle, with what is told of both.
-    async fn work(&self, node: &Arc<Node>, running: &Arc<Running>, underway: Option<Underway>) {
+    async fn work(&self, node: &Arc<Node>, running: &Arc<Running>) {
         let (envelope, clock) = (&self.envelope, &node.ports.clock);
         let keys = &envelope.command.keys;
         let tags = tags_of(envelope);
@@ -82,11 +82,10 @@ impl Begun {
         node.measure("orchestrator.pump.start.delay", keys, waited);
         node.log(Level::Info, "attempt started", &tags);
         let mut outcome = Outcome::Retry(Retry::unknown("the attempt was cut off"));
-        let execute = async {
-            drop(underway);
-            outcome = call(node, envelope, running).await;
-        };
+        let execute = async { outcome = call(node, envelope, running).await };
         node.within("execute", &tags, Box::pin(execute)).await;
+        // Of an attempt that no guard let through, and of an executor without guards.
+        running.admitted();
         let ended = clock.monotonic();
         let (name, retried) = (name_of(&outcome), is_retried(&outcome));
         // Settled before anything is told: a recorder that fails must not cost an answer.
@@ -107,6 +106,36 @@ impl Begun {
             let whole = clock.now().since(self.accepted_at);
             node.measure("orchestrator.end_to_end.duration", keys, whole);
         }
+    }
+}
+
+/// What an attempt that begins with its accept takes first: a permit of this process and room at
+/// its destination. Dropped, it wakes whoever waits for either.
+pub(crate) struct InlineRoom {
+    node: Arc<Node>,
+    permit: Option<OwnedSemaphorePermit>,
+    reservation: Option<Reservation>,
+}
+
+impl InlineRoom {
+    pub(crate) fn new(
+        node: Arc<Node>,
+        permit: OwnedSemaphorePermit,
+        reservation: Reservation,
+    ) -> Self {
+        Self {
+            node,
+            permit: Some(permit),
+            reservation: Some(reservation),
+        }
+    }
+}
+
+impl Drop for InlineRoom {
+    fn drop(&mut self) {
+        self.permit = None;
+        self.reservation = None;
+        self.node.call_ended();
     }
 }
 
@@ -221,6 +250,8 @@ struct Running {
     /// Milliseconds on the monotonic clock.
     believed_until: AtomicU64,
     canceled: Arc<AtomicBool>,
+    /// Until the guards count the call.
+    reservation: Mutex<Option<Reservation>>,
 }
 
 impl Drop for Running {
@@ -270,6 +301,14 @@ impl Attempt for Running {
 
     fn is_canceled(&self) -> bool {
         self.canceled.load(Ordering::SeqCst)
+    }
+
+    fn admitted(&self) {
+        let mut reservation = self
+            .reservation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        drop(reservation.take());
     }
 
     async fn checkpoint(&self, bytes: &[u8]) -> Result<()> {

@@ -1,23 +1,23 @@
 //! How much to ask for, by destination, and when to ask again.
 //!
-//! A worker asks for no more than it has permits for, and for no more than a destination has
-//! room for. While a breaker is open or a destination is paused, its rows stay due at no
-//! write. Room is a look, not a reservation: whoever calls takes the guards' permits. What was
-//! handed out and has not called yet counts as taken; an attempt that meets a closed guard
-//! after all is given back.
+//! A worker asks for no more than it has permits for, and for no more than it has reserved at a
+//! destination. While a breaker is open or a destination is paused, its rows stay due at no
+//! write. An attempt that meets a guard which closed since then is given back.
 //!
 //! A lot that had nothing is left alone until its next row is due or there is news of one of
 //! its domains, so that idle destinations cost the busy ones nothing.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use clinch_core::Domain;
-use clinch_core::ports::{Hint, Reason, Room, Topic};
+use clinch_core::ports::{Hint, Topic};
+use clinch_core::{Domain, EventType};
 
+use super::Reservation;
 use crate::handlers::Lot;
 use crate::node::Node;
+use crate::recheck::Recheck;
 
 /// How long a hint stays away whose destination takes no more calls, and how long a reader of
 /// hints may wait for others meanwhile. Doubles with each time that a hint came in vain.
@@ -26,58 +26,12 @@ const FULL_PAUSE: Duration = Duration::from_millis(200);
 /// Doublings of it: ten seconds at most.
 const FULL_DOUBLINGS_MAX: u32 = 6;
 
-/// How long to leave a lot alone whose next row fell due between the ask and the look at it.
-/// Doubles while it is not handed out: then it is somebody else's.
-const VAIN_PAUSE: Duration = Duration::from_millis(5);
-
-/// Doublings of it: ten seconds at most, and never beyond the fallback.
-const VAIN_DOUBLINGS_MAX: u32 = 11;
-
-/// Deliveries of a lot that were taken and have not called yet: no guard knows of them.
-#[derive(Default)]
-pub(crate) struct OnTheWay(Arc<AtomicUsize>);
-
-impl OnTheWay {
-    fn begin(&self) -> Underway {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        Underway(self.0.clone())
-    }
-}
-
-/// One of them; dropped when it calls.
-pub(crate) struct Underway(Arc<AtomicUsize>);
-
-impl Drop for Underway {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Lot {
-    /// What its guards leave after those who are on their way to them.
-    fn room(&self) -> Room {
-        let room = self.gate.room();
-        let calls = room
-            .calls
-            .saturating_sub(self.on_the_way.0.load(Ordering::SeqCst));
-        if calls > 0 || room.is_closed() {
-            return Room { calls, ..room };
-        }
-        Room {
-            calls,
-            reason: Some(Reason::BulkheadFull),
-            again_in: None,
-        }
-    }
-}
-
 /// Whether a lot is worth asking for.
 #[derive(Default)]
 pub(crate) struct Rest {
     /// Raised by news of its domains.
     news: AtomicU64,
-    /// Looks in a row that showed a due row which the ask before had not brought.
-    vain: AtomicU32,
+    pub(super) recheck: Recheck,
     rested: Mutex<Rested>,
 }
 
@@ -97,17 +51,6 @@ impl Rest {
     /// Read before an ask: what comes after it is not missed.
     pub(super) fn news(&self) -> u64 {
         self.news.load(Ordering::SeqCst)
-    }
-
-    /// An ask brought something, or nothing is due.
-    pub(super) fn not_in_vain(&self) {
-        self.vain.store(0, Ordering::Relaxed);
-    }
-
-    /// A row is due that the ask did not bring.
-    pub(super) fn in_vain(&self) -> Duration {
-        let times = self.vain.fetch_add(1, Ordering::Relaxed);
-        VAIN_PAUSE.saturating_mul(1 << times.min(VAIN_DOUBLINGS_MAX))
     }
 
     pub(super) fn rest(&self, seen: u64, until: Duration) {
@@ -142,7 +85,7 @@ impl Node {
             full: false,
         };
         for lot in sooner.iter().chain(later) {
-            let room = lot.room();
+            let room = lot.room(now);
             let rests = lot.rest.left(now).filter(|_| rested);
             if room.is_closed() {
                 open.again_in = soonest(open.again_in, room.again_in);
@@ -156,17 +99,34 @@ impl Node {
         open
     }
 
-    /// `Some`: no call can be made for this hint before so long, besides those `taken`.
-    pub(super) fn closed_for(&self, hint: &Hint, taken: usize, vain: u32) -> Option<Duration> {
-        let room = self.lot_of(hint)?.room();
-        let doublings = vain.min(FULL_DOUBLINGS_MAX);
-        let full = FULL_PAUSE.saturating_mul(1 << doublings);
-        (room.calls <= taken).then(|| room.again_in.unwrap_or(full))
+    /// Room for the call that this hint asks for, or how long to leave it; neither, if the hint
+    /// is not executed here.
+    pub(super) fn room_for(
+        &self,
+        hint: &Hint,
+        redeliveries: u32,
+    ) -> Result<Option<Reservation>, Duration> {
+        let Some(lot) = self.lot_for(&hint.domain, &hint.event_type) else {
+            return Ok(None);
+        };
+        let now = self.ports.clock.monotonic();
+        match lot.reserve(1, now).pop() {
+            Some(reservation) => Ok(Some(reservation)),
+            None => {
+                let full = FULL_PAUSE.saturating_mul(1 << redeliveries.min(FULL_DOUBLINGS_MAX));
+                Err(lot.room(now).again_in.unwrap_or(full))
+            }
+        }
     }
 
-    /// Where its guards stand, if it is executed here.
     pub(super) fn lot_of(&self, hint: &Hint) -> Option<&Lot> {
-        let handler = self.handlers.find(&hint.domain, &hint.event_type)?;
+        self.lot_for(&hint.domain, &hint.event_type)
+    }
+
+    /// Where the guards of a route stand, if it is executed here.
+    pub(crate) fn lot_for(&self, domain: &Domain, event_type: &EventType) -> Option<&Lot> {
+        let handler = self.handlers.find(domain, event_type)?;
+        handler.executor.as_ref()?;
         let name = handler.gate.destination();
         let found = self
             .lots
@@ -176,11 +136,6 @@ impl Node {
 
     pub(crate) fn topic_of(&self, hint: &Hint) -> Topic {
         self.handlers.topic(&hint.domain, &hint.event_type)
-    }
-
-    /// From now until it calls it counts as taken.
-    pub(super) fn on_its_way(&self, hint: &Hint) -> Option<Underway> {
-        self.lot_of(hint).map(|lot| lot.on_the_way.begin())
     }
 
     /// There is news: of this domain, or of any.

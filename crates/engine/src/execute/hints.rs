@@ -6,7 +6,6 @@
 //! for itself until it has nothing left, so that a narrow one holds up no other; without a
 //! permit for each, all are read together.
 
-use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,6 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::Begun;
 use super::claims::Open;
+use super::worker::Reserved;
 use crate::handlers::Lot;
 use crate::node::Node;
 use crate::recover::Scanned;
@@ -173,22 +173,14 @@ impl Node {
         }
     }
 
-    /// Those whose destination has room; the others go back to the bus.
-    pub(super) async fn that_pass(&self, hints: Vec<Delivery>) -> Vec<Delivery> {
-        let mut taken: BTreeMap<String, usize> = BTreeMap::new();
+    /// Those whose destination has room, with it; the others go back to the bus.
+    pub(super) async fn that_pass(&self, hints: Vec<Delivery>) -> Vec<Reserved> {
         let mut back = Vec::new();
         let mut pass = Vec::with_capacity(hints.len());
         for delivery in hints {
-            let hint = &delivery.hint;
-            let handler = self.handlers.find(&hint.domain, &hint.event_type);
-            let name = handler.map_or("", |handler| handler.gate.destination());
-            let taken = taken.entry(name.to_owned()).or_default();
-            match self.closed_for(hint, *taken, delivery.redeliveries) {
-                Some(pause) => back.push((delivery.receipt.clone(), pause)),
-                None => {
-                    *taken += 1;
-                    pass.push(delivery);
-                }
+            match self.room_for(&delivery.hint, delivery.redeliveries) {
+                Ok(reservation) => pass.push((delivery, reservation)),
+                Err(pause) => back.push((delivery.receipt, pause)),
             }
         }
         if !back.is_empty() {

@@ -4,8 +4,10 @@ mod attempt;
 mod claims;
 mod hints;
 mod remote;
+mod reservation;
 mod worker;
 
-pub(crate) use attempt::Begun;
-pub(crate) use claims::{OnTheWay, Rest};
+pub(crate) use attempt::{Begun, InlineRoom};
+pub(crate) use claims::Rest;
 pub use remote::LeaseRequest;
+pub(crate) use reservation::{Reservation, Reservations};

@@ -1,7 +1,7 @@
 //! From permits to deliveries to attempts.
 //!
-//! A worker takes permits first and asks for at most as many deliveries, so that it never
-//! holds what it cannot run. It never waits inside a dequeue that begins attempts: such a
+//! A worker takes permits and reserves room first and asks for at most as many deliveries, so
+//! that it never holds what it cannot run. It never waits inside a dequeue that begins attempts: such a
 //! call cannot be cut short without losing what it began. It rests until news instead. A
 //! delivery that has begun runs at once. A hint is begun first;
 //! the row decides, and the hint is acked as soon as it has: from then on the row and the
@@ -18,7 +18,8 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::claims::{Underway, soonest};
+use super::Reservation;
+use super::claims::soonest;
 use crate::handlers::Lot;
 use crate::node::{Dispatch, Node};
 use crate::panics::caught;
@@ -34,8 +35,11 @@ struct Asked<'a> {
     max: usize,
     /// The lot's news before it.
     news: u64,
-    deliveries: Result<Vec<Delivery>>,
+    deliveries: Result<Vec<Reserved>>,
 }
+
+/// What to run, and the room that was taken for its call.
+pub(crate) type Reserved = (Delivery, Option<Reservation>);
 
 impl Node {
     /// Takes what can be run now and starts it.
@@ -63,7 +67,7 @@ impl Node {
         // Said before the look: a call that ends after it is not missed.
         self.starved.store(true, Ordering::SeqCst);
         let open = self.open_lots(true);
-        let (mut found, mut failed) = (0, Vec::new());
+        let (mut found, mut failed, mut full_meanwhile) = (0, Vec::new(), false);
         let mut asked_for = open.lots;
         let mut idle = Vec::new();
         let asks_made = asked_for.len();
@@ -77,6 +81,11 @@ impl Node {
             let mut more = later;
             while let Some(asked) = asks.next().await {
                 let (taken, full) = match asked.deliveries {
+                    Ok(_) if asked.max == 0 => {
+                        // Callers took the room since the look at it.
+                        full_meanwhile = true;
+                        continue;
+                    }
                     Ok(deliveries) => (
                         deliveries.len(),
                         self.run_all(deliveries, asked_at, &mut permits) == asked.max,
@@ -89,7 +98,7 @@ impl Node {
                 };
                 found += taken;
                 if taken > 0 {
-                    asked.lot.rest.not_in_vain();
+                    asked.lot.rest.recheck.reset();
                 }
                 if !full {
                     idle.push((asked.lot, asked.news));
@@ -100,7 +109,8 @@ impl Node {
             asked_for = more;
         }
         drop(permits);
-        self.starved.store(open.full, Ordering::SeqCst);
+        self.starved
+            .store(open.full || full_meanwhile, Ordering::SeqCst);
         join_all(idle.into_iter().map(|(lot, seen)| self.rest_lot(lot, seen))).await;
         match failed.pop() {
             Some(error) if failed.len() + 1 == asks_made => Err(error),
@@ -118,27 +128,39 @@ impl Node {
 
     async fn ask_lot<'a>(self: &Arc<Self>, lot: &'a Lot, room: usize, max: usize) -> Asked<'a> {
         let news = lot.rest.news();
+        let reserved = lot.reserve(max, self.ports.clock.monotonic());
+        let max = reserved.len();
         let panicked = |_| Error::new(ErrorKind::Internal, "the bus adapter panicked");
-        let taken = caught(self.take_from(lot, max)).await.map_err(panicked);
+        let taken = match max {
+            0 => Ok(Ok(Vec::new())),
+            max => caught(self.take_from(lot, max)).await.map_err(panicked),
+        };
+        let with_room = |taken: Vec<Delivery>| {
+            let reserved = reserved
+                .into_iter()
+                .map(Some)
+                .chain(std::iter::repeat_with(|| None));
+            taken.into_iter().zip(reserved).collect()
+        };
         Asked {
             lot,
             room,
             max,
             news,
-            deliveries: taken.and_then(|taken| taken),
+            deliveries: taken.and_then(|taken| taken).map(with_room),
         }
     }
 
     /// Starts what has begun; returns how much that is.
     pub(super) fn run_all(
         self: &Arc<Self>,
-        deliveries: Vec<Delivery>,
+        deliveries: Vec<Reserved>,
         asked_at: Duration,
         permits: &mut Vec<OwnedSemaphorePermit>,
     ) -> usize {
         let count = deliveries.len();
-        for delivery in deliveries {
-            self.spawn_delivery(delivery, asked_at, permits.pop());
+        for reserved in deliveries {
+            self.spawn_delivery(reserved, asked_at, permits.pop());
         }
         count
     }
@@ -148,25 +170,23 @@ impl Node {
     async fn rest_lot(&self, lot: &Lot, seen: u64) {
         let bound = self.config.fallback_poll;
         let due = self.ports.outbox.next_due(Some(&lot.routes)).await;
-        let nap = match due.ok().flatten() {
-            Some(due) if due.is_zero() => lot.rest.in_vain().min(bound),
-            due => {
-                lot.rest.not_in_vain();
-                due.map_or(bound, |due| due.min(bound))
-            }
-        };
+        let nap = lot.rest.recheck.pause(due.ok().flatten(), bound);
         lot.rest.rest(seen, self.ports.clock.monotonic() + nap);
     }
 
     /// The next delivery that can be run now, without waiting.
-    pub(crate) async fn next_delivery(&self) -> Result<Option<Delivery>> {
+    pub(crate) async fn next_delivery(&self) -> Result<Option<Reserved>> {
         let open = self.open_lots(false);
         match &self.ports.dispatch {
             Dispatch::Queue(_) => {
                 for (lot, _) in &open.lots {
+                    let reserved = lot.reserve(1, self.ports.clock.monotonic()).pop();
+                    if reserved.is_none() {
+                        continue;
+                    }
                     let taken = self.take_from(lot, 1).await?;
                     if let Some(delivery) = taken.into_iter().next() {
-                        return Ok(Some(delivery));
+                        return Ok(Some((delivery, reserved)));
                     }
                 }
                 Ok(None)
@@ -186,14 +206,13 @@ impl Node {
 
     fn spawn_delivery(
         self: &Arc<Self>,
-        delivery: Delivery,
+        reserved: Reserved,
         asked_at: Duration,
         permit: Option<OwnedSemaphorePermit>,
     ) {
         let node = self.clone();
-        let underway = self.on_its_way(&delivery.hint);
         let task = async move {
-            node.run_delivery(delivery, asked_at, underway).await;
+            node.run_delivery(reserved, asked_at).await;
             drop(permit);
             node.call_ended();
         };
@@ -204,16 +223,15 @@ impl Node {
     /// when it was asked for, at the latest.
     pub(crate) async fn run_delivery(
         self: &Arc<Self>,
-        delivery: Delivery,
+        (delivery, reservation): Reserved,
         asked_at: Duration,
-        underway: Option<Underway>,
     ) {
         let begun = match delivery.begun {
             Some(operation) => self.open(*operation, asked_at).await,
             None => self.begin_hint(&delivery).await,
         };
         if let Some(begun) = begun {
-            begun.run(self, underway).await;
+            begun.run(self, reservation).await;
         }
     }
 

@@ -105,6 +105,7 @@ impl Chain {
         if let Err(rejection) = self.turn().await {
             return refused(rejection);
         }
+        attempt.admitted();
         // All of this may have taken time, and a further copy comes later anyway.
         if !attempt.holds_lease() {
             return Outcome::Retry(Retry::not_called("lease_lost"));

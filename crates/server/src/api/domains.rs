@@ -1,5 +1,7 @@
 //! Queues and providers.
 
+use std::collections::BTreeMap;
+
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use clinch::protect::DestinationStatus;
@@ -140,7 +142,7 @@ impl App {
             let detail = format!("there is no domain \"{domain}\": no route and no operations");
             return Err(Problem::not_found(detail));
         }
-        self.domains.set_paused(&domain, paused).await?;
+        self.orchestrator().set_paused(&domain, paused).await?;
         tracing::info!(target: "clinch", %domain, paused, "a domain was paused or resumed");
         let views = self.domains.domains().await?;
         let view = views.into_iter().find(|view| view.domain == domain);
@@ -155,6 +157,7 @@ fn nothing_of(domain: &Domain) -> DomainView {
         paused: false,
         counts: Counts::default(),
         oldest_due: None,
+        oldest_due_by_type: BTreeMap::new(),
     }
 }
 

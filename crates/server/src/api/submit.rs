@@ -123,6 +123,13 @@ pub(crate) async fn submit(
     drop(text);
     let keys = command.keys.clone();
     let from = app.clock.monotonic();
+    let shed = app
+        .orchestrator()
+        .shed(std::slice::from_ref(&command))
+        .await;
+    if let Some(error) = shed.into_iter().flatten().next() {
+        return Err(error.into());
+    }
     let (known, replayed) = app.orchestrator().accept(command).await?;
     let waited = app.clock.monotonic().saturating_sub(from);
     let left = wait.budget.saturating_sub(waited);
@@ -204,10 +211,17 @@ impl App {
             trace,
             payload_max: self.payload_max(),
         };
-        let read: Vec<Result<Command, Problem>> = items
+        let mut read: Vec<Result<Command, Problem>> = items
             .iter()
             .map(|item| commands::read(item.get(), &around))
             .collect();
+        let valid: Vec<Command> = read.iter().flatten().cloned().collect();
+        let mut shed = self.orchestrator().shed(&valid).await.into_iter();
+        for item in read.iter_mut().filter(|item| item.is_ok()) {
+            if let Some(error) = shed.next().flatten() {
+                *item = Err(error.into());
+            }
+        }
         let valid: Vec<Command> = read.iter().flatten().cloned().collect();
         let accepted = match valid.is_empty() {
             true => Vec::new(),

@@ -100,7 +100,8 @@ section!(
         bulk_max: Size = Size(16 * 1024 * 1024),
         /// Longest answer of a provider that is stored whole.
         response_max: Size = Size(256 * 1024),
-        /// New work is shed when the oldest due row is older.
+        /// Callers are turned away while due work waits for longer although it could run;
+        /// `0s`: never.
         shed_queue_age: Span = Span::secs(30),
         /// A connection that does not finish its headers by then is closed.
         header_timeout: Span = Span::secs(10),
@@ -270,7 +271,6 @@ impl Config {
             ("server.payload_max", server.payload_max.0 == 0),
             ("server.bulk_max", server.bulk_max.0 == 0),
             ("server.connections_max", server.connections_max == 0),
-            ("server.shed_queue_age", server.shed_queue_age.0.is_zero()),
             ("server.header_timeout", server.header_timeout.0.is_zero()),
             ("server.body_timeout", server.body_timeout.0.is_zero()),
             ("worker.concurrency", self.worker.concurrency == 0),

@@ -102,19 +102,25 @@ async fn silent_connections_make_room_for_callers() {
     }
 }
 
+/// Sixteen calls at once that never end; more than that wait.
+fn slow(shed_queue_age: &str) -> String {
+    let text = with(&format!("shed_queue_age = {shed_queue_age:?}"));
+    let gated = "event_type = \"gated\"";
+    text.replace(gated, &format!("{gated}\ntimeout = \"10m\""))
+}
+
 #[tokio::test]
 async fn new_work_is_shed_and_a_replay_never() {
-    let text = with("shed_queue_age = \"1ms\"");
-    let server = Running::with(&text, store(), &Role::ALL).await;
+    let server = Running::with(&slow("1ms"), store(), &Role::ALL).await;
     let first = server
-        .post("/v1/operations?wait=0", &command("away", "x", "first"))
+        .post("/v1/operations?wait=0", &command("pay", "gated", "first"))
         .await;
     assert_eq!(first.status, 202);
     // The queue is looked at in the background: new work is taken until its age is seen.
     let shed = loop {
         let key = uuid();
         let reply = server
-            .post("/v1/operations?wait=0", &command("away", "x", &key))
+            .post("/v1/operations?wait=0", &command("pay", "gated", &key))
             .await;
         if reply.status != 202 {
             break reply;
@@ -128,10 +134,44 @@ async fn new_work_is_shed_and_a_replay_never() {
             .is_some_and(|after| after >= 1)
     );
     let replay = server
-        .post("/v1/operations?wait=0", &command("away", "x", "first"))
+        .post("/v1/operations?wait=0", &command("pay", "gated", "first"))
         .await;
     assert_eq!((replay.status, replay.op_id()), (202, first.op_id()));
     assert_eq!(replay.header("idempotency-replayed"), Some("true"));
+    let bulk = ["first", "new"].map(|key| command("pay", "gated", key));
+    let other = command("pay", "ok", "other");
+    let operations = json!({"operations": [bulk[0], bulk[1], other]});
+    let bulk = server.post("/v1/operations/bulk", &operations).await;
+    let statuses = bulk.body["results"].as_array().expect("a list");
+    let statuses: Vec<_> = statuses.iter().map(|one| one["status"].as_u64()).collect();
+    assert_eq!(statuses, [Some(202), Some(429), Some(202)], "{}", bulk.body);
+    let metrics = server.get("/metrics").await.text;
+    for name in [
+        "orchestrator_shed_count_total{domain=\"pay\"}",
+        "orchestrator_shed_age{domain=\"pay\",destination=\"gated\"}",
+    ] {
+        assert!(metrics.contains(name), "{name} is not in\n{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_shed_where_it_is_switched_off() {
+    let server = Running::with(&slow("0s"), store(), &Role::ALL).await;
+    // Older than a look at the queues, and than the look after it.
+    let is_old = |body: &serde_json::Value| {
+        let domains = body["domains"].as_array().expect("a list");
+        let pay = domains.iter().find(|one| one["domain"] == "pay");
+        pay.is_some_and(|one| one["oldest_age_ms"].as_u64() > Some(2_500))
+    };
+    loop {
+        let new = command("pay", "gated", &uuid());
+        let reply = server.post("/v1/operations?wait=0", &new).await;
+        assert_eq!(reply.status, 202, "{}", reply.text);
+        if is_old(&server.get("/v1/domains").await.body) {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 fn uuid() -> String {
