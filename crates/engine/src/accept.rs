@@ -96,8 +96,14 @@ impl Orchestrator {
             let _ = reply.send(entered);
         };
         self.node.ports.spawner.spawn(Box::pin(task));
-        let lost = |_| Error::new(ErrorKind::Ambiguous, "the accept was not confirmed");
-        entered.await.map_err(lost)?
+        let lost = || Error::new(ErrorKind::Ambiguous, "the accept was not confirmed");
+        // The task goes on while it can find out; the caller can ask with the same keys.
+        let patience = self.node.config.store_timeout * 2;
+        tokio::select! {
+            biased;
+            entered = entered => entered.map_err(|_| lost())?,
+            () = self.node.sleep(patience) => Err(lost()),
+        }
     }
 
     /// Accepts commands without waiting for their ends; one commit for all of them. An

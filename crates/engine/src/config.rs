@@ -44,7 +44,11 @@ pub struct Config {
     pub pending_age_max: Duration,
     /// Upper bound of the Reaper's sleep.
     pub reaper_interval: Duration,
+    /// No call of the store, the bus or a file is waited for longer. The call may still happen:
+    /// a change past its deadline is `Ambiguous`.
+    pub store_timeout: Duration,
     /// How long an answer is offered to a store that does not take it, before it is spilled.
+    /// A process that stops waits no longer than a quarter of its grace.
     pub settle_patience: Duration,
     /// The first pause between such offers; doubles.
     pub settle_pause: Duration,
@@ -63,6 +67,7 @@ impl Config {
             ("lease", self.lease.is_zero()),
             ("fallback_poll", self.fallback_poll.is_zero()),
             ("settle_pause", self.settle_pause.is_zero()),
+            ("store_timeout", self.store_timeout.is_zero()),
             ("recovery_claim", self.recovery_claim.is_zero()),
         ];
         match zero.iter().find(|(_, is_zero)| *is_zero) {
@@ -98,6 +103,7 @@ impl Config {
             finalizer_interval: Duration::from_secs(5),
             pending_age_max: Duration::from_secs(300),
             reaper_interval: Duration::from_secs(5),
+            store_timeout: Duration::from_secs(10),
             settle_patience: Duration::from_secs(10),
             settle_pause: Duration::from_millis(50),
             checkpoint_bytes_max: 64 * 1024,

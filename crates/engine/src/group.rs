@@ -3,15 +3,21 @@
 //! The first caller starts a driver; while its commit is under way, others queue up and go
 //! into the next one together. Nobody waits for a timer, and a lone caller waits for nobody.
 //! The queue is bounded: who finds it full waits for room.
+//!
+//! A commit that does not come back does not hold up the others: after a while another driver
+//! goes on with the queue, so that several commits may be outstanding. Their order means
+//! nothing: each item is guarded by its own fence or keys. An item that waits in the queue for
+//! longer than a store call may take is withdrawn, and nothing of it happens.
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Accepted, Amendment, Answer, BeginRequest, Changed, Extension, NewOperation, Operation,
+    Accepted, Amendment, Answer, BeginRequest, Changed, Clock, Extension, NewOperation, Operation,
     Refused, Reschedule, Spawner,
 };
 use clinch_core::{Error, ErrorKind, OpId, Result};
@@ -20,6 +26,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::panics::caught;
 use crate::settle::may_help;
 use crate::{Config, Ports};
+
+/// Commits of one kind that may be outstanding because the store does not answer. A store that
+/// leaves more unanswered is down, and further calls would only wait with them.
+const STALLED_MAX: usize = 7;
+
+/// A commit that takes longer than this part of the store's timeout holds up nobody else.
+const STALLED_AFTER: u32 = 10;
 
 type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Commit<I, O> = dyn Fn(Vec<I>) -> Task<Result<Vec<O>>> + Send + Sync;
@@ -43,7 +56,7 @@ macro_rules! shared {
             let ($store, $by) = (store.clone(), routes.clone());
             Box::pin(async move { $call.await }) as Task<_>
         };
-        Group::new($config, $ports.spawner.clone(), Box::new(commit))
+        Group::new($config, $ports, Box::new(commit))
     }};
 }
 
@@ -73,40 +86,55 @@ impl Groups {
 /// Callers of one store method.
 pub(crate) struct Group<I, O> {
     shared: Arc<Shared<I, O>>,
-    spawner: Arc<dyn Spawner>,
 }
 
 struct Shared<I, O> {
     queue: Mutex<Queue<I, O>>,
     room: Arc<Semaphore>,
+    /// One for each commit that does not come back.
+    stalled: Arc<Semaphore>,
     batch: usize,
+    timeout: Duration,
+    clock: Arc<dyn Clock>,
+    spawner: Arc<dyn Spawner>,
     commit: Box<Commit<I, O>>,
 }
 
-/// An item, its caller, and its room in the queue: the room is taken until the commit, also
-/// when the caller goes away.
-type Waiting<I, O> = (I, oneshot::Sender<Result<O>>, OwnedSemaphorePermit);
+/// An item and its caller.
+struct Waiting<I, O> {
+    number: u64,
+    item: I,
+    reply: oneshot::Sender<Result<O>>,
+    /// Its room in the queue: taken until the commit, also when the caller goes away.
+    room: OwnedSemaphorePermit,
+}
 
 struct Queue<I, O> {
+    /// By number.
     waiting: VecDeque<Waiting<I, O>>,
+    last: u64,
     driving: bool,
 }
 
 impl<I: Clone + Send + 'static, O: Send + 'static> Group<I, O> {
-    fn new(config: &Config, spawner: Arc<dyn Spawner>, commit: Box<Commit<I, O>>) -> Self {
+    fn new(config: &Config, ports: &Ports, commit: Box<Commit<I, O>>) -> Self {
         let queue = Queue {
             waiting: VecDeque::new(),
+            last: 0,
             driving: false,
         };
         let shared = Shared {
             queue: Mutex::new(queue),
             room: Arc::new(Semaphore::new(config.queue_max.max(1))),
+            stalled: Arc::new(Semaphore::new(STALLED_MAX)),
             batch: config.batch.max(1),
+            timeout: config.store_timeout,
+            clock: ports.clock.clone(),
+            spawner: ports.spawner.clone(),
             commit,
         };
         Self {
             shared: Arc::new(shared),
-            spawner,
         }
     }
 
@@ -120,17 +148,38 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Group<I, O> {
     }
 
     /// Commits `item` together with whoever else waits. If the caller goes away the commit
-    /// happens all the same.
+    /// happens all the same. An item whose turn does not come in time is withdrawn:
+    /// `Unavailable`.
     pub(crate) async fn call(&self, item: I) -> Result<O> {
+        let shared = &self.shared;
         let lost = |_| Error::new(ErrorKind::Ambiguous, "the commit was not confirmed");
-        let room = self.shared.room.clone().acquire_owned().await;
+        let mut late = pin!(shared.clock.sleep(shared.timeout));
+        let room = tokio::select! {
+            biased;
+            room = shared.room.clone().acquire_owned() => room,
+            () = &mut late => return Err(too_slow()),
+        };
         let room = room.map_err(|_| Error::new(ErrorKind::Unavailable, "the engine stopped"))?;
-        let (reply, answer) = oneshot::channel();
-        if self.shared.push(item, reply, room) {
-            self.spawner.spawn(Box::pin(drive(self.shared.clone())));
+        let (reply, mut answer) = oneshot::channel();
+        let (number, starts) = shared.push(item, reply, room);
+        if starts {
+            start(shared);
+        }
+        tokio::select! {
+            biased;
+            answer = &mut answer => return answer.map_err(lost)?,
+            () = &mut late => {}
+        }
+        if shared.withdraw(number) {
+            return Err(too_slow());
         }
         answer.await.map_err(lost)?
     }
+}
+
+fn too_slow() -> Error {
+    let message = "the store is too slow or does not answer; nothing was changed";
+    Error::new(ErrorKind::Unavailable, message)
 }
 
 impl<I, O> Shared<I, O> {
@@ -138,11 +187,30 @@ impl<I, O> Shared<I, O> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True: nobody drives, so the caller starts it.
-    fn push(&self, item: I, reply: oneshot::Sender<Result<O>>, room: OwnedSemaphorePermit) -> bool {
+    /// The item's number. True: nobody drives, so the caller starts it.
+    fn push(
+        &self,
+        item: I,
+        reply: oneshot::Sender<Result<O>>,
+        room: OwnedSemaphorePermit,
+    ) -> (u64, bool) {
         let mut queue = self.lock();
-        queue.waiting.push_back((item, reply, room));
-        !std::mem::replace(&mut queue.driving, true)
+        queue.last += 1;
+        let number = queue.last;
+        queue.waiting.push_back(Waiting {
+            number,
+            item,
+            reply,
+            room,
+        });
+        (number, !std::mem::replace(&mut queue.driving, true))
+    }
+
+    /// True: it was still waiting, and is not committed.
+    fn withdraw(&self, number: u64) -> bool {
+        let waiting = &mut self.lock().waiting;
+        let found = waiting.binary_search_by_key(&number, |one| one.number);
+        found.is_ok_and(|at| waiting.remove(at).is_some())
     }
 
     /// The next batch, or the end of the drive.
@@ -154,20 +222,46 @@ impl<I, O> Shared<I, O> {
     }
 }
 
+fn start<I: Clone + Send + 'static, O: Send + 'static>(shared: &Arc<Shared<I, O>>) {
+    shared.spawner.spawn(Box::pin(drive(shared.clone())));
+}
+
 async fn drive<I: Clone + Send + 'static, O: Send + 'static>(shared: Arc<Shared<I, O>>) {
     loop {
         let batch = shared.next();
         if batch.is_empty() {
             return;
         }
-        let pair = |(item, reply, room)| (item, (reply, room));
-        let (items, replies): (Vec<I>, Vec<_>) = batch.into_iter().map(pair).unzip();
-        let results = commit(&shared, items).await;
-        for ((reply, room), result) in replies.into_iter().zip(results) {
-            drop(room);
-            // A caller that went away does not need its answer.
-            let _ = reply.send(result);
+        let mut served = pin!(serve(&shared, batch));
+        tokio::select! {
+            biased;
+            () = &mut served => continue,
+            () = shared.clock.sleep(shared.timeout / STALLED_AFTER) => {}
         }
+        match shared.stalled.clone().try_acquire_owned() {
+            Ok(_stalled) => {
+                // Another one goes on with the queue; this one ends with its commit.
+                start(&shared);
+                served.await;
+                return;
+            }
+            Err(_) => served.await,
+        }
+    }
+}
+
+/// Commits a batch and answers its callers.
+async fn serve<I: Clone + Send + 'static, O: Send + 'static>(
+    shared: &Shared<I, O>,
+    batch: Vec<Waiting<I, O>>,
+) {
+    let pair = |one: Waiting<I, O>| (one.item, (one.reply, one.room));
+    let (items, replies): (Vec<I>, Vec<_>) = batch.into_iter().map(pair).unzip();
+    let results = commit(shared, items).await;
+    for ((reply, room), result) in replies.into_iter().zip(results) {
+        drop(room);
+        // A caller that went away does not need its answer.
+        let _ = reply.send(result);
     }
 }
 

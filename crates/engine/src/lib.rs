@@ -26,6 +26,7 @@ mod mutants;
 mod accept;
 mod batch;
 mod config;
+mod deadline;
 mod dispatch;
 mod execute;
 mod group;

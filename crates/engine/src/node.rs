@@ -14,6 +14,7 @@ use clinch_core::{Domain, OpId, Result};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::Config;
+use crate::deadline;
 use crate::group::Groups;
 use crate::handlers::{Handlers, Lot};
 use crate::load::Load;
@@ -99,8 +100,8 @@ pub(crate) struct Node {
     /// Domains with a route: no other is recovered by this process, which would not know its
     /// rules.
     pub declared: Vec<Domain>,
-    /// Cancel flags of the attempts that run here.
-    running: Mutex<BTreeMap<OpId, Arc<AtomicBool>>>,
+    /// Fences and cancel flags of the attempts that run here.
+    running: Mutex<BTreeMap<OpId, (u64, Arc<AtomicBool>)>>,
     /// One reader of the spill file at a time.
     pub spill_lock: tokio::sync::Mutex<()>,
     pub groups: Groups,
@@ -120,12 +121,34 @@ pub(crate) struct Node {
     /// Someone was paged about the bus since it last took a hint.
     bus_down: AtomicBool,
     pub probe_permits: Arc<Semaphore>,
-    stopping: watch::Sender<bool>,
+    stage: watch::Sender<Stage>,
+    /// Answers of providers that neither the store nor the spill file has yet.
+    in_hand: watch::Sender<usize>,
+}
+
+/// How far a process is on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Running,
+    /// Takes no more work; running attempts go on.
+    Stopping,
+    /// About to exit: every answer goes to the spill file now.
+    Closing,
+}
+
+/// One answer in hand, until it is dropped.
+pub(crate) struct InHand<'a>(&'a watch::Sender<usize>);
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
 }
 
 impl Node {
     pub(crate) fn new(ports: Ports, handlers: Handlers, config: Config) -> Result<Arc<Self>> {
         config.validate()?;
+        let ports = deadline::bound(ports, config.store_timeout);
         let routes = Arc::new(handlers.routes()?);
         let runnable = Arc::new(handlers.runnable());
         Ok(Arc::new(Self {
@@ -148,7 +171,8 @@ impl Node {
             spill_paged: AtomicBool::new(false),
             bus_down: AtomicBool::new(false),
             probe_permits: Arc::new(Semaphore::new(config.probes.max(1))),
-            stopping: watch::Sender::new(false),
+            stage: watch::Sender::new(Stage::Running),
+            in_hand: watch::Sender::new(0),
             ports,
             handlers,
             config,
@@ -157,24 +181,60 @@ impl Node {
     }
 
     pub(crate) fn stop(&self) {
-        self.stopping.send_replace(true);
+        self.enter(Stage::Stopping);
+    }
+
+    /// Every answer goes to the spill file now.
+    pub(crate) fn close(&self) {
+        self.enter(Stage::Closing);
+    }
+
+    /// Never back.
+    fn enter(&self, stage: Stage) {
+        self.stage.send_modify(|at| *at = stage.max(*at));
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
+        *self.stage.borrow() >= Stage::Stopping
     }
 
     /// Returns when the process is told to stop.
     pub(crate) async fn stop_told(&self) {
+        self.reached(Stage::Stopping).await;
+    }
+
+    /// Returns when the process is about to exit.
+    pub(crate) async fn close_told(&self) {
+        self.reached(Stage::Closing).await;
+    }
+
+    async fn reached(&self, stage: Stage) {
         // The sender lives as long as the node: waiting cannot fail.
-        let _ = self.stopping.subscribe().wait_for(|told| *told).await;
+        let _ = self.stage.subscribe().wait_for(|at| *at >= stage).await;
+    }
+
+    /// Notes that a provider's answer is here: a process that exits waits for it.
+    pub(crate) fn take_in_hand(&self) -> InHand<'_> {
+        self.in_hand.send_modify(|count| *count += 1);
+        InHand(&self.in_hand)
+    }
+
+    /// Returns when the store or the spill file has every answer.
+    pub(crate) async fn hands_empty(&self) {
+        let _ = self.in_hand.subscribe().wait_for(|count| *count == 0).await;
     }
 
     /// Notes that an attempt runs here; the flag is raised when it is canceled.
-    pub(crate) fn attempt_runs(&self, op_id: OpId) -> Arc<AtomicBool> {
+    pub(crate) fn attempt_runs(&self, op_id: OpId, fence: u64) -> Arc<AtomicBool> {
         let canceled = Arc::<AtomicBool>::default();
-        self.running().insert(op_id, canceled.clone());
+        self.running().insert(op_id, (fence, canceled.clone()));
         canceled
+    }
+
+    /// The attempt runs in this process, or its answer is being settled.
+    pub(crate) fn is_running(&self, op_id: OpId, fence: u64) -> bool {
+        let running = self.running();
+        running.get(&op_id).is_some_and(|(own, _)| *own == fence)
     }
 
     /// Forgets an attempt, unless a later one has taken its place.
@@ -182,14 +242,14 @@ impl Node {
         let mut running = self.running();
         if running
             .get(&op_id)
-            .is_some_and(|flag| Arc::ptr_eq(flag, canceled))
+            .is_some_and(|(_, flag)| Arc::ptr_eq(flag, canceled))
         {
             running.remove(&op_id);
         }
     }
 
     pub(crate) fn tell_attempt(&self, op_id: OpId) {
-        if let Some(canceled) = self.running().get(&op_id) {
+        if let Some((_, canceled)) = self.running().get(&op_id) {
             canceled.store(true, Ordering::SeqCst);
         }
     }
@@ -199,7 +259,7 @@ impl Node {
         self.running().len()
     }
 
-    fn running(&self) -> MutexGuard<'_, BTreeMap<OpId, Arc<AtomicBool>>> {
+    fn running(&self) -> MutexGuard<'_, BTreeMap<OpId, (u64, Arc<AtomicBool>)>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

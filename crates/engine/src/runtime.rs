@@ -11,13 +11,15 @@ use crate::handlers::Handlers;
 use crate::node::{Dispatch, Node, Ports};
 use crate::panics::caught;
 use crate::recheck::Recheck;
-use crate::recover::{ImportedLetters, Scanned};
+use crate::recover::{ImportedLetters, Scanned, Unread};
 use crate::{Config, Orchestrator};
 
 /// The first pause of a runner that failed; doubles.
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
 /// No such pause is longer.
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How long a process that exits waits for its spill file: a disk that takes longer hangs.
+const SPILL_MAX: Duration = Duration::from_secs(5);
 
 /// The runners of one process.
 #[derive(Clone)]
@@ -48,6 +50,11 @@ impl Runtime {
         Orchestrator {
             node: self.node.clone(),
         }
+    }
+
+    /// The ports as the engine uses them: each call has its deadline.
+    pub fn ports(&self) -> &Ports {
+        &self.node.ports
     }
 
     /// One step: relay, recover, then take and run up to `max` deliveries one after the other,
@@ -134,6 +141,26 @@ impl Runtime {
             () = all_done => {}
             () = self.node.sleep(self.node.config.shutdown_grace) => {}
         }
+        self.close().await;
+    }
+
+    /// To be awaited before the process exits, also where [`Runtime::run`] is not waited for
+    /// (it ends with this): every answer of a provider that the store has not taken goes to the
+    /// spill file. True: none is left.
+    pub async fn close(&self) -> bool {
+        let node = &self.node;
+        node.stop();
+        node.close();
+        tokio::select! {
+            biased;
+            () = node.hands_empty() => true,
+            () = node.sleep(SPILL_MAX) => {
+                let message = "the process exits with answers that neither the store nor the \
+                               spill file took; those operations will be held";
+                node.alert("answer_lost", message, None).await;
+                false
+            }
+        }
     }
 
     /// Attempts that run in this process now.
@@ -165,8 +192,8 @@ impl Role {
 
     fn runs(self, runner: Runner) -> bool {
         match runner {
-            // Every role waits for news of the store.
-            Runner::Listener => true,
+            // Every role waits for news of the store, and may have spilled answers.
+            Runner::Listener | Runner::Spill => true,
             Runner::Worker => self == Self::Worker,
             Runner::Relay
             | Runner::Sweeper
@@ -183,6 +210,7 @@ impl Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Runner {
     Listener,
+    Spill,
     Relay,
     Sweeper,
     Worker,
@@ -194,8 +222,9 @@ pub(crate) enum Runner {
 }
 
 impl Runner {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Listener,
+        Self::Spill,
         Self::Relay,
         Self::Sweeper,
         Self::Worker,
@@ -209,6 +238,7 @@ impl Runner {
     fn name(self) -> &'static str {
         match self {
             Self::Listener => "listener",
+            Self::Spill => "spill",
             Self::Relay => "relay",
             Self::Sweeper => "sweeper",
             Self::Worker => "worker",
@@ -262,17 +292,21 @@ impl Node {
             Runner::Relay => self.relay().await,
             Runner::Sweeper => self.sweep().await,
             Runner::Worker => self.work().await,
-            Runner::Finalizer => {
-                let spilled = self.read_spill_if_any().await;
-                let scanned = self.finalize_recorded().await;
-                spilled.and(scanned)
+            Runner::Spill => {
+                self.read_spill_if_any().await?;
+                Ok(Scanned::nothing_to_do())
             }
+            Runner::Finalizer => self.finalize_recorded().await,
             Runner::Reaper => {
-                // Before it takes an attempt for lost whose answer lies in the file. A file that
-                // cannot be read does not keep it from its work.
-                let spilled = self.read_spill_if_any().await;
+                // Before it takes an attempt for lost whose answer lies in the file: while the
+                // store does not take that, nothing is reaped. A file that cannot be read does
+                // not keep the Reaper from its work.
+                let unread = match self.read_spill_if_any().await {
+                    Err(Unread::Store(error)) => return Err(error),
+                    unread => unread.map_err(clinch_core::Error::from),
+                };
                 let scanned = self.reap().await;
-                spilled.and(scanned)
+                unread.and(scanned)
             }
             Runner::Prober => self.probe_held().await,
             Runner::Overdue => self.end_overdue().await,
@@ -287,7 +321,7 @@ impl Node {
             // They wait by themselves: for news, and for hints.
             Runner::Listener => return,
             Runner::Worker if self.waits_on_the_bus() => return,
-            Runner::Finalizer => config.finalizer_interval,
+            Runner::Spill | Runner::Finalizer => config.finalizer_interval,
             Runner::Reaper => config.reaper_interval,
             Runner::Sweeper => config.sweep_grace,
             Runner::Pruner => config.prune_interval,

@@ -1,9 +1,12 @@
 //! From an outcome to its commit. A provider's answer is never dropped.
 //!
 //! An answer is offered to the store until it takes it. If it does not within the patience,
-//! the answer goes to the spill file, which the next start (and the Finalizer) reads. If that
-//! fails too, someone is paged and the offers go on. A refusal is told to the dead-letter
-//! file as well: it is what people look for when the store is gone.
+//! whether it fails or does not come back, the answer goes to the spill file, which every
+//! process reads again while it runs and when it starts. If that fails too, someone is paged
+//! and the offers go on. The patience is shorter in a process that stops, and ends when it
+//! exits. An offer that was given up may still be taken: a second yes is a no-op, and a second
+//! refusal is stale. A refusal is told to the dead-letter file as well: it is what people look
+//! for when the store is gone.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -40,6 +43,8 @@ impl Node {
     /// True: the operation is terminal now.
     pub(crate) async fn settle(self: &Arc<Self>, envelope: &Envelope, outcome: Outcome) -> bool {
         let keys = &envelope.command.keys;
+        let is_answer = matches!(outcome, Outcome::Ok(_) | Outcome::Fail(_));
+        let _in_hand = is_answer.then(|| self.take_in_hand());
         match outcome {
             Outcome::Ok(success) => {
                 self.count_for("orchestrator.pump.outcome.ok.count", keys);
@@ -111,10 +116,50 @@ impl Node {
             worker: self.config.worker.clone(),
             body,
         };
-        let mut pause = self.config.settle_pause;
-        let patience = self.config.settle_patience;
-        let give_up_at = self.ports.clock.monotonic().saturating_add(patience);
+        let _in_hand = self.take_in_hand();
         let mut paged = false;
+        let mut pause = self.config.settle_pause;
+        tokio::select! {
+            biased;
+            offered = self.offer_until_taken(&answer) => return offered,
+            () = self.patience_ends() => {}
+        }
+        loop {
+            if self.spill(&answer).await.is_ok() {
+                return Offered::Spilled;
+            }
+            if !std::mem::replace(&mut paged, true) {
+                let message = "an answer can be stored nowhere: store and spill file both fail";
+                self.alert("answer_at_risk", message, Some(op_id)).await;
+            }
+            tokio::select! {
+                biased;
+                offered = self.offer_until_taken(&answer) => return offered,
+                () = self.sleep(pause) => {}
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// The store has had its time to take an answer.
+    async fn patience_ends(&self) {
+        let patience = self.config.settle_patience;
+        let stopping = async {
+            self.stop_told().await;
+            self.sleep(patience.min(self.config.shutdown_grace / 4))
+                .await;
+        };
+        tokio::select! {
+            biased;
+            () = self.close_told() => {}
+            () = stopping => {}
+            () = self.sleep(patience) => {}
+        }
+    }
+
+    async fn offer_until_taken(&self, answer: &Answer) -> Offered {
+        let op_id = answer.op_id;
+        let mut pause = self.config.settle_pause;
         loop {
             match self.groups.settle.call(answer.clone()).await {
                 Ok(Ok(changed)) => {
@@ -132,15 +177,6 @@ impl Node {
                 }
                 Err(_) if planted!(AnswerDropped) => return Offered::Taken,
                 Err(_) => self.log_op(Level::Error, "the store did not take an answer", op_id),
-            }
-            if self.ports.clock.monotonic() >= give_up_at {
-                if self.spill(&answer).await.is_ok() {
-                    return Offered::Spilled;
-                }
-                if !std::mem::replace(&mut paged, true) {
-                    let message = "an answer can be stored nowhere: store and spill file both fail";
-                    self.alert("answer_at_risk", message, Some(op_id)).await;
-                }
             }
             self.sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);

@@ -73,7 +73,13 @@ impl Node {
             op_id,
         };
         self.count("orchestrator.alert.count", None, 1);
-        if self.ports.alert.raise(&note).await.is_err() {
+        // A pager that hangs must not hold up the answer that it is told about.
+        let raised = tokio::select! {
+            biased;
+            raised = self.ports.alert.raise(&note) => raised.is_ok(),
+            () = self.sleep(self.config.store_timeout) => false,
+        };
+        if !raised {
             self.count("orchestrator.alert.failed.count", None, 1);
         }
     }

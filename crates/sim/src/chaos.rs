@@ -64,13 +64,13 @@ pub(crate) fn start(scene: &Arc<Scene>, until: Duration) {
 fn strike(scene: &Arc<Scene>) {
     let world = &scene.world;
     let node = world.below(scene.node_count() as u64) as usize;
-    match world.below(11) {
+    match world.below(13) {
         0 => crash(scene, node),
         1 => stop(scene, node),
         2 | 3 => pause(scene, node),
         4 => step_clock(scene, node),
-        5 => outage(scene, true),
-        6 => outage(scene, false),
+        5 => outage(scene, Outage::StoreDown),
+        6 => outage(scene, Outage::BusDown),
         7 => {
             let faults = world.below(80);
             world.note(format_args!("{faults} of 1,000 store calls fail, twice"));
@@ -79,7 +79,9 @@ fn strike(scene: &Arc<Scene>) {
             scene.weather.hint_faults.store(hints, Ordering::SeqCst);
         }
         8 => fill_disk(scene, node),
-        9 => scene.providers.set_trouble(draw_trouble(scene)),
+        9 => outage(scene, Outage::StoreHangs),
+        10 => outage(scene, Outage::BusHangs),
+        11 => scene.providers.set_trouble(draw_trouble(scene)),
         _ => pause_domain(scene),
     }
 }
@@ -152,25 +154,31 @@ fn step_clock(scene: &Arc<Scene>, node: usize) {
     });
 }
 
-fn outage(scene: &Arc<Scene>, of_store: bool) {
-    let what = if of_store { "store" } else { "bus" };
-    scene.world.note(format_args!("the {what} is down"));
-    let set = move |scene: &Arc<Scene>, down| {
+/// What is out of reach, and how: calls fail, or do not come back.
+#[derive(Debug, Clone, Copy)]
+enum Outage {
+    StoreDown,
+    BusDown,
+    StoreHangs,
+    BusHangs,
+}
+
+fn outage(scene: &Arc<Scene>, outage: Outage) {
+    let set = move |scene: &Arc<Scene>, on| {
         let weather = &scene.weather;
-        let flag = if of_store {
-            &weather.store_down
-        } else {
-            &weather.bus_down
+        let flag = match outage {
+            Outage::StoreDown => &weather.store_down,
+            Outage::BusDown => &weather.bus_down,
+            Outage::StoreHangs => &weather.store_hangs,
+            Outage::BusHangs => &weather.bus_hangs,
         };
-        flag.store(down, Ordering::SeqCst);
+        scene.world.note(format_args!("{outage:?}: {on}"));
+        flag.store(on, Ordering::SeqCst);
     };
     set(scene, true);
     let long = scene.world.chance(200);
     let after = scene.world.delay(if long { 180_000 } else { 15_000 });
-    later(scene, after, move |scene| {
-        scene.world.note(format_args!("the {what} is up"));
-        set(scene, false);
-    });
+    later(scene, after, move |scene| set(scene, false));
 }
 
 fn pause_domain(scene: &Arc<Scene>) {

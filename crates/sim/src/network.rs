@@ -15,7 +15,7 @@ use clinch_core::ports::{
 use clinch_core::{AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, Result, Timestamp};
 use clinch_memory::{Memory, MemoryBus};
 
-use crate::world::World;
+use crate::world::{OUTSIDE, World};
 
 /// How bad the way is.
 pub(crate) struct Weather {
@@ -23,6 +23,12 @@ pub(crate) struct Weather {
     pub(crate) store_down: AtomicBool,
     /// The bus does not answer at all.
     pub(crate) bus_down: AtomicBool,
+    /// Calls of the store do not come back until this is over.
+    pub(crate) store_hangs: AtomicBool,
+    /// The next settle does not come back until this many milliseconds have passed.
+    pub(crate) settle_hangs_ms: AtomicU64,
+    /// Calls of the bus do not come back until this is over.
+    pub(crate) bus_hangs: AtomicBool,
     /// Of 1,000 store calls, so many fail before and as many after the commit.
     pub(crate) store_faults: AtomicU64,
     /// Of 1,000 hints, so many are lost and as many doubled.
@@ -40,6 +46,9 @@ impl Weather {
         Self {
             store_down: AtomicBool::new(false),
             bus_down: AtomicBool::new(false),
+            store_hangs: AtomicBool::new(false),
+            settle_hangs_ms: AtomicU64::new(0),
+            bus_hangs: AtomicBool::new(false),
             store_faults: AtomicU64::new(0),
             hint_faults: AtomicU64::new(0),
             scans_panic: AtomicBool::new(false),
@@ -62,6 +71,17 @@ pub(crate) struct FarStore {
 enum Fate {
     Arrives,
     FailsAfter,
+    /// The commit happens; its answer does not come back.
+    HangsAfter,
+}
+
+/// How soon a call that hangs notices that it goes on.
+const HANG_STEP: Duration = Duration::from_millis(500);
+
+async fn until_over(world: &World, hangs: &AtomicBool) {
+    while hangs.load(Ordering::SeqCst) {
+        world.sleep(HANG_STEP).await;
+    }
 }
 
 impl FarStore {
@@ -76,6 +96,13 @@ impl FarStore {
         };
         if self.weather.store_down.load(Ordering::SeqCst) {
             return Err(down());
+        }
+        if self.hangs() {
+            self.world.note(format_args!("{what}: hangs"));
+            if self.world.chance(500) {
+                return Ok(Fate::HangsAfter);
+            }
+            self.until_answered().await;
         }
         let faults = self.weather.store_faults.load(Ordering::SeqCst);
         let draw = if faults == 0 {
@@ -98,13 +125,24 @@ impl FarStore {
 
     async fn back<T>(&self, fate: Fate, result: Result<T>) -> Result<T> {
         self.way().await;
+        if matches!(fate, Fate::HangsAfter) {
+            self.until_answered().await;
+        }
         match fate {
             Fate::Arrives => result,
-            Fate::FailsAfter => Err(Error::new(
+            Fate::FailsAfter | Fate::HangsAfter => Err(Error::new(
                 ErrorKind::Ambiguous,
                 "the answer of the store was lost (simulated)",
             )),
         }
+    }
+
+    fn hangs(&self) -> bool {
+        self.weather.store_hangs.load(Ordering::SeqCst)
+    }
+
+    async fn until_answered(&self) {
+        until_over(&self.world, &self.weather.store_hangs).await;
     }
 
     async fn way(&self) {
@@ -124,11 +162,29 @@ macro_rules! far {
     }};
 }
 
+/// While the store hangs, some calls are on the wire when their callers give up: they arrive
+/// when it answers again.
+macro_rules! arrives_late {
+    ($self:ident, $name:literal, $items:ident, $routes:ident, $call:ident) => {
+        if $self.hangs() && $self.world.chance(300) {
+            $self.world.note(format_args!("{}: arrives late", $name));
+            let (far, items, routes) = ($self.clone(), $items.to_vec(), $routes.clone());
+            let late = async move {
+                far.until_answered().await;
+                let _ = far.memory.$call(&items, &routes).await;
+            };
+            $self.world.spawn(OUTSIDE, Box::pin(late));
+            std::future::pending::<()>().await;
+        }
+    };
+}
+
 type Outcomes = Result<Vec<Result<Changed, Refused>>>;
 
 #[async_trait]
 impl Store for FarStore {
     async fn accept(&self, new: &[NewOperation], routes: &Routes) -> Result<Vec<Accepted>> {
+        arrives_late!(self, "accept", new, routes, accept);
         far!(self, "accept", self.memory.accept(new, routes))
     }
     async fn begin(
@@ -136,6 +192,7 @@ impl Store for FarStore {
         begins: &[BeginRequest],
         routes: &Routes,
     ) -> Result<Vec<Result<Operation, Refused>>> {
+        arrives_late!(self, "begin", begins, routes, begin);
         far!(self, "begin", self.memory.begin(begins, routes))
     }
     async fn extend(&self, leases: &[Extension]) -> Outcomes {
@@ -152,6 +209,9 @@ impl Store for FarStore {
         far!(self, "finalize", self.memory.finalize(ops, routes))
     }
     async fn settle(&self, answers: &[Answer], routes: &Routes) -> Outcomes {
+        arrives_late!(self, "settle", answers, routes, settle);
+        let alone = self.weather.settle_hangs_ms.swap(0, Ordering::SeqCst);
+        self.world.sleep(Duration::from_millis(alone)).await;
         if self.settles_at_once {
             return far!(self, "settle", self.memory.settle(answers, routes));
         }
@@ -170,9 +230,11 @@ impl Store for FarStore {
         Ok(results)
     }
     async fn reschedule(&self, ends: &[Reschedule], routes: &Routes) -> Outcomes {
+        arrives_late!(self, "reschedule", ends, routes, reschedule);
         far!(self, "reschedule", self.memory.reschedule(ends, routes))
     }
     async fn amend(&self, changes: &[Amendment], routes: &Routes) -> Outcomes {
+        arrives_late!(self, "amend", changes, routes, amend);
         far!(self, "amend", self.memory.amend(changes, routes))
     }
 }
@@ -321,8 +383,9 @@ pub(crate) struct FarBus {
 }
 
 impl FarBus {
-    fn reach(&self) -> Result<()> {
+    async fn reach(&self) -> Result<()> {
         self.weather.calls.fetch_add(1, Ordering::SeqCst);
+        until_over(&self.world, &self.weather.bus_hangs).await;
         if self.weather.bus_down.load(Ordering::SeqCst) {
             return Err(Error::new(
                 ErrorKind::Unavailable,
@@ -336,7 +399,7 @@ impl FarBus {
 #[async_trait]
 impl Bus for FarBus {
     async fn publish(&self, hints: &[Publication]) -> Result<()> {
-        self.reach()?;
+        self.reach().await?;
         let faults = self.weather.hint_faults.load(Ordering::SeqCst);
         let mut arriving = Vec::new();
         for hint in hints {
@@ -355,19 +418,19 @@ impl Bus for FarBus {
         self.bus.publish(&arriving).await
     }
     async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
-        self.reach()?;
+        self.reach().await?;
         self.bus.dequeue(dequeue).await
     }
     async fn ack(&self, receipts: &[Receipt]) -> Result<()> {
-        self.reach()?;
+        self.reach().await?;
         self.bus.ack(receipts).await
     }
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
-        self.reach()?;
+        self.reach().await?;
         self.bus.nack(receipts).await
     }
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
-        self.reach()?;
+        self.reach().await?;
         self.bus.extend(receipts, visibility).await
     }
 }

@@ -1,5 +1,7 @@
 //! Scripted histories: one promise each, on the same simulated world.
 
+mod hanging;
+
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -361,6 +361,8 @@ impl Scene {
         let weather = &self.weather;
         weather.store_down.store(false, Ordering::SeqCst);
         weather.bus_down.store(false, Ordering::SeqCst);
+        weather.store_hangs.store(false, Ordering::SeqCst);
+        weather.bus_hangs.store(false, Ordering::SeqCst);
         weather.store_faults.store(0, Ordering::SeqCst);
         weather.hint_faults.store(0, Ordering::SeqCst);
         for index in 0..self.node_count() {

@@ -67,7 +67,7 @@ impl Mysql {
             Ok(_) => "RELEASE SAVEPOINT clinch_accept",
             Err(_) => "ROLLBACK TO SAVEPOINT clinch_accept; RELEASE SAVEPOINT clinch_accept",
         };
-        if trouble != Some(Trouble::Lost) {
+        if !trouble.is_some_and(Trouble::is_of_connection) {
             let ended = tx.query_drop(end).await;
             if ended.is_err() && outcome.is_err() {
                 let message = "the server ended the transaction for a deadlock; do all of it again";

@@ -48,7 +48,12 @@ pub(crate) fn parse(url: &str) -> Result<Opts> {
 }
 
 /// A connection as the address says, without our settings.
-pub(crate) async fn one(opts: &Opts) -> Result<(Conn, Flavor)> {
+pub(crate) async fn one(opts: &Opts, timeout: Duration) -> Result<(Conn, Flavor)> {
+    let answered = tokio::time::timeout(timeout, greet(opts)).await;
+    answered.unwrap_or_else(|_| Err(error::sql(&error::silent())))
+}
+
+async fn greet(opts: &Opts) -> Result<(Conn, Flavor)> {
     let mut conn = Conn::new(opts.clone())
         .await
         .map_err(|failed| error::sql(&failed))?;

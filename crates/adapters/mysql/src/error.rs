@@ -81,6 +81,19 @@ pub(crate) fn is_lost(error: &Sql) -> bool {
     }
 }
 
+/// The server did not answer in time.
+pub(crate) fn silent() -> Sql {
+    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
+}
+
+/// The server did not answer in time: asking again would only take as long again.
+pub(crate) fn is_silent(error: &Sql) -> bool {
+    match error {
+        Sql::Io(mysql_async::IoError::Io(error)) => error.kind() == std::io::ErrorKind::TimedOut,
+        _ => false,
+    }
+}
+
 fn meaning(error: &Sql) -> (ErrorKind, &'static str) {
     let Some(code) = code(error) else {
         return (

@@ -106,8 +106,9 @@ impl Mysql {
     /// - `Unavailable`: the server is not reachable, or refuses the user.
     pub async fn connect(url: &str, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
         let opts = connect::parse(url)?;
-        let (mut conn, flavor) = connect::one(&opts).await?;
-        migrate::check(&mut conn).await?;
+        let (mut conn, flavor) = connect::one(&opts, settings.timeout).await?;
+        let checked = tokio::time::timeout(settings.timeout, migrate::check(&mut conn)).await;
+        checked.unwrap_or_else(|_| Err(error::sql(&error::silent())))?;
         let _ = conn.disconnect().await;
         let shared = Shared {
             database: opts.db_name().unwrap_or_default().to_owned(),

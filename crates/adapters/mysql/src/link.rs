@@ -1,8 +1,12 @@
 //! A connection on which statements run: one of the pool, or the caller's transaction.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Row, Transaction};
+
+use crate::error;
 
 /// Statements that are sent together: one round trip for each [`PART_MAX`] bytes.
 #[derive(Debug, Default)]
@@ -97,10 +101,42 @@ pub(crate) trait Link: Send {
     async fn run(&mut self, script: &Script) -> Result<Vec<Answer>, Error>;
 }
 
+/// How long a goodbye may take: a connection that is given up is closed all the same.
+const GOODBYE_MAX: Duration = Duration::from_secs(1);
+
+/// A connection of the pool on which no answer is waited for without bound.
+pub(crate) struct Timed {
+    conn: Conn,
+    timeout: Duration,
+}
+
+impl Timed {
+    pub(crate) fn new(conn: Conn, timeout: Duration) -> Self {
+        Self { conn, timeout }
+    }
+
+    /// Ends a transaction that failed; a connection of which nothing is known is closed.
+    pub(crate) async fn give_up(mut self, is_lost: bool) {
+        let limit = self.timeout;
+        let is_kept = !is_lost && (bounded(limit, self.conn.query_drop("ROLLBACK")).await).is_ok();
+        if !is_kept {
+            let _ = bounded(GOODBYE_MAX, self.conn.disconnect()).await;
+        }
+    }
+}
+
+async fn bounded<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let in_time = tokio::time::timeout(limit, call).await;
+    in_time.unwrap_or_else(|_| Err(error::silent()))
+}
+
 #[async_trait]
-impl Link for Conn {
+impl Link for Timed {
     async fn run(&mut self, script: &Script) -> Result<Vec<Answer>, Error> {
-        run(self, script).await
+        bounded(self.timeout, run(&mut self.conn, script)).await
     }
 }
 

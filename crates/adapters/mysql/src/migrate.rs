@@ -6,7 +6,7 @@ use clinch_core::{Error, ErrorKind, Result};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
-use crate::{connect, error};
+use crate::{Settings, connect, error};
 
 /// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub(crate) async fn check(conn: &mut Conn) -> Result<()> {
 
 /// Steps that are not applied yet.
 pub async fn pending(url: &str) -> Result<Vec<Migration>> {
-    let (mut conn, _) = connect::one(&connect::parse(url)?).await?;
+    let (mut conn, _) = connect::one(&connect::parse(url)?, Settings::default().timeout).await?;
     let version = applied(&mut conn).await?;
     let pending = MIGRATIONS.iter().filter(|step| step.version > version);
     Ok(pending.copied().collect())
@@ -93,7 +93,7 @@ pub async fn pending(url: &str) -> Result<Vec<Migration>> {
 
 /// Applies what is pending; safe from many nodes at once. Returns what it applied.
 pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
-    let (mut conn, _) = connect::one(&connect::parse(url)?).await?;
+    let (mut conn, _) = connect::one(&connect::parse(url)?, Settings::default().timeout).await?;
     let lock =
         format!("SELECT GET_LOCK(CONCAT('clinch:', LEFT(MD5(DATABASE()), 32)), {LOCK_WAIT_S})");
     if one::<Option<u32>>(&mut conn, &lock).await?.flatten() != Some(1) {

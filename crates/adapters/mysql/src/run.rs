@@ -7,11 +7,9 @@ use std::sync::atomic::Ordering;
 
 use clinch_core::{Error, ErrorKind, Result};
 use clinch_stored::Fault;
-use mysql_async::Conn;
-use mysql_async::prelude::Queryable;
 
 use crate::flush::Seqs;
-use crate::link::{Link, Script};
+use crate::link::{Link, Script, Timed};
 use crate::tx::{Trouble, Tx};
 use crate::{Mysql, Shared, error};
 
@@ -61,9 +59,10 @@ impl Mysql {
                         return Ok(answers.pop().map(|answer| answer.rows).unwrap_or_default());
                     }
                     Err(failed) => {
-                        shared.give_up(conn, error::is_lost(&failed)).await;
+                        conn.give_up(error::is_lost(&failed)).await;
                         lost += 1;
-                        if !error::is_lost(&failed) || lost > LOST_MAX {
+                        let may_help = error::is_lost(&failed) && !error::is_silent(&failed);
+                        if !may_help || lost > LOST_MAX {
                             return Err(error::sql(&failed));
                         }
                     }
@@ -90,22 +89,18 @@ fn down() -> Error {
 }
 
 impl Shared {
-    pub(crate) async fn conn(&self) -> Result<Conn> {
+    pub(crate) async fn conn(&self) -> Result<Timed> {
         let waiting = tokio::time::timeout(self.settings.pool_timeout, self.pool.get_conn());
         match waiting.await {
-            Ok(conn) => conn.map_err(|failed| error::sql(&failed)),
+            Ok(conn) => {
+                let conn = conn.map_err(|failed| error::sql(&failed))?;
+                Ok(Timed::new(conn, self.settings.timeout))
+            }
             Err(_) => {
                 let message =
                     "no connection was free in time; raise the size of the pool or slow down";
                 Err(Error::new(ErrorKind::Unavailable, message))
             }
-        }
-    }
-
-    /// Ends a transaction that failed; a connection of which nothing is known is closed.
-    async fn give_up(&self, mut conn: Conn, is_lost: bool) {
-        if is_lost || conn.query_drop("ROLLBACK").await.is_err() {
-            let _ = conn.disconnect().await;
         }
     }
 
@@ -144,7 +139,8 @@ impl Shared {
                 }
                 Err(error) => error,
             };
-            self.give_up(conn, trouble == Some(Trouble::Lost)).await;
+            let is_lost = trouble.is_some_and(Trouble::is_of_connection);
+            conn.give_up(is_lost).await;
             let is_clear = error.kind() != ErrorKind::Ambiguous;
             match trouble.filter(|_| is_clear) {
                 Some(Trouble::Again) if retries < self.settings.retries_max => {
@@ -175,8 +171,8 @@ impl Shared {
             let outcome = work(&mut tx).await;
             let trouble = tx.trouble;
             drop(tx);
-            if trouble.is_some() {
-                self.give_up(conn, trouble == Some(Trouble::Lost)).await;
+            if let Some(trouble) = trouble {
+                conn.give_up(trouble.is_of_connection()).await;
             }
             match outcome {
                 Err(_) if trouble == Some(Trouble::Lost) && lost < LOST_MAX => lost += 1,

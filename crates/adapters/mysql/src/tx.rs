@@ -92,6 +92,15 @@ pub(crate) enum Trouble {
     Taken,
     /// The connection is gone; nothing was committed.
     Lost,
+    /// The server does not answer; nothing was committed, unless that was asked for.
+    Silent,
+}
+
+impl Trouble {
+    /// Nothing is known of the connection.
+    pub(crate) fn is_of_connection(self) -> bool {
+        matches!(self, Self::Lost | Self::Silent)
+    }
 }
 
 /// What a commit has to tell.
@@ -166,6 +175,8 @@ impl<'c> Tx<'c> {
                     Some(Trouble::Again)
                 } else if error::is_taken(&failed) {
                     Some(Trouble::Taken)
+                } else if error::is_silent(&failed) {
+                    Some(Trouble::Silent)
                 } else {
                     error::is_lost(&failed).then_some(Trouble::Lost)
                 };

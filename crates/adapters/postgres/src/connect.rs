@@ -1,12 +1,21 @@
 //! Connections: the pool, and the one that listens.
+//!
+//! A server that is gone without a word answers nothing, and a driver waits for it for ever. So
+//! each connection that works has a deadline: past it the connection is ended, and whoever waits
+//! on it is told that it was lost. The server ends statements earlier than that, so that one
+//! that is alive is heard.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clinch_core::{Error, ErrorKind, Result};
-use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
-};
+use deadpool::Runtime;
+use deadpool::managed::{self, Metrics, RecycleError};
+use deadpool_postgres::ClientWrapper;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -15,17 +24,28 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use crate::error;
 use crate::settings::Settings;
 
+/// Quiet for so long, a connection asks whether its peer is there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// What the driver takes if the address does not say.
+const KEEPALIVE_IDLE_OF_DRIVER: Duration = Duration::from_secs(2 * 60 * 60);
+/// Between two such questions.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// Unanswered questions after which the peer is gone.
+const KEEPALIVE_RETRIES: u32 = 3;
+
 /// Where the server is.
 #[derive(Clone)]
 pub(crate) struct Address {
     config: Config,
     tls: Option<MakeRustlsConnect>,
+    timeout: Duration,
 }
 
 impl Address {
     /// Reads a URL. `sslmode=require` checks the server's certificate against the system's
-    /// roots; `prefer` and `disable` use none.
-    pub(crate) fn parse(url: &str) -> Result<Self> {
+    /// roots; `prefer` and `disable` use none. What the URL says of timeouts goes before
+    /// `timeout`.
+    pub(crate) fn parse(url: &str, timeout: Duration) -> Result<Self> {
         let mut config: Config = url.parse().map_err(|_| {
             // The driver's own message may quote the password.
             let message = "the address of PostgreSQL makes no sense; \
@@ -35,6 +55,21 @@ impl Address {
         if config.get_application_name().is_none() {
             config.application_name("clinch");
         }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(timeout);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(timeout);
+        }
+        if config.get_keepalives_idle() == KEEPALIVE_IDLE_OF_DRIVER {
+            config.keepalives_idle(KEEPALIVE_IDLE);
+        }
+        if config.get_keepalives_interval().is_none() {
+            config.keepalives_interval(KEEPALIVE_INTERVAL);
+        }
+        if config.get_keepalives_retries().is_none() {
+            config.keepalives_retries(KEEPALIVE_RETRIES);
+        }
         let tls = match config.get_ssl_mode() {
             SslMode::Require => Some(MakeRustlsConnect::new(roots()?)),
             _ => {
@@ -42,7 +77,11 @@ impl Address {
                 None
             }
         };
-        Ok(Self { config, tls })
+        Ok(Self {
+            config,
+            tls,
+            timeout,
+        })
     }
 
     /// The name of the database, for messages.
@@ -64,34 +103,116 @@ fn roots() -> Result<ClientConfig> {
         .with_no_client_auth())
 }
 
+/// A connection of the pool.
+pub(crate) struct Connection {
+    client: ClientWrapper,
+    end: Arc<End>,
+}
+
+/// Ends a connection from outside: what waits on it fails as lost.
+pub(crate) struct End {
+    task: AbortHandle,
+    is_over: AtomicBool,
+}
+
+impl End {
+    pub(crate) fn now(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.task.abort();
+    }
+}
+
+impl Connection {
+    pub(crate) fn end(&self) -> &Arc<End> {
+        &self.end
+    }
+}
+
+impl Deref for Connection {
+    type Target = ClientWrapper;
+    fn deref(&self) -> &ClientWrapper {
+        &self.client
+    }
+}
+
+impl DerefMut for Connection {
+    fn deref_mut(&mut self) -> &mut ClientWrapper {
+        &mut self.client
+    }
+}
+
+/// Makes connections.
+pub(crate) struct Maker {
+    address: Address,
+    /// What is set on each.
+    session: Option<String>,
+}
+
+pub(crate) type Pool = managed::Pool<Maker>;
+pub(crate) type Object = managed::Object<Maker>;
+pub(crate) type PoolError = managed::PoolError<tokio_postgres::Error>;
+
+impl managed::Manager for Maker {
+    type Type = Connection;
+    type Error = tokio_postgres::Error;
+
+    async fn create(&self) -> Result<Connection, tokio_postgres::Error> {
+        let Address { config, tls, .. } = &self.address;
+        let (client, task) = match tls {
+            Some(tls) => run(config.connect(tls.clone()).await?),
+            None => run(config.connect(NoTls).await?),
+        };
+        let end = Arc::new(End {
+            task: task.abort_handle(),
+            is_over: AtomicBool::new(false),
+        });
+        let client = ClientWrapper::new(client, task);
+        if let Some(text) = &self.session {
+            client.batch_execute(text).await?;
+        }
+        Ok(Connection { client, end })
+    }
+
+    async fn recycle(
+        &self,
+        connection: &mut Connection,
+        _: &Metrics,
+    ) -> managed::RecycleResult<tokio_postgres::Error> {
+        if connection.is_closed() || connection.end.is_over.load(Ordering::SeqCst) {
+            return Err(RecycleError::message("it was lost"));
+        }
+        Ok(())
+    }
+}
+
+fn run<S, T>(
+    (client, connection): (Client, tokio_postgres::Connection<S, T>),
+) -> (Client, JoinHandle<()>)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    // Whoever waits on it hears how it ended.
+    let task = tokio::spawn(async move { connection.await.unwrap_or_default() });
+    (client, task)
+}
+
 /// The pool of those that work.
 pub(crate) fn pool(address: &Address, settings: &Settings) -> Result<Pool> {
-    let recycling = ManagerConfig {
-        recycling_method: RecyclingMethod::Fast,
+    let session = (!settings.through_pgbouncer).then(|| session(settings));
+    let maker = Maker {
+        address: address.clone(),
+        session,
     };
-    let config = address.config.clone();
-    let manager = match &address.tls {
-        Some(tls) => Manager::from_config(config, tls.clone(), recycling),
-        None => Manager::from_config(config, NoTls, recycling),
-    };
-    let mut builder = Pool::builder(manager)
+    Pool::builder(maker)
         .max_size(settings.pool_size.max(2))
         .wait_timeout(Some(settings.pool_timeout))
-        .create_timeout(Some(settings.pool_timeout))
-        .runtime(Runtime::Tokio1);
-    if !settings.through_pgbouncer {
-        let text: Arc<str> = session(settings).into();
-        builder = builder.post_create(Hook::async_fn(move |client, _| {
-            let text = text.clone();
-            Box::pin(async move {
-                let set = client.batch_execute(&text).await;
-                set.map_err(HookError::Backend)
-            })
-        }));
-    }
-    builder.build().map_err(|error| {
-        Error::new(ErrorKind::Internal, "the pool cannot be built").caused_by(error)
-    })
+        .create_timeout(Some(settings.timeout))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|error| {
+            Error::new(ErrorKind::Internal, "the pool cannot be built").caused_by(error)
+        })
 }
 
 /// A connection of its own, on which nothing is set: what it is for may take long.
@@ -99,7 +220,7 @@ pub(crate) async fn one(address: &Address) -> Result<Object> {
     let settings = Settings {
         pool_size: 1,
         through_pgbouncer: true,
-        ..Settings::default()
+        ..Settings::within(address.timeout)
     };
     pool(address, &settings)?.get().await.map_err(error::pool)
 }
@@ -135,6 +256,14 @@ pub(crate) async fn listener(address: &Address) -> Result<Listener> {
 
 /// A connection of its own that listens on a channel of ours.
 pub(crate) async fn listener_of(address: &Address, channel: &'static str) -> Result<Listener> {
+    let listens = tokio::time::timeout(address.timeout, listen(address, channel)).await;
+    listens.unwrap_or_else(|_| {
+        let message = "PostgreSQL does not answer";
+        Err(Error::new(ErrorKind::Unavailable, message))
+    })
+}
+
+async fn listen(address: &Address, channel: &'static str) -> Result<Listener> {
     let (sender, heard) = tokio::sync::mpsc::unbounded_channel();
     let client = match &address.tls {
         Some(tls) => {

@@ -1,7 +1,10 @@
 //! The driver's errors as ours: no driver's type crosses a port.
 
 use clinch_core::{Error, ErrorKind};
+use deadpool::managed::TimeoutType;
 use tokio_postgres::error::SqlState;
+
+use crate::connect::PoolError;
 
 pub(crate) use clinch_stored::error::{corrupt, unreadable};
 
@@ -46,10 +49,12 @@ fn is_lost(error: &tokio_postgres::Error) -> bool {
 }
 
 /// No connection could be had.
-pub(crate) fn pool(error: deadpool_postgres::PoolError) -> Error {
-    use deadpool_postgres::PoolError;
+pub(crate) fn pool(error: PoolError) -> Error {
     match error {
         PoolError::Backend(error) => sql(error),
+        PoolError::Timeout(TimeoutType::Create) => {
+            Error::new(ErrorKind::Unavailable, "PostgreSQL does not answer")
+        }
         PoolError::Timeout(_) => {
             let message = "no connection was free in time; raise the size of the pool or slow down";
             Error::new(ErrorKind::Unavailable, message)

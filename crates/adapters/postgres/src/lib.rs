@@ -63,7 +63,6 @@ use clinch_core::policy::Routes;
 use clinch_core::ports::Clock;
 use clinch_core::{Error, ErrorKind, Result};
 use clinch_stored::{Faults, News};
-use deadpool_postgres::Pool;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -75,7 +74,7 @@ pub use migrate::{MIGRATIONS, Migration, migrate, pending};
 pub use quota::PostgresQuota;
 pub use settings::Settings;
 
-use connect::Address;
+use connect::{Address, Pool};
 use horizon::Horizon;
 use link::{Client, Link, Types};
 use names::Names;
@@ -137,9 +136,9 @@ impl Postgres {
     /// - `Invalid`: an address makes no sense, or none to listen at is given for PgBouncer.
     /// - `Unavailable`: the server is not reachable, or refuses the role.
     pub async fn connect(url: &str, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
-        let address = Address::parse(url)?;
+        let address = Address::parse(url, settings.timeout)?;
         let listen = match &settings.listen_url {
-            Some(url) => Address::parse(url)?,
+            Some(url) => Address::parse(url, settings.timeout)?,
             None if settings.through_pgbouncer => {
                 let message = "nothing can be heard through PgBouncer; set `listen_url` to the \
                                address of the server itself";
@@ -151,12 +150,13 @@ impl Postgres {
         let first = connect::listener(&listen).await?;
         let names = Names::default();
         let object = pool.get().await.map_err(error::pool)?;
-        migrate::check(&object).await?;
-        let types = match settings.through_pgbouncer {
-            true => Some(Arc::new(Types::learn(&connect::one(&listen).await?).await?)),
-            false => None,
-        };
-        let client = Client::new(object, types.clone());
+        let mut client = Client::new(object, None, settings.timeout);
+        migrate::check(&client).await?;
+        if settings.through_pgbouncer {
+            let direct = Client::new(connect::one(&listen).await?, None, settings.timeout);
+            client.types = Some(Arc::new(Types::learn(&direct).await?));
+        }
+        let types = client.types.clone();
         names.load(&Link::Pooled(&client)).await?;
         partitions::make(&client).await?;
         drop(client);

@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use clinch_core::Result;
-use deadpool_postgres::Object;
 use futures_util::future::try_join_all;
+use tokio::task::AbortHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row, Statement, Transaction};
 
+use crate::connect::Object;
 use crate::error;
 use crate::query::Query;
 
@@ -36,24 +39,52 @@ impl Types {
     }
 }
 
-/// A connection of the pool, back there when it is dropped.
+/// A connection of the pool, back there when it is dropped; ended if it takes too long, or if a
+/// statement on it was given up.
 pub(crate) struct Client {
     object: Object,
-    types: Option<Arc<Types>>,
+    pub(crate) types: Option<Arc<Types>>,
+    /// Statements without an answer.
+    asked: AtomicUsize,
+    deadline: AbortHandle,
 }
 
 impl Client {
-    pub(crate) fn new(object: Object, types: Option<Arc<Types>>) -> Self {
-        Self { object, types }
+    pub(crate) fn new(object: Object, types: Option<Arc<Types>>, timeout: Duration) -> Self {
+        let end = object.end().clone();
+        let deadline = tokio::spawn(async move {
+            let _ = tokio::time::timeout(timeout, std::future::pending::<()>()).await;
+            end.now();
+        });
+        Self {
+            object,
+            types,
+            asked: AtomicUsize::new(0),
+            deadline: deadline.abort_handle(),
+        }
     }
 
     /// Closes it instead.
     pub(crate) fn close(self) {
-        drop(Object::take(self.object));
+        self.object.end().now();
     }
 
-    pub(crate) fn types(&self) -> Option<Arc<Types>> {
-        self.types.clone()
+    /// Notes a statement until it is answered. One that is given up stays noted.
+    async fn ask<T>(&self, statement: impl Future<Output = T>) -> T {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let answer = statement.await;
+        self.asked.fetch_sub(1, Ordering::Relaxed);
+        answer
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.deadline.abort();
+        if self.asked.load(Ordering::Relaxed) > 0 {
+            // Whoever comes next would wait for the answer to this one.
+            self.object.end().now();
+        }
     }
 }
 
@@ -102,7 +133,7 @@ impl<'a> Link<'a> {
             return Ok(Ready::Typed(query.text(), types.of(query)));
         }
         let prepared = match self {
-            Self::Pooled(client) => client.prepare_cached(query.text()).await,
+            Self::Pooled(client) => client.ask(client.prepare_cached(query.text())).await,
             Self::Within(tx, _) => tx.prepare_cached(query.text()).await,
             Self::Caller(tx) => tx.prepare(query.text()).await,
         };
@@ -111,11 +142,14 @@ impl<'a> Link<'a> {
 
     async fn query_ready(&self, ready: &Ready<'_>, params: Params<'_>) -> Result<Vec<Row>, Error> {
         match (self, ready) {
-            (Self::Pooled(client), Ready::Prepared(one)) => client.query(one, params).await,
+            (Self::Pooled(client), Ready::Prepared(one)) => {
+                client.ask(client.query(one, params)).await
+            }
             (Self::Within(tx, _), Ready::Prepared(one)) => tx.query(one, params).await,
             (Self::Caller(tx), Ready::Prepared(one)) => tx.query(one, params).await,
             (Self::Pooled(client), Ready::Typed(text, types)) => {
-                client.query_typed(text, &typed(params, types)).await
+                let params = typed(params, types);
+                client.ask(client.query_typed(text, &params)).await
             }
             (Self::Within(tx, _), Ready::Typed(text, types)) => {
                 tx.query_typed(text, &typed(params, types)).await
@@ -132,11 +166,14 @@ impl<'a> Link<'a> {
         params: Params<'_>,
     ) -> Result<u64, Error> {
         match (self, ready) {
-            (Self::Pooled(client), Ready::Prepared(one)) => client.execute(one, params).await,
+            (Self::Pooled(client), Ready::Prepared(one)) => {
+                client.ask(client.execute(one, params)).await
+            }
             (Self::Within(tx, _), Ready::Prepared(one)) => tx.execute(one, params).await,
             (Self::Caller(tx), Ready::Prepared(one)) => tx.execute(one, params).await,
             (Self::Pooled(client), Ready::Typed(text, types)) => {
-                client.execute_typed(text, &typed(params, types)).await
+                let params = typed(params, types);
+                client.ask(client.execute_typed(text, &params)).await
             }
             (Self::Within(tx, _), Ready::Typed(text, types)) => {
                 tx.execute_typed(text, &typed(params, types)).await

@@ -2,11 +2,11 @@
 //! time.
 
 use clinch_core::{Error, ErrorKind, Result};
-use deadpool_postgres::Object;
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::connect::{self, Address};
+use crate::connect::{self, Address, Object};
 use crate::error;
+use crate::settings::Settings;
 
 /// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,5 +151,6 @@ async fn apply(client: &Object) -> Result<Vec<Migration>> {
 }
 
 async fn one(url: &str) -> Result<Object> {
-    connect::one(&Address::parse(url)?).await
+    let timeout = Settings::default().timeout;
+    connect::one(&Address::parse(url, timeout)?).await
 }

@@ -1,9 +1,9 @@
 //! The history's partitions: one a day, made ahead, gone when they are empty and past.
 
 use clinch_core::Result;
-use deadpool_postgres::Object;
 use tokio_postgres::types::Type;
 
+use crate::connect::Object;
 use crate::error;
 
 /// Days that are made ahead: a store that is not restarted or pruned for so long writes to the

@@ -40,7 +40,7 @@ impl PostgresQuota {
         change: impl FnOnce(&mut QuotaState, Timestamp) -> T + Send,
     ) -> Result<T> {
         let mut client = self.store.client().await?;
-        let types = client.types();
+        let types = client.types.clone();
         let tx = client.transaction().await.map_err(error::sql)?;
         let link = Link::Within(&tx, types.as_deref());
         let locked = link.first(Query::QuotaForUpdate, &[&key]).await?;

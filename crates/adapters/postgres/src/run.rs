@@ -53,7 +53,8 @@ pub(crate) async fn spawned<T: Send + 'static>(
 impl Shared {
     pub(crate) async fn client(&self) -> Result<Client> {
         let object = self.pool.get().await.map_err(error::pool)?;
-        Ok(Client::new(object, self.types.clone()))
+        let timeout = self.settings.timeout;
+        Ok(Client::new(object, self.types.clone(), timeout))
     }
 
     async fn transact<T, W>(self: &Arc<Self>, work: &W) -> Result<T>

@@ -14,6 +14,9 @@ pub struct Settings {
     pub pool_size: usize,
     /// How long a call waits for a free connection.
     pub pool_timeout: Duration,
+    /// A connection that a call holds for longer is ended, whatever the server does: the call
+    /// was lost. Also for connecting, and for bytes that the server's machine does not confirm.
+    pub timeout: Duration,
     /// The server ends a statement that takes longer.
     pub statement_timeout: Duration,
     /// The server ends a statement that waits longer for a lock.
@@ -25,17 +28,27 @@ pub struct Settings {
     pub through_pgbouncer: bool,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
+impl Settings {
+    /// Everything in proportion to `timeout`: the server gives up a lock, then a statement,
+    /// before the connection is given up, so that it can say so.
+    pub fn within(timeout: Duration) -> Self {
         Self {
             listen_url: None,
             fallback_poll: Duration::from_secs(5),
             pool_size: 8,
-            pool_timeout: Duration::from_secs(10),
-            statement_timeout: Duration::from_secs(30),
-            lock_timeout: Duration::from_secs(10),
-            idle_transaction_timeout: Duration::from_secs(30),
+            pool_timeout: timeout,
+            timeout,
+            statement_timeout: timeout * 4 / 5,
+            lock_timeout: timeout / 2,
+            idle_transaction_timeout: timeout,
             through_pgbouncer: false,
         }
+    }
+}
+
+impl Default for Settings {
+    /// Within ten seconds.
+    fn default() -> Self {
+        Self::within(Duration::from_secs(10))
     }
 }

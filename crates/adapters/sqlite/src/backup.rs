@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::open;
 use crate::partial::{Partial, failed};
-use crate::{Settings, Sqlite, absolute, error, schema};
+use crate::{Settings, Sqlite, absolute, error, presence, schema};
 
 /// What to do with a file that has the target's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,8 @@ impl Sqlite {
     ///
     /// - The copy is one moment of the file: everything committed before the call is in it.
     /// - It appears under its name only when it is complete, checked and on disk.
+    /// - It says that it is a backup: it is put in place by [`Sqlite::restore`], and not opened
+    ///   as it is.
     /// - A target that exists is `Invalid` unless it may be replaced.
     pub async fn backup(&self, target: impl Into<PathBuf>, existing: Existing) -> Result<()> {
         let (source, target) = (self.path().to_owned(), target.into());
@@ -66,6 +68,7 @@ impl Sqlite {
             )
         })?;
         conn.execute("VACUUM INTO ?1", [name]).map_err(error::sql)?;
+        presence::mark_backup(&Connection::open(partial.path()).map_err(error::sql)?)?;
         verify(partial.path(), settings)?;
         partial.publish()
     }

@@ -77,7 +77,7 @@ impl Sqlite {
     /// Waits until it is this caller's turn to write among all who write to the file: take it
     /// before a transaction of your own, or a busy store may keep it waiting.
     pub fn turn(&self) -> Result<Turn> {
-        turn::take_one(&self.shared.side)
+        turn::take_one(&self.shared.side, self.shared.settings.busy_timeout)
     }
 
     fn refuse_other_files(&self, tx: &Transaction<'_>) -> Result<()> {

@@ -27,9 +27,14 @@ pub(crate) fn commit(error: rusqlite::Error) -> Error {
 fn meaning(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
     use ErrorCode as Code;
     match error.sqlite_error_code() {
-        Some(Code::DatabaseBusy | Code::DatabaseLocked) => (
+        // The last one is said after many tries, when another process holds a lock of the log.
+        Some(Code::DatabaseBusy | Code::DatabaseLocked | Code::FileLockingProtocolFailed) => (
             ErrorKind::Unavailable,
-            "the file is locked by another writer; try again, and look for a transaction that stays open",
+            "the file is locked by another process; try again, and look for one that is stopped or has a transaction open",
+        ),
+        Some(Code::OperationInterrupted | Code::OperationAborted) => (
+            ErrorKind::Unavailable,
+            "SQLite gave up a statement; nothing was changed, try again",
         ),
         Some(Code::DiskFull) => (
             ErrorKind::Full,
@@ -70,5 +75,28 @@ fn meaning(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
             ErrorKind::Internal,
             "SQLite refused a statement; this is a bug of the adapter or a change made behind its back",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn out_7_locks_of_a_process_that_is_stopped_are_unavailable() {
+        use rusqlite::ffi;
+        let codes = [
+            ffi::SQLITE_BUSY,
+            ffi::SQLITE_BUSY_RECOVERY,
+            ffi::SQLITE_BUSY_SNAPSHOT,
+            ffi::SQLITE_LOCKED,
+            ffi::SQLITE_PROTOCOL,
+            ffi::SQLITE_INTERRUPT,
+            ffi::SQLITE_IOERR_LOCK,
+        ];
+        for code in codes {
+            let failed = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            assert_eq!(sql(failed).kind(), ErrorKind::Unavailable, "{code}");
+        }
     }
 }

@@ -75,6 +75,7 @@ mod news;
 mod open;
 mod outbox;
 mod partial;
+mod presence;
 mod prune;
 mod query;
 mod queue;
@@ -113,6 +114,7 @@ use bell::Bell;
 use checkpointer::Log;
 use db::Db;
 use open::Use;
+use presence::{Arrival, Watch};
 use query::Query;
 use readers::{Quick, Readers};
 use turn::Turnstile;
@@ -137,6 +139,7 @@ struct Shared {
     news: Arc<News>,
     bell: Arc<Bell>,
     faults: Arc<Faults>,
+    watch: Arc<Watch>,
     /// Of the last dequeue: what a nack is judged by.
     routes: Mutex<Arc<Routes>>,
 }
@@ -150,19 +153,24 @@ impl Drop for Shared {
 impl Sqlite {
     /// Opens the file, or makes it. `clock` is the store's own.
     ///
-    /// - `Corrupt`: it is damaged or belongs to another program.
+    /// - `Corrupt`: it is damaged or belongs to another program; or it is not the one that was
+    ///   last used here, or has lost its log, unless [`Settings::accept_data_loss`] says so.
     /// - `Unsupported`: it is of a newer release, or on a network file system.
     /// - `Unavailable`: it is read-only, locked, or its folder is missing.
     pub fn open(path: impl AsRef<Path>, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
         let path = absolute(path.as_ref())?;
         filesystem::check(path.parent().unwrap_or(&path))?;
         let side = side_of(&path)?;
-        let mut conn = {
-            let _turn = turn::take_one(&side)?;
+        let (mut conn, presence) = {
+            let _turn = turn::take_one(&side, settings.busy_timeout)?;
+            let arrival = Arrival::at(&path, &side, settings.accept_data_loss)?;
             let mut conn = open::connect(&path, &settings, Use::Write)?;
+            arrival.check(&conn)?;
             open::migrate(&mut conn, &settings).map_err(|e| e.with("path", path.display()))?;
-            conn
+            let presence = arrival.enter(&conn)?;
+            (conn, presence)
         };
+        let watch = presence.watch.clone();
         let log = Log::start(open::connect(&path, &settings, Use::Checkpoint)?)?;
         let grown = log.clone();
         let hook = move |_: &mut rusqlite::hooks::Wal, pages| {
@@ -186,10 +194,11 @@ impl Sqlite {
             faults: faults.clone(),
             turnstile: Turnstile::open(&side, settings.busy_timeout)?,
             log,
+            watch: watch.clone(),
             tell: teller(&news, &bell),
         };
         let builder = thread::Builder::new().name("clinch-sqlite-write".into());
-        let started = builder.spawn(move || desk.run(&conn, &jobs));
+        let started = builder.spawn(move || desk.run(&conn, jobs, presence));
         started.map_err(|error| {
             Error::new(ErrorKind::Unavailable, "cannot start a thread").caused_by(error)
         })?;
@@ -206,6 +215,7 @@ impl Sqlite {
                 news,
                 bell,
                 faults,
+                watch,
                 routes,
             }),
         })
@@ -214,6 +224,21 @@ impl Sqlite {
     /// Where the file is.
     pub fn path(&self) -> &Path {
         &self.shared.path
+    }
+
+    /// Whether the file that was opened is still in its place; a look at its name. Writing calls
+    /// look by themselves.
+    ///
+    /// - `Unavailable`: it was removed, replaced or cut short, or its log was.
+    pub fn check(&self) -> Result<()> {
+        self.shared.watch.check()
+    }
+
+    /// Ends what was begun, brings everything into the file if no other process has it open, so
+    /// that it is whole without its log, and takes no more calls. A store that is dropped does
+    /// the same, and nobody waits for it. Blocks the thread; meant for the end of a process.
+    pub fn close(&self) -> Result<()> {
+        self.shared.writer.close()
     }
 
     /// Makes the next writing call fail. Does nothing in a release build.

@@ -19,6 +19,7 @@ use crate::column::Column;
 use crate::db::Db;
 use crate::open::{self, Use};
 use crate::partial::{Partial, beside, failed, folder_of};
+use crate::presence::{self, has_content};
 use crate::query::Query;
 use crate::tx::Tx;
 use crate::{Settings, Sqlite, absolute, bell, error, filesystem, side_of, turn};
@@ -65,12 +66,14 @@ impl Sqlite {
         let partial = Partial::begin(&target)?;
         fs::copy(backup, partial.path()).map_err(failed)?;
         verify(partial.path(), settings).map_err(|e| e.with("backup", backup.display()))?;
-        let open = mark(partial.path(), settings, clock.now(), routes)?;
+        let side = side_of(&target)?;
+        let (open, opened) = mark(partial.path(), &side, settings, clock.now(), routes)?;
         // Whoever opens the file meanwhile waits for its turn, and finds the new one.
-        let _turn = turn::take_one(&side_of(&target)?)?;
+        let _turn = turn::take_one(&side, settings.busy_timeout)?;
         let kept = place.clear(settings, clock.now())?;
         place.hand_down(partial.path())?;
         partial.publish()?;
+        presence::note(&side, &opened)?;
         Ok(Restored { open, kept })
     }
 }
@@ -150,6 +153,8 @@ fn take_alone(path: &Path, settings: &Settings) -> Result<Connection> {
     if mode.map_err(error::sql)? != "delete" {
         return Err(in_use(path));
     }
+    // Whoever puts it back finds it whole.
+    presence::mark_closed(&conn)?;
     Ok(conn)
 }
 
@@ -175,12 +180,15 @@ fn in_use(target: &Path) -> Error {
     Error::new(ErrorKind::Conflict, message).with("path", target.display())
 }
 
-fn has_content(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|there| there.len() > 0)
-}
-
-/// Marks every open operation of a file that nobody else has open.
-fn mark(path: &Path, settings: &Settings, now: Timestamp, routes: &Routes) -> Result<usize> {
+/// Marks every open operation of a file that nobody else has open: how many, and the number that
+/// the file has from now on.
+fn mark(
+    path: &Path,
+    side: &Path,
+    settings: &Settings,
+    now: Timestamp,
+    routes: &Routes,
+) -> Result<(usize, [u8; 16])> {
     let mut conn = open::connect(path, settings, Use::Write)?;
     open::migrate(&mut conn, settings)?;
     let by = WorkerId::new("restore");
@@ -203,11 +211,12 @@ fn mark(path: &Path, settings: &Settings, now: Timestamp, routes: &Routes) -> Re
             open += rows.len();
         }
     }
+    let opened = presence::renew(&conn, side)?;
     // One file, without a log beside it.
     let mode = conn.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()));
     mode.map_err(error::sql)?;
     conn.close().map_err(|(_, error)| error::sql(error))?;
-    Ok(open)
+    Ok((open, opened))
 }
 
 fn mark_one(

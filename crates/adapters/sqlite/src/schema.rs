@@ -7,6 +7,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::db::Db;
 use crate::open::{self, Use};
+use crate::partial::beside;
+use crate::presence::{Arrival, has_content};
 use crate::query::Query;
 use crate::{Settings, Sqlite, absolute, error, filesystem, records, side_of, turn};
 
@@ -22,7 +24,7 @@ pub struct Version {
 }
 
 /// Every version of the schema. A file of version n gets those after the n-th.
-pub(crate) static VERSIONS: [Version; 3] = [
+pub(crate) static VERSIONS: [Version; 4] = [
     Version {
         number: 1,
         name: "operations, their keys and their queue",
@@ -37,6 +39,11 @@ pub(crate) static VERSIONS: [Version; 3] = [
         number: 3,
         name: "records and documents of an application",
         sql: include_str!("../sql/schema/0003.sql"),
+    },
+    Version {
+        number: 4,
+        name: "whether the file is whole",
+        sql: include_str!("../sql/schema/0004.sql"),
     },
 ];
 
@@ -112,12 +119,31 @@ impl Sqlite {
         filesystem::check(path.parent().unwrap_or(&path))?;
         let was_there = is_there(&path)?;
         let side = side_of(&path)?;
-        let _turn = turn::take_one(&side)?;
+        let _turn = turn::take_one(&side, settings.busy_timeout)?;
+        let arrival = Arrival::at(&path, &side, settings.accept_data_loss)?;
         let mut conn = open::connect(&path, settings, Use::Write)?;
+        arrival.check(&conn)?;
         let before = open::migrate(&mut conn, settings);
         let before = before.map_err(|error| error.with("path", path.display()))?;
+        arrival.enter(&conn)?.leave(&conn)?;
         let version = (was_there || before > 0).then_some(before);
         Ok(Schema::of(version))
+    }
+
+    /// Whether the file is the one that was last used here, and has lost nothing; changes
+    /// nothing. While a process has it open, that one watches over it.
+    ///
+    /// - `Corrupt`: it is gone, was replaced, or its log was lost; the message says what to do.
+    pub fn check_file(path: impl AsRef<Path>, settings: &Settings) -> Result<()> {
+        let path = absolute(path.as_ref())?;
+        let side = beside(&path, ".wake");
+        let is_used = side.is_dir();
+        let _turn = is_used.then(|| turn::take_one(&side, settings.busy_timeout));
+        let arrival = Arrival::at(&path, &side, settings.accept_data_loss)?;
+        match is_there(&path)? {
+            true => arrival.check(&look(&path, settings)?),
+            false => Ok(()),
+        }
     }
 
     /// Refuses a folder where the file could not be kept, such as one of another machine.
@@ -135,9 +161,14 @@ fn is_there(path: &Path) -> Result<bool> {
     })
 }
 
-/// A connection that changes nothing. Not a read-only one: that would leave a log behind.
+/// A connection that changes nothing. One to a file without a log must be able to remove the log
+/// that it makes; one to a file with a log must leave that alone: the file needs it.
 pub(crate) fn look(path: &Path, settings: &Settings) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mode = match has_content(&beside(path, "-wal")) {
+        true => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        false => OpenFlags::SQLITE_OPEN_READ_WRITE,
+    };
+    let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let set_up = || {
         let conn = Connection::open_with_flags(path, flags)?;
         conn.busy_timeout(settings.busy_timeout)?;

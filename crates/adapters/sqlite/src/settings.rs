@@ -19,6 +19,9 @@ pub struct Settings {
     pub page_bytes: u32,
     /// Add the tables to a file that has tables of its own and belongs to no other program.
     pub adopt: bool,
+    /// Open a file that has lost commits, was replaced or is a backup, and take it for the right
+    /// one from now on.
+    pub accept_data_loss: bool,
 }
 
 impl Default for Settings {
@@ -30,6 +33,7 @@ impl Default for Settings {
             reader_cache_kib: 8_192,
             page_bytes: 4_096,
             adopt: false,
+            accept_data_loss: false,
         }
     }
 }

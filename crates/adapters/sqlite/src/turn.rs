@@ -134,9 +134,7 @@ impl Turnstile {
     }
 }
 
-/// Waits for a turn on the caller's own thread.
-pub(crate) fn take_one(dir: &Path) -> Result<Turn> {
-    let gate = Arc::new(Gate::open(dir)?);
-    gate.wait();
-    Ok(Turn { gate })
+/// Waits for a turn of one call, at most the patience.
+pub(crate) fn take_one(dir: &Path, patience: Duration) -> Result<Turn> {
+    Turnstile::open(dir, patience)?.take()
 }

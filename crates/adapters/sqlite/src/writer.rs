@@ -10,8 +10,10 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use clinch_core::ports::{Clock, Notice};
 use clinch_core::{Error, ErrorKind, Result};
@@ -22,6 +24,7 @@ use tokio::sync::oneshot;
 use crate::checkpointer::Log;
 use crate::db::Db;
 use crate::error;
+use crate::presence::{Presence, Watch};
 use crate::query::Query;
 use crate::turn::Turnstile;
 use crate::tx::Tx;
@@ -34,6 +37,9 @@ const WAITING_MAX: usize = 16_384;
 const GROUP_MAX: usize = 1_024;
 /// Changed rows after which a commit takes no further job, for the same reason.
 const GROUP_WRITES_MAX: u64 = 20_000;
+
+/// How long a close waits for the disk and for other processes.
+const CLOSE_MAX: Duration = Duration::from_secs(10);
 
 /// A call on its way through the writer.
 trait Job: Send {
@@ -66,18 +72,70 @@ where
     }
 }
 
-/// The callers' end. The thread ends when the last is gone.
+/// The callers' end. The thread ends when the last is gone, or when it is told to.
 #[derive(Clone)]
 pub(crate) struct Writer {
     jobs: SyncSender<Box<dyn Job>>,
+    end: Arc<Mutex<Option<End>>>,
+}
+
+/// How the thread is told to end, and how it says that it has.
+struct End {
+    tell: Arc<AtomicBool>,
+    ended: Receiver<Result<()>>,
 }
 
 /// The writer's own end.
-pub(crate) struct Jobs(Receiver<Box<dyn Job>>);
+pub(crate) struct Jobs {
+    waiting: Receiver<Box<dyn Job>>,
+    is_over: Arc<AtomicBool>,
+    ended: SyncSender<Result<()>>,
+}
 
 pub(crate) fn channel() -> (Writer, Jobs) {
     let (jobs, waiting) = sync_channel(WAITING_MAX);
-    (Writer { jobs }, Jobs(waiting))
+    let is_over = Arc::<AtomicBool>::default();
+    let (told, ended) = sync_channel(1);
+    let end = End {
+        tell: is_over.clone(),
+        ended,
+    };
+    let writer = Writer {
+        jobs,
+        end: Arc::new(Mutex::new(Some(end))),
+    };
+    let jobs = Jobs {
+        waiting,
+        is_over,
+        ended: told,
+    };
+    (writer, jobs)
+}
+
+impl Jobs {
+    /// The next one; `None`: the thread shall end.
+    fn next(&self) -> Option<Box<dyn Job>> {
+        let job = self.waiting.recv().ok()?;
+        if self.is_over.load(Ordering::SeqCst) {
+            job.answer(Err(closed()));
+            return None;
+        }
+        Some(job)
+    }
+
+    /// Whoever still waits hears that the store is closed.
+    fn end(self, how: Result<()>) {
+        let Self { waiting, ended, .. } = self;
+        while let Ok(job) = waiting.try_recv() {
+            job.answer(Err(closed()));
+        }
+        // Nobody may have asked.
+        let _ = ended.send(how);
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Unavailable, "the store is closed")
 }
 
 impl Writer {
@@ -95,12 +153,28 @@ impl Writer {
                 let message = "too many callers wait for the file; slow down";
                 Error::new(ErrorKind::Full, message)
             }
-            TrySendError::Disconnected(_) => {
-                Error::new(ErrorKind::Unavailable, "the store is closed")
-            }
+            TrySendError::Disconnected(_) => closed(),
         })?;
         let lost = |_| Error::new(ErrorKind::Ambiguous, "the writer ended during a commit");
         answer.await.map_err(lost)?
+    }
+
+    /// Ends the thread after what it does now; returns when the file is closed. Blocks.
+    pub(crate) fn close(&self) -> Result<()> {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(End { tell, ended }) = end.take() else {
+            return Ok(());
+        };
+        tell.store(true, Ordering::SeqCst);
+        // It may wait for a job. Where there is no room for another it has one.
+        let (reply, _) = oneshot::channel();
+        let work = |_: &mut Tx<'_, '_>| Ok::<(), Error>(());
+        let done = None;
+        let _ = self.jobs.try_send(Box::new(Call { work, done, reply }));
+        ended.recv_timeout(CLOSE_MAX).unwrap_or_else(|_| {
+            let message = "the file could not be closed in time; it needs its log, the -wal file";
+            Err(Error::new(ErrorKind::Unavailable, message))
+        })
     }
 }
 
@@ -110,6 +184,7 @@ pub(crate) struct Desk {
     pub faults: Arc<Faults>,
     pub turnstile: Turnstile,
     pub log: Arc<Log>,
+    pub watch: Arc<Watch>,
     /// Called after each commit, before the answers.
     pub tell: Box<dyn Fn(Vec<Notice>) + Send>,
 }
@@ -128,10 +203,19 @@ enum Group {
 }
 
 impl Desk {
-    /// Until every caller is gone.
-    pub(crate) fn run(mut self, conn: &Connection, jobs: &Jobs) {
+    /// Until every caller is gone, or the store is closed. Then the file is.
+    pub(crate) fn run(mut self, conn: &Connection, jobs: Jobs, presence: Presence) {
+        self.serve(conn, &jobs);
+        let left = match self.turnstile.take() {
+            Ok(_turn) => presence.leave(conn),
+            Err(error) => Err(error),
+        };
+        jobs.end(left);
+    }
+
+    fn serve(&mut self, conn: &Connection, jobs: &Jobs) {
         let mut db = Db::new(conn);
-        while let Ok(first) = jobs.0.recv() {
+        while let Some(first) = jobs.next() {
             if let Some(fault) = self.faults.take() {
                 self.run_armed(&mut db, first, fault);
                 continue;
@@ -178,7 +262,7 @@ impl Desk {
 
     /// One transaction for `first` and whatever arrives while it is open.
     fn share(&mut self, db: &mut Db<'_>, first: Box<dyn Job>, jobs: &Jobs) -> Group {
-        self.transact(db, vec![first], || jobs.0.try_recv().ok())
+        self.transact(db, vec![first], || jobs.waiting.try_recv().ok())
     }
 
     fn transact(
@@ -188,7 +272,7 @@ impl Desk {
         mut more: impl FnMut() -> Option<Box<dyn Job>>,
     ) -> Group {
         let unrun = |jobs: Vec<Box<dyn Job>>| jobs.into_iter().map(|job| (job, Ok(()))).collect();
-        let turn = match self.turnstile.take() {
+        let turn = match self.watch.check().and_then(|()| self.turnstile.take()) {
             Ok(turn) => turn,
             Err(error) => return Group::Failed(unrun(jobs), error),
         };

@@ -58,7 +58,7 @@ impl Begun {
             fence: self.envelope.fence,
             lease,
             believed_until: AtomicU64::new(millis(self.from.saturating_add(lease))),
-            canceled: node.attempt_runs(self.envelope.op_id),
+            canceled: node.attempt_runs(self.envelope.op_id, self.envelope.fence),
             reservation: Mutex::new(reservation),
         });
         let work = async {

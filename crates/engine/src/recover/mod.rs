@@ -11,6 +11,7 @@ mod spill;
 use std::time::Duration;
 
 pub use dead_letters::ImportedLetters;
+pub(crate) use spill::Unread;
 
 /// What one step of a runner found, and when it is worth looking again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

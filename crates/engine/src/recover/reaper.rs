@@ -32,7 +32,11 @@ impl Node {
     /// Tells every row that `scan` finds that `event` happened.
     async fn tell(&self, scan: Scan, event: &Event) -> Result<(Scanned, usize)> {
         let recovery = &self.ports.recovery;
-        let claimed = recovery.scan(scan, &self.brief_claim()).await?;
+        let mut claimed = recovery.scan(scan, &self.brief_claim()).await?;
+        // What runs here is not lost, however long the store kept its lease from being extended:
+        // its answer is on its way.
+        let runs_here = |row: &Claimed| self.is_running(row.op_id(), row.fence);
+        claimed.retain(|row| scan != Scan::LeaseEnded || !runs_here(row));
         let amendment = |row: &Claimed| Amendment {
             op_id: row.op_id(),
             event: if planted!(LostMeansNotApplied) && scan == Scan::LeaseEnded {

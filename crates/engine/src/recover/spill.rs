@@ -6,6 +6,22 @@ use clinch_core::{Error, ErrorKind, Result};
 use crate::node::Node;
 use crate::settle::may_help;
 
+/// Why answers are left in the spill file.
+pub(crate) enum Unread {
+    /// The file cannot be read.
+    File(Error),
+    /// The store did not take them, and may the next time.
+    Store(Error),
+}
+
+impl From<Unread> for Error {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::File(error) | Unread::Store(error) => error,
+        }
+    }
+}
+
 impl Node {
     /// Durable when it returns `Ok`.
     pub(crate) async fn spill(&self, answer: &Answer) -> Result<()> {
@@ -24,7 +40,7 @@ impl Node {
         Ok(())
     }
 
-    pub(crate) async fn read_spill_if_any(&self) -> Result<()> {
+    pub(crate) async fn read_spill_if_any(&self) -> Result<(), Unread> {
         // The second reader finds what the first has left: neither goes on before.
         let _one_at_a_time = self.spill_lock.lock().await;
         if self.has_spilled() {
@@ -35,7 +51,7 @@ impl Node {
 
     /// Offers every spilled answer to the store; returns how many it took. An Ok is a fact
     /// and needs no fence; a Fail is offered with its own and may be stale by now.
-    pub(crate) async fn read_spill(&self) -> Result<usize> {
+    async fn read_spill(&self) -> Result<usize, Unread> {
         if planted!(SpillUnread) {
             return Ok(0);
         }
@@ -51,21 +67,21 @@ impl Node {
     /// How many the store took, and whether some are left. A record that cannot be read, or
     /// that the store will never take, stays in the file for a person, and so does what comes
     /// after it; that is offered all the same.
-    async fn offer_spilled(&self) -> Result<(usize, bool)> {
-        let spilled = self.ports.spill.read().await?;
+    async fn offer_spilled(&self) -> Result<(usize, bool), Unread> {
+        let spilled = self.ports.spill.read().await.map_err(Unread::File)?;
         let mut taken = 0;
         let mut stuck = 0;
         for (position, record) in spilled.records {
             if planted!(SpillForgottenFirst) {
-                self.ports.spill.forget(position).await?;
+                self.forget_spilled(position).await?;
             }
-            if self.offer(&record).await? {
+            if self.offer(&record).await.map_err(Unread::Store)? {
                 taken += 1;
             } else {
                 stuck += 1;
             }
             if stuck == 0 {
-                self.ports.spill.forget(position).await?;
+                self.forget_spilled(position).await?;
             }
         }
         let lost = stuck + spilled.damaged;
@@ -77,6 +93,11 @@ impl Node {
             self.alert("spill_stuck", &message, None).await;
         }
         Ok((taken, stuck > 0))
+    }
+
+    async fn forget_spilled(&self, position: u64) -> Result<(), Unread> {
+        let forgotten = self.ports.spill.forget(position).await;
+        forgotten.map_err(Unread::File)
     }
 
     /// False: it will never be taken as it is.

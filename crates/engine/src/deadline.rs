@@ -1,0 +1,197 @@
+//! A deadline on every call of a store, a bus or a file.
+//!
+//! An adapter should keep deadlines of its own, since only it can give up the connection that
+//! hangs. These are for the adapter that does not: whatever hangs below a port, the stage that
+//! called it goes on. The call is dropped, and may still happen: a change past its deadline is
+//! `Ambiguous`. Every change carries its fence or its keys, so making it again is safe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch_core::policy::Routes;
+use clinch_core::ports::{
+    Accepted, Amendment, Answer, Batch, Batches, BeginRequest, Bus, Changed, Claim, Claimed, Clock,
+    DeadLetter, Delivery, Depth, Dequeue, DomainView, Domains, Extension, Filter, Inspect, Journal,
+    JournalRecords, Known, LedgerLine, NewBatch, NewOperation, Notice, Notices, Operation, Outbox,
+    Page, Prune, Pruned, Publication, Receipt, Recovery, Refused, Reschedule, Scan, Silence, Store,
+};
+use clinch_core::{AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, Result, Timestamp};
+
+use crate::node::{Dispatch, Ports};
+
+/// Bounds every port that waits for something outside of the process.
+pub(crate) fn bound(ports: Ports, limit: Duration) -> Ports {
+    let clock = ports.clock.clone();
+    macro_rules! bounded {
+        ($port:expr) => {
+            Arc::new(Bounded {
+                port: $port,
+                clock: clock.clone(),
+                limit,
+            })
+        };
+    }
+    Ports {
+        store: bounded!(ports.store),
+        outbox: bounded!(ports.outbox),
+        recovery: bounded!(ports.recovery),
+        batches: bounded!(ports.batches),
+        domains: bounded!(ports.domains),
+        inspect: bounded!(ports.inspect),
+        notices: bounded!(ports.notices),
+        dispatch: match ports.dispatch {
+            Dispatch::Queue(bus) => Dispatch::Queue(bounded!(bus)),
+            Dispatch::Hints(bus) => Dispatch::Hints(bounded!(bus)),
+        },
+        spill: bounded!(ports.spill),
+        dead_letter_file: bounded!(ports.dead_letter_file),
+        ..ports
+    }
+}
+
+/// A port whose calls end.
+struct Bounded<P: ?Sized> {
+    port: Arc<P>,
+    clock: Arc<dyn Clock>,
+    limit: Duration,
+}
+
+impl<P: ?Sized + Send + Sync> Bounded<P> {
+    async fn change<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let message = "no answer within store.timeout; read back whether it happened";
+        let past = || Error::new(ErrorKind::Ambiguous, message);
+        self.within(self.limit, call, past).await
+    }
+
+    async fn read<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        self.within(self.limit, call, unanswered).await
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<T>>,
+        past: impl FnOnce() -> Error,
+    ) -> Result<T> {
+        tokio::select! {
+            biased;
+            done = call => done,
+            () = self.clock.sleep(limit) => Err(past()),
+        }
+    }
+}
+
+fn unanswered() -> Error {
+    Error::new(ErrorKind::Unavailable, "no answer within store.timeout")
+}
+
+/// Passes each call on, as a `change` or as a `read`.
+macro_rules! pass_on {
+    ($port:ident { $($how:ident $name:ident($($arg:ident: $type:ty),*) -> $out:ty;)* }) => {
+        #[async_trait]
+        impl $port for Bounded<dyn $port> {
+            $(async fn $name(&self, $($arg: $type),*) -> Result<$out> {
+                self.$how(self.port.$name($($arg),*)).await
+            })*
+        }
+    };
+}
+
+type Outcomes = Vec<Result<Changed, Refused>>;
+
+pass_on!(Store {
+    change accept(new: &[NewOperation], routes: &Routes) -> Vec<Accepted>;
+    change begin(begins: &[BeginRequest], routes: &Routes) -> Vec<Result<Operation, Refused>>;
+    change extend(extensions: &[Extension]) -> Outcomes;
+    change write_ahead(answers: &[Answer], routes: &Routes) -> Outcomes;
+    change finalize(ops: &[OpId], routes: &Routes) -> Outcomes;
+    change settle(answers: &[Answer], routes: &Routes) -> Outcomes;
+    change reschedule(attempts: &[Reschedule], routes: &Routes) -> Outcomes;
+    change amend(amendments: &[Amendment], routes: &Routes) -> Outcomes;
+});
+
+pass_on!(Outbox {
+    change claim(claim: &Claim) -> Vec<Claimed>;
+    change claim_silent(claim: &Claim, silence: &Silence) -> Vec<Claimed>;
+    change published(claimed: &[Claimed]) -> ();
+    change release(claimed: &[Claimed]) -> ();
+    read next_due(routes: Option<&Routes>) -> Option<Duration>;
+});
+
+pass_on!(Recovery {
+    change scan(scan: Scan, claim: &Claim) -> Vec<Claimed>;
+    read next_due(scan: Scan) -> Option<Duration>;
+    read dead_letters(cursor: Option<&str>, limit: usize) -> Page<DeadLetter>;
+    change import(letters: &[DeadLetter]) -> Vec<bool>;
+    change prune(prune: &Prune) -> Pruned;
+});
+
+pass_on!(Batches {
+    change open(batches: &[NewBatch]) -> Vec<bool>;
+    change seal(batches: &[BatchId], routes: &Routes) -> Vec<BatchId>;
+    read read(batches: &[BatchId]) -> Vec<Option<Batch>>;
+});
+
+pass_on!(Domains {
+    change set_paused(domain: &Domain, paused: bool) -> ();
+    read domains() -> Vec<DomainView>;
+});
+
+pass_on!(Inspect {
+    read get(ops: &[OpId]) -> Vec<Option<Operation>>;
+    read begun(attempts: &[AttemptId]) -> Vec<Option<Operation>>;
+    read find(keys: &[Keys]) -> Vec<Option<Known>>;
+    read list(filter: &Filter, cursor: Option<&str>, limit: usize) -> Page<Operation>;
+    read ledger(op: OpId) -> Vec<LedgerLine>;
+    read now() -> Timestamp;
+});
+
+pass_on!(Journal {
+    change append(records: &[Vec<u8>]) -> ();
+    read read() -> JournalRecords;
+    change forget(through: u64) -> ();
+});
+
+#[async_trait]
+impl Notices for Bounded<dyn Notices> {
+    async fn news(&self, seen: u64, wait: Duration) -> Result<(Vec<Notice>, u64)> {
+        let limit = self.limit.saturating_add(wait);
+        self.within(limit, self.port.news(seen, wait), unanswered)
+            .await
+    }
+
+    fn reaches_other_processes(&self) -> bool {
+        self.port.reaches_other_processes()
+    }
+}
+
+#[async_trait]
+impl Bus for Bounded<dyn Bus> {
+    async fn publish(&self, publications: &[Publication]) -> Result<()> {
+        self.change(self.port.publish(publications)).await
+    }
+
+    async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
+        let limit = self.limit.saturating_add(dequeue.wait);
+        let message = "no answer within store.timeout; read back what was begun";
+        let past = || Error::new(ErrorKind::Ambiguous, message);
+        self.within(limit, self.port.dequeue(dequeue), past).await
+    }
+
+    async fn ack(&self, receipts: &[Receipt]) -> Result<()> {
+        self.change(self.port.ack(receipts)).await
+    }
+
+    async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
+        self.change(self.port.nack(receipts)).await
+    }
+
+    async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
+        self.change(self.port.extend(receipts, visibility)).await
+    }
+
+    async fn depth(&self) -> Result<Option<Depth>> {
+        self.read(self.port.depth()).await
+    }
+}
