@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clinch_core::{Error, ErrorKind, Result};
-use clinch_stored::Fault;
+use clinch_stored::{Fault, Filling};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
@@ -72,6 +72,53 @@ impl Mysql {
         })
         .await
     }
+
+    /// Runs a statement that reads a page, one row at a time, until the page is full. `weigh`
+    /// says what a row counts.
+    pub(crate) async fn fill(
+        &self,
+        sql: String,
+        limit: usize,
+        weigh: fn(&mysql_async::Row) -> usize,
+    ) -> Result<Filling<mysql_async::Row>> {
+        let shared = self.shared.clone();
+        spawned(async move {
+            let mut lost = 0;
+            loop {
+                let mut conn = shared.conn().await?;
+                match fill(&mut conn, &sql, limit, weigh).await {
+                    Ok(filling) => return Ok(filling),
+                    Err(failed) => {
+                        shared.give_up(conn, error::is_lost(&failed)).await;
+                        lost += 1;
+                        if !error::is_lost(&failed) || lost > LOST_MAX {
+                            return Err(error::sql(&failed));
+                        }
+                    }
+                }
+            }
+        })
+        .await
+    }
+}
+
+async fn fill(
+    conn: &mut Conn,
+    sql: &str,
+    limit: usize,
+    weigh: fn(&mysql_async::Row) -> usize,
+) -> Result<Filling<mysql_async::Row>, mysql_async::Error> {
+    let mut filling = Filling::new(limit);
+    let mut rows = conn.query_iter(sql).await?;
+    while let Some(row) = rows.next().await? {
+        let bytes = weigh(&row);
+        if !filling.push(row, bytes) {
+            break;
+        }
+    }
+    // What the server still sends is dropped as it comes.
+    rows.drop_result().await?;
+    Ok(filling)
 }
 
 /// Runs on a task of its own.
