@@ -7,7 +7,7 @@ use axum::extract::{Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use clinch_core::ports::Known;
-use clinch_core::{BatchId, Command, Keys, TimeBudget, Timestamp};
+use clinch_core::{BatchId, Keys, TimeBudget, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -188,11 +188,11 @@ impl App {
     /// Hands many in, one commit for all. What is not valid fails alone.
     pub(super) async fn submit_many(
         &self,
-        text: &str,
+        text: String,
         batch_id: Option<BatchId>,
         trace: Option<String>,
     ) -> Answer {
-        let mut fields = Fields::parse(text, "invalid_request")?;
+        let mut fields = Fields::parse(&text, "invalid_request")?;
         let items = fields.list("operations")?;
         let items = items.ok_or_else(|| fields.refuse("operations", "is missing"))?;
         if items.len() > BULK_MAX {
@@ -204,19 +204,22 @@ impl App {
             trace,
             payload_max: self.payload_max(),
         };
-        let read: Vec<Result<Command, Problem>> = items
+        let mut valid = Vec::with_capacity(items.len());
+        let read: Vec<Result<(), Problem>> = items
             .iter()
-            .map(|item| commands::read(item.get(), &around))
+            .map(|item| commands::read(item.get(), &around).map(|command| valid.push(command)))
             .collect();
-        let valid: Vec<Command> = read.iter().flatten().cloned().collect();
+        // All of it is in the commands.
+        drop(items);
+        drop(text);
         let accepted = match valid.is_empty() {
             true => Vec::new(),
             false => self.orchestrator().submit_all(valid, batch_id).await?,
         };
         let mut accepted = accepted.into_iter();
-        let result = |item: Result<Command, Problem>| match item {
+        let result = |item: Result<(), Problem>| match item {
             Err(problem) => refused(&problem),
-            Ok(_) => match accepted.next() {
+            Ok(()) => match accepted.next() {
                 Some(Ok((known, replayed))) => taken(&known, replayed),
                 Some(Err(error)) => refused(&in_bulk(error)),
                 None => refused(&Problem::internal()),
@@ -269,6 +272,6 @@ fn refused(problem: &Problem) -> BulkResult {
 pub(crate) async fn bulk(State(app): State<Shared>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
     let text = app.bulk_body(&parts.headers, body).await?;
-    app.submit_many(&text, None, commands::trace(&parts.headers))
+    app.submit_many(text, None, commands::trace(&parts.headers))
         .await
 }
