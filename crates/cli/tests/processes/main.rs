@@ -7,6 +7,7 @@ mod bench;
 mod canary;
 mod doctor;
 mod import;
+mod local_users;
 mod memory;
 mod migrate;
 mod provider;
