@@ -8,7 +8,7 @@ use crate::collector::Collector;
 use crate::model::Space;
 
 /// Documents that are read at once.
-const PAGE: usize = 500;
+const PAGE: usize = 64;
 /// Most ids that a comparison names.
 const NAMED_MAX: usize = 20;
 

@@ -423,6 +423,9 @@ fn wait(hold: Hold) -> Refusal {
 fn no_answer(broken: Broken) -> Refusal {
     match broken {
         Broken::NotSent(reason) => Retry::not_applied(reason).into(),
+        Broken::Exhausted(what) => Retry::not_called(format!("exhausted: {what}"))
+            .after(SINK_PAUSE)
+            .into(),
         Broken::Lost(reason) => Retry::unknown(reason).into(),
     }
 }

@@ -51,6 +51,9 @@ pub enum Broken {
     /// No byte left this machine.
     #[error("not sent: {0}")]
     NotSent(String),
+    /// This machine has no descriptor, port or socket buffer left: nobody was dialled.
+    #[error("not sent: {0}")]
+    Exhausted(String),
     /// It may have arrived.
     #[error("no answer: {0}")]
     Lost(String),

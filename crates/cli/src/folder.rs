@@ -1,5 +1,6 @@
 //! A temporary folder that goes with its owner.
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::CliError;
@@ -12,7 +13,9 @@ impl Folder {
     /// A new one in the folder `under`.
     pub(crate) fn new(under: &Path, name: &str) -> Result<Self, CliError> {
         let path = under.join(format!("{name}-{}", uuid::Uuid::now_v7()));
-        std::fs::create_dir(&path).map_err(|error| {
+        // Others have no business in it: databases and logs of a demo are there.
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| {
             let under = under.display();
             CliError::failed(format!("no temporary folder in {under}: {error}"))
         })?;

@@ -1,25 +1,35 @@
-//! Connections, and what keeps the slow ones from starving the others.
+//! Connections, and what keeps some of them from starving the others.
 //!
-//! - A connection that does not finish its handshake or its headers in time is closed.
-//! - At the limit, or when the process runs out of descriptors, the oldest connection that has
-//!   sent no whole request yet makes room: callers that say something come first.
+//! - A connection that does not finish its handshake or its headers in time is closed, and so
+//!   is one that is idle for as long.
+//! - One whose caller stopped reading an answer is closed.
+//! - At the limit, or when the process runs out of descriptors, another connection makes room:
+//!   see [`guests`].
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod guests;
+mod stalled;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use clinch_core::ports::Clock;
-use hyper::body::Incoming;
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+pub(crate) use guests::Admission;
+use guests::{Busy, Guest, Guests};
+use stalled::Stalled;
 
 /// How long to wait after a failed accept: the next one would fail as well.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -28,8 +38,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// What is allowed.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) header_timeout: Duration,
+    pub(crate) write_timeout: Duration,
     pub(crate) connections_max: usize,
 }
 
@@ -41,32 +53,6 @@ pub(crate) struct Door {
     pub(crate) tls: Option<TlsAcceptor>,
 }
 
-/// Connections that have sent no whole request yet, oldest first.
-#[derive(Default)]
-struct Silent(Mutex<BTreeMap<u64, CancellationToken>>);
-
-impl Silent {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, CancellationToken>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn enter(&self, id: u64) -> CancellationToken {
-        let token = CancellationToken::new();
-        self.lock().insert(id, token.clone());
-        token
-    }
-
-    fn leave(&self, id: u64) {
-        self.lock().remove(&id);
-    }
-
-    fn evict_oldest(&self) {
-        if let Some((_, token)) = self.lock().pop_first() {
-            token.cancel();
-        }
-    }
-}
-
 /// Accepts until `stop`, then lets running requests finish: see [`TaskTracker::wait`].
 pub(crate) async fn accept(
     door: Door,
@@ -75,52 +61,41 @@ pub(crate) async fn accept(
     stop: CancellationToken,
     connections: TaskTracker,
 ) {
-    let silent = Arc::new(Silent::default());
-    let room = Arc::new(Semaphore::new(limits.connections_max));
-    for id in 0_u64.. {
+    let guests = Guests::new(limits.connections_max);
+    loop {
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => break,
             accepted = door.listener.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(_) => {
-                silent.evict_oldest();
-                clock.sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
+        let Ok((stream, _)) = accepted else {
+            guests.evict_one();
+            clock.sleep(ACCEPT_PAUSE).await;
+            continue;
         };
-        if room.available_permits() == 0 {
-            silent.evict_oldest();
-        }
-        let permit = tokio::select! {
+        let guest = tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            permit = room.clone().acquire_owned() => permit,
+            guest = guests.admit() => guest,
         };
+        let Some(guest) = guest else { break };
         let connection = Connection {
-            id,
+            guest: Arc::new(guest),
             router: door.router.clone(),
             tls: door.tls.clone(),
-            silent: silent.clone(),
-            header_timeout: limits.header_timeout,
+            limits,
             stop: stop.clone(),
         };
-        connections.spawn(async move {
-            let _permit = permit;
-            connection.open(stream).await;
-        });
+        connections.spawn(connection.open(stream));
     }
     connections.close();
 }
 
 struct Connection {
-    id: u64,
+    guest: Arc<Guest>,
     router: Router,
     tls: Option<TlsAcceptor>,
-    silent: Arc<Silent>,
-    header_timeout: Duration,
+    limits: Limits,
     stop: CancellationToken,
 }
 
@@ -128,58 +103,86 @@ impl Connection {
     async fn open(self, stream: TcpStream) {
         // Answers are written whole; waiting for more to send helps nobody.
         let _ = stream.set_nodelay(true);
-        let evicted = self.silent.enter(self.id);
-        let (id, silent) = (self.id, self.silent.clone());
-        match self.tls.clone() {
-            None => self.serve(stream, evicted).await,
-            Some(tls) => {
-                let shaken = tokio::time::timeout(self.header_timeout, tls.accept(stream));
-                let shaken = tokio::select! {
-                    biased;
-                    shaken = shaken => shaken,
-                    () = evicted.cancelled() => return,
-                    () = self.stop.cancelled() => return silent.leave(id),
-                };
-                if let Ok(Ok(stream)) = shaken {
-                    self.serve(stream, evicted).await;
-                }
-            }
+        let stream = Stalled::new(stream, self.limits.write_timeout);
+        let Some(tls) = self.tls.clone() else {
+            return self.serve(stream).await;
+        };
+        let shaken = tokio::time::timeout(self.limits.header_timeout, tls.accept(stream));
+        let shaken = tokio::select! {
+            biased;
+            shaken = shaken => shaken,
+            () = self.guest.evicted() => return,
+            () = self.stop.cancelled() => return,
+        };
+        if let Ok(Ok(stream)) = shaken {
+            self.serve(stream).await;
         }
-        silent.leave(id);
     }
 
-    async fn serve<S>(self, stream: S, evicted: CancellationToken)
+    async fn serve<S>(self, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let Self {
-            id,
+            guest,
             router,
-            silent,
-            header_timeout,
+            limits,
             stop,
             ..
         } = self;
         let inner = TowerToHyperService::new(router);
-        let heard = silent.clone();
-        let service = service_fn(move |request: hyper::Request<Incoming>| {
-            heard.leave(id);
-            inner.call(request)
+        let caller = guest.clone();
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            let busy = caller.request();
+            request.extensions_mut().insert(caller.admission());
+            let answer = inner.call(request);
+            async move {
+                let answer = answer.await?;
+                Ok::<_, std::convert::Infallible>(
+                    answer.map(|body| Answering { body, _busy: busy }),
+                )
+            }
         });
         let serving = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(header_timeout)
+            .header_read_timeout(limits.header_timeout)
             .max_buf_size(BUFFER_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(serving);
         tokio::select! {
             biased;
             _ = serving.as_mut() => {}
-            () = evicted.cancelled() => {}
+            () = guest.evicted() => {}
             () = stop.cancelled() => {
                 serving.as_mut().graceful_shutdown();
                 let _ = serving.await;
             }
         }
+    }
+}
+
+/// The body of an answer. The request lasts until all of it was taken.
+struct Answering {
+    body: Body,
+    _busy: Busy,
+}
+
+impl HttpBody for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

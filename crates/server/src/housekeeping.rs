@@ -52,10 +52,19 @@ impl Overdue {
             to: Some(before),
             ..Filter::default()
         };
-        let page = self.inspect.list(&filter, None, LOOK_MAX).await?;
-        let rows = page.items.into_iter();
-        let overdue = rows.filter(|row| row.started_at.is_some_and(|at| at < before));
-        Ok(overdue.map(|row| row.op_id).collect())
+        let (mut overdue, mut looked_at, mut cursor) = (BTreeSet::new(), 0, None);
+        loop {
+            let left = LOOK_MAX.saturating_sub(looked_at);
+            let page = self.inspect.list(&filter, cursor.as_deref(), left).await?;
+            looked_at += page.items.len();
+            let rows = page.items.into_iter();
+            let late = rows.filter(|row| row.started_at.is_some_and(|at| at < before));
+            overdue.extend(late.map(|row| row.op_id));
+            match page.next_cursor {
+                Some(next) if looked_at < LOOK_MAX => cursor = Some(next),
+                _ => return Ok(overdue),
+            }
+        }
     }
 
     async fn tell(&self, overdue: &BTreeSet<OpId>, told: &BTreeSet<OpId>) {

@@ -16,6 +16,7 @@ pub mod auth;
 mod chores;
 pub mod config;
 mod connections;
+mod descriptors;
 mod gauges;
 mod housekeeping;
 mod identity;

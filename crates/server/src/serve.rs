@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use utoipa::openapi::OpenApi;
 
-use crate::api::{self, App, Doorkeeper, Hub, Readiness};
+use crate::api::{self, App, Doorkeeper, Hub, InFlight, Readiness};
 use crate::chores::Chores;
 use crate::config::Config;
 use crate::connections::{self, Door, Limits};
@@ -25,7 +25,7 @@ use crate::gauges::Gauges;
 use crate::identity::{self, StoreIdentity};
 use crate::outbound::Outlets;
 use crate::routes::{self, Executors, Facts};
-use crate::{limits, telemetry, tls};
+use crate::{descriptors, limits, telemetry, tls};
 
 /// The metrics exporter forgets old samples so often; without it, it would grow.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -112,6 +112,7 @@ struct Front {
     addr: SocketAddr,
     router: Router,
     tls: Option<TlsAcceptor>,
+    limits: Limits,
 }
 
 impl Server {
@@ -123,6 +124,7 @@ impl Server {
                 "name at least one role: api, worker or recovery".to_owned(),
             ));
         }
+        let descriptors = descriptors::raise();
         let listen = config.listen()?;
         let has_keys = !parts.keys.list().await?.is_empty();
         refuse_open_door(&listen, has_keys)?;
@@ -161,6 +163,7 @@ impl Server {
             hub,
             door: Doorkeeper::new(parts.keys, clock.clone(), has_keys),
             clock: clock.clone(),
+            in_flight: InFlight::new(config.server.in_flight_max.0),
             config: config.clone(),
             routes: table,
             metrics,
@@ -173,7 +176,15 @@ impl Server {
             let tls = tls::acceptor(&config.server)?;
             let router = api::router(app, parts.extra, parts.described);
             let router = identity::told(router, parts.store.as_ref());
-            front = Some(Front::bind(listen, router, tls).await?);
+            let limits = Limits {
+                header_timeout: config.server.header_timeout.0,
+                write_timeout: config.server.write_timeout.0,
+                connections_max: descriptors::connections(
+                    config.server.connections_max,
+                    descriptors,
+                ),
+            };
+            front = Some(Front::bind(listen, router, tls, limits).await?);
         }
         Ok(Self {
             clinch,
@@ -222,11 +233,7 @@ impl Server {
         );
         let upkeep = tokio::spawn(upkeep(self.clock.clone(), self.stop.clone()));
         let front = self.front.map(|front| {
-            let limits = Limits {
-                header_timeout: self.config.server.header_timeout.0,
-                connections_max: self.config.server.connections_max,
-            };
-            let stop = self.stop.clone();
+            let (stop, limits) = (self.stop.clone(), front.limits);
             let (clock, tasks) = (self.clock.clone(), connections.clone());
             let door = Door {
                 listener: front.listener,
@@ -257,7 +264,12 @@ impl Server {
 }
 
 impl Front {
-    async fn bind(listen: SocketAddr, router: Router, tls: Option<TlsAcceptor>) -> Result<Self> {
+    async fn bind(
+        listen: SocketAddr,
+        router: Router,
+        tls: Option<TlsAcceptor>,
+        limits: Limits,
+    ) -> Result<Self> {
         let failed = |error: std::io::Error| {
             let message =
                 format!("cannot listen on {listen}: {error}; set server.listen to a free address");
@@ -270,6 +282,7 @@ impl Front {
             addr,
             router,
             tls,
+            limits,
         })
     }
 }

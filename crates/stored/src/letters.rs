@@ -16,6 +16,11 @@ pub fn check(letters: &[DeadLetter]) -> Result<()> {
     Ok(())
 }
 
+/// What a letter counts on its page.
+pub fn bytes(letter: &DeadLetter) -> usize {
+    letter.payload.as_bytes().len()
+}
+
 /// The cursor that goes on after this letter.
 pub fn cursor_of(letter: &DeadLetter) -> String {
     format!("{}-{}", letter.failed_at.as_millis(), letter.op_id)

@@ -12,7 +12,9 @@ mod fault;
 pub mod ledger;
 pub mod letters;
 mod news;
+mod page;
 pub mod receipts;
 
 pub use fault::{Fault, Faults};
 pub use news::{News, wait_for};
+pub use page::Filling;

@@ -2,7 +2,7 @@
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use clinch::core::ports::{DOCUMENTS_MAX, DocumentFilter};
+use clinch::core::ports::{DOCUMENTS_MAX, Document, DocumentFilter, PAGE_BYTES_MAX};
 
 use super::documents::{
     ComparisonDocument, CursorDocument, CursorPage, DocumentPage, ExportDocument,
@@ -15,6 +15,8 @@ use crate::model::{JobKind, Space};
 
 /// Cursors of one page.
 const PAGE_MAX: usize = 500;
+/// Documents that are read at once, with all that is in them.
+const STEP: usize = 32;
 
 fn space(is_shadow: bool) -> Space {
     match is_shadow {
@@ -153,14 +155,11 @@ pub(crate) async fn documents(
     let limit = query.limit(DOCUMENTS_MAX)?;
     let after = query.take("cursor");
     query.finish()?;
-    let found = collector
-        .documents(space, &filter, after.as_deref(), limit)
-        .await?;
-    if let (true, None, Some(user)) = (found.is_empty(), &after, &filter.user) {
+    let is_first = after.is_none();
+    let (found, next_cursor) = page(&collector, space, &filter, after, limit).await?;
+    if let (true, true, Some(user)) = (found.is_empty(), is_first, &filter.user) {
         known(&collector, user, space).await?;
     }
-    let is_full = found.len() == limit;
-    let next_cursor = found.last().filter(|_| is_full).map(|last| last.id.clone());
     let lines: Result<Vec<_>, _> = found.into_iter().map(ExportDocument::try_from).collect();
     let broken = |_| {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
@@ -171,4 +170,34 @@ pub(crate) async fn documents(
         next_cursor,
     };
     json(StatusCode::OK, &page)
+}
+
+/// At most `limit` documents, in steps that end when they hold as many bytes as a page may. The
+/// cursor is there if there may be more.
+async fn page(
+    collector: &Collector,
+    space: Space,
+    filter: &DocumentFilter,
+    mut after: Option<String>,
+    limit: usize,
+) -> Result<(Vec<Document>, Option<String>), Problem> {
+    let (mut found, mut bytes): (Vec<Document>, usize) = (Vec::new(), 0);
+    loop {
+        let step = (limit - found.len()).min(STEP);
+        let read = collector.documents(space, filter, after.as_deref(), step);
+        let read = read.await?;
+        let is_last = read.len() < step;
+        bytes += read
+            .iter()
+            .map(|document| document.body.len())
+            .sum::<usize>();
+        found.extend(read);
+        after = found
+            .last()
+            .filter(|_| !is_last)
+            .map(|last| last.id.clone());
+        if is_last || found.len() >= limit || bytes >= PAGE_BYTES_MAX {
+            return Ok((found, after));
+        }
+    }
 }

@@ -45,6 +45,10 @@ const IDLE_REPEATABLE: Duration = Duration::from_secs(30);
 /// costs a person's time.
 const IDLE_UNSAFE: Duration = Duration::from_secs(1);
 
+/// How long a call waits that this machine had no descriptor or port for: other calls end
+/// meanwhile and give theirs back.
+const EXHAUSTED_PAUSE: Duration = Duration::from_secs(2);
+
 /// Makes the calls of one route. Cheap to clone.
 ///
 /// | answer | outcome |
@@ -56,6 +60,7 @@ const IDLE_UNSAFE: Duration = Duration::from_secs(1);
 /// | reset, closed or garbled after sending; a body that ends early | Retry, unknown |
 /// | 3xx | Retry, unknown, `redirect_refused`; never followed |
 /// | other 4xx | Fail `http_<status>` |
+/// | no descriptor, port or socket buffer is free on this machine | Retry, not called |
 /// | the lease is lost or cancel was requested before the first byte | Retry, not called |
 /// | the operation does not fit the route (a placeholder without value) | Fail `invalid_request` |
 ///
@@ -257,6 +262,10 @@ fn refused(status: StatusCode, said: Option<Value>, sent: impl Fn() -> Sent) -> 
 fn unsent(unsent: Unsent) -> Outcome {
     let reason = match unsent {
         Unsent::Gate(reason) => return Outcome::Retry(Retry::not_called(reason)),
+        Unsent::Exhausted(what) => {
+            let retry = Retry::not_called(format!("exhausted: {what}"));
+            return Outcome::Retry(retry.after(EXHAUSTED_PAUSE));
+        }
         Unsent::Malformed => return invalid_request("it cannot be written as HTTP".to_owned()),
         Unsent::Dns => "dns_failed".to_owned(),
         Unsent::Timeout => "connect_timeout".to_owned(),

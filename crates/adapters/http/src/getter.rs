@@ -52,6 +52,8 @@ impl fmt::Debug for Got {
 pub enum Unanswered {
     /// Not a byte left this machine.
     NotSent(String),
+    /// This machine has no descriptor, port or socket buffer left: nobody was dialled.
+    Exhausted(String),
     /// It may have arrived.
     Lost(String),
 }
@@ -162,6 +164,7 @@ fn unanswered(trouble: Trouble) -> Unanswered {
         Trouble::Unsent(unsent) => unsent,
     };
     Unanswered::NotSent(match unsent {
+        Unsent::Exhausted(what) => return Unanswered::Exhausted(what.to_owned()),
         Unsent::Dns => "the host's name is not known now".to_owned(),
         Unsent::Egress(kind) => format!("the host has a {kind} address, which is not called"),
         Unsent::Connect(why) => format!("no connection: {why}"),

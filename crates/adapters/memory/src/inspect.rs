@@ -4,12 +4,10 @@ use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
 use clinch_core::protocol::Phase;
 use clinch_core::{AttemptId, Keys, OpId, Result, Timestamp};
+use clinch_stored::Filling;
 
 use crate::Memory;
 use crate::accept::known;
-
-/// Largest page, whatever the caller asks for.
-const PAGE_MAX: usize = 1_000;
 
 #[async_trait]
 impl Inspect for Memory {
@@ -47,10 +45,11 @@ impl Inspect for Memory {
     ) -> Result<Page<Operation>> {
         Ok(self.read(|tables, _| {
             let rows = tables.rows.iter().map(|(_, row)| &row.operation);
-            let mut found: Vec<_> = rows.filter(|op| matches(filter, op)).cloned().collect();
+            let mut found: Vec<_> = rows.filter(|op| matches(filter, op)).collect();
             found.sort_by_key(|operation| operation.seq);
             let rank = |operation: &Operation| format!("{:020}", operation.seq);
-            page(found.into_iter().rev(), rank, cursor, limit)
+            let found = found.into_iter().rev();
+            page(found, rank, Operation::bytes, cursor, limit)
         }))
     }
 
@@ -65,21 +64,21 @@ impl Inspect for Memory {
 
 /// One page of `items`, which come in falling order of their rank; the cursor is the rank of
 /// the last item shown.
-pub(crate) fn page<T>(
-    items: impl Iterator<Item = T>,
+pub(crate) fn page<'a, T: Clone + 'a>(
+    items: impl Iterator<Item = &'a T>,
     rank: impl Fn(&T) -> String,
+    bytes: impl Fn(&T) -> usize,
     cursor: Option<&str>,
     limit: usize,
 ) -> Page<T> {
-    let limit = limit.clamp(1, PAGE_MAX);
-    let mut rest =
-        items.skip_while(|item| cursor.is_some_and(|cursor| rank(item).as_str() >= cursor));
-    let items: Vec<T> = rest.by_ref().take(limit).collect();
-    let next_cursor = match rest.next() {
-        Some(_) => items.last().map(rank),
-        None => None,
-    };
-    Page { items, next_cursor }
+    let is_shown = |item: &&T| cursor.is_some_and(|cursor| rank(item).as_str() >= cursor);
+    let mut filling = Filling::new(limit);
+    for item in items.skip_while(is_shown) {
+        if !filling.push(item.clone(), bytes(item)) {
+            break;
+        }
+    }
+    filling.page(rank)
 }
 
 fn matches(filter: &Filter, operation: &Operation) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::{OpId, Result, Status, Timestamp};
-use clinch_stored::letters::check;
+use clinch_stored::letters::{bytes, check};
 
 use crate::inspect::page;
 use crate::{Memory, Row, Slot, Tables, Tx};
@@ -66,12 +66,13 @@ impl Recovery for Memory {
 
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
         self.read(|tables, _| {
-            let mut letters: Vec<_> = tables.dead_letters.iter().map(|(_, l)| l.clone()).collect();
+            let mut letters: Vec<_> = tables.dead_letters.iter().map(|(_, l)| l).collect();
             letters.sort_by_key(|letter| (letter.failed_at, letter.op_id));
             let rank = |letter: &DeadLetter| {
                 format!("{:020}-{}", letter.failed_at.as_millis(), letter.op_id)
             };
-            Ok(page(letters.into_iter().rev(), rank, cursor, limit))
+            let letters = letters.into_iter().rev();
+            Ok(page(letters, rank, bytes, cursor, limit))
         })
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
 use clinch_core::{AttemptId, Error, ErrorKind, KeyHash, Keys, OpId, Result, Sealed, Timestamp};
-use clinch_stored::ledger;
+use clinch_stored::{Filling, ledger};
 
 use crate::Mysql;
 use crate::accept::KeyRow;
@@ -15,8 +15,9 @@ use crate::request::Request;
 use crate::row::{Row, phase_code, status_column};
 use crate::text;
 
-/// Largest page, whatever the caller asks for.
-const PAGE_MAX: usize = 1_000;
+/// What a checkpoint counts on a page, which is read after the page is filled: the longest there
+/// is unless configured otherwise.
+const CHECKPOINT_BYTES: usize = 64 * 1024;
 
 impl Mysql {
     /// Whole operations of rows that hold everything.
@@ -167,10 +168,12 @@ impl Inspect for Mysql {
         let below = cursor.map(str::parse::<u64>).transpose();
         let message = "the cursor is not one of this list; start without one";
         let below = below.map_err(|_| Error::new(ErrorKind::Invalid, message))?;
-        let limit = limit.clamp(1, PAGE_MAX);
-        let rows = self.query(page_of(filter, below, limit + 1)?).await?;
-        let items = self.operations(&rows).await?;
-        Ok(page(items, limit, |operation| operation.seq.to_string()))
+        let rows = Filling::<()>::new(limit).rows();
+        let sql = page_of(filter, below, rows)?;
+        let filling = self.fill(sql, limit, bytes).await?;
+        let items = self.operations(filling.items()).await?;
+        let page = filling.with(items);
+        Ok(page.page(|operation| operation.seq.to_string()))
     }
 
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
@@ -203,15 +206,12 @@ impl Inspect for Mysql {
     }
 }
 
-/// One page of items that were read with one more than it shows.
-pub(crate) fn page<T>(mut items: Vec<T>, limit: usize, cursor: impl Fn(&T) -> String) -> Page<T> {
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let next_cursor = items.last().map(cursor).filter(|_| more);
-    Page { items, next_cursor }
-}
-
-/// How many items a page may have.
-pub(crate) fn page_limit(limit: usize) -> usize {
-    limit.clamp(1, PAGE_MAX)
+/// What a row counts on its page.
+fn bytes(row: &mysql_async::Row) -> usize {
+    let Ok((row, request)) = Row::read(row).and_then(|read| Ok((read, Request::read(row)?))) else {
+        return 0;
+    };
+    let result = row.result.as_ref().and_then(|one| one.payload.as_ref());
+    let checkpoint = usize::from(row.has_checkpoint) * CHECKPOINT_BYTES;
+    request.payload.as_bytes().len() + result.map_or(0, |one| one.as_bytes().len()) + checkpoint
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use clinch_stored::Filling;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Row, Transaction};
 
@@ -115,6 +116,16 @@ impl Timed {
         Self { conn, timeout }
     }
 
+    /// Runs a statement that reads a page, one row at a time, until the page is full.
+    pub(crate) async fn fill(
+        &mut self,
+        sql: &str,
+        limit: usize,
+        weigh: fn(&Row) -> usize,
+    ) -> Result<Filling<Row>, Error> {
+        bounded(self.timeout, fill(&mut self.conn, sql, limit, weigh)).await
+    }
+
     /// Ends a transaction that failed; a connection of which nothing is known is closed.
     pub(crate) async fn give_up(mut self, is_lost: bool) {
         let limit = self.timeout;
@@ -123,6 +134,25 @@ impl Timed {
             let _ = bounded(GOODBYE_MAX, self.conn.disconnect()).await;
         }
     }
+}
+
+async fn fill(
+    conn: &mut Conn,
+    sql: &str,
+    limit: usize,
+    weigh: fn(&Row) -> usize,
+) -> Result<Filling<Row>, Error> {
+    let mut filling = Filling::new(limit);
+    let mut rows = conn.query_iter(sql).await?;
+    while let Some(row) = rows.next().await? {
+        let bytes = weigh(&row);
+        if !filling.push(row, bytes) {
+            break;
+        }
+    }
+    // What the server still sends is dropped as it comes.
+    rows.drop_result().await?;
+    Ok(filling)
 }
 
 async fn bounded<T>(

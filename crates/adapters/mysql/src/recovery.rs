@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::{Failure, Keys, Result};
-use clinch_stored::letters::{check, cursor_of, parse_cursor};
+use clinch_stored::Filling;
+use clinch_stored::letters::{bytes, check, cursor_of, parse_cursor};
 
 use crate::Mysql;
 use crate::column::Column;
 use crate::error;
-use crate::inspect::{page, page_limit};
 use crate::line::{first_free, first_of_line};
 use crate::link::Script;
 use crate::outbox::domains_of;
@@ -107,14 +107,14 @@ impl Recovery for Mysql {
             ),
             None => "TRUE".to_owned(),
         };
-        let limit = page_limit(limit);
-        let more = (limit + 1).to_string();
+        let more = Filling::<()>::new(limit).rows().to_string();
         let values = [("after", after.as_str()), ("limit", &more)];
-        let rows = self
-            .query(Query::DeadLetters.of_rows(true, &values))
-            .await?;
-        let letters = rows.iter().map(read_letter).collect::<Result<_>>()?;
-        Ok(page(letters, limit, cursor_of))
+        let sql = Query::DeadLetters.of_rows(true, &values);
+        let weigh = |row: &_| read_letter(row).map_or(0, |letter| bytes(&letter));
+        let filling = self.fill(sql, limit, weigh).await?;
+        let letters = filling.items().iter().map(read_letter);
+        let letters = letters.collect::<Result<_>>()?;
+        Ok(filling.with(letters).page(cursor_of))
     }
 
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {

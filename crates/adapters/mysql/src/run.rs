@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clinch_core::{Error, ErrorKind, Result};
-use clinch_stored::Fault;
+use clinch_stored::{Fault, Filling};
+use mysql_async::Row;
 
 use crate::flush::Seqs;
 use crate::link::{Link, Script, Timed};
@@ -63,6 +64,34 @@ impl Mysql {
                         lost += 1;
                         let may_help = error::is_lost(&failed) && !error::is_silent(&failed);
                         if !may_help || lost > LOST_MAX {
+                            return Err(error::sql(&failed));
+                        }
+                    }
+                }
+            }
+        })
+        .await
+    }
+
+    /// Runs a statement that reads a page, one row at a time, until the page is full. `weigh`
+    /// says what a row counts.
+    pub(crate) async fn fill(
+        &self,
+        sql: String,
+        limit: usize,
+        weigh: fn(&Row) -> usize,
+    ) -> Result<Filling<Row>> {
+        let shared = self.shared.clone();
+        spawned(async move {
+            let mut lost = 0;
+            loop {
+                let mut conn = shared.conn().await?;
+                match conn.fill(&sql, limit, weigh).await {
+                    Ok(filling) => return Ok(filling),
+                    Err(failed) => {
+                        conn.give_up(error::is_lost(&failed)).await;
+                        lost += 1;
+                        if !error::is_lost(&failed) || lost > LOST_MAX {
                             return Err(error::sql(&failed));
                         }
                     }

@@ -5,18 +5,15 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
 use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Sealed, Timestamp};
-use clinch_stored::ledger;
+use clinch_stored::{Filling, ledger};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::keys::{LookUp, biz_bytes, key_of, look_up};
 use crate::link::Link;
 use crate::query::Query;
-use crate::row::{Row, STREAM, millis, phase_column, status_column, stored};
+use crate::row::{Row, STREAM, bytes, millis, phase_column, status_column, stored};
 use crate::{Postgres, Shared};
-
-/// Largest page, whatever the caller asks for.
-const PAGE_MAX: usize = 1_000;
 
 impl Shared {
     /// Whole operations of a statement that reads rows.
@@ -121,7 +118,9 @@ impl Inspect for Postgres {
         let phase = filter.phase.map(phase_column);
         let batch = filter.batch_id.map(|id| id.0);
         let (from, to) = (millis(filter.from), millis(filter.to));
-        let read = async |limit: i64| {
+        let mut filling = Filling::new(limit);
+        let limit = stored(filling.rows() as u64);
+        let items = {
             let mut params: Vec<&(dyn ToSql + Sync)> = vec![
                 &below,
                 &streams,
@@ -147,10 +146,15 @@ impl Inspect for Postgres {
                 None if batch.is_some() => Query::ListOfBatch,
                 None => Query::List,
             };
-            let rows = link.query(query, &params).await?;
-            self.shared.operations(&link, &rows).await
+            link.each(query, &params, |row| {
+                let bytes = bytes(&row);
+                filling.push(row, bytes)
+            })
+            .await?;
+            self.shared.operations(&link, filling.items()).await?
         };
-        page(limit, read, |operation| operation.seq.to_string()).await
+        let page = filling.with(items);
+        Ok(page.page(|operation| operation.seq.to_string()))
     }
 
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
@@ -187,18 +191,4 @@ impl Inspect for Postgres {
         let row = Link::Pooled(&client).first(Query::Now, &[]).await?;
         Ok(Timestamp::from_millis(row.map_or(0, |row| row.get(0))))
     }
-}
-
-/// One page: reads one item more than it shows, to know whether there is another page.
-pub(crate) async fn page<T>(
-    limit: usize,
-    read: impl AsyncFnOnce(i64) -> Result<Vec<T>>,
-    cursor: impl Fn(&T) -> String,
-) -> Result<Page<T>> {
-    let limit = limit.clamp(1, PAGE_MAX);
-    let mut items = read(stored(limit as u64 + 1)).await?;
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let next_cursor = items.last().map(cursor).filter(|_| more);
-    Ok(Page { items, next_cursor })
 }

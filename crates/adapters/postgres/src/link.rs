@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clinch_core::Result;
+use futures_util::TryStreamExt;
 use futures_util::future::try_join_all;
 use tokio::task::AbortHandle;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Error, Row, Statement, Transaction};
+use tokio_postgres::{Error, Row, RowStream, Statement, Transaction};
 
 use crate::connect::Object;
 use crate::error;
@@ -196,6 +197,49 @@ impl<'a> Link<'a> {
     ) -> Result<Vec<Row>, Error> {
         let ready = self.ready(query).await?;
         self.query_ready(&ready, params).await
+    }
+
+    /// Rows in order, one at a time, until `take` says false. What the server still sends is
+    /// dropped as it comes.
+    pub(crate) async fn each(
+        &self,
+        query: Query,
+        params: Params<'_>,
+        mut take: impl FnMut(Row) -> bool,
+    ) -> Result<()> {
+        let read = async {
+            let ready = self.ready(query).await?;
+            let mut rows = std::pin::pin!(self.stream(&ready, params).await?);
+            while let Some(row) = rows.try_next().await? {
+                if !take(row) {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        let read = match self {
+            Self::Pooled(client) => client.ask(read).await,
+            Self::Within(..) | Self::Caller(_) => read.await,
+        };
+        read.map_err(error::sql)
+    }
+
+    async fn stream(&self, ready: &Ready<'_>, params: Params<'_>) -> Result<RowStream, Error> {
+        let plain = params.iter().copied();
+        match (self, ready) {
+            (Self::Pooled(client), Ready::Prepared(one)) => client.query_raw(one, plain).await,
+            (Self::Within(tx, _), Ready::Prepared(one)) => tx.query_raw(one, plain).await,
+            (Self::Caller(tx), Ready::Prepared(one)) => tx.query_raw(one, plain).await,
+            (Self::Pooled(client), Ready::Typed(text, types)) => {
+                client.query_typed_raw(text, typed(params, types)).await
+            }
+            (Self::Within(tx, _), Ready::Typed(text, types)) => {
+                tx.query_typed_raw(text, typed(params, types)).await
+            }
+            (Self::Caller(tx), Ready::Typed(text, types)) => {
+                tx.query_typed_raw(text, typed(params, types)).await
+            }
+        }
     }
 
     /// The first row.

@@ -8,11 +8,10 @@ use async_trait::async_trait;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::protocol::{Inherited, State};
 use clinch_core::{BizKey, ContentHash, Failure, IdemKey, Keys, OpId, Result, Sealed, Timestamp};
-use clinch_stored::codec;
 use clinch_stored::letters::{check, cursor_of, parse_cursor};
+use clinch_stored::{Filling, codec};
 use uuid::Uuid;
 
-use crate::inspect::page;
 use crate::link::Link;
 use crate::names::Names;
 use crate::outbox::{Found, found};
@@ -120,15 +119,21 @@ impl Recovery for Postgres {
         let client = self.client().await?;
         let link = Link::Pooled(&client);
         let names = &self.shared.names;
-        let read = async |limit: i64| {
-            let rows = link
-                .query(Query::DeadLetters, &[&at, &op_id, &limit])
-                .await?;
-            let streams = rows.iter().filter_map(|row| row.get(3));
-            names.learn(&link, streams).await?;
-            rows.iter().map(|row| read_letter(row, names)).collect()
-        };
-        page(limit, read, cursor_of).await
+        let mut filling = Filling::new(limit);
+        let limit = stored(filling.rows() as u64);
+        link.each(Query::DeadLetters, &[&at, &op_id, &limit], |row| {
+            // Written out, or of its operation.
+            let letter = row.get::<_, Option<&str>>(2).map_or(0, str::len);
+            let payload = row.get::<_, Option<&[u8]>>(6).map_or(0, <[u8]>::len);
+            filling.push(row, letter + payload)
+        })
+        .await?;
+        let rows = filling.items();
+        let streams = rows.iter().filter_map(|row| row.get(3));
+        names.learn(&link, streams).await?;
+        let letters = rows.iter().map(|row| read_letter(row, names));
+        let letters = letters.collect::<Result<_>>()?;
+        Ok(filling.with(letters).page(cursor_of))
     }
 
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {

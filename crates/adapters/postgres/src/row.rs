@@ -92,6 +92,19 @@ pub(crate) const UNFINALIZED: i16 = 1;
 pub(crate) const LEASE_ENDED: i16 = 2;
 pub(crate) const PROBE_DUE: i16 = 3;
 
+/// What a checkpoint counts on a page, which is read after the page is filled: the longest there
+/// is unless configured otherwise.
+const CHECKPOINT_BYTES: usize = 64 * 1024;
+
+/// What a row of a statement that reads rows counts on its page.
+pub(crate) fn bytes(row: &tokio_postgres::Row) -> usize {
+    let length = |column: usize| row.get::<_, Option<&[u8]>>(column).map_or(0, <[u8]>::len);
+    let mut state = State::accepted(Timestamp::default(), None, Inherited::default());
+    let beside = codec::decode(row.get(18), &mut state);
+    let has_checkpoint = beside.is_ok_and(|beside| beside.checkpoint);
+    length(7) + length(24) + usize::from(has_checkpoint) * CHECKPOINT_BYTES
+}
+
 /// The column of the stream, in every statement that reads rows.
 pub(crate) const STREAM: usize = 2;
 

@@ -5,10 +5,14 @@
 //! know it from then on; nobody looks at the folder again. Sending never waits: who is too
 //! busy to take a message has so many of them that it will look at everything anyway. A
 //! message that is lost costs latency, and the bound of every wait covers that.
+//!
+//! The folder is its owner's alone. What a message says is checked all the same: a name in it
+//! must be one that [`Bell`] gives to sockets, and nothing but a socket is ever removed.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,6 +23,8 @@ use std::time::Duration;
 use clinch_core::ports::Notice;
 use clinch_core::{Domain, Error, ErrorKind, OpId, Result};
 use uuid::Uuid;
+
+use crate::private;
 
 /// Largest message; more news than fit are told as "look at everything".
 const MESSAGE_MAX: usize = 8_192;
@@ -60,8 +66,9 @@ impl Bell {
         };
         let path = dir.join(&own);
         // Of an earlier process with our number.
-        let _ = fs::remove_file(&path);
+        remove_socket(&path);
         let socket = at(&path, |path| UnixDatagram::bind(path)).map_err(failed)?;
+        fs::set_permissions(&path, Permissions::from_mode(private::FILE)).map_err(failed)?;
         let sender = UnixDatagram::unbound().map_err(failed)?;
         let bell = Arc::new(Self {
             dir: dir.to_owned(),
@@ -102,7 +109,7 @@ impl Bell {
     fn greet(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.dir)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".sock") && name != self.own {
+            if is_socket_name(&name) && name != self.own {
                 self.peers().insert(name);
             }
         }
@@ -137,7 +144,7 @@ impl Bell {
             let gone = sent.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock);
             if gone {
                 // Nobody listens there any more.
-                let _ = fs::remove_file(&path);
+                remove_socket(&path);
             }
             !gone
         });
@@ -148,7 +155,23 @@ impl Bell {
         self.closed.store(true, Ordering::Relaxed);
         let path = self.dir.join(&self.own);
         let _ = at(&path, |path| self.sender.send_to(&[LAGGED], path));
-        let _ = fs::remove_file(&path);
+        remove_socket(&path);
+    }
+}
+
+/// A name that [`Bell::hang`] makes: the process, a number, `.sock`.
+fn is_socket_name(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let numbers = name
+        .strip_suffix(".sock")
+        .and_then(|name| name.split_once('-'));
+    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
+}
+
+/// Removes a socket, and nothing else that has its name.
+fn remove_socket(path: &Path) {
+    if fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -222,7 +245,8 @@ impl Heard {
                     message = rest;
                     let name = std::str::from_utf8(name).ok()?;
                     if *kind == HELLO {
-                        self.hellos.insert(name.to_owned());
+                        self.hellos
+                            .insert(is_socket_name(name).then(|| name.to_owned())?);
                     } else {
                         self.notices.push(Notice::Due(Domain::new(name).ok()?));
                     }
@@ -258,6 +282,58 @@ fn text(message: &mut Vec<u8>, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn hello(name: &str) -> Vec<u8> {
+        let mut message = vec![HELLO];
+        text(&mut message, name);
+        message
+    }
+
+    #[test]
+    fn core_16_only_names_of_our_own_sockets_are_taken_from_a_message() {
+        let mut heard = Heard::default();
+        heard.take(&hello("4711-0.sock"));
+        for name in [
+            "",
+            ".sock",
+            "1.sock",
+            "-1.sock",
+            "1-.sock",
+            "1-2.sock/../../x",
+            "../1-2.sock",
+            "/etc/passwd",
+            "/tmp/1-2.sock",
+            "next",
+            "run",
+            "1-2",
+            "a-b.sock",
+            "1-2.sock\0",
+            "1-+2.sock",
+        ] {
+            heard.take(&hello(name));
+            assert_eq!(heard.notices.pop(), Some(Notice::Lagged), "{name:?}");
+        }
+        assert_eq!(Vec::from_iter(heard.hellos), ["4711-0.sock"]);
+    }
+
+    #[test]
+    fn core_16_nothing_but_a_socket_is_removed() {
+        let dir = std::env::temp_dir().join(format!("clinch-bell-{}", std::process::id()));
+        fs::create_dir(&dir).expect("a folder");
+        let (file, link) = (dir.join("1-1.sock"), dir.join("1-2.sock"));
+        fs::write(&file, "kept").expect("written");
+        std::os::unix::fs::symlink(&file, &link).expect("linked");
+        let news = Bell::hang(&dir, |_| {}).expect("hung");
+        // Both are greeted, and neither listens.
+        assert!(file.exists() && link.is_symlink());
+        assert_eq!(fs::read_to_string(&file).expect("read"), "kept");
+        let own = dir.join(&news.own);
+        let mode = fs::metadata(&own).expect("bound").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        news.take_down();
+        assert!(!own.exists());
+        fs::remove_dir_all(&dir).expect("removed");
+    }
 
     #[test]
     fn what_is_written_is_heard() {

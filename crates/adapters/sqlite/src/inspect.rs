@@ -3,18 +3,19 @@
 use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
 use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Timestamp};
-use clinch_stored::ledger;
+use clinch_stored::{Filling, ledger};
 use rusqlite::params;
 
 use crate::Sqlite;
 use crate::column::{Column, maybe_millis, stored};
 use crate::db::Db;
 use crate::query::Query;
-use crate::request::biz_hash;
-use crate::row::{phase_code, read_both, status_column};
+use crate::request::{Request, biz_hash};
+use crate::row::{Row, phase_code, read_both, status_column};
 
-/// Largest page, whatever the caller asks for.
-const PAGE_MAX: usize = 1_000;
+/// What a checkpoint counts on a page, which is read after the page is filled: the longest there
+/// is unless configured otherwise.
+const CHECKPOINT_BYTES: usize = 64 * 1024;
 
 /// Rows that are read on the caller's own thread: a handful of pages, most likely in memory.
 const QUICK_MAX: usize = 2;
@@ -73,30 +74,36 @@ impl Db<'_> {
             (None, Some(_)) => Query::ListOfBatch,
             (None, None) => Query::List,
         };
-        let rows = |limit: i64| {
-            let params = params![
-                below,
-                domain,
-                event_type,
-                filter.biz_key.as_ref().map(|key| key.as_str()),
-                filter.idem_key.as_ref().map(|key| key.as_str()),
-                filter.provider_txn_id,
-                filter.status.map(status_column),
-                filter.phase.map(phase_code),
-                label,
-                value,
-                batch,
-                maybe_millis(filter.from),
-                maybe_millis(filter.to),
-                limit,
-                biz,
-            ];
-            let params = if biz.is_some() { params } else { &params[..14] };
-            let rows = self.all(query, params, read_both)?;
-            let whole = |(row, request)| self.operation(row, request);
-            rows.into_iter().map(whole).collect()
-        };
-        page(limit, rows, |operation| operation.seq.to_string())
+        let mut filling = Filling::new(limit);
+        let rows = stored(filling.rows() as u64);
+        let params = params![
+            below,
+            domain,
+            event_type,
+            filter.biz_key.as_ref().map(|key| key.as_str()),
+            filter.idem_key.as_ref().map(|key| key.as_str()),
+            filter.provider_txn_id,
+            filter.status.map(status_column),
+            filter.phase.map(phase_code),
+            label,
+            value,
+            batch,
+            maybe_millis(filter.from),
+            maybe_millis(filter.to),
+            rows,
+            biz,
+        ];
+        let params = if biz.is_some() { params } else { &params[..14] };
+        self.each(query, params, |row| {
+            let both = read_both(row)?;
+            let bytes = bytes(&both);
+            Ok(filling.push(both, bytes))
+        })?;
+        let whole = |(row, request)| self.operation(row, request);
+        let items = filling.take().into_iter().map(whole);
+        let items = items.collect::<Result<_>>()?;
+        let page = filling.with(items);
+        Ok(page.page(|operation| operation.seq.to_string()))
     }
 }
 
@@ -171,16 +178,9 @@ impl Inspect for Sqlite {
     }
 }
 
-/// One page: reads one item more than it shows, to know whether there is another page.
-pub(crate) fn page<T>(
-    limit: usize,
-    read: impl FnOnce(i64) -> Result<Vec<T>>,
-    cursor: impl Fn(&T) -> String,
-) -> Result<Page<T>> {
-    let limit = limit.clamp(1, PAGE_MAX);
-    let mut items = read(stored(limit as u64 + 1))?;
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let next_cursor = items.last().map(cursor).filter(|_| more);
-    Ok(Page { items, next_cursor })
+/// What a row counts on its page.
+fn bytes((row, request): &(Row, Request)) -> usize {
+    let result = row.result.as_ref().and_then(|one| one.payload.as_ref());
+    let checkpoint = usize::from(row.has_checkpoint) * CHECKPOINT_BYTES;
+    request.payload.as_bytes().len() + result.map_or(0, |one| one.as_bytes().len()) + checkpoint
 }

@@ -76,6 +76,7 @@ mod open;
 mod outbox;
 mod partial;
 mod presence;
+mod private;
 mod prune;
 mod query;
 mod queue;
@@ -95,7 +96,7 @@ mod writer;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{fs, thread};
+use std::thread;
 
 use clinch_core::policy::Routes;
 use clinch_core::ports::{Clock, Notice};
@@ -322,16 +323,8 @@ fn side_of(path: &Path) -> Result<PathBuf> {
     let mut side = path.as_os_str().to_owned();
     side.push(".wake");
     let side = PathBuf::from(side);
-    match fs::create_dir(&side) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            let message = "the folder of the database cannot be written; check that it exists \
-                           and is not read-only";
-            Err(Error::new(ErrorKind::Unavailable, message)
-                .with("path", path.display())
-                .caused_by(error))
-        }
-        _ => Ok(side),
-    }
+    private::folder(&side)?;
+    Ok(side)
 }
 
 impl fmt::Debug for Sqlite {

@@ -7,6 +7,7 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags, TransactionBehavior};
 
 use crate::Settings;
 use crate::error;
+use crate::private;
 use crate::schema::VERSIONS;
 
 /// "clnc" in ASCII: tells our files from those of other programs.
@@ -24,6 +25,7 @@ pub(crate) enum Use {
 pub(crate) fn connect(path: &Path, settings: &Settings, purpose: Use) -> Result<Connection> {
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if purpose == Use::Write {
+        private::database(path)?;
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
     }
     let at = |error: Error| error.with("path", path.display());

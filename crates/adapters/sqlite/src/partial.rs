@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clinch_core::{Error, ErrorKind, Result};
 
+use crate::private;
+
 /// Somebody who just finished took the name away; that does not happen often.
 const TRIES_MAX: usize = 10;
 
@@ -28,7 +30,11 @@ impl Partial {
         let path = beside(target, ".partial");
         for _ in 0..TRIES_MAX {
             let mut options = File::options();
-            let options = options.create(true).truncate(false).write(true).mode(0o600);
+            let options = options
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .mode(private::FILE);
             let file = options.open(&path).map_err(failed)?;
             match file.try_lock() {
                 Ok(()) => {}
@@ -51,6 +57,16 @@ impl Partial {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Copies what is in a file, and not who may open that.
+    pub(crate) fn fill(&self, from: &Path) -> Result<()> {
+        let mut to = File::options()
+            .write(true)
+            .open(&self.path)
+            .map_err(failed)?;
+        let mut from = File::open(from).map_err(failed)?;
+        io::copy(&mut from, &mut to).map(drop).map_err(failed)
     }
 
     /// Brings it under its name, on disk. What has that name is replaced.

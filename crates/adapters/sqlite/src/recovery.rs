@@ -5,14 +5,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::{OpId, Result};
-use clinch_stored::letters::{check, cursor_of, parse_cursor};
+use clinch_stored::Filling;
+use clinch_stored::letters::{bytes, check, cursor_of, parse_cursor};
 use rusqlite::params;
 
 use crate::Sqlite;
-use crate::column::{Column, millis};
+use crate::column::{Column, millis, stored};
 use crate::db::Db;
 use crate::error;
-use crate::inspect::page;
 use crate::outbox::Found;
 use crate::query::Query;
 use crate::row::{LEASE_ENDED, PROBE_DUE, UNFINALIZED, to_json};
@@ -78,17 +78,17 @@ impl Recovery for Sqlite {
         let read = move |db: &mut Db<'_>| {
             let (at, op_id) = after.unzip();
             let op_id = op_id.map(|op_id: OpId| op_id.0.into_bytes());
-            page(
-                limit,
-                |limit| {
-                    let params = params![at.map(millis), op_id, limit];
-                    db.all(Query::DeadLetters, params, |row| {
-                        let letter = serde_json::from_str::<DeadLetter>(&row.text(0)?);
-                        letter.map_err(|error| error::corrupt("dead letter").caused_by(error))
-                    })
-                },
-                cursor_of,
-            )
+            let mut filling = Filling::new(limit);
+            let rows = stored(filling.rows() as u64);
+            let params = params![at.map(millis), op_id, rows];
+            db.each(Query::DeadLetters, params, |row| {
+                let letter = serde_json::from_str::<DeadLetter>(&row.text(0)?);
+                let letter =
+                    letter.map_err(|error| error::corrupt("dead letter").caused_by(error))?;
+                let bytes = bytes(&letter);
+                Ok(filling.push(letter, bytes))
+            })?;
+            Ok(filling.page(cursor_of))
         };
         self.read(read).await
     }

@@ -22,7 +22,7 @@ use crate::partial::{Partial, beside, failed, folder_of};
 use crate::presence::{self, has_content};
 use crate::query::Query;
 use crate::tx::Tx;
-use crate::{Settings, Sqlite, absolute, bell, error, filesystem, side_of, turn};
+use crate::{Settings, Sqlite, absolute, bell, error, filesystem, private, side_of, turn};
 
 /// Rows that a restore marks in one commit.
 const MARKED_AT_ONCE: usize = 1_000;
@@ -64,14 +64,14 @@ impl Sqlite {
             return Err(Error::new(ErrorKind::Invalid, message).with("path", backup.display()));
         }
         let partial = Partial::begin(&target)?;
-        fs::copy(backup, partial.path()).map_err(failed)?;
+        partial.fill(backup)?;
         verify(partial.path(), settings).map_err(|e| e.with("backup", backup.display()))?;
         let side = side_of(&target)?;
         let (open, opened) = mark(partial.path(), &side, settings, clock.now(), routes)?;
         // Whoever opens the file meanwhile waits for its turn, and finds the new one.
         let _turn = turn::take_one(&side, settings.busy_timeout)?;
         let kept = place.clear(settings, clock.now())?;
-        place.hand_down(partial.path())?;
+        place.hand_down(partial.path());
         partial.publish()?;
         presence::note(&side, &opened)?;
         Ok(Restored { open, kept })
@@ -96,14 +96,12 @@ impl<'a> Place<'a> {
         Ok(Self { target, is_taken })
     }
 
-    /// Lets whoever could open the old file open the new one. Who may not give a file away is
-    /// not the owner's administrator, and keeps it.
-    fn hand_down(&self, file: &Path) -> Result<()> {
-        let Ok(there) = fs::metadata(self.target) else {
-            return Ok(());
-        };
-        let _ = chown(file, Some(there.uid()), Some(there.gid()));
-        fs::set_permissions(file, there.permissions()).map_err(failed)
+    /// Gives the new file to the owner of the old one. Who may not give a file away is not the
+    /// owner's administrator, and keeps it.
+    fn hand_down(&self, file: &Path) {
+        if let Ok(there) = fs::metadata(self.target) {
+            let _ = chown(file, Some(there.uid()), Some(there.gid()));
+        }
     }
 
     /// Gives what is there another name; returns that name.
@@ -123,6 +121,7 @@ impl<'a> Place<'a> {
             _ => {}
         }
         if self.target.exists() {
+            private::database(self.target)?;
             // Its own name stays taken until the new file has it: a server that starts in
             // between must not find an empty place.
             let linked = fs::hard_link(self.target, &kept);

@@ -7,6 +7,7 @@
 //! not a protection: that is SQLite's own lock. A process that dies leaves none behind.
 
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,6 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use clinch_core::{Error, ErrorKind, Result};
+
+use crate::private;
 
 /// The two locks.
 struct Gate {
@@ -25,7 +28,8 @@ impl Gate {
     fn open(dir: &Path) -> Result<Self> {
         let open = |name: &str| {
             let mut options = File::options();
-            let file = options.create(true).append(true).open(dir.join(name));
+            let options = options.create(true).append(true).mode(private::FILE);
+            let file = options.open(dir.join(name));
             file.map_err(|error| {
                 let message = "a lock file beside the database cannot be opened";
                 Error::new(ErrorKind::Unavailable, message).caused_by(error)

@@ -66,6 +66,7 @@ impl Transport for Http {
         let got = self.0.get(&request.url, &headers).await;
         let got = got.map_err(|unanswered| match unanswered {
             Unanswered::NotSent(why) => Broken::NotSent(why),
+            Unanswered::Exhausted(what) => Broken::Exhausted(what),
             Unanswered::Lost(why) => Broken::Lost(why),
         })?;
         Ok(ApiAnswer {

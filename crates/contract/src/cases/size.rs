@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use clinch_core::OpId;
-use clinch_core::ports::{Accepted, NewOperation, Scan};
+use clinch_core::ports::{Accepted, DeadLetter, Filter, NewOperation, PAGE_BYTES_MAX, Page, Scan};
+use clinch_core::{ContentHash, OpId, Sealed};
 
 use crate::case::{Case, Verdict};
 use crate::fixtures::{NATURAL, claim, fail_answer, ok_answer};
@@ -15,6 +15,7 @@ pub(super) const CASES: &[Case] = area!(
         batches_of_1: ["CORE-20"],
         batches_of_1_000: ["CORE-20"],
         batches_of_10_000: ["CORE-20"],
+        a_page_of_long_operations_ends_at_its_bytes: ["CORE-20"],
     }
 );
 
@@ -70,5 +71,59 @@ async fn batches_of(w: &World, size: usize) -> Verdict {
     ensure_eq!(ended, (half, size - half), "the counters");
     let rows = w.inspect.get(&ops).await?;
     ensure_eq!(rows.iter().flatten().count(), size, "rows");
+    Ok(())
+}
+
+/// Bytes of a page, and then its cursor, however many items it could have.
+fn pages<T>(pages: &[Page<T>], bytes: impl Fn(&T) -> usize) -> Verdict<Vec<usize>> {
+    let mut counts = Vec::new();
+    for page in pages {
+        let held: usize = page.items.iter().map(&bytes).sum();
+        let last = page.items.last().map_or(0, &bytes);
+        ensure!(held - last < PAGE_BYTES_MAX, "a page of {held} bytes");
+        counts.push(page.items.len());
+    }
+    Ok(counts)
+}
+
+async fn a_page_of_long_operations_ends_at_its_bytes(w: World) -> Verdict {
+    const LONG: usize = PAGE_BYTES_MAX / 16 + 1;
+    let mut new = Vec::new();
+    for number in 0..40 {
+        let mut op = w.op(NATURAL)?;
+        // Short ones in between: what counts is how long they are, not how many.
+        let bytes = if number % 2 == 0 { LONG } else { 10 };
+        op.payload = Sealed::new(vec![b'1'; bytes]);
+        op.content_hash = ContentHash::of(&op.op_id, &op.keys.event_type, op.payload.as_bytes());
+        new.push(op);
+    }
+    w.accept_all(&new).await?;
+    let (mut listed, mut cursor) = (Vec::new(), None);
+    while listed.is_empty() || cursor.is_some() {
+        let filter = Filter::default();
+        let page = w.inspect.list(&filter, cursor.as_deref(), 1_000).await?;
+        cursor = page.next_cursor.clone();
+        listed.push(page);
+    }
+    ensure_eq!(pages(&listed, |row| row.bytes())?, [32, 8], "operations");
+    let shown = listed.iter().flat_map(|page| &page.items);
+    let shown: Vec<OpId> = shown.map(|row| row.op_id).collect();
+    let expected: Vec<OpId> = new.iter().rev().map(|new| new.op_id).collect();
+    ensure_eq!(shown, expected, "nothing twice, nothing skipped");
+
+    for op in &expected {
+        let attempt = w.begun(*op).await?;
+        w.settle_fail(&attempt).await??;
+    }
+    let (mut letters, mut cursor) = (Vec::new(), None);
+    while letters.is_empty() || cursor.is_some() {
+        let page = w.recovery.dead_letters(cursor.as_deref(), 1_000).await?;
+        cursor = page.next_cursor.clone();
+        letters.push(page);
+    }
+    let bytes = |letter: &DeadLetter| letter.payload.as_bytes().len();
+    let counts = pages(&letters, bytes)?;
+    ensure_eq!(counts.iter().sum::<usize>(), 40, "dead letters");
+    ensure_eq!(counts.len(), 2, "pages of dead letters");
     Ok(())
 }

@@ -9,6 +9,13 @@ use crate::{
     Options, OutboundKey, Result, Sealed, Status, Timestamp, WorkerId,
 };
 
+/// Most items of one page.
+pub const PAGE_MAX: usize = 1_000;
+
+/// Bytes of payloads, results and checkpoints after which a page ends, however few its items
+/// are: a list of long operations must not take more memory than one of short ones.
+pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// Read-only views. Never on the hot path.
 #[async_trait]
 pub trait Inspect: Send + Sync {
@@ -31,7 +38,9 @@ pub trait Inspect: Send + Sync {
     /// One page of operations, newest first.
     ///
     /// - Pages by keyset: nothing is shown twice or skipped while rows are added.
-    /// - At most `limit`, at most 1,000.
+    /// - At most `limit`, at most [`PAGE_MAX`].
+    /// - Ends with the item that reaches [`PAGE_BYTES_MAX`], and reads no further than the one
+    ///   behind it: only `next_cursor` tells whether there are more.
     async fn list(
         &self,
         filter: &Filter,
@@ -89,6 +98,18 @@ pub struct Operation {
     pub started_at: Option<Timestamp>,
     /// When it became terminal.
     pub finished_at: Option<Timestamp>,
+}
+
+impl Operation {
+    /// Bytes of its payload, result and checkpoint.
+    pub fn bytes(&self) -> usize {
+        let result = self.result.as_ref().and_then(|one| one.payload.as_ref());
+        let all = [Some(&self.payload), result, self.checkpoint.as_ref()];
+        all.into_iter()
+            .flatten()
+            .map(|one| one.as_bytes().len())
+            .sum()
+    }
 }
 
 /// A provider's yes, without what it spawned.

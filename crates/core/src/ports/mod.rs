@@ -38,7 +38,9 @@ pub use guard::{
     Admission, Bulkhead, CircuitBreaker, CircuitState, Fallback, Gate, HedgePolicy, LoadShed,
     Permit, RateLimiter, Reason, Rejection, RetryBudget, Room, TimeoutPolicy, Unguarded, Verdict,
 };
-pub use inspect::{Counts, Filter, Inspect, LedgerLine, Operation, Page, ResultRecord};
+pub use inspect::{
+    Counts, Filter, Inspect, LedgerLine, Operation, PAGE_BYTES_MAX, PAGE_MAX, Page, ResultRecord,
+};
 pub use lock::{Leader, LockManager, Tenure};
 pub use outbox::{Claim, Claimed, Outbox, Silence};
 pub use quota::Quota;

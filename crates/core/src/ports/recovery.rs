@@ -27,6 +27,8 @@ pub trait Recovery: Send + Sync {
     /// One page of dead letters, newest first.
     ///
     /// - Holds every operation that ended FAILED other than by cancel, from the same commit.
+    /// - Ends as a page of [`Inspect::list`](super::Inspect::list) does: at `limit`, or when its
+    ///   payloads reach [`PAGE_BYTES_MAX`](super::PAGE_BYTES_MAX).
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>>;
 
     /// Takes dead letters back from the backup file; true where one was new.

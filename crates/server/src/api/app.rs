@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::Hub;
 use super::guard::Doorkeeper;
+use super::in_flight::InFlight;
 use super::problem::Problem;
 use super::system::Readiness;
 use crate::config::Config;
@@ -25,10 +26,10 @@ use crate::gauges::Gauges;
 use crate::routes::Table;
 
 /// Around a payload: keys, labels and times fit many times over.
-const ENVELOPE_BYTES: usize = 64 * 1024;
+pub(crate) const ENVELOPE_BYTES: usize = 64 * 1024;
 /// A body that is too large is read and dropped up to this, so that its sender gets to read
 /// the answer.
-const DROPPED_BYTES_MAX: usize = 32 * 1024 * 1024;
+pub(crate) const DROPPED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 pub(crate) struct App {
     pub(crate) clinch: Clinch,
@@ -39,6 +40,7 @@ pub(crate) struct App {
     pub(crate) config: Arc<Config>,
     pub(crate) routes: Table,
     pub(crate) hub: Hub,
+    pub(crate) in_flight: InFlight,
     pub(crate) door: Doorkeeper,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) readiness: Readiness,
@@ -144,6 +146,22 @@ async fn collect(body: Body, max: usize) -> Result<Vec<u8>, Problem> {
         )));
     }
     Ok(bytes)
+}
+
+/// Reads the body of a caller that is refused, up to so many bytes and for so long, and drops it:
+/// a connection that is closed with unread bytes may take the answer with it.
+pub(crate) async fn drop_body(body: Body, bytes_max: usize, wait: Duration) {
+    let dropped = async {
+        let mut left = bytes_max;
+        let mut chunks = body.into_data_stream();
+        while let Some(Ok(chunk)) = chunks.next().await {
+            match left.checked_sub(chunk.len()) {
+                Some(less) => left = less,
+                None => break,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(wait, dropped).await;
 }
 
 /// `application/json`, with or without parameters.

@@ -131,7 +131,7 @@ pub(crate) async fn add(
     let (parts, body) = request.into_parts();
     let text = app.bulk_body(&parts.headers, body).await?;
     app.orchestrator().batch(id).await?;
-    app.submit_many(&text, Some(id), commands::trace(&parts.headers))
+    app.submit_many(text, Some(id), commands::trace(&parts.headers))
         .await
 }
 

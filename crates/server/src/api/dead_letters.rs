@@ -6,7 +6,7 @@ use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use clinch::engine::Redriven;
 use clinch_core::ports::{DeadLetter, Operation};
-use clinch_core::{OpId, Status, Timestamp, code};
+use clinch_core::{Failure, Keys, OpId, Status, Timestamp, code};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
@@ -22,6 +22,8 @@ use super::time;
 const LOOK_MAX: usize = 10_000;
 /// Letters of one read of the store.
 const PAGE: usize = 1_000;
+/// Rows of operations that are read at once, with all that is in them.
+const ROWS: usize = 16;
 /// Redrives of one commit.
 const COMMIT_MAX: usize = 500;
 
@@ -143,7 +145,28 @@ struct LetterFilter {
     to: Option<Timestamp>,
 }
 
-type TextOf = fn(&DeadLetter) -> &str;
+/// A dead letter without its payload: what is looked at may be many times a page.
+struct Letter {
+    op_id: OpId,
+    keys: Keys,
+    failure: Failure,
+    attempts: u32,
+    failed_at: Timestamp,
+}
+
+impl From<DeadLetter> for Letter {
+    fn from(letter: DeadLetter) -> Self {
+        Self {
+            op_id: letter.op_id,
+            keys: letter.keys,
+            failure: letter.failure,
+            attempts: letter.attempts,
+            failed_at: letter.failed_at,
+        }
+    }
+}
+
+type TextOf = fn(&Letter) -> &str;
 
 /// By which texts letters can be chosen.
 const NAMES: [(&str, TextOf); 5] = [
@@ -192,12 +215,7 @@ impl LetterFilter {
         Ok(filter)
     }
 
-    fn is_open(&self) -> bool {
-        let narrow = self.fingerprint.is_some() || self.from.is_some() || self.to.is_some();
-        self.names.is_empty() && self.op_ids.is_none() && !narrow
-    }
-
-    fn matches(&self, letter: &DeadLetter) -> bool {
+    fn matches(&self, letter: &Letter) -> bool {
         let ids = self.op_ids.as_ref();
         self.names.iter().all(|(of, wanted)| of(letter) == wanted)
             && ids.is_none_or(|ids| ids.contains(&letter.op_id))
@@ -211,7 +229,7 @@ impl LetterFilter {
 }
 
 /// Numbers and quoted parts differ from letter to letter of the same error.
-fn fingerprint(letter: &DeadLetter) -> String {
+fn fingerprint(letter: &Letter) -> String {
     let mut plain = String::new();
     for c in letter.failure.message.chars() {
         let c = if c.is_ascii_digit() { '#' } else { c };
@@ -233,7 +251,7 @@ fn fingerprint(letter: &DeadLetter) -> String {
         .collect()
 }
 
-fn document(letter: &DeadLetter) -> LetterDocument {
+fn document(letter: &Letter) -> LetterDocument {
     LetterDocument {
         op_id: letter.op_id.to_string(),
         domain: letter.keys.domain.to_string(),
@@ -248,14 +266,12 @@ fn document(letter: &DeadLetter) -> LetterDocument {
 }
 
 /// The row of a dead letter, as one.
-fn letter_of(row: Operation) -> Option<DeadLetter> {
+fn letter_of(row: Operation) -> Option<Letter> {
     let failure = row.state.failure.clone()?;
     let dead = row.state.status == Status::Failed && failure.code != code::CANCELED;
-    dead.then(|| DeadLetter {
+    dead.then(|| Letter {
         op_id: row.op_id,
         attempts: row.state.attempts,
-        payload: row.payload.clone(),
-        content_hash: row.content_hash,
         failed_at: row.finished_at.unwrap_or(row.accepted_at),
         keys: row.keys,
         failure,
@@ -264,14 +280,14 @@ fn letter_of(row: Operation) -> Option<DeadLetter> {
 
 impl App {
     /// Letters that match, newest first, and whether there are more than are looked at.
-    async fn letters(&self, filter: &LetterFilter) -> Result<(Vec<DeadLetter>, bool), Problem> {
+    async fn letters(&self, filter: &LetterFilter) -> Result<(Vec<Letter>, bool), Problem> {
         let mut found = Vec::new();
         if let Some(ids) = filter.op_ids.as_ref() {
-            let rows = self.inspect.get(ids).await?.into_iter().flatten();
-            found.extend(
-                rows.filter_map(letter_of)
-                    .filter(|letter| filter.matches(letter)),
-            );
+            for ids in ids.chunks(ROWS) {
+                let rows = self.inspect.get(ids).await?.into_iter().flatten();
+                let letters = rows.filter_map(letter_of);
+                found.extend(letters.filter(|letter| filter.matches(letter)));
+            }
             if found.len() == ids.len() {
                 return Ok((found, false));
             }
@@ -283,11 +299,8 @@ impl App {
         loop {
             let page = self.recovery.dead_letters(cursor.as_deref(), PAGE).await?;
             looked_at += page.items.len();
-            found.extend(
-                page.items
-                    .into_iter()
-                    .filter(|letter| filter.matches(letter)),
-            );
+            let letters = page.items.into_iter().map(Letter::from);
+            found.extend(letters.filter(|letter| filter.matches(letter)));
             match page.next_cursor {
                 Some(_) if looked_at >= LOOK_MAX => return Ok((found, true)),
                 Some(next) => cursor = Some(next),
@@ -330,14 +343,11 @@ pub(crate) async fn list(
         let wanted = limit - letters.len();
         let page = app.recovery.dead_letters(cursor.as_deref(), wanted).await?;
         looked_at += page.items.len();
-        letters.extend(
-            page.items
-                .iter()
-                .filter(|letter| filter.matches(letter))
-                .map(document),
-        );
+        let read = page.items.into_iter().map(Letter::from);
+        let read = read.filter(|letter| filter.matches(letter));
+        letters.extend(read.map(|letter| document(&letter)));
         cursor = page.next_cursor;
-        let enough = letters.len() >= limit || looked_at >= LOOK_MAX || filter.is_open();
+        let enough = letters.len() >= limit || looked_at >= LOOK_MAX;
         if cursor.is_none() || enough {
             break;
         }

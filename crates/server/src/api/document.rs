@@ -195,6 +195,12 @@ impl OperationDocument {
         }
     }
 
+    /// How long its result is: nothing else in it can be long.
+    pub(crate) fn result_bytes(&self) -> usize {
+        let result = self.result.as_ref();
+        result.map_or(0, |result| result.payload.as_bytes().len())
+    }
+
     pub(crate) fn is_terminal(&self) -> bool {
         matches!(self.state, "COMPLETED" | "FAILED")
     }

@@ -3,7 +3,8 @@
 //! What this process changes it tells of itself; of what others do the store's notices name
 //! the operations that were settled.
 //! One reader of the store's notices serves every listener, and runs only while there is one.
-//! A listener that is too slow misses events and is told so; the row is the truth.
+//! A listener that is too slow misses events and is told so; the row is the truth. One that has
+//! stopped reading is disconnected by its connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -18,7 +19,7 @@ use clinch_core::OpId;
 use clinch_core::ports::{Notice, Notices};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde_json::json;
-use tokio::sync::broadcast;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
 use super::app::{Answer, App, Shared};
 use super::changes::Changes;
@@ -27,6 +28,12 @@ use super::domains::DomainDocument;
 
 /// Events kept for a slow listener.
 const KEPT_MAX: usize = 1_024;
+/// KiB of long results among them. An operation whose result finds no room is told as `lagged`.
+const KEPT_KIB_MAX: usize = 8 * 1_024;
+/// A result that is no longer takes no room.
+const SHORT_BYTES_MAX: usize = 4 * 1_024;
+/// Rows that are read at once, with all that is in them.
+const ROWS: usize = 16;
 /// No read of the news waits longer: the reader ends soon after its last listener.
 const WAIT: Duration = Duration::from_secs(5);
 /// Counters are told no more often.
@@ -38,15 +45,25 @@ const TOLD_MAX: usize = 4_096;
 /// One event for all listeners.
 #[derive(Debug, Clone)]
 enum News {
-    Operation(Arc<OperationDocument>),
+    Operation(Arc<Kept>),
     Counters(Arc<Vec<DomainDocument>>),
     Lagged,
+}
+
+/// An operation until every listener has taken it, and the room that it takes.
+#[derive(Debug)]
+struct Kept {
+    document: OperationDocument,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 impl News {
     fn event(&self) -> Option<Event> {
         let event = match self {
-            Self::Operation(document) => Event::default().event("operation").json_data(&**document),
+            Self::Operation(kept) => {
+                let event = Event::default().event("operation");
+                event.json_data(&kept.document)
+            }
             Self::Counters(domains) => {
                 let data = json!({ "domains": &**domains });
                 Event::default().event("counters").json_data(data)
@@ -61,6 +78,7 @@ pub(crate) struct Hub {
     notices: Arc<dyn Notices>,
     changes: Changes,
     news: broadcast::Sender<News>,
+    room: Arc<Semaphore>,
     is_read: AtomicBool,
 }
 
@@ -70,7 +88,23 @@ impl Hub {
             notices,
             changes: Changes::default(),
             news: broadcast::Sender::new(KEPT_MAX),
+            room: Arc::new(Semaphore::new(KEPT_KIB_MAX)),
             is_read: AtomicBool::new(false),
+        }
+    }
+
+    /// An operation that has changed, if there is room for it.
+    fn operation(&self, document: OperationDocument) -> News {
+        let bytes = document.result_bytes();
+        let kib = u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX);
+        let taken =
+            (bytes > SHORT_BYTES_MAX).then(|| self.room.clone().try_acquire_many_owned(kib));
+        match taken.transpose() {
+            Ok(room) => News::Operation(Arc::new(Kept {
+                document,
+                _room: room,
+            })),
+            Err(_) => News::Lagged,
         }
     }
 
@@ -191,17 +225,19 @@ impl App {
         }
         let changed: BTreeSet<OpId> = settled.chain(changed.into_iter().flatten()).collect();
         let changed: Vec<OpId> = changed.into_iter().collect();
-        let Ok(rows) = self.inspect.get(&changed).await else {
-            return;
-        };
-        let rows = rows.into_iter().flatten();
-        let rows = rows.filter(|row| told.is_new(row.op_id, row.state.version));
-        let snapshots = rows
-            .filter_map(|row| self.orchestrator().snapshot(row).ok())
-            .collect();
-        for document in self.documents(snapshots).await {
-            // Nobody may listen any more.
-            let _ = self.hub.news.send(News::Operation(Arc::new(document)));
+        for changed in changed.chunks(ROWS) {
+            let Ok(rows) = self.inspect.get(changed).await else {
+                return;
+            };
+            let rows = rows.into_iter().flatten();
+            let rows = rows.filter(|row| told.is_new(row.op_id, row.state.version));
+            let snapshots = rows
+                .filter_map(|row| self.orchestrator().snapshot(row).ok())
+                .collect();
+            for document in self.documents(snapshots).await {
+                // Nobody may listen any more.
+                let _ = self.hub.news.send(self.hub.operation(document));
+            }
         }
     }
 }

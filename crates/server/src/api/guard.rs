@@ -17,12 +17,18 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use clinch_core::ports::{ApiKey, ApiKeys, Clock, Scope};
 
-use super::app::Shared;
+use super::app::{Shared, drop_body};
 use super::problem::Problem;
 use crate::auth;
+use crate::connections::Admission;
 
 /// What was read of a key is good for so long: a revoked key ends that late.
 const GOOD_FOR: Duration = Duration::from_secs(1);
+/// Bytes of a body that are read of a caller who is not let in: a longer one ends with its
+/// connection.
+const REFUSED_BYTES_MAX: usize = 64 * 1024;
+/// How long that may take.
+const REFUSED_WAIT: Duration = Duration::from_secs(1);
 /// Keys remembered at once.
 const REMEMBERED_MAX: usize = 1_024;
 
@@ -203,10 +209,18 @@ pub(super) async fn check(State(app): State<Shared>, request: Request, next: Nex
         (Err(_), None) => check_host(&parts),
         (Err(problem), Some(_)) => Err(problem),
     };
-    let request = Request::from_parts(parts, body);
+    if checked.is_ok()
+        && wanted.is_some()
+        && let Some(admission) = parts.extensions.get::<Admission>()
+    {
+        admission.grant();
+    }
     match checked {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(problem) => {
+            drop_body(body, REFUSED_BYTES_MAX, REFUSED_WAIT).await;
+            problem.into_response()
+        }
     }
 }
 

@@ -154,12 +154,20 @@ impl<'a> Holds<'a> {
                 status: Some(status),
                 ..Filter::default()
             };
-            let page = self.app.inspect.list(&filter, None, LANE_MAX).await.ok()?;
-            let same = page
-                .items
-                .iter()
-                .filter(|other| other.lane == operation.lane);
-            head = head.into_iter().chain(same.map(|other| other.seq)).min();
+            let (mut looked_at, mut cursor) = (0, None);
+            loop {
+                let left = LANE_MAX.saturating_sub(looked_at);
+                let page = self.app.inspect.list(&filter, cursor.as_deref(), left);
+                let page = page.await.ok()?;
+                looked_at += page.items.len();
+                let rows = page.items.iter();
+                let same = rows.filter(|other| other.lane == operation.lane);
+                head = head.into_iter().chain(same.map(|other| other.seq)).min();
+                match page.next_cursor {
+                    Some(next) if looked_at < LANE_MAX => cursor = Some(next),
+                    _ => break,
+                }
+            }
         }
         head
     }

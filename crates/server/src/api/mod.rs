@@ -13,6 +13,7 @@ mod events;
 mod fields;
 mod guard;
 mod hold;
+mod in_flight;
 mod leases;
 mod ledger;
 mod operations;
@@ -26,6 +27,7 @@ mod wait;
 use std::panic::AssertUnwindSafe;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -39,6 +41,7 @@ use utoipa_axum::routes;
 pub(crate) use app::{App, Shared};
 pub(crate) use events::Hub;
 pub(crate) use guard::Doorkeeper;
+pub(crate) use in_flight::InFlight;
 use problem::Problem;
 pub(crate) use system::Readiness;
 
@@ -91,15 +94,17 @@ pub(crate) fn router(app: Shared, extra: Router, extra_described: Option<OpenApi
         openapi.merge(extra);
     }
     let openapi = describe::spelled_out(openapi);
-    let openapi = serde_json::to_string(&openapi).unwrap_or_default();
+    // One copy for all who ask.
+    let openapi = Bytes::from(serde_json::to_vec(&openapi).unwrap_or_default());
     let described = move || {
         let openapi = openapi.clone();
         async move { ([(header::CONTENT_TYPE, "application/json")], openapi) }
     };
     router
-        .route("/openapi.json", get(described))
         .with_state(app.clone())
         .merge(extra)
+        .layer(from_fn_with_state(app.clone(), in_flight::bound))
+        .route("/openapi.json", get(described))
         .fallback(async || Problem::not_found("there is nothing at this path"))
         .method_not_allowed_fallback(async || {
             let status = StatusCode::METHOD_NOT_ALLOWED;

@@ -8,8 +8,8 @@ use clinch::engine::Snapshot;
 use clinch_core::ports::{Changed, Filter, Operation, Refused};
 use clinch_core::protocol::{Phase, Resolution, Why};
 use clinch_core::{
-    BatchId, BizKey, Domain, Effect, EventType, Fail, IdemKey, Invalid, OpId, Payload, Status,
-    Success, code,
+    BatchId, BizKey, Domain, Effect, EventType, Fail, IdemKey, Invalid, OpId, Payload, Sealed,
+    Status, Success, code,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -125,8 +125,10 @@ pub(crate) async fn list(
     query.finish()?;
     let page = app.inspect.list(&filter, cursor.as_deref(), limit).await?;
     let orchestrator = app.orchestrator();
-    // A result that cannot be opened must not hide the other operations.
-    let open = |operation: Operation| {
+    // A result that cannot be opened must not hide the other operations. What was asked for is
+    // not shown.
+    let open = |mut operation: Operation| {
+        operation.payload = Sealed::new(Vec::new());
         let opened = orchestrator.snapshot(operation.clone());
         opened.unwrap_or(Snapshot {
             operation,

@@ -171,6 +171,8 @@ impl IntoResponse for Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             let bearer = HeaderValue::from_static("Bearer realm=\"clinch\"");
             headers.insert(header::WWW_AUTHENTICATE, bearer);
+            // Whoever has no key keeps no connection.
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }

@@ -7,7 +7,7 @@ use axum::extract::{Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use clinch_core::ports::Known;
-use clinch_core::{BatchId, Command, Keys, TimeBudget, Timestamp};
+use clinch_core::{BatchId, Keys, TimeBudget, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -195,11 +195,11 @@ impl App {
     /// Hands many in, one commit for all. What is not valid fails alone.
     pub(super) async fn submit_many(
         &self,
-        text: &str,
+        text: String,
         batch_id: Option<BatchId>,
         trace: Option<String>,
     ) -> Answer {
-        let mut fields = Fields::parse(text, "invalid_request")?;
+        let mut fields = Fields::parse(&text, "invalid_request")?;
         let items = fields.list("operations")?;
         let items = items.ok_or_else(|| fields.refuse("operations", "is missing"))?;
         if items.len() > BULK_MAX {
@@ -211,26 +211,31 @@ impl App {
             trace,
             payload_max: self.payload_max(),
         };
-        let mut read: Vec<Result<Command, Problem>> = items
+        let mut valid = Vec::with_capacity(items.len());
+        let mut read: Vec<Result<(), Problem>> = items
             .iter()
-            .map(|item| commands::read(item.get(), &around))
+            .map(|item| commands::read(item.get(), &around).map(|command| valid.push(command)))
             .collect();
-        let valid: Vec<Command> = read.iter().flatten().cloned().collect();
-        let mut shed = self.orchestrator().shed(&valid).await.into_iter();
+        // All of it is in the commands.
+        drop(items);
+        drop(text);
+        let shed = self.orchestrator().shed(&valid).await;
+        let mut is_kept = shed.iter().map(Option::is_none);
+        valid.retain(|_| is_kept.next().unwrap_or(true));
+        let mut shed = shed.into_iter();
         for item in read.iter_mut().filter(|item| item.is_ok()) {
             if let Some(error) = shed.next().flatten() {
                 *item = Err(error.into());
             }
         }
-        let valid: Vec<Command> = read.iter().flatten().cloned().collect();
         let accepted = match valid.is_empty() {
             true => Vec::new(),
             false => self.orchestrator().submit_all(valid, batch_id).await?,
         };
         let mut accepted = accepted.into_iter();
-        let result = |item: Result<Command, Problem>| match item {
+        let result = |item: Result<(), Problem>| match item {
             Err(problem) => refused(&problem),
-            Ok(_) => match accepted.next() {
+            Ok(()) => match accepted.next() {
                 Some(Ok((known, replayed))) => taken(&known, replayed),
                 Some(Err(error)) => refused(&in_bulk(error)),
                 None => refused(&Problem::internal()),
@@ -283,6 +288,6 @@ fn refused(problem: &Problem) -> BulkResult {
 pub(crate) async fn bulk(State(app): State<Shared>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
     let text = app.bulk_body(&parts.headers, body).await?;
-    app.submit_many(&text, None, commands::trace(&parts.headers))
+    app.submit_many(text, None, commands::trace(&parts.headers))
         .await
 }

@@ -73,6 +73,8 @@ const SERVER: Keys = &[
     ("shed_queue_age", Text),
     ("header_timeout", Text),
     ("body_timeout", Text),
+    ("write_timeout", Text),
+    ("in_flight_max", Text),
     ("connections_max", Other),
     ("shutdown_deadline", Text),
 ];

@@ -103,11 +103,17 @@ section!(
         /// Callers are turned away while due work waits for longer although it could run;
         /// `0s`: never.
         shed_queue_age: Span = Span::secs(30),
-        /// A connection that does not finish its headers by then is closed.
+        /// A connection that does not finish its headers by then, or is idle for as long, is
+        /// closed.
         header_timeout: Span = Span::secs(10),
         /// A body that has not arrived by then is refused.
         body_timeout: Span = Span::secs(30),
-        /// Connections at once. At the limit one that has sent no request yet makes room.
+        /// A caller that takes no byte of an answer for as long is disconnected.
+        write_timeout: Span = Span::secs(30),
+        /// Bytes of request bodies and answers held at once, over all callers.
+        in_flight_max: Size = Size(128 * 1024 * 1024),
+        /// Connections at once, at most half of the files that the process may open. At the
+        /// limit one without a key makes room, then an idle one.
         connections_max: usize = 4_096,
         /// A stop takes at most so long, whatever still runs.
         shutdown_deadline: Span = Span::secs(30),
@@ -273,6 +279,8 @@ impl Config {
             ("server.connections_max", server.connections_max == 0),
             ("server.header_timeout", server.header_timeout.0.is_zero()),
             ("server.body_timeout", server.body_timeout.0.is_zero()),
+            ("server.write_timeout", server.write_timeout.0.is_zero()),
+            ("server.in_flight_max", server.in_flight_max.0 == 0),
             ("worker.concurrency", self.worker.concurrency == 0),
             ("worker.batch", self.worker.batch == 0),
             ("worker.lease", self.worker.lease.0.is_zero()),

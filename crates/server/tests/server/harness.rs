@@ -41,6 +41,12 @@ domain = "pay"
 event_type = "unsure"
 url = "test://psp/unknown"
 [[route]]
+name = "long"
+domain = "pay"
+event_type = "long"
+url = "test://psp/long"
+safety = "natural"
+[[route]]
 name = "gated"
 domain = "pay"
 event_type = "gated"
@@ -77,6 +83,9 @@ domain = "away"
 event_type = "*"
 remote = true
 "#;
+
+/// What `long` is answered with.
+pub(crate) const LONG_BYTES: usize = 200 * 1024;
 
 /// What the providers saw, and the gate that `gated` calls wait at.
 #[derive(Clone)]
@@ -136,6 +145,11 @@ impl Executor for Told {
         self.provider.order.lock().expect("order").push(key);
         match self.what.as_str() {
             "ok" => ok(envelope),
+            "long" => {
+                let text = "x".repeat(LONG_BYTES - 2);
+                let payload = Payload::from_value(&json!(text), LONG_BYTES);
+                Outcome::Ok(Success::new(payload.expect("fits")))
+            }
             "fail" => Outcome::Fail(Fail::new("card_declined", "the card was declined")),
             "unknown" => Outcome::Retry(Retry::unknown("timeout")),
             "busy" => Outcome::Retry(Retry::not_applied("busy")),

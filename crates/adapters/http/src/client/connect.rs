@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -32,6 +33,8 @@ pub(crate) enum Unsent {
     Connect(&'static str),
     Tls(&'static str),
     Timeout,
+    /// This machine has no descriptor, port or buffer left: the provider was not even dialled.
+    Exhausted(&'static str),
     /// Whoever calls did not let it go.
     Gate(&'static str),
     /// It cannot be written as HTTP.
@@ -73,7 +76,10 @@ impl HttpClient {
             Host::Ip(ip) => vec![*ip],
             Host::Name(name) => {
                 let found = self.inner.network.resolve(name, target.port).await;
-                found.map_err(|_| Unsent::Dns)?
+                found.map_err(|error| match exhausted(&error) {
+                    Some(what) => Unsent::Exhausted(what),
+                    None => Unsent::Dns,
+                })?
             }
         };
         let mut refused = None;
@@ -97,13 +103,13 @@ impl HttpClient {
     async fn first(&self, addresses: &[IpAddr], port: u16) -> Result<TcpStream, Unsent> {
         let mut waiting = addresses.iter();
         let mut dials = FuturesUnordered::new();
-        let mut failed = "no address";
+        let mut failed = Unsent::Connect("no address");
         loop {
             if let Some(ip) = waiting.next() {
                 let address = SocketAddr::new(*ip, port);
                 dials.push(self.inner.network.connect(address));
             } else if dials.is_empty() {
-                return Err(Unsent::Connect(failed));
+                return Err(failed);
             }
             let is_last = waiting.len() == 0;
             let pause = self.inner.clock.sleep(NEXT_ADDRESS_AFTER);
@@ -111,11 +117,35 @@ impl HttpClient {
                 biased;
                 Some(dialled) = dials.next() => match dialled {
                     Ok(stream) => return Ok(stream),
-                    Err(error) => failed = reason(&error),
+                    Err(error) => failed = failed.or(&error),
                 },
                 () = pause, if !is_last => {}
             }
         }
+    }
+}
+
+impl Unsent {
+    /// One more address that could not be dialled. An address that was reached and failed tells
+    /// more than one for which this machine had nothing left: `::1` of a host without IPv6 has
+    /// no free port either.
+    fn or(self, error: &io::Error) -> Self {
+        let is_reached = matches!(self, Self::Connect(why) if why != "no address");
+        match exhausted(error) {
+            Some(_) if is_reached => self,
+            Some(what) => Self::Exhausted(what),
+            None => Self::Connect(reason(error)),
+        }
+    }
+}
+
+/// What this machine has run out of, if that is why.
+pub(super) fn exhausted(error: &io::Error) -> Option<&'static str> {
+    match Errno::from_io_error(error)? {
+        Errno::MFILE | Errno::NFILE => Some("no file descriptor is free"),
+        Errno::ADDRNOTAVAIL => Some("no port is free"),
+        Errno::NOBUFS => Some("no socket buffer is free"),
+        _ => None,
     }
 }
 

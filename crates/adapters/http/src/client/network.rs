@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use async_trait::async_trait;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// Resolves names and dials addresses.
 ///
@@ -26,8 +26,12 @@ pub struct SystemNetwork;
 #[async_trait]
 impl Network for SystemNetwork {
     async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<IpAddr>> {
-        let found = tokio::net::lookup_host((name, port)).await?;
-        Ok(found.map(|address| address.ip()).collect())
+        match tokio::net::lookup_host((name, port)).await {
+            Ok(found) => Ok(found.map(|address| address.ip()).collect()),
+            // Without a descriptor the resolver reads neither its files nor an answer, and says
+            // that the name is unknown. A socket of our own tells the two apart.
+            Err(error) => Err(TcpSocket::new_v4().err().unwrap_or(error)),
+        }
     }
 
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {

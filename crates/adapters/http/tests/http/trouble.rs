@@ -228,3 +228,75 @@ async fn a_connection_that_the_provider_closes_is_not_used_again() {
         assert_eq!(provider.request().await.0, on);
     }
 }
+
+/// A machine that has run out of something.
+struct Exhausted {
+    errno: rustix::io::Errno,
+    at_the_name: bool,
+    /// Errors of the addresses that are dialled, the first first; then the machine's own.
+    before: Vec<std::io::ErrorKind>,
+    dialled: AtomicUsize,
+}
+
+impl Exhausted {
+    fn new(errno: rustix::io::Errno) -> Self {
+        Self {
+            errno,
+            at_the_name: false,
+            before: Vec::new(),
+            dialled: AtomicUsize::new(0),
+        }
+    }
+
+    async fn call(self) -> Outcome {
+        let builder = HttpClient::builder(Arc::new(SystemClock::new()));
+        let client = builder.network(Arc::new(self)).build().expect("a client");
+        call(&executor_on(&client, route("https://psp.example/"))).await
+    }
+}
+
+#[async_trait]
+impl Network for Exhausted {
+    async fn resolve(&self, _: &str, _: u16) -> std::io::Result<Vec<std::net::IpAddr>> {
+        match self.at_the_name {
+            true => Err(self.errno.into()),
+            false => Ok(["1.1.1.1", "1.0.0.1"]
+                .map(|ip| ip.parse().expect("an address"))
+                .to_vec()),
+        }
+    }
+    async fn connect(&self, _: std::net::SocketAddr) -> std::io::Result<TcpStream> {
+        let at = self.dialled.fetch_add(1, Ordering::SeqCst);
+        Err(match self.before.get(at) {
+            Some(kind) => (*kind).into(),
+            None => self.errno.into(),
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_machine_without_descriptors_or_ports_has_called_nobody() {
+    use rustix::io::Errno;
+    for (errno, what) in [
+        (Errno::MFILE, "no file descriptor is free"),
+        (Errno::NFILE, "no file descriptor is free"),
+        (Errno::ADDRNOTAVAIL, "no port is free"),
+        (Errno::NOBUFS, "no socket buffer is free"),
+    ] {
+        let not_called = Retry::not_called(format!("exhausted: {what}"));
+        let expected = Outcome::Retry(not_called.after(Duration::from_secs(2)));
+        assert_eq!(Exhausted::new(errno).call().await, expected, "{errno:?}");
+        let at_the_name = Exhausted {
+            at_the_name: true,
+            ..Exhausted::new(errno)
+        };
+        assert_eq!(at_the_name.call().await, expected, "{errno:?} at the name");
+    }
+    // An address that was reached and refused tells more than one that was not.
+    let refused = Exhausted {
+        before: vec![std::io::ErrorKind::ConnectionRefused],
+        ..Exhausted::new(Errno::ADDRNOTAVAIL)
+    };
+    let expected = Retry::not_applied("connect_failed: connection refused");
+    assert_eq!(refused.call().await, Outcome::Retry(expected));
+}

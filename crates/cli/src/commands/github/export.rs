@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -154,7 +155,11 @@ impl Target {
         let mut part_path = path.as_os_str().to_owned();
         part_path.push(".part");
         let part_path = PathBuf::from(part_path);
-        let part = File::create(&part_path).map_err(|error| wrong(path, &error))?;
+        // What is collected with a token may be private: only its owner reads the file.
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        let part = options.open(&part_path);
+        let part = part.map_err(|error| wrong(path, &error))?;
         Ok(Self::File {
             part: BufWriter::new(part),
             part_path,
