@@ -7,8 +7,10 @@
 )]
 
 mod cap;
+mod leases;
 mod narrow;
 mod outage;
 mod policies;
+mod probes;
 mod support;
 mod telemetry;

@@ -3,9 +3,11 @@
 mod attempt;
 mod claims;
 mod hints;
+mod leases;
 mod remote;
 mod worker;
 
 pub(crate) use attempt::Begun;
 pub(crate) use claims::{OnTheWay, Rest};
-pub use remote::LeaseRequest;
+pub(crate) use leases::{DueNews, Leases};
+pub use remote::{LeaseRequest, Leased, LeasedAttempt, Report, Reported};

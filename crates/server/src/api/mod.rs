@@ -16,6 +16,7 @@ mod hold;
 mod leases;
 mod ledger;
 mod operations;
+mod outcomes;
 mod problem;
 mod query;
 mod submit;

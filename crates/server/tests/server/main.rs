@@ -11,6 +11,7 @@ mod batches;
 mod config;
 mod dead_letters;
 mod harness;
+mod lease_attacks;
 mod leases;
 mod limits;
 mod operations;
