@@ -5,11 +5,12 @@ use std::process::Command;
 
 use crate::{Failure, cargo};
 
-const BENCHES: [&str; 7] = [
+const BENCHES: [&str; 8] = [
     "embedded",
     "github",
     "mysql",
     "postgres",
+    "probes",
     "redis_delay",
     "retries",
     "slow-connections",
@@ -22,6 +23,18 @@ const SLOW_CONNECTIONS: [&str; 8] = [
     "--test",
     "api",
     "two_thousand_slow_connections",
+    "--",
+    "--nocapture",
+];
+
+/// Measured by a test as well: ten thousand held operations instead of a few hundred.
+const PROBES: [&str; 8] = [
+    "test",
+    "--package",
+    "clinch-cli",
+    "--test",
+    "nodes",
+    "held_operations_are_asked_about",
     "--",
     "--nocapture",
 ];
@@ -44,6 +57,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     let mut command = cargo::command(root);
     match name.as_str() {
         "slow-connections" => command.args(SLOW_CONNECTIONS),
+        "probes" => command.args(PROBES).env("PROBES_HELD", "10000"),
         _ => command
             .args(["run", "--quiet", "--release", "--package", "clinch-bench"])
             .args(["--bin", name, "--"])

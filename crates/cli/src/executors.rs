@@ -77,7 +77,7 @@ impl Executors for Http {
             .safety(route.rules(&self.config)?.safety)
             // Whoever cannot connect in time has certainly sent nothing: say so before the
             // attempt is cut off, which could not.
-            .connect_timeout(route.timeout.0.mul_f64(2.0 / 3.0));
+            .connect_timeout(route.call_timeout().mul_f64(2.0 / 3.0));
         let probe = executor.probe();
         Ok(Built {
             probe: probe.map(|probe| Arc::new(probe) as Arc<dyn Probe>),
@@ -102,7 +102,11 @@ fn http_route(route: &RouteConfig, facts: &Facts) -> Result<HttpRoute> {
         }
     };
     Ok(HttpRoute {
-        url: route.url.clone(),
+        // A remote worker makes the calls: only the probe is used.
+        url: match (&route.probe, route.remote) {
+            (Some(probe), true) => probe.url.clone(),
+            _ => route.url.clone(),
+        },
         method,
         headers: route.headers.clone(),
         idempotency_header: route.idempotency_header.clone(),

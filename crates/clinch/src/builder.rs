@@ -71,6 +71,7 @@ struct Declared {
     spec: Spec,
     executor: Option<Arc<dyn Executor>>,
     probe: Option<Arc<dyn Probe>>,
+    leased: bool,
 }
 
 impl Builder {
@@ -138,6 +139,17 @@ impl Builder {
     #[must_use]
     pub fn remote<I, O>(self, route: &Route<I, O>) -> Self {
         self.declare(route, |_| Ok(()))
+    }
+
+    /// Remote workers make the calls of the route: they lease attempts and report on them. The
+    /// guards of its destination hold for their leases, and have no default: only what is said
+    /// with [`Builder::destination`].
+    #[must_use]
+    pub fn leased<I, O>(self, route: &Route<I, O>) -> Self {
+        self.declare(route, |declared| {
+            declared.leased = true;
+            Ok(())
+        })
     }
 
     /// The guards that routes with this destination share.
@@ -252,6 +264,7 @@ impl Builder {
             spec: spec.clone(),
             executor: None,
             probe: None,
+            leased: false,
         });
         let same = if declared.spec.says_the_same_as(spec) {
             Ok(())
@@ -365,7 +378,14 @@ impl Guards {
             spec,
             executor,
             probe,
+            leased,
         } = declared;
+        if leased && executor.is_some() {
+            return Err(of_route(
+                &spec,
+                "it has a handler and is for remote workers",
+            ));
+        }
         spec.timeouts.validate()?;
         if spec.fallback.is_some() && spec.rules.safety != Safety::Natural {
             let message = "a fallback needs a natural route: an answer of our own must not stand \
@@ -385,11 +405,17 @@ impl Guards {
         }
         let mut handler = Handler::new(rules);
         handler.idempotency = spec.idempotency;
+        handler.leased = leased;
+        handler.lease_max = spec.lease_max;
+        if leased || probe.is_some() {
+            let destination = self.destination(&spec, leased)?;
+            handler.gate = Chain::gate_of(destination, spec.fallback.is_some());
+        }
         handler.probe = probe;
         // Worth a warning before it is cut off.
         handler.slow = Some(spec.timeouts.per_attempt.mul_f64(0.8));
         if let Some(executor) = executor {
-            let destination = self.destination(&spec)?;
+            let destination = self.destination(&spec, false)?;
             let mut chain = Chain::new(executor, destination, self.clock.clone())
                 .timeouts(Arc::new(spec.timeouts))
                 .retries(&spec.rules.retry);
@@ -406,12 +432,17 @@ impl Guards {
         Ok(handler)
     }
 
-    fn destination(&mut self, spec: &Spec) -> Result<Arc<Destination>> {
+    /// A destination that is called by remote workers only has the guards that it was given.
+    fn destination(&mut self, spec: &Spec, leased: bool) -> Result<Arc<Destination>> {
         let name = spec.destination_name();
         if let Some(made) = self.made.get(&name) {
             return Ok(made.clone());
         }
-        let config = self.configs.get(&name).cloned().unwrap_or_default();
+        let unsaid = || match leased {
+            true => DestinationConfig::NONE,
+            false => DestinationConfig::default(),
+        };
+        let config = self.configs.get(&name).cloned().unwrap_or_else(unsaid);
         let made = Destination::new(name.clone(), self.clock.clone(), config)?;
         let made = Arc::new(made);
         self.made.insert(name, made.clone());

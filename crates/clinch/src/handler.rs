@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::ports::{Attempt, Executor, Probe, ProbeVerdict};
@@ -97,6 +98,9 @@ pub enum Probed<O> {
     NotFound,
     /// No verdict.
     Unknown,
+    /// The provider takes no questions now; not a doubt. `Some`: it asked everyone to stay away
+    /// for so long.
+    Later(Option<Duration>),
 }
 
 /// A probe function as a probe. An error is no verdict.
@@ -118,6 +122,7 @@ where
             Ok(Probed::Succeeded(done)) => ProbeVerdict::Succeeded(success(envelope, done)),
             Ok(Probed::Failed(fail)) => ProbeVerdict::Failed(fail),
             Ok(Probed::NotFound) => ProbeVerdict::NotFound,
+            Ok(Probed::Later(after)) => ProbeVerdict::Later(after),
             Ok(Probed::Unknown) | Err(_) => ProbeVerdict::Unknown,
         }
     }

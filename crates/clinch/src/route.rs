@@ -59,6 +59,7 @@ pub(crate) struct Spec {
     pub timeouts: Timeouts,
     pub hedge: Option<Hedge>,
     pub fallback: Option<Arc<dyn Fallback>>,
+    pub lease_max: Option<Duration>,
 }
 
 impl Spec {
@@ -70,6 +71,7 @@ impl Spec {
             && self.timeouts == other.timeouts
             && self.hedge == other.hedge
             && self.fallback.is_some() == other.fallback.is_some()
+            && self.lease_max == other.lease_max
     }
 
     /// By default each route has its own.
@@ -91,6 +93,7 @@ impl<I, O> Route<I, O> {
             timeouts: Timeouts::default(),
             hedge: None,
             fallback: None,
+            lease_max: None,
         };
         Self {
             spec,
@@ -187,6 +190,12 @@ impl<I, O> Route<I, O> {
             spec.timeouts.per_attempt = per_attempt;
             spec.timeouts.total = spec.timeouts.total.max(per_attempt);
         })
+    }
+
+    /// The longest lease that a remote worker is given, at once or by a heartbeat.
+    #[must_use]
+    pub fn lease_max(self, longest: Duration) -> Self {
+        self.with(|spec| spec.lease_max = Some(longest))
     }
 
     /// The limit for all of an attempt: waits for permits and further copies included.

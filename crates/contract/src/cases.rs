@@ -18,6 +18,7 @@ mod late;
 mod locks;
 mod notices;
 mod outbox;
+mod proof;
 mod protection;
 mod queue;
 mod recovery;
@@ -38,6 +39,7 @@ const AREAS: &[&[Case]] = &[
     keys::CASES,
     begin::CASES,
     attempt::CASES,
+    proof::CASES,
     settle::CASES,
     late::CASES,
     finalize::CASES,

@@ -163,7 +163,8 @@ impl Engine {
     pub(crate) fn remote(self) -> Verdict<Self> {
         let mut handlers = Handlers::new();
         for (domain, event_types, rules) in self.w.routes.iter() {
-            let handler = Handler::new(rules.clone());
+            let mut handler = Handler::new(rules.clone());
+            handler.leased = true;
             handlers = handlers.with(domain.clone(), event_types.clone(), handler);
         }
         let runtime = Runtime::new(self.ports.clone(), handlers, self.config.clone())?;

@@ -218,6 +218,7 @@ pub(crate) fn ok_answer(op_id: OpId, fence: Option<u64>, txn: &str) -> Verdict<A
         fence,
         worker: worker(0)?,
         body: AnswerBody::Ok(yes(txn)),
+        attempt_id: None,
     })
 }
 
@@ -228,6 +229,7 @@ pub(crate) fn fail_answer(op_id: OpId, fence: u64) -> Verdict<Answer> {
         fence: Some(fence),
         worker: worker(0)?,
         body: AnswerBody::Fail(no()),
+        attempt_id: None,
     })
 }
 

@@ -165,6 +165,7 @@ impl World {
             fence: attempt.state.fence,
             worker: fixtures::worker(0)?,
             retry,
+            attempt_id: None,
         };
         only(self.store.reschedule(&[ended], &self.routes).await?)
     }
@@ -255,6 +256,7 @@ impl World {
             checkpoint: None,
             by: fixtures::worker(9)?,
             reason: "the suite".into(),
+            attempt_id: None,
         })
     }
 

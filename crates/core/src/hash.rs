@@ -14,7 +14,7 @@ use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::names::{BizKey, Domain, EventType, IdemKey, Invalid, OpId};
+use crate::names::{AttemptId, BizKey, Domain, EventType, IdemKey, Invalid, OpId};
 use crate::payload::Payload;
 
 /// Bytes of a SHA-256 digest.
@@ -47,6 +47,15 @@ fn hmac_sha256(key: &[u8], tag: &str, fields: &[&[u8]]) -> [u8; DIGEST_BYTES] {
     let mut mac = <Hmac<Sha256> as KeyInit>::new(&block.into());
     feed(&mut mac, tag, fields);
     mac.finalize().into_bytes().into()
+}
+
+/// The attempt id of the begin that a lease token was given out for: a UUIDv8. Who reads the
+/// id learns nothing of the token.
+pub(crate) fn leased_attempt(token: &[u8; 16]) -> AttemptId {
+    let digest = sha256("clinch/lease/1", &[token]);
+    let mut id = [0; 16];
+    id.copy_from_slice(&digest[..16]);
+    AttemptId(uuid::Builder::from_custom_bytes(id).into_uuid())
 }
 
 /// Lower-case hexadecimal digits of `bytes`.

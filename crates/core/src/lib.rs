@@ -25,8 +25,8 @@ pub use command::{
 pub use error::{Error, ErrorKind, Result};
 pub use hash::{ContentHash, Fingerprint, KeyHash, LaneKey, OutboundKey};
 pub use names::{
-    AttemptId, BatchId, BizKey, Domain, EventType, IdemKey, Invalid, KEY_BYTES_MAX, NAME_BYTES_MAX,
-    OpId, WORKER_BYTES_MAX, WorkerId,
+    AttemptId, BatchId, BizKey, Domain, EventType, IdemKey, Invalid, KEY_BYTES_MAX, LeaseToken,
+    NAME_BYTES_MAX, OpId, WORKER_BYTES_MAX, WorkerId,
 };
 pub use outcome::{
     Applied, CODE_BYTES_MAX, Effect, Fail, Failure, MESSAGE_BYTES_MAX, Outcome, Retry,

@@ -195,9 +195,73 @@ id_type!(
     BatchId, "batch_id"
 );
 
+/// Proves that a report comes from the worker that an attempt was leased to.
+///
+/// The attempt id of a leased begin is derived from its token: rows, ledgers and backups hold
+/// the id only, and no attempt of our own processes has a token.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct LeaseToken(Uuid);
+
+impl LeaseToken {
+    /// A token out of a fresh random id: [`Ids::attempt_id`](crate::ports::Ids::attempt_id).
+    pub fn new(random: AttemptId) -> Self {
+        Self(random.0)
+    }
+
+    /// The attempt id of the begin that this token was given out for.
+    pub fn attempt_id(self) -> AttemptId {
+        crate::hash::leased_attempt(self.0.as_bytes())
+    }
+}
+
+impl AttemptId {
+    /// The attempt was leased to a remote worker: its id was derived from a [`LeaseToken`].
+    pub fn is_leased(self) -> bool {
+        self.0.get_version_num() == 8
+    }
+}
+
+/// The token is a secret of its worker.
+impl fmt::Debug for LeaseToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LeaseToken(..)")
+    }
+}
+
+impl fmt::Display for LeaseToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.simple())
+    }
+}
+
+impl FromStr for LeaseToken {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let token = Uuid::parse_str(text);
+        token
+            .map(Self)
+            .map_err(|_| Invalid::new("token", "is not one that a lease gave out"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lease_token_names_its_attempt_and_is_not_shown() {
+        let random = |low| AttemptId(Uuid::from_u64_pair(7, low));
+        let (one, other) = (LeaseToken::new(random(1)), LeaseToken::new(random(2)));
+        assert_eq!(one.to_string().parse(), Ok(one));
+        assert!(one.attempt_id().is_leased());
+        assert_ne!(one.attempt_id(), other.attempt_id());
+        assert_ne!(one.attempt_id().0, random(1).0);
+        assert_eq!(format!("{one:?}"), "LeaseToken(..)");
+        assert!("".parse::<LeaseToken>().is_err());
+        let drawn = uuid::Builder::from_random_bytes([0xff; 16]).into_uuid();
+        assert!(!AttemptId(drawn).is_leased(), "one of our own");
+    }
 
     #[test]
     fn core_1_names_validate_themselves() {

@@ -53,6 +53,29 @@ impl Payload {
         Self::accept(&text, bytes_max)
     }
 
+    /// What is kept of a provider's answer, whatever it is and however long.
+    ///
+    /// - JSON that [`Payload::parse`] accepts is kept as it is; an empty text is `null`.
+    /// - All else is `{"body": "<text>"}`: other types, and JSON that two readers could
+    ///   understand differently.
+    /// - Text past `bytes_max`, or with more that was `cut_off` before, is
+    ///   `{"body": "<what came first>", "truncated": true}`, also if it was JSON.
+    pub fn of_answer(text: &str, cut_off: bool, bytes_max: usize) -> Self {
+        if text.is_empty() && !cut_off {
+            return Self::null();
+        }
+        if !cut_off && let Ok(payload) = Self::parse(text, bytes_max) {
+            return payload;
+        }
+        let (text, is_cut) = cut(text, bytes_max);
+        let value = match cut_off || is_cut {
+            true => serde_json::json!({"body": text, "truncated": true}),
+            false => serde_json::json!({ "body": text }),
+        };
+        // Room for the members' names.
+        Self::from_value(&value, bytes_max.saturating_add(64)).unwrap_or_else(|_| Self::null())
+    }
+
     /// The payload `null`.
     pub fn null() -> Self {
         Self(Arc::from("null"))
@@ -126,6 +149,22 @@ impl<'de> Deserialize<'de> for Payload {
 
 fn invalid(problem: String) -> Invalid {
     Invalid::new("payload", problem)
+}
+
+/// The longest beginning that takes at most `bytes_max` bytes as a JSON string.
+fn cut(text: &str, bytes_max: usize) -> (&str, bool) {
+    let mut used = 0;
+    for (at, letter) in text.char_indices() {
+        used += match letter {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..='\u{1f}' => 6,
+            _ => letter.len_utf8(),
+        };
+        if used > bytes_max {
+            return (&text[..at], true);
+        }
+    }
+    (text, false)
 }
 
 fn check_length(got: usize, form: &str, bytes_max: usize) -> Result<(), Invalid> {

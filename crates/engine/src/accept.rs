@@ -243,6 +243,7 @@ impl Orchestrator {
             checkpoint: None,
             by: self.node.config.worker.clone(),
             reason: reason.to_owned(),
+            attempt_id: None,
         };
         let changed = self.node.groups.amend.call(amendment).await?;
         if let Ok(changed) = &changed {

@@ -1,6 +1,6 @@
 //! What is declared for a domain and its event types, and which destinations are called.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,6 +26,10 @@ pub struct Handler {
     pub gate: Arc<dyn Gate>,
     /// A call that takes longer is worth a warning.
     pub slow: Option<Duration>,
+    /// Remote workers lease its attempts; no executor of ours makes its calls.
+    pub leased: bool,
+    /// No lease and no extension is longer.
+    pub lease_max: Option<Duration>,
 }
 
 impl Handler {
@@ -38,6 +42,8 @@ impl Handler {
             idempotency: Idempotency::default(),
             gate: Arc::new(Unguarded),
             slow: None,
+            leased: false,
+            lease_max: None,
         }
     }
 }
@@ -89,7 +95,7 @@ impl Lot {
 }
 
 /// What has no guards waits with what is for everybody.
-fn topic(domain: &Domain, gate: &dyn Gate) -> Topic {
+pub(crate) fn topic(domain: &Domain, gate: &dyn Gate) -> Topic {
     match gate.destination() {
         "" => Topic::of(domain),
         destination => Topic::at(domain, destination),
@@ -117,16 +123,24 @@ impl Handlers {
         }
     }
 
-    /// Where hints for these routes wait, and what is for everybody.
-    pub(crate) fn topics(&self, domain: &Domain, routes: &Routes) -> Vec<Topic> {
-        let own = routes.iter().filter_map(|(of, types, _)| {
-            let find = |types| self.by_route.get(&(of.clone(), types));
-            let handler = find(types.clone()).or_else(|| find(EventTypes::Any))?;
-            Some(topic(of, &*handler.gate))
-        });
-        let named = own.chain([Topic::of(domain)]);
-        let topics: BTreeSet<_> = named.collect();
-        topics.into_iter().collect()
+    /// The handlers of a domain.
+    pub(crate) fn of(&self, domain: &Domain) -> impl Iterator<Item = (&EventTypes, &Handler)> {
+        let ours = self
+            .by_route
+            .iter()
+            .filter(move |((of, _), _)| of == domain);
+        ours.map(|((_, types), handler)| (types, handler))
+    }
+
+    /// No routes, and a type with a route of its own is left out of one for all types.
+    pub(crate) fn none_of(&self, domain: &Domain) -> Routes {
+        let mut routes = Routes::new();
+        for (types, _) in self.of(domain) {
+            if let EventTypes::One(one) = types {
+                routes = routes.without(domain.clone(), one.clone());
+            }
+        }
+        routes
     }
 
     /// The most specific handler.
@@ -142,6 +156,13 @@ impl Handlers {
     pub(crate) fn is_named(&self, domain: &Domain, event_type: &EventType) -> bool {
         let one = (domain.clone(), EventTypes::One(event_type.clone()));
         self.by_route.contains_key(&one)
+    }
+
+    /// Every handler with its domain, in the order of the domains.
+    pub(crate) fn by_domain(&self) -> impl Iterator<Item = (&Domain, &Handler)> {
+        self.by_route
+            .iter()
+            .map(|((domain, _), handler)| (domain, handler))
     }
 
     /// Every domain with a route.

@@ -44,7 +44,7 @@ mod waiters;
 
 pub use accept::{Orchestrator, Snapshot};
 pub use config::Config;
-pub use execute::LeaseRequest;
+pub use execute::{LeaseRequest, Leased, LeasedAttempt, Report, Reported};
 pub use handlers::{Handler, Handlers};
 #[cfg(feature = "mutants")]
 pub use mutants::{Mutant, plant};

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::Config;
 use crate::deadline;
+use crate::execute::{DueNews, Leases};
 use crate::group::Groups;
 use crate::handlers::{Handlers, Lot};
 use crate::load::Load;
@@ -95,8 +96,10 @@ pub(crate) struct Node {
     pub starved: AtomicBool,
     /// How long work waits, by domain.
     pub load: Load,
-    /// Raised when rows may be due: for remote workers that wait.
-    pub due_news: watch::Sender<u64>,
+    /// Tells remote workers that wait when rows of their domain may be due.
+    pub due_news: DueNews,
+    /// What remote workers hold.
+    pub leases: Leases,
     /// Domains with a route: no other is recovered by this process, which would not know its
     /// rules.
     pub declared: Vec<Domain>,
@@ -121,6 +124,9 @@ pub(crate) struct Node {
     /// Someone was paged about the bus since it last took a hint.
     bus_down: AtomicBool,
     pub probe_permits: Arc<Semaphore>,
+    /// Held rows may wait for a permit or for a slot of their destination: the end of a probe or
+    /// a call is news.
+    pub probes_starved: AtomicBool,
     stage: watch::Sender<Stage>,
     /// Answers of providers that neither the store nor the spill file has yet.
     in_hand: watch::Sender<usize>,
@@ -161,7 +167,8 @@ impl Node {
             turn: AtomicUsize::new(0),
             starved: AtomicBool::new(false),
             load: Load::default(),
-            due_news: watch::Sender::new(0),
+            due_news: DueNews::new(&handlers.declared()),
+            leases: Leases::default(),
             waiters: Waiters::default(),
             queue_permits: Arc::new(Semaphore::new(config.concurrency)),
             inline_permits: Arc::new(Semaphore::new(config.concurrency)),
@@ -171,6 +178,7 @@ impl Node {
             spill_paged: AtomicBool::new(false),
             bus_down: AtomicBool::new(false),
             probe_permits: Arc::new(Semaphore::new(config.probes.max(1))),
+            probes_starved: AtomicBool::new(false),
             stage: watch::Sender::new(Stage::Running),
             in_hand: watch::Sender::new(0),
             ports,

@@ -90,11 +90,7 @@ impl Runtime {
         node.read_spill_if_any().await?;
         let finalized = node.finalize_recorded().await?.found;
         let reaped = node.reap().await?.found;
-        let due = node.due_probes(node.config.probes).await?;
-        let probed = due.len();
-        for (claim, row) in due {
-            node.probe_one(&claim, row).await;
-        }
+        let probed = node.probe_some(node.config.probes).await?;
         let ended = node.end_overdue().await?.found;
         Ok(finalized + reaped + probed + ended)
     }
@@ -373,14 +369,17 @@ impl Node {
                 Notice::Due(domain) => {
                     self.wake_lots(Some(&domain));
                     self.wake(&Runner::DUE);
-                    self.due_news.send_modify(|count| *count += 1);
+                    self.due_news.tell(Some(&domain));
                 }
                 Notice::Recovery => self.wake(&Runner::RECOVERY),
-                Notice::Settled(op_id) => self.waiters.wake(op_id),
+                Notice::Settled(op_id) => {
+                    self.waiters.wake(op_id);
+                    self.lease_settled(op_id);
+                }
                 Notice::Lagged => {
                     self.wake_lots(None);
                     self.wake(&Runner::ALL);
-                    self.due_news.send_modify(|count| *count += 1);
+                    self.due_news.tell(None);
                     self.waiters.wake_all();
                 }
             }
@@ -424,6 +423,7 @@ impl Node {
         if self.starved.swap(false, Ordering::SeqCst) {
             self.wake(&[Runner::Worker]);
         }
+        self.probe_ended();
     }
 
     pub(crate) async fn sleep_unless_stopped(&self, duration: Duration) {

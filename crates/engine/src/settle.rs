@@ -18,7 +18,7 @@ use clinch_core::ports::{
 };
 use clinch_core::protocol::Action;
 use clinch_core::{
-    Applied, ContentHash, Effect, Envelope, Error, ErrorKind, Failure, OpId, Outcome, Result,
+    Applied, ContentHash, Effect, Envelope, Error, ErrorKind, Failure, Keys, OpId, Outcome, Result,
     Retry, SPAWN_BYTES_MAX, SPAWN_MAX, Success, TXN_ID_BYTES_MAX, shorten,
 };
 
@@ -81,7 +81,13 @@ impl Node {
                 }
                 if retry.applied != Applied::NotCalled {
                     self.count_for("orchestrator.pump.outcome.retry.count", keys);
-                    self.slow_down(envelope, &mut retry);
+                    let Envelope {
+                        op_id,
+                        attempt,
+                        fence,
+                        ..
+                    } = *envelope;
+                    self.slow_down(op_id, keys, attempt, fence, &mut retry);
                 }
                 self.reschedule(envelope, retry).await
             }
@@ -89,19 +95,25 @@ impl Node {
     }
 
     /// In a storm of retries this one is made later than planned.
-    fn slow_down(&self, envelope: &Envelope, retry: &mut Retry) {
-        let keys = &envelope.command.keys;
+    pub(crate) fn slow_down(
+        &self,
+        op_id: OpId,
+        keys: &Keys,
+        attempt: u32,
+        fence: u64,
+        retry: &mut Retry,
+    ) {
         let Some(handler) = self.handlers.find(&keys.domain, &keys.event_type) else {
             return;
         };
         let rules = &handler.rules.retry;
-        if envelope.attempt >= rules.max_attempts {
+        if attempt >= rules.max_attempts {
             return;
         }
         let later = handler.gate.retry_delay();
-        let (high, low) = envelope.op_id.0.as_u64_pair();
-        let mut jitter = SplitMix::new(high ^ low ^ envelope.fence);
-        let planned = rules.delay(envelope.attempt, retry.after, &mut jitter);
+        let (high, low) = op_id.0.as_u64_pair();
+        let mut jitter = SplitMix::new(high ^ low ^ fence);
+        let planned = rules.delay(attempt, retry.after, &mut jitter);
         // What is named is capped, what is planned is not: never make it earlier.
         if !later.is_zero() && planned < rules.retry_after_max {
             retry.after = Some(planned.saturating_add(later));
@@ -115,6 +127,7 @@ impl Node {
             fence: Some(fence),
             worker: self.config.worker.clone(),
             body,
+            attempt_id: None,
         };
         let _in_hand = self.take_in_hand();
         let mut paged = false;
@@ -201,6 +214,7 @@ impl Node {
             fence: envelope.fence,
             worker: self.config.worker.clone(),
             retry,
+            attempt_id: None,
         };
         let patience = self.config.settle_patience;
         let call = || self.groups.reschedule.call(attempt.clone());
@@ -231,19 +245,35 @@ impl Node {
         }
     }
 
-    /// The answer as it is stored, with what it spawns. The yes is kept whatever else is
-    /// wrong with it: a spawned command that cannot be accepted, or a result that cannot be
-    /// sealed, is left out and someone is paged.
+    /// The answer as it is stored, with what it spawns. Someone is paged about what is left
+    /// out.
     pub(crate) async fn record(
         self: &Arc<Self>,
         op_id: OpId,
         success: &Success,
         trace: Option<&str>,
     ) -> StoredOk {
+        let (stored, problems) = self.stored_answer(op_id, success, trace);
+        for (_, problem) in problems {
+            let message = format!("a part of an answer was left out: {problem}");
+            self.alert("answer_incomplete", &message, Some(op_id)).await;
+        }
+        stored
+    }
+
+    /// The answer as it is stored, and what was left out of it and why. The yes is kept whatever
+    /// else is wrong with it: a spawned command that cannot be accepted, or a result that cannot
+    /// be sealed.
+    pub(crate) fn stored_answer(
+        self: &Arc<Self>,
+        op_id: OpId,
+        success: &Success,
+        trace: Option<&str>,
+    ) -> (StoredOk, Vec<(String, Error)>) {
         let mut problems = Vec::new();
         let orchestrator = Orchestrator { node: self.clone() };
         let mut stored = store_ok(self, op_id, success).unwrap_or_else(|error| {
-            problems.push(error);
+            problems.push(("payload".to_owned(), error));
             StoredOk {
                 provider_txn_id: stored_txn_id(success),
                 ..StoredOk::default()
@@ -256,23 +286,20 @@ impl Node {
                 let message = format!(
                     "an answer spawns at most {SPAWN_MAX} operations of {SPAWN_BYTES_MAX} bytes in all"
                 );
-                problems.push(Error::new(ErrorKind::Invalid, message));
+                let error = Error::new(ErrorKind::Invalid, message);
+                problems.push((format!("spawn[{number}..]"), error));
                 break;
             }
             // What it spawns belongs to its trace.
             match orchestrator.prepare(command.clone(), trace.map(str::to_owned)) {
                 Ok(new) => stored.spawn.push(new),
-                Err(error) => problems.push(error),
+                Err(error) => problems.push((format!("spawn[{number}]"), error)),
             }
         }
         if planted!(SpawnForgotten) {
             stored.spawn.clear();
         }
-        for problem in problems {
-            let message = format!("a part of an answer was left out: {problem}");
-            self.alert("answer_incomplete", &message, Some(op_id)).await;
-        }
-        stored
+        (stored, problems)
     }
 
     async fn keep_dead_letter(&self, envelope: &Envelope, failure: Failure) {

@@ -30,8 +30,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::policy::RetryRules;
 use clinch_core::ports::{
-    Attempt, CircuitState, Clock, Executor, Fallback, Gate, HedgePolicy, Reason, Room,
-    TimeoutPolicy, Unguarded,
+    Admitted, Attempt, CircuitState, Clock, Executor, Fallback, Gate, HedgePolicy, Reason,
+    Rejection, Room, TimeoutPolicy, Unguarded,
 };
 use clinch_core::{Applied, Envelope, Outcome, Retry, Success};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -121,13 +121,17 @@ impl Chain {
     /// With a fallback there is room while the breaker lets nothing through: an operation
     /// must be claimed to be answered.
     pub fn gate(&self) -> Arc<dyn Gate> {
-        let destination = Arc::clone(&self.destination);
-        match self.fallback {
-            Some(_) => Arc::new(WithFallback {
+        Self::gate_of(Arc::clone(&self.destination), self.fallback.is_some())
+    }
+
+    /// The gate of a route that another process calls, as that process sees it.
+    pub fn gate_of(destination: Arc<Destination>, has_fallback: bool) -> Arc<dyn Gate> {
+        match has_fallback {
+            true => Arc::new(WithFallback {
                 name: format!("{} with fallback", destination.destination()),
                 destination,
             }),
-            None => destination,
+            false => destination,
         }
     }
 
@@ -237,6 +241,7 @@ struct WithFallback {
     name: String,
 }
 
+#[async_trait]
 impl Gate for WithFallback {
     fn destination(&self) -> &str {
         &self.name
@@ -251,6 +256,18 @@ impl Gate for WithFallback {
 
     fn retry_delay(&self) -> Duration {
         self.destination.retry_delay()
+    }
+
+    async fn admit(&self) -> Result<Admitted, Rejection> {
+        self.destination.admit().await
+    }
+
+    async fn pause(&self, lasting: Duration) {
+        self.destination.pause(lasting).await;
+    }
+
+    fn first_call(&self) {
+        self.destination.first_call();
     }
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use clinch_core::Invalid;
 use clinch_core::ports::{
-    Bulkhead, CircuitBreaker, CircuitState, Clock, Gate, RateLimiter, Reason, RetryBudget, Room,
-    Unguarded,
+    Admitted, Bulkhead, CircuitBreaker, CircuitState, Clock, Gate, RateLimiter, Reason, Rejection,
+    RetryBudget, Room, Unguarded, Verdict,
 };
 
 use crate::{
@@ -176,6 +177,7 @@ impl Destination {
     }
 }
 
+#[async_trait]
 impl Gate for Destination {
     fn destination(&self) -> &str {
         &self.name
@@ -189,6 +191,34 @@ impl Gate for Destination {
 
     fn retry_delay(&self) -> Duration {
         self.budget.withdraw()
+    }
+
+    /// In the order of the chain: breaker, bulkhead, rate.
+    async fn admit(&self) -> Result<Admitted, Rejection> {
+        let pass = self.breaker.try_acquire()?;
+        let used = async {
+            let slot = self.bulkhead.acquire().await?;
+            let wait = self.limiter.reserve().await?;
+            Ok((slot, wait))
+        };
+        match used.await {
+            Ok((slot, wait)) => Ok(Admitted {
+                wait,
+                permits: vec![pass, slot],
+            }),
+            Err(rejection) => {
+                pass.report(Verdict::Ignored);
+                Err(rejection)
+            }
+        }
+    }
+
+    async fn pause(&self, lasting: Duration) {
+        self.limiter.pause(lasting).await;
+    }
+
+    fn first_call(&self) {
+        self.budget.deposit();
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rates and pauses that many nodes share.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -7,6 +8,7 @@ use clinch::protect::{Destination, DestinationConfig, RateConfig};
 use clinch::{Builder, Result};
 use clinch_core::ports::{Clock, RateLimiter};
 
+use crate::config::RouteConfig;
 use crate::{Config, Role};
 
 /// Where destinations get limiters that other nodes share. Without any each process has its
@@ -22,7 +24,8 @@ pub trait Limits: Send + Sync {
     ) -> Result<Arc<dyn RateLimiter>>;
 }
 
-/// Gives every destination of the configuration its guards, where this process makes calls.
+/// Gives every destination of the configuration its guards, where this process makes calls or
+/// asks about them, or leases them to remote workers.
 pub(crate) async fn guard(
     mut builder: Builder,
     config: &Config,
@@ -30,10 +33,17 @@ pub(crate) async fn guard(
     clock: &Arc<dyn Clock>,
     roles: &[Role],
 ) -> Result<Builder> {
-    if !roles.contains(&Role::Worker) {
-        return Ok(builder);
-    }
+    let (works, recovers) = (
+        roles.contains(&Role::Worker),
+        roles.contains(&Role::Recovery),
+    );
+    let uses = |route: &&RouteConfig| route.remote || works || (recovers && route.probe.is_some());
+    let used = config.route.iter().filter(uses);
+    let used: BTreeSet<String> = used.map(RouteConfig::destination_name).collect();
     for (name, guards) in config.destinations()? {
+        if !used.contains(&name) {
+            continue;
+        }
         builder = match &limits {
             Some(limits) => {
                 let limiter = limits.limiter(&name, guards.rate.as_ref()).await?;

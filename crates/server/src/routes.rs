@@ -29,7 +29,8 @@ pub struct Facts {
     pub response_bytes_max: usize,
 }
 
-/// Turns a `[[route]]` with a `url` into its executor and probe. Closures do.
+/// Turns a `[[route]]` into its executor and probe. Closures do. Of a remote route only the
+/// probe is used, and the `url` of its probe stands for that of its calls.
 pub trait Executors: Send + Sync {
     /// Refuses a route that it cannot call, with one line that says what to do.
     fn build(&self, route: &RouteConfig, facts: &Facts) -> Result<Built>;
@@ -105,13 +106,17 @@ pub(crate) fn declare(
     );
     for route in &config.route {
         let declared = route.route(config)?;
-        if route.url.is_empty() || !(works || recovers) {
-            builder = builder.remote(&declared);
+        builder = match route.remote {
+            true => builder.leased(&declared),
+            false => builder.remote(&declared),
+        };
+        let is_called = !route.remote && works;
+        let is_probed = route.probe.is_some() && recovers;
+        if !is_called && !is_probed {
             continue;
         }
         let built = executors.build(route, facts)?;
-        builder = builder.remote(&declared);
-        if works {
+        if is_called {
             builder = builder.execute_with(&declared, built.executor);
         }
         if let Some(probe) = built.probe.filter(|_| recovers) {

@@ -266,6 +266,7 @@ async fn resolve(scene: &Scene, operation: &Operation) {
         checkpoint: None,
         by,
         reason: "looked at the provider's books (simulated)".into(),
+        attempt_id: None,
     };
     // Refused if it is no longer held.
     let _ = scene.memory.amend(&[amendment], &routes()).await;

@@ -1,10 +1,14 @@
 //! What a call says about an operation, as an event and what comes with it.
 
-use clinch_core::ports::{Amendment, Answer, AnswerBody, Refused, ResultRecord, StoredOk};
+use std::borrow::Cow;
+
+use clinch_core::ports::{
+    Amendment, Answer, AnswerBody, LedgerLine, Refused, ResultRecord, StoredOk,
+};
 use clinch_core::protocol::{
     Event, IllegalTransition, ProbeAnswer, Resolution, Verdict, Why, WriteAhead,
 };
-use clinch_core::{Result, Sealed, WorkerId};
+use clinch_core::{AttemptId, Result, Sealed, WorkerId};
 
 /// The protocol's own answer: the change, or why there is none.
 pub type Answered<T> = Result<T, Refused>;
@@ -20,6 +24,8 @@ pub struct Luggage<'a> {
     pub by: Option<&'a WorkerId>,
     /// Why, in a person's words.
     pub reason: &'a str,
+    /// The attempt that the event must come from, if it names one.
+    pub attempt_id: Option<AttemptId>,
 }
 
 impl<'a> Luggage<'a> {
@@ -27,6 +33,14 @@ impl<'a> Luggage<'a> {
     pub fn by(worker: &'a WorkerId) -> Self {
         Self {
             by: Some(worker),
+            ..Self::default()
+        }
+    }
+
+    /// An attempt that may have to prove itself.
+    pub fn from(attempt_id: Option<AttemptId>) -> Self {
+        Self {
+            attempt_id,
             ..Self::default()
         }
     }
@@ -41,13 +55,17 @@ impl<'a> Luggage<'a> {
             checkpoint: amendment.checkpoint.as_ref(),
             by: Some(&amendment.by),
             reason: &amendment.reason,
+            attempt_id: amendment.attempt_id,
         })
     }
 }
 
 /// The event of an answer, and what comes with it.
 pub fn said(answer: &Answer) -> Answered<(Event, Luggage<'_>)> {
-    let luggage = Luggage::by(&answer.worker);
+    let luggage = Luggage {
+        attempt_id: answer.attempt_id,
+        ..Luggage::by(&answer.worker)
+    };
     match (&answer.body, answer.fence) {
         (AnswerBody::Ok(ok), fence) => {
             let ok = Some(ok);
@@ -100,11 +118,15 @@ pub fn record(ok: &StoredOk) -> ResultRecord {
     }
 }
 
-/// What the ledger says about why.
-pub fn note_of<'a>(event: &'a Event, reason: &'a str) -> &'a str {
+/// What the ledger says about why. Of a leased begin it keeps the attempt id: the row forgets
+/// it with the next begin, and a late yes must still prove itself.
+pub fn note_of<'a>(event: &'a Event, reason: &'a str) -> Cow<'a, str> {
     match event {
-        Event::NotCalled { reason, .. } | Event::Retry { reason, .. } => reason,
-        Event::Fail { fail, .. } => &fail.message,
-        _ => reason,
+        Event::NotCalled { reason, .. } | Event::Retry { reason, .. } => reason.into(),
+        Event::Fail { fail, .. } => fail.message.as_str().into(),
+        Event::Begin(begin) if begin.attempt_id.is_leased() => {
+            LedgerLine::lease_note(begin.attempt_id).into()
+        }
+        _ => reason.into(),
     }
 }

@@ -38,6 +38,7 @@ pub fn nacks(receipts: &[(Receipt, Duration)]) -> Result<Vec<Reschedule>> {
             fence,
             worker: worker.clone(),
             retry: Retry::not_called("nack").after(*delay),
+            attempt_id: None,
         })
     };
     receipts.iter().map(attempt).collect()
@@ -51,6 +52,7 @@ pub fn extensions(receipts: &[Receipt], lease: Duration) -> Result<Vec<Extension
             op_id,
             fence,
             lease,
+            attempt_id: None,
         })
     };
     receipts.iter().map(extension).collect()

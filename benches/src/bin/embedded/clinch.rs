@@ -130,6 +130,7 @@ impl Scene {
                     fence: Some(1),
                     worker: worker.clone(),
                     body: AnswerBody::Ok(StoredOk::default()),
+                    attempt_id: None,
                 })
                 .collect();
             sqlite.settle(&answers, &routes).await?;

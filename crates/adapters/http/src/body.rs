@@ -3,7 +3,7 @@
 use clinch_core::Payload;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// What was read of a body.
 #[derive(Debug)]
@@ -46,48 +46,11 @@ impl Body {
             .filter(|_| !self.truncated)
     }
 
-    /// What is stored of it.
-    ///
-    /// - JSON that the core accepts is stored as it is; an empty body is `null`.
-    /// - All else is `{"body": "<text>"}`: other types, and JSON that two readers could
-    ///   understand differently (duplicate members, integers past 2^53 − 1).
-    /// - A body over the cap is `{"body": "<what came first>", "truncated": true}`, also if it
-    ///   was JSON. Bytes that are not UTF-8 become U+FFFD.
+    /// What is stored of it. Bytes that are not UTF-8 become U+FFFD.
     pub(crate) fn payload(&self, bytes_max: usize) -> Payload {
-        if self.bytes.is_empty() && !self.truncated {
-            return Payload::null();
-        }
         let text = String::from_utf8_lossy(&self.bytes);
-        if !self.truncated
-            && let Ok(payload) = Payload::parse(&text, bytes_max)
-        {
-            return payload;
-        }
-        let (text, is_cut) = cut(&text, bytes_max);
-        let value = match self.truncated || is_cut {
-            true => json!({"body": text, "truncated": true}),
-            false => json!({"body": text}),
-        };
-        // Room for the members' names.
-        Payload::from_value(&value, bytes_max.saturating_add(64))
-            .unwrap_or_else(|_| Payload::null())
+        Payload::of_answer(&text, self.truncated, bytes_max)
     }
-}
-
-/// The longest beginning that takes at most `bytes_max` bytes as a JSON string.
-fn cut(text: &str, bytes_max: usize) -> (&str, bool) {
-    let mut used = 0;
-    for (at, letter) in text.char_indices() {
-        used += match letter {
-            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-            '\0'..='\u{1f}' => 6,
-            _ => letter.len_utf8(),
-        };
-        if used > bytes_max {
-            return (&text[..at], true);
-        }
-    }
-    (text, false)
 }
 
 #[cfg(test)]

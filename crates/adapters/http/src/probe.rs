@@ -4,12 +4,13 @@ use std::fmt;
 
 use async_trait::async_trait;
 use clinch_core::ports::{Probe, ProbeVerdict};
-use clinch_core::{Envelope, Fail};
+use clinch_core::{Envelope, Fail, Timestamp};
 use hyper::header::HeaderMap;
 
 use crate::body::{self, Body};
 use crate::executor::HttpExecutor;
 use crate::plan::ProbePlan;
+use crate::retry_after::retry_after;
 use crate::template::Values;
 
 /// Asks the provider of a route what became of a call. Cheap to clone.
@@ -18,6 +19,7 @@ use crate::template::Values;
 ///   outbound key or the op_id.
 /// - A status that the route gives no meaning, an answer that is cut short or too long to be
 ///   read whole, any trouble on the way: `Unknown`.
+/// - 425, 429, and a 503 with `Retry-After`: `Later`, with the time that the provider names.
 /// - The same addresses are forbidden as for calls, and redirects are not followed.
 #[derive(Clone)]
 pub struct HttpProbe {
@@ -56,6 +58,9 @@ impl HttpProbe {
         let code = head.status.as_u16();
         let read = body::read(&mut body, route.response_max).await.ok()?;
         connection.finish(!read.truncated, client.clock().monotonic());
+        if let Some(later) = later(code, &head.headers, client.clock().now()) {
+            return Some(later);
+        }
         if plan.not_found.contains(&code) {
             return Some(ProbeVerdict::NotFound);
         }
@@ -73,6 +78,18 @@ impl HttpProbe {
             }
         }
     }
+}
+
+/// The provider answers the question later: it was asked too early or too often, or it says
+/// when it is back.
+fn later(code: u16, headers: &HeaderMap, now: Timestamp) -> Option<ProbeVerdict> {
+    let after = retry_after(headers, now);
+    let is_later = match code {
+        425 | 429 => true,
+        503 => after.is_some(),
+        _ => false,
+    };
+    is_later.then_some(ProbeVerdict::Later(after))
 }
 
 impl ProbePlan {

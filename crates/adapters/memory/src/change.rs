@@ -25,8 +25,8 @@ impl Tx<'_> {
         let keys = &row.operation.keys;
         let rules = routes.rules(&keys.domain, &keys.event_type);
         let before = row.operation.state.clone();
-        let note = note_of(event, luggage.reason);
-        let (next, effects) = match before.apply(event, self.now, rules) {
+        let note = &*note_of(event, luggage.reason);
+        let (next, effects) = match before.apply_as(luggage.attempt_id, event, self.now, rules) {
             Ok(applied) => applied,
             Err(illegal) => {
                 if illegal.ledger {

@@ -63,7 +63,10 @@ impl Store for Memory {
             lease: extension.lease,
         };
         self.write(|tx| {
-            let one = |e: &Extension| tx.change(e.op_id, &event(e), Luggage::default(), &routes);
+            let one = |e: &Extension| {
+                let luggage = Luggage::from(e.attempt_id);
+                tx.change(e.op_id, &event(e), luggage, &routes)
+            };
             Ok(extensions.iter().map(one).collect())
         })
     }
@@ -93,7 +96,10 @@ impl Store for Memory {
     async fn reschedule(&self, attempts: &[Reschedule], routes: &Routes) -> Outcomes {
         self.write(|tx| {
             let one = |attempt: &Reschedule| {
-                let luggage = Luggage::by(&attempt.worker);
+                let luggage = Luggage {
+                    attempt_id: attempt.attempt_id,
+                    ..Luggage::by(&attempt.worker)
+                };
                 tx.change(attempt.op_id, &attempt.event(), luggage, routes)
             };
             Ok(attempts.iter().map(one).collect())

@@ -140,9 +140,12 @@ impl Tx<'_> {
     ) -> Result<Effects, IllegalTransition> {
         let row = &mut moving.row;
         let rules = routes.rules(&row.domain, &row.event_type);
-        let note = note_of(event, luggage.reason);
+        let note = &*note_of(event, luggage.reason);
         let late = luggage.ok.map(record);
-        let (next, effects) = match row.state.apply(event, self.now, rules) {
+        let (next, effects) = match row
+            .state
+            .apply_as(luggage.attempt_id, event, self.now, rules)
+        {
             Ok(applied) => applied,
             Err(illegal) => {
                 if illegal.ledger {

@@ -70,7 +70,7 @@ impl Tx<'_> {
                 fence: extension.fence,
                 lease: extension.lease,
             };
-            let luggage = Luggage::default();
+            let luggage = Luggage::from(extension.attempt_id);
             let events = [&event];
             let answered = self.change(extension.op_id, &events, luggage, &routes);
             changed.push(answered.await?);
@@ -100,7 +100,10 @@ impl Tx<'_> {
         self.load(&ops, false).await?;
         let mut changed = Vec::with_capacity(attempts.len());
         for attempt in attempts {
-            let luggage = Luggage::by(&attempt.worker);
+            let luggage = Luggage {
+                attempt_id: attempt.attempt_id,
+                ..Luggage::by(&attempt.worker)
+            };
             let event = attempt.event();
             changed.push(
                 self.change(attempt.op_id, &[&event], luggage, routes)

@@ -165,21 +165,26 @@ impl Tx<'_> {
         let entry = &mut moving.entry;
         let stream = &entry.row.stream;
         let rules = routes.rules(&stream.domain, &stream.event_type);
-        let note = note_of(event, luggage.reason);
+        let note = &*note_of(event, luggage.reason);
         let late = luggage.ok.map(record);
         let name = event.name();
-        let (next, effects) = match entry.row.state.apply(event, self.now, rules) {
-            Ok(applied) => applied,
-            Err(illegal) => {
-                if illegal.ledger {
-                    let why = illegal.why.to_string();
-                    let row = &mut entry.row;
-                    self.note(row, name, luggage.by, Some(&why), note, late.as_ref())?;
-                    entry.dirty = entry.dirty.max(Dirty::Ledger);
+        let (next, effects) =
+            match entry
+                .row
+                .state
+                .apply_as(luggage.attempt_id, event, self.now, rules)
+            {
+                Ok(applied) => applied,
+                Err(illegal) => {
+                    if illegal.ledger {
+                        let why = illegal.why.to_string();
+                        let row = &mut entry.row;
+                        self.note(row, name, luggage.by, Some(&why), note, late.as_ref())?;
+                        entry.dirty = entry.dirty.max(Dirty::Ledger);
+                    }
+                    return Ok(Err(illegal));
                 }
-                return Ok(Err(illegal));
-            }
-        };
+            };
         let recorded = entry.row.state.write_ahead;
         entry.row.state = next;
         if effects.contains(&Action::AlertLateOk) {

@@ -82,10 +82,11 @@ impl Tx<'_> {
             op_id,
             fence,
             lease,
+            attempt_id,
         } in extensions.iter().cloned()
         {
             let event = Event::Extend { fence, lease };
-            let luggage = Luggage::default();
+            let luggage = Luggage::from(attempt_id);
             outcomes.push(self.change(op_id, &[&event], luggage, &routes).await?);
         }
         Ok(outcomes)
@@ -100,7 +101,10 @@ impl Tx<'_> {
         self.gather(&ops, Query::RowsForUpdate).await?;
         let mut outcomes = Vec::with_capacity(attempts.len());
         for attempt in attempts {
-            let luggage = Luggage::by(&attempt.worker);
+            let luggage = Luggage {
+                attempt_id: attempt.attempt_id,
+                ..Luggage::by(&attempt.worker)
+            };
             let (op_id, event) = (attempt.op_id, attempt.event());
             outcomes.push(self.change(op_id, &[&event], luggage, routes).await?);
         }

@@ -130,9 +130,12 @@ impl Tx<'_, '_> {
             self.db.event_type(row.event_type)?,
         );
         let rules = routes.rules(&domain, &event_type);
-        let note = note_of(event, luggage.reason);
+        let note = &*note_of(event, luggage.reason);
         let late = luggage.ok.map(record);
-        let (next, effects) = match row.state.apply(event, self.now, rules) {
+        let (next, effects) = match row
+            .state
+            .apply_as(luggage.attempt_id, event, self.now, rules)
+        {
             Ok(applied) => applied,
             Err(illegal) => {
                 if illegal.ledger {

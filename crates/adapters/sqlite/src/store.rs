@@ -47,14 +47,18 @@ impl Tx<'_, '_> {
                 fence: extension.fence,
                 lease: extension.lease,
             };
-            self.change(extension.op_id, &[&event], Luggage::default(), &routes)
+            let luggage = Luggage::from(extension.attempt_id);
+            self.change(extension.op_id, &[&event], luggage, &routes)
         };
         extensions.iter().map(extend).collect()
     }
 
     pub(crate) fn reschedule_all(&mut self, attempts: &[Reschedule], routes: &Routes) -> Outcomes {
         let reschedule = |attempt: &Reschedule| {
-            let luggage = Luggage::by(&attempt.worker);
+            let luggage = Luggage {
+                attempt_id: attempt.attempt_id,
+                ..Luggage::by(&attempt.worker)
+            };
             self.change(attempt.op_id, &[&attempt.event()], luggage, routes)
         };
         attempts.iter().map(reschedule).collect()

@@ -12,6 +12,9 @@ use crate::world::{World, command, config};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
+/// One that no lease gave out.
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
 /// A body that is right, but for the thing that it is about.
 fn sample(route: &Route) -> Value {
     match route.template.as_str() {
@@ -23,9 +26,11 @@ fn sample(route: &Route) -> Value {
         "/v1/dead-letters/redrive" => json!({"filter": {}, "dry_run": false}),
         "/v1/github/runs" => json!({"login": "monalisa"}),
         "/v1/leases" => json!({"domain": "away"}),
-        "/v1/leases/{op_id}/checkpoint" => json!({"fence": 1, "checkpoint": 1}),
-        "/v1/leases/{op_id}/outcome" => json!({"fence": 1, "type": "ok"}),
-        path if path.starts_with("/v1/leases/") => json!({"fence": 1}),
+        "/v1/leases/{op_id}/checkpoint" => {
+            json!({"fence": 1, "token": TOKEN, "checkpoint": 1})
+        }
+        "/v1/leases/{op_id}/outcome" => json!({"fence": 1, "token": TOKEN, "type": "ok"}),
+        path if path.starts_with("/v1/leases/") => json!({"fence": 1, "token": TOKEN}),
         _ => json!({}),
     }
 }

@@ -136,12 +136,15 @@ fn core_15_alerts_are_posted_again_until_they_are_taken_and_hold_no_payload() {
     );
     // The provider said no, and then yes: somebody has to look.
     world.submit("far", "x", CANARY);
-    let (id, fence) = world.lease("far");
+    let (id, attempt) = world.lease("far");
     let path = format!("/v1/leases/{id}/outcome");
-    let no = json!({"fence": fence, "type": "fail", "code": "declined", "message": CANARY});
-    world.client.post(&path, &no).is(200);
-    let yes = json!({"fence": fence, "type": "ok", "payload": {"secret": CANARY}});
-    world.client.post(&path, &yes).is(200);
+    let report = |outcome: serde_json::Value| {
+        let mut body = attempt.clone();
+        body["outcome"] = outcome;
+        world.client.post(&path, &body).is(200);
+    };
+    report(json!({"type": "fail", "code": "declined", "message": CANARY}));
+    report(json!({"type": "ok", "payload": {"secret": CANARY}}));
     let late = code("late_ok");
     assert_eq!(
         (&late["severity"], &late["op_id"]),

@@ -144,13 +144,15 @@ impl World {
         id
     }
 
-    /// Leases the next of a domain: its id and fence.
-    pub(crate) fn lease(&self, domain: &str) -> (String, u64) {
+    /// Leases the next of a domain: its id, and what every report of it carries.
+    pub(crate) fn lease(&self, domain: &str) -> (String, Value) {
         let ask = json!({"domain": domain, "wait": "60s", "lease": "10m", "worker": "python-1"});
         let leased = self.client.post("/v1/leases", &ask).is(200).body;
         let delivery = &leased["deliveries"][0];
         let id = delivery["op_id"].as_str().expect("a delivery").to_owned();
-        (id, delivery["fence"].as_u64().expect("a fence"))
+        let (fence, token) = (&delivery["fence"], &delivery["token"]);
+        assert!(fence.is_u64() && token.is_string(), "{delivery}");
+        (id, json!({"fence": fence, "token": token}))
     }
 
     /// The beginning of a stream of events, which stays open.

@@ -11,6 +11,7 @@ mod network;
 mod node;
 mod partition;
 mod pauses;
+mod probes;
 mod provider;
 
 use std::process::ExitCode;
@@ -40,7 +41,12 @@ impl Needs {
 
 type Test = (&'static str, Needs, fn());
 
-const TESTS: [Test; 9] = [
+const TESTS: [Test; 10] = [
+    (
+        "held_operations_are_asked_about_at_the_rate_and_never_over_it",
+        Needs::Servers(&[]),
+        probes::held_operations_are_asked_about_at_the_rate_and_never_over_it,
+    ),
     (
         "col_8_one_429_stops_the_destination_on_every_node",
         Needs::Servers(&[Kind::Postgres, Kind::Redis]),

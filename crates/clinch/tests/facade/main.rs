@@ -8,10 +8,12 @@
 
 mod bursts;
 mod cap;
+mod leases;
 mod narrow;
 mod outage;
 mod pauses;
 mod policies;
+mod probes;
 mod shedding;
 mod support;
 mod telemetry;

@@ -46,6 +46,7 @@ async fn send(
         fence,
         worker: worker.clone(),
         body,
+        attempt_id: None,
     };
     let ended = |fence, after, reason: &str, applied| Reschedule {
         op_id,
@@ -57,6 +58,7 @@ async fn send(
             pauses: false,
             applied,
         },
+        attempt_id: None,
     };
     let answers = match event.clone() {
         Event::Extend { fence, lease } if !by_amend => {
@@ -65,6 +67,7 @@ async fn send(
                     op_id,
                     fence,
                     lease,
+                    attempt_id: None,
                 }])
                 .await?
         }
@@ -275,6 +278,7 @@ async fn version_counts_every_change(w: World) -> Verdict {
         op_id: op,
         fence: 1,
         lease: LEASE,
+        attempt_id: None,
     };
     let version = only(w.store.extend(&[extension]).await?)??.state.version;
     ensure_eq!(version, 3, "extended");

@@ -157,6 +157,7 @@ async fn an_extend_that_failed_left_nothing(w: World) -> Verdict {
         op_id: attempt.op_id,
         fence: 1,
         lease: LONG,
+        attempt_id: None,
     });
     for fault in FAULTS {
         w.arm(fault).await;
@@ -282,6 +283,7 @@ async fn a_reschedule_that_failed_left_nothing(w: World) -> Verdict {
             fence: 1,
             worker: worker(0)?,
             retry: Retry::not_applied("busy"),
+            attempt_id: None,
         });
     }
     for fault in FAULTS {

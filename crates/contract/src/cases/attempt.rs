@@ -49,6 +49,7 @@ async fn extend(
         op_id: attempt.op_id,
         fence: attempt.state.fence,
         lease,
+        attempt_id: None,
     };
     only(w.store.extend(&[extension]).await?)
 }
@@ -471,6 +472,7 @@ async fn many_attempts_end_in_one_call(w: World) -> Verdict {
             fence: attempt.state.fence,
             worker: worker(0)?,
             retry: retry.clone(),
+            attempt_id: None,
         })
     };
     let calls: Result<Vec<_>, _> = attempts.iter().map(ended).collect();

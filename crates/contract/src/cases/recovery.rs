@@ -109,6 +109,7 @@ async fn lease_ended_goes_by_the_extended_lease(w: World) -> Verdict {
         op_id: attempt.op_id,
         fence: 1,
         lease: LEASE,
+        attempt_id: None,
     };
     only(w.store.extend(&[extension]).await?)??;
     w.advance(secs(20)).await;
@@ -381,6 +382,7 @@ async fn a_change_ends_the_claim(w: World) -> Verdict {
         op_id: slow.op_id,
         fence: 1,
         lease: secs(10),
+        attempt_id: None,
     };
     only(w.store.extend(&[extension]).await?)??;
     w.advance(secs(11)).await;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clinch_core::protocol::Phase;
 use clinch_core::{
-    Effect, Envelope, Error, ErrorKind, Fail, OpId, Outcome, Payload, Retry, Status, Success,
+    Effect, Error, ErrorKind, Fail, LeaseToken, OpId, Outcome, Payload, Retry, Status, Success,
 };
-use clinch_engine::{LeaseRequest, Redriven};
+use clinch_engine::{LeaseRequest, Leased, LeasedAttempt, Redriven, Report};
 
 use crate::case::Verdict;
 use crate::engine::{Engine, command};
@@ -24,6 +24,8 @@ scenarios! { "remote", "remote_by_hints",
     a_worker_waits_for_work: ["COL-13"],
     what_is_not_for_remote_workers_is_refused: [],
     a_report_that_was_not_taken_is_never_confirmed: ["RUN-7"],
+    what_no_lease_gave_out_is_not_reported_on: ["RUN-7"],
+    one_worker_does_not_end_the_lease_of_another: ["RUN-7"],
     a_dead_letter_is_redriven_once: ["OUT-5"],
     what_may_have_been_applied_is_not_redriven: ["OUT-5"],
 }
@@ -48,7 +50,7 @@ fn request(domain: &str) -> Verdict<LeaseRequest> {
 }
 
 /// Leases the one operation that is due.
-async fn leased(e: &Engine, domain: &str) -> Verdict<Envelope> {
+async fn leased(e: &Engine, domain: &str) -> Verdict<Leased> {
     // Announces, where that is needed, and runs nothing.
     e.runtime.pump(0).await?;
     let taken = e.runtime.orchestrator().lease(&request(domain)?).await?;
@@ -67,13 +69,24 @@ fn busy() -> Outcome {
     Outcome::Retry(Retry::not_applied("busy"))
 }
 
-async fn report(e: &Engine, of: &Envelope, outcome: Outcome) -> clinch_core::Result<Status> {
+async fn report(e: &Engine, of: &Leased, outcome: Outcome) -> clinch_core::Result<Status> {
+    report_as(e, of.attempt(), outcome).await
+}
+
+async fn report_as(
+    e: &Engine,
+    attempt: LeasedAttempt,
+    outcome: Outcome,
+) -> clinch_core::Result<Status> {
     let worker = fixtures::worker(7).map_err(|f| Error::new(ErrorKind::Internal, f.to_string()))?;
-    let orchestrator = e.runtime.orchestrator();
-    let state = orchestrator
-        .report(of.op_id, of.fence, worker, outcome)
-        .await?;
-    Ok(state.status)
+    let report = Report {
+        attempt,
+        worker,
+        outcome,
+        left_out: Vec::new(),
+    };
+    let reported = e.runtime.orchestrator().report(report).await?;
+    Ok(reported.state.status)
 }
 
 async fn what_a_worker_reports_settles_it(e: Engine) -> Verdict {
@@ -81,8 +94,17 @@ async fn what_a_worker_reports_settles_it(e: Engine) -> Verdict {
     for (outcome, end) in [(yes(), Status::Completed), (no(), Status::Failed)] {
         let op = submitted(&e, NATURAL, &format!("{end:?}")).await?;
         let lease = leased(&e, NATURAL).await?;
-        ensure_eq!((lease.op_id, lease.attempt), (op, 1), "what was leased");
-        ensure_eq!(lease.command.payload, fixtures::payload(1)?, "its payload");
+        let envelope = &lease.envelope;
+        ensure_eq!(
+            (envelope.op_id, envelope.attempt),
+            (op, 1),
+            "what was leased"
+        );
+        ensure_eq!(
+            envelope.command.payload,
+            fixtures::payload(1)?,
+            "its payload"
+        );
         ensure_eq!(report(&e, &lease, outcome).await?, end, "the report");
         ensure_eq!(e.w.row(op).await?.state.status, end, "the row");
     }
@@ -98,14 +120,15 @@ async fn a_stale_fence_is_refused_and_a_yes_is_taken(e: Engine) -> Verdict {
     e.runtime.recover().await?;
     e.advance(LONG).await;
     let second = leased(&e, NATURAL).await?;
-    ensure_eq!((second.op_id, second.attempt), (op, 2), "leased again");
+    let envelope = &second.envelope;
+    ensure_eq!((envelope.op_id, envelope.attempt), (op, 2), "leased again");
     for outcome in [no(), busy()] {
         let refused = report(&e, &first, outcome).await;
         let kind = refused.map_err(|error| error.kind());
         ensure_eq!(kind, Err(ErrorKind::Conflict), "a stale fence");
     }
     let orchestrator = e.runtime.orchestrator();
-    let beat = orchestrator.heartbeat(op, first.fence, LEASE).await;
+    let beat = orchestrator.heartbeat(first.attempt(), LEASE).await;
     let kind = beat.map(|_| ()).map_err(|error| error.kind());
     ensure_eq!(kind, Err(ErrorKind::Conflict), "a stale heartbeat");
     ensure_eq!(report(&e, &first, yes()).await?, Status::Completed, "a yes");
@@ -137,7 +160,7 @@ async fn a_release_costs_no_attempt(e: Engine) -> Verdict {
     let lease = leased(&e, UNSAFE).await?;
     let orchestrator = e.runtime.orchestrator();
     let worker = fixtures::worker(7)?;
-    let state = orchestrator.release(op, lease.fence, worker).await?;
+    let state = orchestrator.release(lease.attempt(), worker).await?;
     ensure_eq!(
         (state.attempts, state.effect),
         (0, Effect::None),
@@ -145,7 +168,7 @@ async fn a_release_costs_no_attempt(e: Engine) -> Verdict {
     );
     let again = leased(&e, UNSAFE).await?;
     ensure_eq!(
-        (again.op_id, again.attempt),
+        (again.envelope.op_id, again.envelope.attempt),
         (op, 1),
         "leased again at once"
     );
@@ -159,12 +182,12 @@ async fn a_heartbeat_keeps_the_lease(e: Engine) -> Verdict {
     let orchestrator = e.runtime.orchestrator();
     for _ in 0..4 {
         e.advance(LEASE / 2).await;
-        let state = orchestrator.heartbeat(op, lease.fence, LEASE).await?;
+        let state = orchestrator.heartbeat(lease.attempt(), LEASE).await?;
         ensure!(!state.cancel_requested, "nobody canceled");
         e.runtime.recover().await?;
     }
     let _ = orchestrator.cancel(op, "enough").await?;
-    let state = orchestrator.heartbeat(op, lease.fence, LEASE).await?;
+    let state = orchestrator.heartbeat(lease.attempt(), LEASE).await?;
     ensure!(state.cancel_requested, "a heartbeat tells of the cancel");
     ensure_eq!(
         report(&e, &lease, yes()).await?,
@@ -176,18 +199,22 @@ async fn a_heartbeat_keeps_the_lease(e: Engine) -> Verdict {
 
 async fn a_checkpoint_is_there_for_the_next(e: Engine) -> Verdict {
     let e = e.remote()?;
-    let op = submitted(&e, NATURAL, "a").await?;
+    submitted(&e, NATURAL, "a").await?;
     let lease = leased(&e, NATURAL).await?;
     let orchestrator = e.runtime.orchestrator();
-    orchestrator.checkpoint(op, lease.fence, b"page 7").await?;
+    orchestrator.checkpoint(lease.attempt(), b"page 7").await?;
     let too_long = vec![0; 65 * 1024];
-    let refused = orchestrator.checkpoint(op, lease.fence, &too_long).await;
+    let refused = orchestrator.checkpoint(lease.attempt(), &too_long).await;
     let kind = refused.map(|_| ()).map_err(|error| error.kind());
     ensure_eq!(kind, Err(ErrorKind::Invalid), "too long");
     report(&e, &lease, busy()).await?;
     e.advance(LONG).await;
     let next = leased(&e, NATURAL).await?;
-    ensure_eq!(next.checkpoint.as_deref(), Some(&b"page 7"[..]), "kept");
+    ensure_eq!(
+        next.envelope.checkpoint.as_deref(),
+        Some(&b"page 7"[..]),
+        "kept"
+    );
     Ok(())
 }
 
@@ -217,7 +244,7 @@ async fn a_worker_waits_for_work(e: Engine) -> Verdict {
         tokio::task::yield_now().await;
     }
     let taken = waiting.await.map_err(crate::Failure::new)??;
-    ensure_eq!(only(taken)?.op_id, op, "what came");
+    ensure_eq!(only(taken)?.envelope.op_id, op, "what came");
     Ok(())
 }
 
@@ -243,6 +270,84 @@ async fn a_report_that_was_not_taken_is_never_confirmed(e: Engine) -> Verdict {
         let kind = late.map_err(|error| error.kind());
         ensure_eq!(kind, Err(ErrorKind::Conflict), "a report after the Reaper");
     }
+    Ok(())
+}
+
+/// Every report with this pair is a conflict, and the row stays as it is.
+async fn is_refused(e: &Engine, attempt: LeasedAttempt) -> Verdict {
+    let orchestrator = e.runtime.orchestrator();
+    let row = e.w.row(attempt.op_id).await?;
+    let not_called = Outcome::Retry(Retry::not_called("released"));
+    let mut answers = Vec::new();
+    for outcome in [yes(), no(), busy(), not_called] {
+        answers.push(report_as(e, attempt, outcome).await.map(|_| ()));
+    }
+    answers.push(orchestrator.heartbeat(attempt, LEASE).await.map(|_| ()));
+    answers.push(orchestrator.checkpoint(attempt, b"x").await.map(|_| ()));
+    for answer in answers {
+        let kind = answer.map_err(|error| error.kind());
+        ensure_eq!(kind, Err(ErrorKind::Conflict), "{attempt:?}");
+    }
+    crate::compare::unchanged(&row, &e.w.row(attempt.op_id).await?)
+}
+
+async fn what_no_lease_gave_out_is_not_reported_on(e: Engine) -> Verdict {
+    let forged = |op_id, fence| -> Verdict<LeasedAttempt> {
+        let token = LeaseToken::new(e.w.ids.begin(op_id, 0)?.attempt_id);
+        Ok(LeasedAttempt {
+            op_id,
+            fence,
+            token,
+        })
+    };
+    // One of our own attempts, and an operation that never began.
+    let live = e.w.live(UNSAFE).await?;
+    let pending = e.w.pending(NATURAL).await?;
+    for (op, fence) in [
+        (live.op_id, 1),
+        (live.op_id, u64::MAX),
+        (pending, 0),
+        (pending, 1),
+        (pending, u64::MAX),
+    ] {
+        is_refused(&e, forged(op, fence)?).await?;
+    }
+    // The id of an attempt is not its token: who reads the store cannot report.
+    if let Some(attempt_id) = live.state.attempt_id {
+        let token = LeaseToken::new(attempt_id);
+        let attempt = LeasedAttempt {
+            token,
+            ..forged(live.op_id, 1)?
+        };
+        is_refused(&e, attempt).await?;
+    }
+    Ok(())
+}
+
+async fn one_worker_does_not_end_the_lease_of_another(e: Engine) -> Verdict {
+    let e = e.remote()?;
+    submitted(&e, NATURAL, "a").await?;
+    let first = leased(&e, NATURAL).await?;
+    submitted(&e, NATURAL, "b").await?;
+    let second = leased(&e, NATURAL).await?;
+    let mixed = LeasedAttempt {
+        token: second.token,
+        ..first.attempt()
+    };
+    is_refused(&e, mixed).await?;
+    // Not even when its own attempt is an earlier one.
+    e.advance(LEASE * 2).await;
+    e.runtime.recover().await?;
+    e.advance(LONG).await;
+    e.runtime.pump(0).await?;
+    let again = e.runtime.orchestrator().lease(&request(NATURAL)?).await?;
+    ensure_eq!(again.len(), 2, "both are leased again");
+    is_refused(&e, mixed).await?;
+    ensure_eq!(
+        report(&e, &first, yes()).await?,
+        Status::Completed,
+        "a late yes of its own"
+    );
     Ok(())
 }
 

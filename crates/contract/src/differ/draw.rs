@@ -190,6 +190,7 @@ impl Drawn {
                 op_id,
                 fence,
                 lease: LEASE,
+                attempt_id: None,
             }]),
             3..=4 => Step::WriteAhead(vec![self.answer(op_id, fence, rng)?]),
             5..=6 => Step::Finalize(vec![op_id]),
@@ -204,6 +205,7 @@ impl Drawn {
                     fence,
                     worker,
                     retry: Retry { after, ..retry },
+                    attempt_id: None,
                 }])
             }
         })
@@ -239,6 +241,7 @@ impl Drawn {
             checkpoint: checkpoint.then(|| clinch_core::Sealed::new(vec![1, 2, 3])),
             by: fixtures::worker(2)?,
             reason: "the suite".into(),
+            attempt_id: None,
         }]))
     }
 

@@ -337,6 +337,7 @@ impl Flaw for RedeliversWithoutTheReaper {
                 checkpoint: None,
                 by: dequeue.worker.clone(),
                 reason: String::new(),
+                attempt_id: None,
             };
             real.memory.amend(&[amendment], &dequeue.routes).await?;
             real.edit(op_id, |row| {

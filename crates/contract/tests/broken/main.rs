@@ -67,6 +67,7 @@ fn row_flaws() -> Vec<Broken> {
     use rows::*;
     broken! {
         ForgetsTheFence: "attempt::a_stale_fence_changes_nothing_in_any_call",
+        HearsAnyAttempt: "proof::a_report_that_names_another_attempt_changes_nothing",
         RecordsInAMemoryOnly: "settle::a_recorded_yes_survives_a_crash",
         FinalizesAtWriteAhead: "settle::write_ahead_makes_a_yes_readable",
         AllowsCompletedToFailed: "scenario::s5_nothing_goes_back_from_completed",

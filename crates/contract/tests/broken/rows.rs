@@ -38,6 +38,21 @@ impl Flaw for ForgetsTheFence {
     }
 }
 
+/// The fence alone is looked at: who guesses it is heard.
+#[derive(Default)]
+pub(crate) struct HearsAnyAttempt;
+
+#[async_trait]
+impl Flaw for HearsAnyAttempt {
+    async fn settle(&self, real: &Real, answers: &[Answer], routes: &Routes) -> Changes {
+        let mut answers = answers.to_vec();
+        for answer in &mut answers {
+            answer.attempt_id = None;
+        }
+        real.memory.settle(&answers, routes).await
+    }
+}
+
 /// The recorded outcome is in a cache: a crash loses it.
 #[derive(Default)]
 pub(crate) struct RecordsInAMemoryOnly;

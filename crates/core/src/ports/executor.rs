@@ -1,6 +1,7 @@
 //! The user's ports: make the call, and ask what became of one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -42,7 +43,7 @@ pub trait Probe: Send + Sync {
     /// Looks the call up by its outbound key or a field that names it.
     ///
     /// - `Succeeded` and `Failed` only for *our* call.
-    /// - An error or a doubt is `Unknown`.
+    /// - An error or a doubt is `Unknown`; a 429 or a `Retry-After` is `Later`.
     async fn probe(&self, envelope: &Envelope) -> ProbeVerdict;
 }
 
@@ -57,4 +58,7 @@ pub enum ProbeVerdict {
     NotFound,
     /// No verdict.
     Unknown,
+    /// The provider takes no questions now; not a doubt. `Some`: it asked everyone to stay away
+    /// for so long.
+    Later(Option<Duration>),
 }

@@ -106,8 +106,27 @@ impl Room {
     }
 }
 
+/// What a destination gave for one call that no executor of this process makes: a probe, or a
+/// remote worker's attempt. Dropping it without a word counts as a failed call.
+pub struct Admitted {
+    /// Not before so long: its moment in the rate.
+    pub wait: Duration,
+    /// What the guards gave.
+    pub permits: Vec<Box<dyn Permit>>,
+}
+
+impl Admitted {
+    /// How the call went.
+    pub fn report(self, verdict: Verdict) {
+        for permit in self.permits {
+            permit.report(verdict);
+        }
+    }
+}
+
 /// What the engine sees of a destination's guards. Nothing is claimed for a destination
 /// without room: its rows stay due, at no write.
+#[async_trait]
 pub trait Gate: Send + Sync {
     /// Routes with the same name share one set of guards.
     fn destination(&self) -> &str;
@@ -117,6 +136,16 @@ pub trait Gate: Send + Sync {
 
     /// How much later than planned a retry is to be made.
     fn retry_delay(&self) -> Duration;
+
+    /// Takes the permits of one call that no executor of this process makes: a probe, or a
+    /// remote worker's attempt. It counts like any other call.
+    async fn admit(&self) -> Result<Admitted, Rejection>;
+
+    /// The provider asked everyone to stay away for so long.
+    async fn pause(&self, lasting: Duration);
+
+    /// A remote worker makes a call that is not a retry.
+    fn first_call(&self);
 }
 
 /// Stops calling a destination that keeps failing.
@@ -226,6 +255,7 @@ impl Permit for Unguarded {
     fn report(self: Box<Self>, _verdict: Verdict) {}
 }
 
+#[async_trait]
 impl Gate for Unguarded {
     fn destination(&self) -> &str {
         ""
@@ -236,6 +266,14 @@ impl Gate for Unguarded {
     fn retry_delay(&self) -> Duration {
         Duration::ZERO
     }
+    async fn admit(&self) -> Result<Admitted, Rejection> {
+        Ok(Admitted {
+            wait: Duration::ZERO,
+            permits: Vec::new(),
+        })
+    }
+    async fn pause(&self, _lasting: Duration) {}
+    fn first_call(&self) {}
 }
 
 impl CircuitBreaker for Unguarded {

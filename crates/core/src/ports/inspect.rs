@@ -146,6 +146,19 @@ pub struct LedgerLine {
     pub late: Option<ResultRecord>,
 }
 
+impl LedgerLine {
+    /// What the line of a leased begin notes.
+    pub fn lease_note(attempt_id: AttemptId) -> String {
+        format!("leased as {attempt_id}")
+    }
+
+    /// This begin was leased to a remote worker, under this fence and attempt id.
+    pub fn is_lease(&self, fence: u64, attempt_id: AttemptId) -> bool {
+        let begun = self.event == "Begin" && self.refused.is_none();
+        begun && self.fence == fence && self.note == Self::lease_note(attempt_id)
+    }
+}
+
 /// Which operations to list; every field narrows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {

@@ -35,8 +35,9 @@ pub use documents::{
 pub use domains::{DomainView, Domains};
 pub use executor::{Attempt, Executor, Probe, ProbeVerdict};
 pub use guard::{
-    Admission, Bulkhead, CircuitBreaker, CircuitState, Fallback, Gate, HedgePolicy, LoadShed,
-    Permit, RateLimiter, Reason, Rejection, RetryBudget, Room, TimeoutPolicy, Unguarded, Verdict,
+    Admission, Admitted, Bulkhead, CircuitBreaker, CircuitState, Fallback, Gate, HedgePolicy,
+    LoadShed, Permit, RateLimiter, Reason, Rejection, RetryBudget, Room, TimeoutPolicy, Unguarded,
+    Verdict,
 };
 pub use inspect::{
     Counts, Filter, Inspect, LedgerLine, Operation, PAGE_BYTES_MAX, PAGE_MAX, Page, ResultRecord,

@@ -21,6 +21,10 @@ use crate::{
 /// - Time is the store's own clock; callers pass durations.
 /// - A change raises the row's version by one and moves its queue row in the same commit.
 /// - Items of one call are applied in order; each sees what the ones before it changed.
+/// - An item that names its attempt is judged by [`State::apply_as`]: only the attempt of the
+///   row's last begin is heard, and a refusal leaves no ledger line.
+/// - The ledger line of a begin whose attempt id [is a leased one](AttemptId::is_leased) notes
+///   that id, for as long as the operation is kept.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Takes new operations in.
@@ -250,6 +254,9 @@ pub struct Extension {
     pub fence: u64,
     /// From now, on the store's clock.
     pub lease: Duration,
+    /// Of a report that names its attempt: nothing changes unless the row's last begin carries
+    /// it. `None`: the caller vouches for the fence.
+    pub attempt_id: Option<AttemptId>,
 }
 
 /// A provider's answer.
@@ -263,6 +270,10 @@ pub struct Answer {
     pub worker: WorkerId,
     /// What the provider said.
     pub body: AnswerBody,
+    /// Of a report that names its attempt: nothing changes unless the row's last begin carries
+    /// it. `None`: the caller vouches for the fence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_id: Option<AttemptId>,
 }
 
 /// What a provider said.
@@ -296,6 +307,9 @@ pub struct Reschedule {
     pub worker: WorkerId,
     /// What the executor returned.
     pub retry: Retry,
+    /// Of a report that names its attempt: nothing changes unless the row's last begin carries
+    /// it. `None`: the caller vouches for the fence.
+    pub attempt_id: Option<AttemptId>,
 }
 
 /// A rare event and what goes with it.
@@ -313,6 +327,9 @@ pub struct Amendment {
     pub by: WorkerId,
     /// Why, for the ledger.
     pub reason: String,
+    /// Of a report that names its attempt: nothing changes unless the row's last begin carries
+    /// it. `None`: the caller vouches for the fence.
+    pub attempt_id: Option<AttemptId>,
 }
 
 impl Reschedule {

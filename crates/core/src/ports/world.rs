@@ -33,7 +33,7 @@ pub trait Spawner: Send + Sync {
 pub trait Ids: Send + Sync {
     /// For a new operation; ordered by time where that helps the store.
     fn op_id(&self) -> OpId;
-    /// For a begin.
+    /// For a begin. Random and unguessable: lease tokens are drawn as well.
     fn attempt_id(&self) -> AttemptId;
     /// For a batch.
     fn batch_id(&self) -> BatchId;

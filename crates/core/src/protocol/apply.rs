@@ -2,8 +2,8 @@
 
 use super::event::{Effects, Event};
 use super::state::{State, WriteAhead};
-use crate::Timestamp;
 use crate::policy::Rules;
+use crate::{AttemptId, Timestamp};
 
 /// The event changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,6 +68,16 @@ pub enum Why {
     /// No attempt is running.
     #[error("no attempt is live")]
     NotLive,
+    /// No begin has raised the fence that far.
+    #[error("no attempt has begun under this fence")]
+    NeverBegun,
+    /// The fence is the row's, the attempt id is not.
+    #[error("the fence belongs to another attempt")]
+    OtherAttempt,
+    /// A later attempt has begun since. The row keeps the id of its last attempt only: whether
+    /// the pair was ever given out is in the ledger.
+    #[error("a later attempt has begun since")]
+    EarlierAttempt,
 }
 
 impl Event {
@@ -88,6 +98,20 @@ impl Event {
             Self::Resolve(_) => "Resolve",
             Self::Cancel => "Cancel",
             Self::Restored { .. } => "Restored",
+        }
+    }
+
+    /// The fence of the attempt that says so.
+    pub fn fence(&self) -> Option<u64> {
+        match self {
+            Self::Extend { fence, .. }
+            | Self::Checkpoint { fence }
+            | Self::NotCalled { fence, .. }
+            | Self::Fail { fence, .. }
+            | Self::Retry { fence, .. }
+            | Self::Probed { fence, .. } => Some(*fence),
+            Self::Ok { fence } => *fence,
+            _ => None,
         }
     }
 
@@ -133,6 +157,38 @@ impl State {
         }
         debug_assert_eq!(next.check(), Ok(()), "{event:?} on {self:?}");
         Ok((next, effects))
+    }
+
+    /// [`State::apply`] for a report that names its attempt: changes nothing unless fence and
+    /// attempt id are those of the row's last begin.
+    ///
+    /// - `None`: whoever applies the event vouches for its fence.
+    /// - A pair that is not the row's is refused without a ledger line, a yes included.
+    pub fn apply_as(
+        &self,
+        attempt_id: Option<AttemptId>,
+        event: &Event,
+        now: Timestamp,
+        rules: &Rules,
+    ) -> Result<(State, Effects), IllegalTransition> {
+        if let Some(attempt_id) = attempt_id {
+            self.must_be_attempt(attempt_id, event.fence())
+                .map_err(|why| IllegalTransition {
+                    event: event.name(),
+                    why,
+                    ledger: false,
+                })?;
+        }
+        self.apply(event, now, rules)
+    }
+
+    fn must_be_attempt(&self, attempt_id: AttemptId, fence: Option<u64>) -> Result<(), Why> {
+        match fence {
+            Some(fence) if fence > self.fence => Err(Why::NeverBegun),
+            Some(fence) if fence < self.fence => Err(Why::EarlierAttempt),
+            Some(_) if self.attempt_id == Some(attempt_id) => Ok(()),
+            _ => Err(Why::OtherAttempt),
+        }
     }
 
     fn step(&self, event: &Event, now: Timestamp, rules: &Rules) -> Step {

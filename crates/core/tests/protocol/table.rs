@@ -1,11 +1,14 @@
 //! `transitions.txt` against the code: every row, every event, every route.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use clinch_core::policy::Safety;
 use clinch_core::protocol::{Event, State, Why};
 
 use crate::cases::{Case, Scene};
-use crate::rows::{Route, Row};
+use crate::history::{History, ok, rules};
+use crate::rows::{NOW, Route, Row, attempt_id};
 use crate::seen::{Counts, Seen};
 
 const TABLE: &str = include_str!("transitions.txt");
@@ -217,6 +220,9 @@ fn number(why: Why) -> usize {
         Why::LaneBusy => 13,
         Why::LeaseRunning => 14,
         Why::NotLive => 15,
+        Why::NeverBegun => 16,
+        Why::OtherAttempt => 17,
+        Why::EarlierAttempt => 18,
     }
 }
 
@@ -230,6 +236,33 @@ fn the_table_expects_every_reason_to_refuse() {
         }
     }
     assert!(given.into_iter().eq(0..16));
+}
+
+#[test]
+fn run_7_of_reports_that_name_an_attempt_only_the_last_begin_is_heard() {
+    let mut given = BTreeSet::new();
+    let stranger = attempt_id(u128::MAX);
+    for (row, case, route) in combinations() {
+        let (scene, event) = case.scene(row, route);
+        let Some(fence) = event.fence() else { continue };
+        let says = |id| scene.state.apply_as(id, &event, scene.now, &scene.rules);
+        let why = match fence.cmp(&scene.state.fence) {
+            Ordering::Greater => Why::NeverBegun,
+            Ordering::Less => Why::EarlierAttempt,
+            Ordering::Equal => Why::OtherAttempt,
+        };
+        let refused = says(Some(stranger)).expect_err("a stranger is not heard");
+        assert_eq!((refused.why, refused.ledger), (why, false));
+        given.insert(number(why));
+        if let (Some(id), Why::OtherAttempt) = (scene.state.attempt_id, why) {
+            let unasked = scene.state.apply(&event, scene.now, &scene.rules);
+            assert_eq!(says(Some(id)), unasked, "as if it had not been asked");
+        }
+    }
+    let never = History::begun(rules(Safety::Unsafe)).state;
+    let ahead = never.apply_as(never.attempt_id, &ok(2), NOW, &rules(Safety::Unsafe));
+    given.insert(number(ahead.expect_err("never begun").why));
+    assert!(given.into_iter().eq(16..19));
 }
 
 #[test]

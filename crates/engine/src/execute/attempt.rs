@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use clinch_core::ports::{Amendment, Attempt, Extension, Level, Operation, Tags};
 use clinch_core::protocol::Event;
 use clinch_core::{
-    Applied, Command, Envelope, Error, ErrorKind, Fail, IdemKey, OutboundKey, Outcome, Result,
-    Retry, Timestamp, code,
+    Applied, Command, Envelope, Error, ErrorKind, Fail, IdemKey, Keys, OutboundKey, Outcome,
+    Result, Retry, Timestamp, code,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -101,7 +101,7 @@ impl Begun {
             outcome: Some(name),
             ..tags
         };
-        node.tell_outcome(envelope, retried, &tags);
+        node.tell_outcome(keys, envelope.attempt, retried, &tags);
         if settled {
             let whole = clock.now().since(self.accepted_at);
             node.measure("orchestrator.end_to_end.duration", keys, whole);
@@ -145,8 +145,7 @@ fn is_retried(outcome: &Outcome) -> bool {
 
 impl Node {
     /// The levels of RUN-10: a retry is a warning, and so is what comes close to a limit.
-    fn tell_outcome(&self, envelope: &Envelope, retried: bool, tags: &Tags<'_>) {
-        let keys = &envelope.command.keys;
+    pub(super) fn tell_outcome(&self, keys: &Keys, attempt: u32, retried: bool, tags: &Tags<'_>) {
         let handler = self.handlers.find(&keys.domain, &keys.event_type);
         let level = if retried { Level::Warn } else { Level::Info };
         self.log(level, "attempt ended", tags);
@@ -155,7 +154,7 @@ impl Node {
             self.log(Level::Warn, "the call came close to its timeout", tags);
         }
         let last = handler.map(|handler| handler.rules.retry.max_attempts.saturating_sub(1));
-        if retried && last == Some(envelope.attempt) {
+        if retried && last == Some(attempt) {
             self.log(Level::Warn, "one attempt is left", tags);
         }
     }
@@ -272,6 +271,7 @@ impl Running {
                 op_id: self.op_id,
                 fence: self.fence,
                 lease: self.lease,
+                attempt_id: None,
             };
             match self.node.groups.extend.call(extension).await {
                 Ok(Ok(changed)) => {
@@ -324,6 +324,7 @@ impl Attempt for Running {
             checkpoint: Some(self.node.ports.sealer.seal(self.op_id, bytes)?),
             by: self.node.config.worker.clone(),
             reason: String::new(),
+            attempt_id: None,
         };
         let kept = self.node.groups.amend.call(amendment).await?;
         kept.map_err(|refused| Error::new(ErrorKind::Conflict, refused.to_string()))?;

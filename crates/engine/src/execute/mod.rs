@@ -3,11 +3,13 @@
 mod attempt;
 mod claims;
 mod hints;
+mod leases;
 mod remote;
 mod reservation;
 mod worker;
 
 pub(crate) use attempt::{Begun, InlineRoom};
 pub(crate) use claims::Rest;
-pub use remote::LeaseRequest;
+pub(crate) use leases::{DueNews, Leases};
+pub use remote::{LeaseRequest, Leased, LeasedAttempt, Report, Reported};
 pub(crate) use reservation::{Reservation, Reservations};

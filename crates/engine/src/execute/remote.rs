@@ -1,34 +1,29 @@
 //! Attempts that workers outside of this process run, in any language.
 //!
-//! A worker leases operations, calls, and reports. Between the two it holds nothing but a
-//! fence: every report is judged by the row, exactly as that of an attempt of our own. A
-//! report that is made twice, because the worker did not hear the answer to the first, is
-//! answered like the first.
+//! A worker leases operations, calls, and reports. Between the two it holds a fence and a
+//! token, which its lease gave it and nobody else: every report is judged by the row within
+//! the commit that makes the change, exactly as that of an attempt of our own. The row knows
+//! the attempt of its last begin. A late yes of an earlier one proves itself by the ledger,
+//! which keeps the id of every leased attempt. A report that is made twice, because the worker
+//! did not hear the answer to the first, is answered like the first.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_core::policy::{EventTypes, Routes};
 use clinch_core::ports::{
-    Amendment, Answer, AnswerBody, BeginRequest, Changed, Delivery, Extension, LedgerLine,
-    Operation, Refused, Reschedule,
+    Amendment, Answer, AnswerBody, Changed, Extension, LedgerLine, Operation, Refused, Reschedule,
+    Tags, Verdict,
 };
-use clinch_core::protocol::{Event, State};
+use clinch_core::protocol::{Event, IllegalTransition, State, Why};
 use clinch_core::{
-    Applied, Domain, Envelope, Error, ErrorKind, EventType, OpId, Outcome, Result, Retry, Status,
-    WorkerId,
+    Applied, AttemptId, Domain, Envelope, Error, ErrorKind, EventType, Keys, LeaseToken, OpId,
+    Outcome, Result, Retry, Status, Timestamp, WorkerId,
 };
-use tokio::sync::oneshot;
 
+use super::leases::InHand;
 use crate::Orchestrator;
-use crate::node::{Dispatch, Node};
-
-/// No worker waits longer for one answer.
-const WAIT_MAX: Duration = Duration::from_secs(60);
-
-/// How soon a waiting worker looks at a bus of hints again: news of the store comes before the
-/// relay has announced.
-const HINT_PAUSE: Duration = Duration::from_millis(500);
+use crate::node::Node;
+use crate::telemetry::{name_of, tags_of_row};
 
 /// What a remote worker asks for.
 #[derive(Debug, Clone)]
@@ -41,85 +36,90 @@ pub struct LeaseRequest {
     pub max: usize,
     /// How long to wait for the first.
     pub wait: Duration,
-    /// For how long; extended by [`Orchestrator::heartbeat`].
+    /// For how long; extended by [`Orchestrator::heartbeat`]. A route may allow less.
     pub lease: Duration,
     /// Who asks, for the ledger.
     pub worker: WorkerId,
 }
 
-impl Orchestrator {
-    /// Begins attempts for a worker outside of this process.
-    ///
-    /// - Only of declared routes that no executor of this process serves.
-    /// - What nobody reports on is a lost attempt when its lease ends; what was begun for a
-    ///   worker that hung up is given back at once.
-    pub async fn lease(&self, request: &LeaseRequest) -> Result<Vec<Envelope>> {
-        let node = &self.node;
-        let routes = Arc::new(node.remote_routes(request)?);
-        let until = node.ports.clock.monotonic() + request.wait.min(WAIT_MAX);
-        let mut news = node.due_news.subscribe();
-        loop {
-            news.borrow_and_update();
-            let taken = self.take_in_background(request, &routes).await?;
-            let left = until.saturating_sub(node.ports.clock.monotonic());
-            if !taken.is_empty() || left.is_zero() || node.is_stopping() {
-                return Ok(taken);
-            }
-            let due = node.ports.outbox.next_due(Some(&routes)).await?;
-            // Due and not taken: somebody else has it, or it is on its way to the bus. The
-            // fallback covers lost news.
-            let due = due.filter(|due| !due.is_zero());
-            let bound = match node.ports.dispatch {
-                Dispatch::Queue(_) => node.config.fallback_poll,
-                Dispatch::Hints(_) => HINT_PAUSE,
-            };
-            let nap = due.map_or(left, |due| due.min(left)).min(bound);
-            tokio::select! {
-                biased;
-                _ = news.changed() => {}
-                () = node.sleep_unless_stopped(nap) => {}
-            }
+/// An attempt that has begun for a remote worker.
+#[derive(Debug, Clone)]
+pub struct Leased {
+    /// What to call.
+    pub envelope: Envelope,
+    /// Proves that a report comes from this worker. Never stored, never shown to others.
+    pub token: LeaseToken,
+    /// When the attempt counts as lost unless it is reported on or extended.
+    pub lease_until: Option<Timestamp>,
+}
+
+impl Leased {
+    /// The attempt, for its reports.
+    pub fn attempt(&self) -> LeasedAttempt {
+        LeasedAttempt {
+            op_id: self.envelope.op_id,
+            fence: self.envelope.fence,
+            token: self.token,
         }
     }
+}
 
-    /// Takes in a task of its own: what was begun for a worker that hangs up meanwhile must
-    /// not become a lost attempt.
-    async fn take_in_background(
-        &self,
-        request: &LeaseRequest,
-        routes: &Arc<Routes>,
-    ) -> Result<Vec<Envelope>> {
-        let (reply, taken) = oneshot::channel();
-        let (this, request, routes) = (self.clone(), request.clone(), routes.clone());
-        let task = async move {
-            let taken = this.node.take_remote(&request, &routes).await;
-            if let Err(Ok(unheard)) = reply.send(taken) {
-                for envelope in unheard {
-                    let worker = request.worker.clone();
-                    // If this fails too the lease runs out.
-                    let _ = this.release(envelope.op_id, envelope.fence, worker).await;
-                }
-            }
-        };
-        self.node.ports.spawner.spawn(Box::pin(task));
-        let lost = |_| Error::new(ErrorKind::Unavailable, "the lease was not confirmed");
-        taken.await.map_err(lost)?
-    }
+/// Names the attempt that a report is about, as its lease did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeasedAttempt {
+    /// The operation.
+    pub op_id: OpId,
+    /// The attempt's fence.
+    pub fence: u64,
+    /// The attempt's token.
+    pub token: LeaseToken,
+}
 
-    /// Moves the lease; the state says whether cancel was requested.
-    pub async fn heartbeat(&self, op_id: OpId, fence: u64, lease: Duration) -> Result<State> {
+/// How a leased attempt ended.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Which one.
+    pub attempt: LeasedAttempt,
+    /// Who says so, for the ledger.
+    pub worker: WorkerId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Parts of an Ok that could not be read: the yes is kept without them.
+    pub left_out: Vec<String>,
+}
+
+/// A report that was taken.
+#[derive(Debug, Clone)]
+pub struct Reported {
+    /// The row's state after it.
+    pub state: State,
+    /// Parts of an Ok that were not stored.
+    pub left_out: Vec<String>,
+}
+
+impl Orchestrator {
+    /// Moves the lease, by no more than the route allows; the state says whether cancel was
+    /// requested.
+    pub async fn heartbeat(&self, attempt: LeasedAttempt, lease: Duration) -> Result<State> {
+        let op_id = attempt.op_id;
+        let keys = self.status(op_id).await?.operation.keys;
+        let lease = self.node.lease_of(&keys, lease);
         let extension = Extension {
             op_id,
-            fence,
+            fence: attempt.fence,
             lease,
+            attempt_id: Some(attempt.token.attempt_id()),
         };
         let changed = self.node.groups.extend.call(extension).await?;
-        self.current(op_id, changed)
+        let changed = changed.map_err(|refused| stale(op_id, &refused))?;
+        let until = self.node.ports.clock.monotonic().saturating_add(lease);
+        self.node.leases.extend(op_id, attempt.fence, until);
+        Ok(changed.state)
     }
 
     /// Keeps bytes for the next attempt.
-    pub async fn checkpoint(&self, op_id: OpId, fence: u64, bytes: &[u8]) -> Result<State> {
-        let node = &self.node;
+    pub async fn checkpoint(&self, attempt: LeasedAttempt, bytes: &[u8]) -> Result<State> {
+        let (node, op_id) = (&self.node, attempt.op_id);
         let max = node.config.checkpoint_bytes_max;
         if bytes.len() > max {
             let message = format!("a checkpoint holds at most {max} bytes");
@@ -127,114 +127,317 @@ impl Orchestrator {
         }
         let amendment = Amendment {
             op_id,
-            event: Event::Checkpoint { fence },
+            event: Event::Checkpoint {
+                fence: attempt.fence,
+            },
             ok: None,
             checkpoint: Some(node.ports.sealer.seal(op_id, bytes)?),
             by: node.config.worker.clone(),
             reason: String::new(),
+            attempt_id: Some(attempt.token.attempt_id()),
         };
         let changed = node.groups.amend.call(amendment).await?;
-        self.current(op_id, changed)
+        let changed = changed.map_err(|refused| stale(op_id, &refused))?;
+        Ok(changed.state)
     }
 
     /// Gives an attempt back that sent nothing.
-    pub async fn release(&self, op_id: OpId, fence: u64, worker: WorkerId) -> Result<State> {
+    pub async fn release(&self, attempt: LeasedAttempt, worker: WorkerId) -> Result<State> {
         let retry = Retry::not_called("released by its worker").after(Duration::ZERO);
-        self.report(op_id, fence, worker, Outcome::Retry(retry))
-            .await
+        let report = Report {
+            attempt,
+            worker,
+            outcome: Outcome::Retry(retry),
+            left_out: Vec::new(),
+        };
+        Ok(self.report(report).await?.state)
     }
 
     /// How an attempt ended; the state is the row's after it.
     ///
-    /// - A stale fence is a `Conflict`, except that an Ok is always taken.
+    /// - A pair of fence and token that no lease gave out changes nothing.
+    /// - A pair of an earlier attempt is a `Conflict`, except that an Ok is always taken.
     /// - The same report again is answered like the first.
-    pub async fn report(
-        &self,
-        op_id: OpId,
-        fence: u64,
-        worker: WorkerId,
-        outcome: Outcome,
-    ) -> Result<State> {
-        let row = self.status(op_id).await?.operation;
-        let said = event_name(&outcome);
-        let reported = match outcome {
-            Outcome::Ok(success) => {
-                let trace = row.trace.as_deref();
-                let ok = self.node.record(op_id, &success, trace).await;
-                self.answer(op_id, fence, worker, AnswerBody::Ok(ok))
-                    .await?
-            }
-            Outcome::Fail(fail) => {
-                let body = AnswerBody::Fail(fail);
-                self.answer(op_id, fence, worker, body).await?
-            }
-            Outcome::Retry(retry) => {
-                let attempt = Reschedule {
-                    op_id,
-                    fence,
-                    worker,
-                    retry,
-                };
-                self.node.groups.reschedule.call(attempt).await?
-            }
+    /// - A yes is kept whatever else is wrong with it; what is left out is said and paged.
+    pub async fn report(&self, report: Report) -> Result<Reported> {
+        let row = self.status(report.attempt.op_id).await?.operation;
+        let mut reported = Err(Error::new(ErrorKind::Internal, "nothing was reported"));
+        let tags = Tags {
+            outcome: Some(name_of(&report.outcome)),
+            ..tags_of_row(&row)
         };
-        match reported {
-            Ok(changed) => {
-                self.node.follow(op_id, &changed).await;
-                Ok(changed.state)
-            }
-            Err(refused) => {
-                let ledger = self.node.ports.inspect.ledger(op_id).await?;
-                // This attempt was reported on in the same way, and that was taken.
-                let same = |line: &LedgerLine| {
-                    line.refused.is_none() && line.fence == fence && line.event == said
-                };
-                let state = self.status(op_id).await?.operation.state;
-                // A late yes lies in the ledger under the fence that was current then.
-                let is_known_yes = said == OK && state.status == Status::Completed;
-                if is_known_yes || ledger.iter().any(same) {
-                    Ok(state)
-                } else {
-                    Err(stale(op_id, &refused))
-                }
-            }
-        }
+        let work = async { reported = self.take_report(&row, report).await };
+        self.node.within("attempt", &tags, Box::pin(work)).await;
+        reported
     }
 
-    async fn answer(
-        &self,
-        op_id: OpId,
-        fence: u64,
-        worker: WorkerId,
-        body: AnswerBody,
-    ) -> Result<Result<Changed, Refused>> {
-        let answer = Answer {
-            op_id,
-            fence: Some(fence),
+    async fn take_report(&self, row: &Operation, report: Report) -> Result<Reported> {
+        let Report {
+            attempt,
             worker,
-            body,
+            outcome,
+            mut left_out,
+        } = report;
+        let (node, ended) = (&self.node, Ended::of(&outcome));
+        let began = node.ports.clock.monotonic();
+        // Out of the book, so that the news of this very change does not end it first.
+        let in_hand = node.leases.take(attempt.op_id, attempt.fence);
+        let mut committed = Err(Error::new(ErrorKind::Internal, "nothing was committed"));
+        let mut problems = Vec::new();
+        let settle = async {
+            let said = node.said(row, attempt, worker, outcome).await;
+            problems = said.problems.clone();
+            committed = self.commit(row, attempt, &said).await;
         };
-        self.node.groups.settle.call(answer).await
+        node.within("settle", &tags_of_row(row), Box::pin(settle))
+            .await;
+        let (state, changed) = match committed {
+            Ok((state, Some(changed))) => (state, changed),
+            not_changed => {
+                if let Some(in_hand) = in_hand {
+                    node.leases.put(attempt.op_id, in_hand);
+                }
+                // The same report again was told of the first time.
+                let (state, _) = not_changed?;
+                return Ok(Reported { state, left_out });
+            }
+        };
+        let took = node.ports.clock.monotonic().saturating_sub(began);
+        node.tell_report(row, in_hand, &ended, took, &changed);
+        node.follow(row.op_id, &changed).await;
+        node.page_left_out(row.op_id, &left_out, &problems).await;
+        left_out.extend(problems.into_iter().map(|(part, _)| part));
+        Ok(Reported { state, left_out })
     }
 
-    fn current(&self, op_id: OpId, changed: Result<Changed, Refused>) -> Result<State> {
-        match changed {
-            Ok(changed) => Ok(changed.state),
-            Err(refused) => Err(stale(op_id, &refused)),
+    /// The row's state, and the change unless the same was reported before.
+    async fn commit(
+        &self,
+        row: &Operation,
+        attempt: LeasedAttempt,
+        said: &Said,
+    ) -> Result<(State, Option<Changed>)> {
+        let op_id = row.op_id;
+        let attempt_id = attempt.token.attempt_id();
+        let mut answered = self.node.offer_report(said, Some(attempt_id)).await?;
+        if why(&answered) == Some(Why::EarlierAttempt)
+            && self.was_leased(attempt, attempt_id).await?
+        {
+            // It proved itself: the protocol decides, as for any attempt that is not the current.
+            answered = self.node.offer_report(said, None).await?;
         }
+        let refused = match answered {
+            Ok(changed) => return Ok((changed.state.clone(), Some(changed))),
+            Err(refused) => refused,
+        };
+        let stranger = [Why::NeverBegun, Why::OtherAttempt, Why::EarlierAttempt];
+        if why_of(&refused).is_none_or(|why| stranger.contains(&why)) {
+            return Err(stale(op_id, &refused));
+        }
+        // This attempt was reported on in the same way, and that was taken.
+        let ledger = self.node.ports.inspect.ledger(op_id).await?;
+        let same = |line: &LedgerLine| {
+            line.refused.is_none() && line.fence == attempt.fence && line.event == said.event
+        };
+        let state = self.status(op_id).await?.operation.state;
+        // A late yes lies in the ledger under the fence that was current then.
+        let is_known_yes = said.event == OK && state.status == Status::Completed;
+        if is_known_yes || ledger.iter().any(same) {
+            Ok((state, None))
+        } else {
+            Err(stale(op_id, &refused))
+        }
+    }
+
+    /// An earlier begin was leased under this fence and token. Its ledger line never changes:
+    /// what was true when it was read is true when the report is committed.
+    async fn was_leased(&self, attempt: LeasedAttempt, attempt_id: AttemptId) -> Result<bool> {
+        let ledger = self.node.ports.inspect.ledger(attempt.op_id).await?;
+        let ours = |line: &LedgerLine| line.is_lease(attempt.fence, attempt_id);
+        Ok(ledger.iter().any(ours))
     }
 }
 
 /// What a yes is called in the ledger.
 const OK: &str = "Ok";
 
-/// The name of its line in the ledger.
-fn event_name(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Ok(_) => OK,
-        Outcome::Fail(_) => "Fail",
-        Outcome::Retry(retry) if retry.applied == Applied::NotCalled => "NotCalled",
-        Outcome::Retry(_) => "Retry",
+/// A report as the store takes it.
+struct Said {
+    /// The name of its line in the ledger.
+    event: &'static str,
+    item: Item,
+    /// What could not be stored, and why.
+    problems: Vec<(String, Error)>,
+}
+
+enum Item {
+    Answer(Answer),
+    Reschedule(Reschedule),
+}
+
+/// What telemetry and guards want to know of an outcome.
+struct Ended {
+    name: &'static str,
+    counter: Option<&'static str>,
+    verdict: fn(Duration) -> Verdict,
+    retried: bool,
+}
+
+impl Ended {
+    fn of(outcome: &Outcome) -> Self {
+        let retried = "orchestrator.pump.outcome.retry.count";
+        let answered = |took| Verdict::Answered { took };
+        let (counter, verdict): (_, fn(Duration) -> Verdict) = match outcome {
+            Outcome::Ok(_) => (Some("orchestrator.pump.outcome.ok.count"), answered),
+            Outcome::Fail(_) => (Some("orchestrator.pump.outcome.fail.count"), answered),
+            Outcome::Retry(retry) => match retry.applied {
+                Applied::NotCalled => (None, |_| Verdict::Ignored),
+                // It answered: "later".
+                Applied::No if retry.after.is_some() => (Some(retried), answered),
+                Applied::No | Applied::Unknown => (Some(retried), |took| Verdict::Failed { took }),
+            },
+        };
+        Self {
+            name: name_of(outcome),
+            counter,
+            verdict,
+            retried: name_of(outcome) == "retry",
+        }
+    }
+}
+
+impl Node {
+    /// What the store is told.
+    async fn said(
+        self: &Arc<Self>,
+        row: &Operation,
+        attempt: LeasedAttempt,
+        worker: WorkerId,
+        outcome: Outcome,
+    ) -> Said {
+        let LeasedAttempt { op_id, fence, .. } = attempt;
+        let answer = |worker, body| {
+            Item::Answer(Answer {
+                op_id,
+                fence: Some(fence),
+                worker,
+                body,
+                attempt_id: None,
+            })
+        };
+        let mut problems = Vec::new();
+        let (event, item) = match outcome {
+            Outcome::Ok(success) => {
+                let (ok, wrong) = self.stored_answer(op_id, &success, row.trace.as_deref());
+                problems = wrong;
+                (OK, answer(worker, AnswerBody::Ok(ok)))
+            }
+            Outcome::Fail(fail) => ("Fail", answer(worker, AnswerBody::Fail(fail))),
+            Outcome::Retry(mut retry) => {
+                let called = retry.applied != Applied::NotCalled;
+                if called && row.state.is_current(fence) {
+                    self.slow_down(row.op_id, &row.keys, row.state.attempts, fence, &mut retry);
+                }
+                let event = if called { "Retry" } else { "NotCalled" };
+                let item = Item::Reschedule(Reschedule {
+                    op_id,
+                    fence,
+                    worker,
+                    retry,
+                    attempt_id: None,
+                });
+                (event, item)
+            }
+        };
+        Said {
+            event,
+            item,
+            problems,
+        }
+    }
+
+    async fn offer_report(
+        &self,
+        said: &Said,
+        attempt_id: Option<AttemptId>,
+    ) -> Result<Result<Changed, Refused>> {
+        match &said.item {
+            Item::Answer(answer) => {
+                let answer = Answer {
+                    attempt_id,
+                    ..answer.clone()
+                };
+                self.groups.settle.call(answer).await
+            }
+            Item::Reschedule(ended) => {
+                let ended = Reschedule {
+                    attempt_id,
+                    ..ended.clone()
+                };
+                self.groups.reschedule.call(ended).await
+            }
+        }
+    }
+
+    /// Counts, measures and logs the end of a leased attempt like that of one of our own, and
+    /// tells its destination's guards.
+    fn tell_report(
+        &self,
+        row: &Operation,
+        in_hand: Option<InHand>,
+        ended: &Ended,
+        settled_in: Duration,
+        changed: &Changed,
+    ) {
+        let keys = &row.keys;
+        let latency = in_hand.map(|in_hand| self.lease_ended(in_hand, ended.verdict));
+        if let Some(counter) = ended.counter {
+            self.count_for(counter, keys);
+        }
+        if let Some(latency) = latency {
+            self.measure("orchestrator.execute.duration", keys, latency);
+        }
+        self.measure("orchestrator.settle.duration", keys, settled_in);
+        if changed.state.is_terminal() {
+            let whole = self.ports.clock.now().since(row.accepted_at);
+            self.measure("orchestrator.end_to_end.duration", keys, whole);
+        }
+        let tags = Tags {
+            latency,
+            outcome: Some(ended.name),
+            ..tags_of_row(row)
+        };
+        self.tell_outcome(keys, row.state.attempts, ended.retried, &tags);
+    }
+
+    /// Pages someone about what was left out of a yes.
+    async fn page_left_out(&self, op_id: OpId, parts: &[String], problems: &[(String, Error)]) {
+        for part in parts {
+            let message = format!("a part of an answer was left out: {part} cannot be read");
+            self.alert("answer_incomplete", &message, Some(op_id)).await;
+        }
+        for (_, problem) in problems {
+            let message = format!("a part of an answer was left out: {problem}");
+            self.alert("answer_incomplete", &message, Some(op_id)).await;
+        }
+    }
+
+    /// The longest lease of its route, or less.
+    pub(super) fn lease_of(&self, keys: &Keys, wanted: Duration) -> Duration {
+        let handler = self.handlers.find(&keys.domain, &keys.event_type);
+        let max = handler.and_then(|handler| handler.lease_max);
+        max.map_or(wanted, |max| wanted.min(max))
+    }
+}
+
+fn why(answered: &Result<Changed, Refused>) -> Option<Why> {
+    answered.as_ref().err().and_then(why_of)
+}
+
+fn why_of(refused: &Refused) -> Option<Why> {
+    match refused {
+        Refused::Illegal(IllegalTransition { why, .. }) => Some(*why),
+        _ => None,
     }
 }
 
@@ -244,121 +447,4 @@ fn stale(op_id: OpId, refused: &Refused) -> Error {
         _ => ErrorKind::Conflict,
     };
     Error::new(kind, refused.to_string()).with("op_id", op_id)
-}
-
-impl Node {
-    /// A begin whose commit is ambiguous is ours if its attempt id reads back.
-    async fn begin_as(
-        &self,
-        begin: BeginRequest,
-        routes: &Arc<Routes>,
-    ) -> Result<Result<Operation, Refused>> {
-        let attempts = [begin.attempt_id];
-        let missing = || Error::new(ErrorKind::Ambiguous, "the store gave no result");
-        match self.ports.store.begin(&[begin], routes).await {
-            Err(error) if error.kind() == ErrorKind::Ambiguous => {
-                let lease = self.config.lease;
-                let rows = self.persist(lease, || self.ports.inspect.begun(&attempts));
-                let row = rows.await?.into_iter().next().flatten();
-                row.map(Ok).ok_or(error)
-            }
-            other => other?.into_iter().next().ok_or_else(missing),
-        }
-    }
-
-    /// The declared routes that a worker asks for.
-    fn remote_routes(&self, request: &LeaseRequest) -> Result<Routes> {
-        let (domain, all) = (&request.domain, request.event_types.is_empty());
-        let wanted = |types: &EventTypes| match types {
-            EventTypes::One(one) => all || request.event_types.contains(one),
-            EventTypes::Any => all,
-        };
-        let mut routes = Routes::new();
-        let local = |types: &EventTypes| {
-            self.runnable
-                .iter()
-                .any(|(of, those, _)| of == domain && those == types)
-        };
-        for (of, types, rules) in self.routes.iter().filter(|(of, ..)| *of == domain) {
-            if wanted(types) && !local(types) {
-                routes = routes.with(of.clone(), types.clone(), rules.clone());
-            } else if let EventTypes::One(one) = types {
-                routes = routes.without(of.clone(), one.clone());
-            }
-        }
-        for one in &request.event_types {
-            // Covered by a route for all types, if at all.
-            let rules = self.routes.find(domain, one);
-            let here = self.runnable.find(domain, one).is_some();
-            let Some(rules) = rules.filter(|_| !here) else {
-                return Err(crate::accept::unknown_route(domain, one));
-            };
-            routes = routes.with(domain.clone(), EventTypes::One(one.clone()), rules.clone());
-        }
-        if routes.iter().next().is_none() {
-            let message = "no route for remote workers is declared for this domain";
-            return Err(Error::new(ErrorKind::Invalid, message)
-                .with("code", "unknown_route")
-                .with("domain", domain));
-        }
-        Ok(routes)
-    }
-
-    async fn take_remote(
-        self: &Arc<Self>,
-        request: &LeaseRequest,
-        routes: &Arc<Routes>,
-    ) -> Result<Vec<Envelope>> {
-        let topics = self.handlers.topics(&request.domain, routes);
-        let dequeue = self.dequeue(topics, routes.clone(), request.max);
-        let dequeue = clinch_core::ports::Dequeue {
-            visibility: request.lease,
-            worker: request.worker.clone(),
-            ..dequeue
-        };
-        let mut leased = Vec::new();
-        for delivery in self.dequeue_deliveries(&dequeue).await? {
-            let row = match &self.ports.dispatch {
-                Dispatch::Queue(_) => delivery.begun.map(|row| *row),
-                Dispatch::Hints(_) => self.begin_for(&delivery, request, routes).await,
-            };
-            if let Some(row) = row
-                && let Some(begun) = self.open(row, Duration::ZERO).await
-            {
-                leased.push(begun.into_envelope());
-            }
-        }
-        Ok(leased)
-    }
-
-    /// Begins what a hint names, if the worker asked for its type.
-    async fn begin_for(
-        &self,
-        delivery: &Delivery,
-        request: &LeaseRequest,
-        routes: &Arc<Routes>,
-    ) -> Option<Operation> {
-        let hint = &delivery.hint;
-        let bus = self.ports.dispatch.bus();
-        if routes.find(&hint.domain, &hint.event_type).is_none() {
-            // Another worker's.
-            let again = [(delivery.receipt.clone(), self.config.sweep_grace)];
-            let _ = bus.nack(&again).await;
-            return None;
-        }
-        let begin = BeginRequest {
-            op_id: hint.op_id,
-            attempt_id: self.ports.ids.attempt_id(),
-            worker: request.worker.clone(),
-            lease: request.lease,
-        };
-        let begun = match self.begin_as(begin, routes).await {
-            Ok(begun) => begun.ok(),
-            // The hint comes again after its visibility timeout.
-            Err(_) => return None,
-        };
-        // The row has decided; a hint that is not acked comes again and is a no-op.
-        let _ = bus.ack(std::slice::from_ref(&delivery.receipt)).await;
-        begun
-    }
 }

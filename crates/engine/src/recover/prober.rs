@@ -1,62 +1,202 @@
 //! Asks providers what became of calls whose effect is unknown.
+//!
+//! A probe is a call: it takes a slot and a moment of its destination like any other, and a
+//! `Retry-After` to a probe pauses the destination for everyone. Rows are claimed only for
+//! domains with a destination that has room, and no more than there is room for; whatever ends
+//! (a probe, a call, a wait for the rate) is the occasion for the next claim.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use clinch_core::ports::{Amendment, Claim, Claimed, Operation, ProbeVerdict, Scan, StoredOk};
+use clinch_core::ports::{
+    Admitted, Amendment, Claim, Claimed, Operation, ProbeVerdict, Reason, Room, Scan, StoredOk,
+    Verdict,
+};
 use clinch_core::protocol::{Event, ProbeAnswer};
-use clinch_core::{OpId, Result};
+use clinch_core::{Domain, OpId, Result};
 
 use super::Scanned;
-use crate::handlers::Handler;
 use crate::node::Node;
 use crate::panics::caught;
+use crate::runtime::Runner;
 use crate::telemetry::tags_of_row;
 
+/// A rate that is used up is looked at again after at least so long: a claim of several rows
+/// costs as much as a claim of one.
+const RATE_NAP: Duration = Duration::from_millis(25);
+
+/// Where probes can be made now.
+#[derive(Default)]
+struct Outlook {
+    /// Domains with a destination that has room, or with rows that end without a question.
+    domains: Vec<Domain>,
+    /// Questions that all of them together take.
+    room: usize,
+    /// When another destination has room.
+    again_in: Option<Duration>,
+    /// Another destination has room when a running call or probe ends.
+    full: bool,
+}
+
+/// A row to ask about.
+pub(crate) struct Question {
+    claim: Claimed,
+    row: Operation,
+    /// What the destination gave for it; `None`: its route has no probe.
+    admitted: Option<Admitted>,
+}
+
 impl Node {
-    /// Claims held rows whose probe is due.
-    pub(crate) async fn due_probes(&self, max: usize) -> Result<Vec<(Claimed, Option<Operation>)>> {
+    /// Looks at every route: a destination counts once, however many routes call it.
+    fn probe_outlook(&self) -> Outlook {
+        let mut rooms: BTreeMap<&str, Room> = BTreeMap::new();
+        let mut outlook = Outlook::default();
+        for (domain, handler) in self.handlers.by_domain() {
+            let room = match (&handler.probe, &handler.rules.probe) {
+                (Some(_), _) => *rooms
+                    .entry(handler.gate.destination())
+                    .or_insert_with(|| handler.gate.room()),
+                // Another process makes the probe that this route promises.
+                (None, Some(_)) => continue,
+                (None, None) => Room::UNBOUNDED,
+            };
+            if room.is_closed() {
+                let again_in = room.again_in.map(|again_in| again_in.max(RATE_NAP));
+                outlook.again_in = outlook.again_in.into_iter().chain(again_in).min();
+                outlook.full |= again_in.is_none();
+            } else if outlook.domains.last() != Some(domain) {
+                outlook.domains.push(domain.clone());
+            }
+            if handler.probe.is_none() {
+                outlook.room = usize::MAX;
+            }
+        }
+        let open = rooms.values().map(|room| room.calls);
+        outlook.room = open.fold(outlook.room, usize::saturating_add);
+        outlook
+    }
+
+    /// Claims held rows whose probe is due, of these domains.
+    async fn due_probes(
+        &self,
+        max: usize,
+        domains: Vec<Domain>,
+    ) -> Result<Vec<(Claimed, Option<Operation>)>> {
         if planted!(ProberSleeps) {
             return Ok(Vec::new());
         }
-        let recovery = &self.ports.recovery;
         let claim = Claim {
             max,
+            domains: Some(domains),
             ..self.brief_claim()
         };
-        let claimed = recovery.scan(Scan::ProbeDue, &claim).await?;
+        let claimed = self.ports.recovery.scan(Scan::ProbeDue, &claim).await?;
         let ops: Vec<OpId> = claimed.iter().map(Claimed::op_id).collect();
         let rows = self.ports.inspect.get(&ops).await?;
         Ok(claimed.into_iter().zip(rows).collect())
     }
 
+    /// One pass over at most `max` of them, one after the other.
+    pub(crate) async fn probe_some(self: &Arc<Self>, max: usize) -> Result<usize> {
+        let Outlook { domains, room, .. } = self.probe_outlook();
+        if domains.is_empty() {
+            return Ok(0);
+        }
+        let due = self.due_probes(max.min(room), domains).await?;
+        let found = due.len();
+        for (claim, row) in due {
+            if let Some(question) = self.question(claim, row).await {
+                self.probe_one(question).await;
+            }
+        }
+        Ok(found)
+    }
+
     /// One pass over them. Providers are asked side by side, each by a task of its own: a slow
     /// one holds up nobody.
     pub(crate) async fn probe_held(self: &Arc<Self>) -> Result<Scanned> {
+        // Said before the look: what ends after it is not missed.
+        self.probes_starved.store(true, Ordering::SeqCst);
+        let outlook = self.probe_outlook();
         // Permits first: what is claimed is asked about at once, well within the claim.
-        let mut permits = Vec::new();
-        while let Ok(permit) = self.probe_permits.clone().try_acquire_owned() {
-            permits.push(permit);
+        let permit = || self.probe_permits.clone().try_acquire_owned().ok();
+        let permits = std::iter::from_fn(permit).take(outlook.room);
+        let mut permits: Vec<_> = permits.collect();
+        let max = permits.len();
+        if max == 0 || outlook.domains.is_empty() {
+            // Probes that run end and wake us; a rate is waited for.
+            let waits_for_rate = outlook.room == 0 && !outlook.full;
+            self.probes_starved.store(!waits_for_rate, Ordering::SeqCst);
+            let next = outlook.again_in;
+            return Ok(Scanned { found: 0, next });
         }
-        let due = self.due_probes(permits.len()).await?;
+        self.probes_starved.store(outlook.full, Ordering::SeqCst);
+        let due = self.due_probes(max, outlook.domains).await?;
         let found = due.len();
         for (claim, row) in due {
-            let permit = permits.pop();
-            let node = self.clone();
+            // One that its guards turn away is found again when its claim has run out.
+            let Some(question) = self.question(claim, row).await else {
+                continue;
+            };
+            let (node, permit) = (self.clone(), permits.pop());
             let task = async move {
-                node.probe_one(&claim, row).await;
+                node.probe_one(question).await;
                 drop(permit);
+                node.probe_ended();
             };
             self.ports.spawner.spawn(Box::pin(task));
         }
+        if found == max {
+            return Ok(Scanned::more(found));
+        }
         let next = self.ports.recovery.next_due(Scan::ProbeDue).await?;
+        let next = next.filter(|next| found > 0 || !next.is_zero());
+        let next = next.into_iter().chain(outlook.again_in).min();
         Ok(Scanned { found, next })
+    }
+
+    /// A probe or a call ended: the prober may wait for its permit or its slot.
+    pub(crate) fn probe_ended(&self) {
+        if self.probes_starved.swap(false, Ordering::SeqCst) {
+            self.wake[Runner::Prober as usize].notify_one();
+        }
+    }
+
+    /// `None`: not ours to ask, or not now.
+    async fn question(&self, claim: Claimed, row: Option<Operation>) -> Option<Question> {
+        let row = row.filter(|row| row.state.version == claim.version)?;
+        let keys = &row.keys;
+        let rules = self.routes.find(&keys.domain, &keys.event_type)?;
+        let handler = self.handlers.find(&keys.domain, &keys.event_type);
+        let admitted = match handler.filter(|handler| handler.probe.is_some()) {
+            Some(handler) => Some(handler.gate.admit().await.ok()?),
+            // A route that promises a probe is another process's to ask about.
+            None if rules.probe.is_some() => return None,
+            None => None,
+        };
+        Some(Question {
+            claim,
+            row,
+            admitted,
+        })
     }
 
     /// Asks about one row and tells it the answer. What fails is probed again when the claim
     /// has run out.
-    pub(crate) async fn probe_one(self: &Arc<Self>, claim: &Claimed, row: Option<Operation>) {
-        let Some((answer, ok)) = self.ask(claim, row).await else {
-            return;
+    async fn probe_one(self: &Arc<Self>, question: Question) {
+        let Question {
+            claim,
+            row,
+            admitted,
+        } = question;
+        let (answer, ok) = match admitted {
+            None => (ProbeAnswer::Unknown, None),
+            Some(admitted) => match self.ask(&row, admitted).await {
+                Some(answered) => answered,
+                None => return,
+            },
         };
         let amendment = Amendment {
             op_id: claim.op_id(),
@@ -73,6 +213,7 @@ impl Node {
             checkpoint: None,
             by: self.config.worker.clone(),
             reason: String::new(),
+            attempt_id: None,
         };
         // A doubt is told once: repeating one whose commit is unclear could count it twice.
         let doubt = matches!(
@@ -93,41 +234,59 @@ impl Node {
         }
     }
 
-    /// `None`: not ours to ask. The claim's clock was read before the question is asked, so
-    /// a "not found" is never taken for a later one than it is.
+    /// The claim's clock was read before the question is asked, so a "not found" is never taken
+    /// for a later one than it is. `None`: the provider takes no questions now, which is not a
+    /// doubt.
     async fn ask(
         self: &Arc<Self>,
-        claim: &Claimed,
-        row: Option<Operation>,
+        row: &Operation,
+        admitted: Admitted,
     ) -> Option<(ProbeAnswer, Option<StoredOk>)> {
-        let row = row.filter(|row| row.state.version == claim.version)?;
         let keys = &row.keys;
-        let rules = self.routes.find(&keys.domain, &keys.event_type)?;
-        let handler = self.handlers.find(&keys.domain, &keys.event_type);
-        let Some(probe) = handler.and_then(|handler| handler.probe.as_ref()) else {
-            // A route that promises a probe is another process's to ask about.
-            let nobody = rules.probe.is_none();
-            return nobody.then_some((ProbeAnswer::Unknown, None));
-        };
-        if handler.is_some_and(Handler::is_closed_by_its_provider) {
-            // The provider is left alone; asking again later is not a doubt.
-            return None;
-        }
-        let Ok(envelope) = self.envelope(&row) else {
+        let handler = self.handlers.find(&keys.domain, &keys.event_type)?;
+        let probe = handler.probe.as_ref()?;
+        let Ok(envelope) = self.envelope(row) else {
+            admitted.report(Verdict::Ignored);
             return Some((ProbeAnswer::Unknown, None));
         };
-        let mut verdict = ProbeVerdict::Unknown;
+        if !admitted.wait.is_zero() {
+            self.sleep(admitted.wait).await;
+            // A pause that came meanwhile holds for those who have their moment already.
+            let room = handler.gate.room();
+            if room.is_closed() && room.reason == Some(Reason::Paused) {
+                admitted.report(Verdict::Ignored);
+                return None;
+            }
+        }
+        let began = self.ports.clock.monotonic();
+        let mut verdict = None;
         let asked = async {
             verdict = tokio::select! {
                 biased;
-                said = caught(probe.probe(&envelope)) => said.unwrap_or(ProbeVerdict::Unknown),
+                said = caught(probe.probe(&envelope)) => said.ok(),
                 // Before the claim runs out and somebody else asks.
-                () = self.sleep(self.config.recovery_claim / 2) => ProbeVerdict::Unknown,
+                () = self.sleep(self.config.recovery_claim / 2) => None,
             };
         };
-        self.within("probe", &tags_of_row(&row), Box::pin(asked))
+        self.within("probe", &tags_of_row(row), Box::pin(asked))
             .await;
+        let took = self.ports.clock.monotonic().saturating_sub(began);
+        admitted.report(health(verdict.as_ref(), took));
+        if let Some(ProbeVerdict::Later(Some(after))) = verdict {
+            let lasting = after.min(handler.rules.retry.retry_after_max);
+            handler.gate.pause(lasting).await;
+        }
+        self.judge(row, verdict.unwrap_or(ProbeVerdict::Unknown))
+            .await
+    }
+
+    async fn judge(
+        self: &Arc<Self>,
+        row: &Operation,
+        verdict: ProbeVerdict,
+    ) -> Option<(ProbeAnswer, Option<StoredOk>)> {
         Some(match verdict {
+            ProbeVerdict::Later(_) => return None,
             ProbeVerdict::Succeeded(success) => {
                 let ok = self.record(row.op_id, &success, row.trace.as_deref()).await;
                 (ProbeAnswer::Succeeded, Some(ok))
@@ -143,5 +302,17 @@ impl Node {
             }
             ProbeVerdict::Unknown => (ProbeAnswer::Unknown, None),
         })
+    }
+}
+
+/// What a probe says about the provider's health. A doubt says nothing: it may be the
+/// question's fault.
+fn health(verdict: Option<&ProbeVerdict>, took: Duration) -> Verdict {
+    match verdict {
+        Some(ProbeVerdict::Succeeded(_) | ProbeVerdict::Failed(_) | ProbeVerdict::NotFound) => {
+            Verdict::Answered { took }
+        }
+        Some(ProbeVerdict::Unknown | ProbeVerdict::Later(Some(_))) => Verdict::Ignored,
+        Some(ProbeVerdict::Later(None)) | None => Verdict::Failed { took },
     }
 }

@@ -48,6 +48,7 @@ impl Node {
             checkpoint: None,
             by: self.config.worker.clone(),
             reason: String::new(),
+            attempt_id: None,
         };
         let amendments: Vec<_> = claimed.iter().map(amendment).collect();
         let mut changed = 0;

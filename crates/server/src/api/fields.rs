@@ -168,6 +168,12 @@ impl<'a> Fields<'a> {
         Labels::new(labels).map_err(|invalid| self.invalid(&invalid))
     }
 
+    /// The names of what nobody asked for.
+    pub(crate) fn names(self) -> Vec<String> {
+        let short = |name: &String| name.chars().take(64).collect();
+        self.members.keys().map(short).collect()
+    }
+
     /// Refuses what nobody asked for: a member that is silently ignored is a mistake that
     /// nobody notices.
     pub(crate) fn finish(self) -> Result<(), Problem> {

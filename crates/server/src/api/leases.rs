@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use clinch::engine::LeaseRequest;
+use clinch::engine::{LeaseRequest, Leased, LeasedAttempt, Report};
 use clinch_core::protocol::State as Row;
 use clinch_core::{
-    Applied, Command, Domain, Envelope, Error, ErrorKind, EventType, Fail, OpId, Outcome, Payload,
-    Retry, Success, WorkerId,
+    Command, Domain, Error, ErrorKind, EventType, LeaseToken, OpId, Payload, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,9 +16,9 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json, op_id};
-use super::commands::{self, Around, payload_of};
 use super::document::phase;
 use super::fields::Fields;
+use super::outcomes::{self, Heard};
 use super::problem::{Problem, ProblemDocument};
 use super::time;
 
@@ -58,6 +57,10 @@ pub(crate) struct DeliveryDocument {
     op_id: String,
     /// Carried by every report of this attempt.
     fence: u64,
+    /// Carried by every report of this attempt. A secret of this worker: it is stored nowhere.
+    token: String,
+    /// When the attempt counts as lost unless it is reported on or extended.
+    lease_until: Option<String>,
     /// Which call this is, from 1.
     attempt: u32,
     /// What the provider is to see: the same for every attempt.
@@ -95,6 +98,9 @@ pub(crate) struct LeaseState {
     /// No further call is wanted.
     cancel_requested: bool,
     lease_until: Option<String>,
+    /// Parts of an ok that were not stored, or not as a whole. The yes was.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
 }
 
 /// Moves the lease.
@@ -103,6 +109,8 @@ pub(crate) struct LeaseState {
 #[serde(deny_unknown_fields)]
 pub(crate) struct HeartbeatDocument {
     fence: u64,
+    /// As the delivery named it.
+    token: String,
     /// From now, such as "30s" or 30; the server's lease unless said.
     lease: Option<String>,
 }
@@ -113,6 +121,8 @@ pub(crate) struct HeartbeatDocument {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseDocument {
     fence: u64,
+    /// As the delivery named it.
+    token: String,
     worker: Option<String>,
 }
 
@@ -122,6 +132,8 @@ pub(crate) struct ReleaseDocument {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckpointDocument {
     fence: u64,
+    /// As the delivery named it.
+    token: String,
     checkpoint: Value,
 }
 
@@ -131,6 +143,8 @@ pub(crate) struct CheckpointDocument {
 #[serde(deny_unknown_fields)]
 pub(crate) struct OutcomeDocument {
     fence: u64,
+    /// As the delivery named it.
+    token: String,
     worker: Option<String>,
     /// ok, retry or fail.
     r#type: String,
@@ -190,7 +204,12 @@ pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer
     json(StatusCode::OK, &Deliveries { deliveries })
 }
 
-fn delivery(envelope: Envelope) -> DeliveryDocument {
+fn delivery(leased: Leased) -> DeliveryDocument {
+    let Leased {
+        envelope,
+        token,
+        lease_until,
+    } = leased;
     let Command {
         keys,
         payload,
@@ -200,6 +219,8 @@ fn delivery(envelope: Envelope) -> DeliveryDocument {
     DeliveryDocument {
         op_id: envelope.op_id.to_string(),
         fence: envelope.fence,
+        token: token.to_string(),
+        lease_until: lease_until.map(time::write),
         attempt: envelope.attempt,
         outbound_key: envelope.outbound_key.as_str().to_owned(),
         deadline: envelope.deadline.map(time::write),
@@ -227,16 +248,31 @@ fn checkpoint_of(bytes: &[u8]) -> Value {
     })
 }
 
-fn worker(fields: &mut Fields<'_>) -> Result<WorkerId, Problem> {
-    let name = fields
-        .text("worker")?
-        .unwrap_or_else(|| NAMELESS.to_owned());
-    WorkerId::new(name).map_err(|invalid| fields.invalid(&invalid))
+pub(super) fn nameless() -> Result<WorkerId, Problem> {
+    WorkerId::new(NAMELESS).map_err(|_| Problem::internal())
 }
 
-fn fence(fields: &mut Fields<'_>) -> Result<u64, Problem> {
+pub(super) fn worker(fields: &mut Fields<'_>) -> Result<WorkerId, Problem> {
+    match fields.text("worker")? {
+        Some(name) => WorkerId::new(name).map_err(|invalid| fields.invalid(&invalid)),
+        None => nameless(),
+    }
+}
+
+/// The attempt that a report is about, as its delivery named it.
+fn attempt(op_id: OpId, fields: &mut Fields<'_>) -> Result<LeasedAttempt, Problem> {
     let fence = fields.number("fence")?;
-    fence.ok_or_else(|| fields.refuse("fence", "is missing; the lease names it"))
+    let fence = fence.ok_or_else(|| fields.refuse("fence", "is missing; the lease names it"))?;
+    let token = fields.text("token")?;
+    let missing = "is missing; send the token that the lease gave out with this delivery";
+    let token = token.ok_or_else(|| fields.refuse("token", missing))?;
+    let token: Result<LeaseToken, _> = token.parse();
+    let token = token.map_err(|invalid| fields.invalid(&invalid))?;
+    Ok(LeasedAttempt {
+        op_id,
+        fence,
+        token,
+    })
 }
 
 fn state(id: OpId, row: &Row) -> LeaseState {
@@ -247,17 +283,23 @@ fn state(id: OpId, row: &Row) -> LeaseState {
         fence: row.fence,
         cancel_requested: row.cancel_requested,
         lease_until: row.lease_until.map(time::write),
+        left_out: Vec::new(),
     }
 }
 
-/// A report that was refused: its attempt is no longer the current one.
+/// A report that was refused: no lease gave its pair of fence and token out, or its attempt is
+/// no longer the current one.
+fn refused(id: OpId, error: Error) -> Problem {
+    match error.kind() {
+        ErrorKind::Conflict => Problem::conflict("stale_fence", error.message()).op_id(id),
+        _ => error.into(),
+    }
+}
+
 fn reported(id: OpId, row: Result<Row, Error>) -> Answer {
     match row {
         Ok(row) => json(StatusCode::OK, &state(id, &row)),
-        Err(error) if error.kind() == ErrorKind::Conflict => {
-            Err(Problem::conflict("stale_fence", error.message()).op_id(id))
-        }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(refused(id, error)),
     }
 }
 
@@ -288,10 +330,10 @@ pub(crate) async fn heartbeat(
     let id = op_id(&id)?;
     let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
-    let fence = fence(&mut fields)?;
+    let attempt = attempt(id, &mut fields)?;
     let lease = app.lease_of(&mut fields)?;
     fields.finish()?;
-    reported(id, app.orchestrator().heartbeat(id, fence, lease).await)
+    reported(id, app.orchestrator().heartbeat(attempt, lease).await)
 }
 
 #[utoipa::path(post, path = "/v1/leases/{op_id}/release", tag = "remote workers",
@@ -309,11 +351,11 @@ pub(crate) async fn release(
     let id = op_id(&id)?;
     let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
-    let fence = fence(&mut fields)?;
+    let attempt = attempt(id, &mut fields)?;
     let worker = worker(&mut fields)?;
     fields.text("reason")?;
     fields.finish()?;
-    reported(id, app.orchestrator().release(id, fence, worker).await)
+    reported(id, app.orchestrator().release(attempt, worker).await)
 }
 
 #[utoipa::path(post, path = "/v1/leases/{op_id}/checkpoint", tag = "remote workers",
@@ -331,7 +373,7 @@ pub(crate) async fn checkpoint(
     let id = op_id(&id)?;
     let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
-    let fence = fence(&mut fields)?;
+    let attempt = attempt(id, &mut fields)?;
     let kept: Option<&RawValue> = fields.raw("checkpoint");
     let kept = kept.ok_or_else(|| fields.refuse("checkpoint", "is missing"))?;
     fields.finish()?;
@@ -341,15 +383,15 @@ pub(crate) async fn checkpoint(
         return Err(Problem::too_large(detail).field("checkpoint"));
     }
     let bytes = kept.get().as_bytes();
-    reported(id, app.orchestrator().checkpoint(id, fence, bytes).await)
+    reported(id, app.orchestrator().checkpoint(attempt, bytes).await)
 }
 
 #[utoipa::path(post, path = "/v1/leases/{op_id}/outcome", tag = "remote workers",
     params(("op_id" = String, Path)),
     request_body = OutcomeDocument,
     responses(
-        (status = 200, body = LeaseState, description = "Taken; the same again is 200 too"),
-        (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence, invalid_command"),
+        (status = 200, body = LeaseState, description = "Taken; the same again is 200 too. An ok is kept whatever else is wrong with it: left_out says which parts were not stored"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence, invalid_request; payload_too_large: the body is longer than server.bulk_max, send the ok without its payload"),
     ))]
 pub(crate) async fn outcome(
     State(app): State<Shared>,
@@ -358,78 +400,28 @@ pub(crate) async fn outcome(
 ) -> Answer {
     let id = op_id(&id)?;
     let (parts, body) = request.into_parts();
-    let text = app.bulk_body(&parts.headers, body).await?;
+    let text = app.bulk_body(&parts.headers, body).await;
+    let text = text.map_err(outcomes::say_how_to_send_less)?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
-    let fence = fence(&mut fields)?;
-    let worker = worker(&mut fields)?;
-    let outcome = match fields.has("outcome") {
-        true => {
-            let inner = fields.object("outcome")?;
-            fields.finish()?;
-            read(
-                inner.ok_or_else(|| Problem::request("outcome is missing").field("outcome"))?,
-                &app,
-            )?
-        }
-        false => read(fields, &app)?,
+    let attempt = attempt(id, &mut fields)?;
+    let Heard {
+        worker,
+        outcome,
+        truncated,
+        left_out,
+    } = outcomes::read(fields, &app)?;
+    let report = Report {
+        attempt,
+        worker,
+        outcome,
+        left_out,
     };
-    reported(
-        id,
-        app.orchestrator().report(id, fence, worker, outcome).await,
-    )
-}
-
-fn read(mut fields: Fields<'_>, app: &App) -> Result<Outcome, Problem> {
-    let outcome = match fields.required("type")?.as_str() {
-        "ok" => ok(&mut fields, app)?,
-        "retry" => retry(&mut fields)?,
-        "fail" => {
-            let code = fields.required("code")?;
-            let message = fields.text("message")?.unwrap_or_default();
-            let fail = Fail::new(code, message);
-            let cause = fields.text("cause")?;
-            Outcome::Fail(match cause {
-                Some(cause) => fail.because(cause),
-                None => fail,
-            })
-        }
-        _ => return Err(fields.refuse("type", "must be ok, retry or fail")),
+    let taken = app.orchestrator().report(report).await;
+    let taken = taken.map_err(|error| refused(id, error))?;
+    let left_out = truncated.into_iter().chain(taken.left_out).collect();
+    let document = LeaseState {
+        left_out,
+        ..state(id, &taken.state)
     };
-    fields.finish()?;
-    Ok(outcome)
-}
-
-fn ok(fields: &mut Fields<'_>, app: &App) -> Result<Outcome, Problem> {
-    let payload = fields.raw("payload");
-    let payload = payload.map(|raw| payload_of(raw, app.config.server.response_max.0));
-    let around = Around {
-        payload_max: app.payload_max(),
-        ..Around::default()
-    };
-    let spawn = fields.list("spawn")?.unwrap_or_default();
-    let spawn: Result<Vec<Command>, Problem> = spawn
-        .iter()
-        .map(|one| commands::read(one.get(), &around))
-        .collect();
-    let spawn = spawn?;
-    if spawn.len() > clinch_core::SPAWN_MAX {
-        return Err(fields.refuse("spawn", "holds more than 1000 operations"));
-    }
-    Ok(Outcome::Ok(Success {
-        provider_txn_id: fields.text("provider_txn_id")?,
-        payload: payload.transpose()?.unwrap_or_else(Payload::null),
-        spawn,
-    }))
-}
-
-fn retry(fields: &mut Fields<'_>) -> Result<Outcome, Problem> {
-    let reason = fields.text("reason")?.unwrap_or_default();
-    let mut retry = match fields.text("applied")?.as_deref() {
-        Some("no") => Retry::not_applied(reason),
-        None | Some("unknown") => Retry::unknown(reason),
-        Some(_) => return Err(fields.refuse("applied", "must be no or unknown")),
-    };
-    debug_assert_ne!(retry.applied, Applied::NotCalled);
-    retry.after = fields.number("after_ms")?.map(Duration::from_millis);
-    Ok(Outcome::Retry(retry))
+    json(StatusCode::OK, &document)
 }

@@ -17,6 +17,7 @@ mod in_flight;
 mod leases;
 mod ledger;
 mod operations;
+mod outcomes;
 mod problem;
 mod query;
 mod submit;

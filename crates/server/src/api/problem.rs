@@ -36,7 +36,7 @@ pub(crate) struct ProblemDocument {
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
-    detail: String,
+    pub(crate) detail: String,
     field: Option<String>,
     op_id: Option<String>,
     retry_after: Option<u64>,

@@ -3,6 +3,7 @@
 //! A value is taken from the file, then from the environment, then from flags; the last one
 //! that says anything wins. A key that nobody knows is an error that names the nearest one.
 
+mod destinations;
 mod github;
 mod known;
 mod layers;

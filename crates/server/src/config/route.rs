@@ -1,6 +1,7 @@
 //! `[[route]]`: a kind of call.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use clinch::protect::{
     BulkheadConfig, CircuitConfig, DestinationConfig, RateConfig, RatioConfig, Window,
@@ -53,8 +54,10 @@ pub struct RouteConfig {
     pub probe: Option<ProbeConfig>,
     /// Where the provider's id is found: `json:/id` or `header:X-Txn-Id`.
     pub txn_id: String,
-    /// The limit for one call.
-    pub timeout: Span,
+    /// The limit for one call, 3 s unless said. Of a remote route: the longest lease, none
+    /// unless said.
+    #[serde(with = "optional_span")]
+    pub timeout: Option<Span>,
     /// How often and when to try again.
     pub retry: RetryConfig,
     /// From accept to the last begin; empty: none.
@@ -63,7 +66,7 @@ pub struct RouteConfig {
     /// Stops calling while the destination keeps failing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<BreakerConfig>,
-    /// Calls at once; by default 16.
+    /// Calls at once; by default 16. Of a remote route: leases at once, none unless said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
     /// Calls per time.
@@ -100,7 +103,7 @@ impl Default for RouteConfig {
             unavailable_is_clean: false,
             probe: None,
             txn_id: String::new(),
-            timeout: Span::secs(3),
+            timeout: None,
             retry: RetryConfig::default(),
             deadline: Some(Span::secs(86_400)),
             breaker: None,
@@ -279,7 +282,14 @@ impl RouteConfig {
         host.to_ascii_lowercase()
     }
 
-    fn problem(&self, problem: impl std::fmt::Display) -> clinch::Error {
+    /// The limit for one call of this server.
+    pub fn call_timeout(&self) -> Duration {
+        /// The value that the requirement documents recommend.
+        const DEFAULT: Duration = Duration::from_secs(3);
+        self.timeout.map_or(DEFAULT, |timeout| timeout.0)
+    }
+
+    pub(super) fn problem(&self, problem: impl std::fmt::Display) -> clinch::Error {
         wrong(format!("route {:?}: {problem}", self.label()))
     }
 
@@ -342,10 +352,12 @@ impl RouteConfig {
     pub(crate) fn route(&self, config: &Config) -> Result<AnyRoute> {
         let mut route = AnyRoute::new(&self.domain, &self.event_type)
             .rules(self.rules(config)?)
-            .timeout(self.timeout.0);
-        if !self.url.is_empty() {
-            route = route.destination(self.destination_name());
-        }
+            .destination(self.destination_name());
+        route = match (self.remote, self.timeout) {
+            (true, None) => route,
+            (true, Some(longest)) => route.lease_max(longest.0),
+            (false, _) => route.timeout(self.call_timeout()),
+        };
         if self.raw_idem_key {
             route = route.raw_idem_key();
         }
@@ -361,7 +373,7 @@ impl RouteConfig {
     }
 
     /// The guards that it asks for; `None` where it says nothing.
-    fn guards(&self) -> DestinationConfig {
+    pub(super) fn guards(&self) -> DestinationConfig {
         DestinationConfig {
             breaker: self.breaker.as_ref().map(|breaker| CircuitConfig {
                 failure_rate: breaker.failure_rate,
@@ -388,7 +400,45 @@ impl RouteConfig {
         }
     }
 
-    fn validate(&self, config: &Config) -> Result<()> {
+    /// Refuses what could only be ignored: a remote worker makes the calls, and this server at
+    /// most asks what became of them.
+    fn check_remote(&self) -> Result<()> {
+        if self
+            .probe
+            .as_ref()
+            .is_some_and(|probe| probe.url.is_empty())
+        {
+            let problem = "probe.url is missing; without it nobody could be asked";
+            return Err(self.problem(problem));
+        }
+        if !self.remote {
+            return Ok(());
+        }
+        let unset = Self::default();
+        let asks = self.probe.is_some();
+        let ignored = [
+            ("hedge", self.hedge.is_some()),
+            ("fallback", !self.fallback.is_empty()),
+            ("method", self.method != unset.method),
+            ("duplicate_status", !self.duplicate_status.is_empty()),
+            ("unavailable_is_clean", self.unavailable_is_clean),
+            (
+                "idempotency_header",
+                self.idempotency_header != unset.idempotency_header,
+            ),
+            ("headers", !self.headers.is_empty() && !asks),
+            ("txn_id", !self.txn_id.is_empty() && !asks),
+            ("allow_private", self.allow_private && !asks),
+        ];
+        match ignored.iter().find(|(_, is_set)| *is_set) {
+            Some((key, _)) => Err(self.problem(format!(
+                "{key} is for calls that this server makes, and remote = true leaves them to remote workers; leave it out"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn validate(&self, config: &Config) -> Result<()> {
         if self.domain.is_empty() {
             return Err(self.problem("domain is missing; name the domain that it serves"));
         }
@@ -403,97 +453,13 @@ impl RouteConfig {
         if !self.url.is_empty() && self.remote {
             return Err(self.problem("url and remote = true contradict each other; leave one out"));
         }
+        if self.timeout.is_some_and(|timeout| timeout.0.is_zero()) {
+            return Err(self.problem("timeout must be longer than 0"));
+        }
+        self.check_remote()?;
         if !self.fallback.is_empty() && self.safety != SafetyConfig::Natural {
             return Err(self.problem("fallback needs safety = \"natural\""));
         }
         self.route(config).map(drop)
-    }
-}
-
-/// One value of two routes with the same destination.
-fn merge<T: PartialEq>(ours: &mut Option<T>, theirs: Option<T>) -> bool {
-    match (ours.as_ref(), theirs) {
-        (_, None) => true,
-        (None, theirs) => {
-            *ours = theirs;
-            true
-        }
-        (Some(ours), Some(theirs)) => *ours == theirs,
-    }
-}
-
-impl Config {
-    pub(super) fn route_problems(&self) -> Vec<clinch::Error> {
-        let mut problems = Vec::new();
-        let mut seen = BTreeMap::new();
-        let mut names = BTreeMap::new();
-        for route in &self.route {
-            problems.extend(route.validate(self).err());
-            let covers = (route.domain.clone(), route.event_type.clone());
-            if let Some(other) = seen.insert(covers, route.label()) {
-                let problem =
-                    format!("covers the same domain and event_type as {other:?}; leave one out");
-                problems.push(route.problem(problem));
-            }
-            if names.insert(route.label(), ()).is_some() {
-                problems.push(route.problem("has a name that another route has; names are unique"));
-            }
-        }
-        // Guards are made of routes that are right in themselves.
-        if problems.is_empty() {
-            problems.extend(self.destinations().err());
-        }
-        problems
-    }
-
-    /// The guards of every destination that is called by `url`. Routes that share one may say
-    /// the same of it, or leave it to each other.
-    pub fn destinations(&self) -> Result<BTreeMap<String, DestinationConfig>> {
-        let mut destinations: BTreeMap<String, DestinationConfig> = BTreeMap::new();
-        for route in self.route.iter().filter(|route| !route.url.is_empty()) {
-            let name = route.destination_name();
-            let wanted = route.guards();
-            let guards = destinations
-                .entry(name.clone())
-                .or_insert(DestinationConfig::NONE);
-            let clash = [
-                ("breaker", merge(&mut guards.breaker, wanted.breaker)),
-                (
-                    "concurrency",
-                    merge(&mut guards.concurrency, wanted.concurrency),
-                ),
-                ("rate", merge(&mut guards.rate, wanted.rate)),
-                ("retry.budget", merge(&mut guards.budget, wanted.budget)),
-            ];
-            if let Some((key, _)) = clash.iter().find(|(_, agrees)| !agrees) {
-                return Err(route.problem(format!(
-                    "{key} differs from another route of destination {name:?}; say it once, or name another destination"
-                )));
-            }
-        }
-        for (name, guards) in &mut destinations {
-            let defaults = DestinationConfig::default();
-            guards.breaker = guards.breaker.take().or(defaults.breaker);
-            guards.concurrency = guards.concurrency.take().or(defaults.concurrency);
-            guards.budget = guards.budget.take().or(defaults.budget);
-            let invalid =
-                |invalid: clinch_core::Invalid| wrong(format!("destination {name:?}: {invalid}"));
-            guards
-                .breaker
-                .as_ref()
-                .map_or(Ok(()), CircuitConfig::validate)
-                .map_err(invalid)?;
-            guards
-                .rate
-                .as_ref()
-                .map_or(Ok(()), RateConfig::validate)
-                .map_err(invalid)?;
-            guards
-                .budget
-                .as_ref()
-                .map_or(Ok(()), RatioConfig::validate)
-                .map_err(invalid)?;
-        }
-        Ok(destinations)
     }
 }

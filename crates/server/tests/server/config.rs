@@ -102,7 +102,7 @@ fn core_19_flags_beat_the_environment_which_beats_the_file() {
     let config = load(WHOLE, &environment, &[("route.charge.method", "PUT")]).expect("valid");
     let route = &config.route[0];
     assert_eq!(
-        (route.timeout.0, route.method.as_str()),
+        (route.call_timeout(), route.method.as_str()),
         (Duration::from_secs(9), "PUT")
     );
     assert_eq!(

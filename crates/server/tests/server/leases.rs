@@ -18,7 +18,14 @@ async fn lease(server: &Running) -> Value {
     reply.body["deliveries"][0].clone()
 }
 
-async fn report(server: &Running, op_id: &str, what: &str, body: Value) -> Reply {
+/// Reports on a delivery, with its fence and token unless the body names others.
+async fn report(server: &Running, delivery: &Value, what: &str, mut body: Value) -> Reply {
+    for name in ["fence", "token"] {
+        if body.get(name).is_none() {
+            body[name] = delivery[name].clone();
+        }
+    }
+    let op_id = delivery["op_id"].as_str().expect("an id");
     server
         .post(&format!("/v1/leases/{op_id}/{what}"), &body)
         .await
@@ -39,7 +46,8 @@ async fn a_worker_leases_beats_and_reports() {
     assert_eq!(delivery["checkpoint"], Value::Null);
     assert_eq!(delivery["command"]["payload"], json!({"amount": 5000}));
     assert_eq!(delivery["command"]["idem_key"], "k1");
-    let beat = report(&server, &op_id, "heartbeat", json!({"fence": 1})).await;
+    assert!(delivery["lease_until"].is_string());
+    let beat = report(&server, &delivery, "heartbeat", json!({})).await;
     assert_eq!(
         (beat.status, &beat.body["cancel_requested"]),
         (200, &json!(false))
@@ -47,18 +55,12 @@ async fn a_worker_leases_beats_and_reports() {
     server
         .post(&format!("/v1/operations/{op_id}/cancel"), &json!({}))
         .await;
-    let beat = report(
-        &server,
-        &op_id,
-        "heartbeat",
-        json!({"fence": 1, "lease": 60}),
-    )
-    .await;
+    let beat = report(&server, &delivery, "heartbeat", json!({"lease": 60})).await;
     assert_eq!(beat.body["cancel_requested"], true);
     let spawn = command("away", "other", "spawned");
-    let ok = json!({"fence": 1, "worker": "py-1", "type": "ok", "provider_txn_id": "tx_7", "payload": {"a": 1}, "spawn": [spawn]});
+    let ok = json!({"worker": "py-1", "type": "ok", "provider_txn_id": "tx_7", "payload": {"a": 1}, "spawn": [spawn]});
     for _ in 0..2 {
-        let reply = report(&server, &op_id, "outcome", ok.clone()).await;
+        let reply = report(&server, &delivery, "outcome", ok.clone()).await;
         assert_eq!(
             (reply.status, &reply.body["state"]),
             (200, &json!("COMPLETED")),
@@ -79,8 +81,8 @@ async fn a_worker_leases_beats_and_reports() {
 async fn a_stale_fence_is_409_but_an_ok_is_always_taken() {
     let server = Running::new().await;
     let op_id = hand_in(&server, "k1").await;
-    lease(&server).await;
-    let released = report(&server, &op_id, "release", json!({"fence": 1})).await;
+    let first = lease(&server).await;
+    let released = report(&server, &first, "release", json!({})).await;
     assert_eq!(
         (released.status, &released.body["phase"]),
         (200, &json!("waiting")),
@@ -104,19 +106,22 @@ async fn a_stale_fence_is_409_but_an_ok_is_always_taken() {
             json!({"type": "retry", "reason": "busy", "applied": "no"}),
         ),
     ] {
-        let mut body = more;
-        body["fence"] = json!(1);
-        let reply = report(&server, &op_id, what, body).await;
+        let reply = report(&server, &first, what, more.clone()).await;
         assert_eq!(
             reply.is_problem(409, "stale_fence").body["op_id"],
             json!(op_id)
         );
+        // The token of one attempt with the fence of another.
+        let mut mixed = more;
+        mixed["fence"] = delivery["fence"].clone();
+        let reply = report(&server, &first, what, mixed).await;
+        reply.is_problem(409, "stale_fence");
     }
     // The same report again is answered like the first.
-    let again = report(&server, &op_id, "release", json!({"fence": 1})).await;
+    let again = report(&server, &first, "release", json!({})).await;
     assert_eq!(again.status, 200, "{}", again.text);
-    let late = json!({"fence": 1, "outcome": {"type": "ok", "provider_txn_id": "tx_late"}});
-    let reply = report(&server, &op_id, "outcome", late).await;
+    let late = json!({"outcome": {"type": "ok", "provider_txn_id": "tx_late"}});
+    let reply = report(&server, &first, "outcome", late).await;
     assert_eq!(
         (reply.status, &reply.body["state"]),
         (200, &json!("COMPLETED"))
@@ -136,18 +141,17 @@ async fn a_stale_fence_is_409_but_an_ok_is_always_taken() {
 async fn outcomes_are_read_and_checkpoints_kept() {
     let server = Running::new().await;
     let op_id = hand_in(&server, "k1").await;
-    lease(&server).await;
+    let first = lease(&server).await;
     let kept = report(
         &server,
-        &op_id,
+        &first,
         "checkpoint",
-        json!({"fence": 1, "checkpoint": {"page": 7}}),
+        json!({"checkpoint": {"page": 7}}),
     )
     .await;
     assert_eq!(kept.status, 200, "{}", kept.text);
-    let retry =
-        json!({"fence": 1, "type": "retry", "reason": "busy", "after_ms": 0, "applied": "no"});
-    let reply = report(&server, &op_id, "outcome", retry).await;
+    let retry = json!({"type": "retry", "reason": "busy", "after_ms": 0, "applied": "no"});
+    let reply = report(&server, &first, "outcome", retry).await;
     assert_eq!(
         (reply.status, &reply.body["phase"]),
         (200, &json!("waiting"))
@@ -155,9 +159,9 @@ async fn outcomes_are_read_and_checkpoints_kept() {
     let delivery = lease(&server).await;
     assert_eq!(delivery["checkpoint"], json!({"page": 7}));
     assert_eq!(delivery["attempt"], 2);
-    let fail = json!({"fence": 2, "type": "fail", "code": "card_declined", "message": "no", "cause": "funds"});
+    let fail = json!({"type": "fail", "code": "card_declined", "message": "no", "cause": "funds"});
     assert_eq!(
-        report(&server, &op_id, "outcome", fail).await.body["state"],
+        report(&server, &delivery, "outcome", fail).await.body["state"],
         "FAILED"
     );
     let failure = server.settled(&op_id).await["failure"].clone();
@@ -166,43 +170,47 @@ async fn outcomes_are_read_and_checkpoints_kept() {
         (&json!("card_declined"), &json!("funds"))
     );
     // Left out means unknown: an unsafe route holds it.
-    let op_id = hand_in(&server, "k2").await;
-    lease(&server).await;
-    let reply = report(
-        &server,
-        &op_id,
-        "outcome",
-        json!({"fence": 1, "type": "retry"}),
-    )
-    .await;
+    hand_in(&server, "k2").await;
+    let delivery = lease(&server).await;
+    let reply = report(&server, &delivery, "outcome", json!({"type": "retry"})).await;
     assert_eq!(reply.body["phase"], "held", "{}", reply.text);
 }
 
 #[tokio::test]
 async fn wrong_reports_name_their_field() {
     let server = Running::new().await;
-    let op_id = hand_in(&server, "k1").await;
-    lease(&server).await;
+    hand_in(&server, "k1").await;
+    let delivery = lease(&server).await;
     for (what, body, field) in [
-        ("heartbeat", json!({}), "fence"),
+        ("heartbeat", json!({"fence": null}), "fence"),
         ("heartbeat", json!({"fence": -1}), "fence"),
-        ("heartbeat", json!({"fence": 1, "lease": "soon"}), "lease"),
-        ("checkpoint", json!({"fence": 1}), "checkpoint"),
-        ("outcome", json!({"fence": 1}), "type"),
-        ("outcome", json!({"fence": 1, "type": "maybe"}), "type"),
+        ("heartbeat", json!({"token": null}), "token"),
+        ("heartbeat", json!({"token": "guess"}), "token"),
+        ("heartbeat", json!({"token": 7}), "token"),
+        ("heartbeat", json!({"lease": "soon"}), "lease"),
+        ("release", json!({"token": null}), "token"),
+        (
+            "checkpoint",
+            json!({"token": null, "checkpoint": 1}),
+            "token",
+        ),
+        ("checkpoint", json!({}), "checkpoint"),
+        ("outcome", json!({"token": null, "type": "ok"}), "token"),
+        ("outcome", json!({}), "type"),
+        ("outcome", json!({"type": "maybe"}), "type"),
         (
             "outcome",
-            json!({"fence": 1, "type": "retry", "applied": "yes"}),
+            json!({"type": "retry", "applied": "yes"}),
             "applied",
         ),
-        ("outcome", json!({"fence": 1, "type": "fail"}), "code"),
+        ("outcome", json!({"type": "fail"}), "code"),
         (
             "outcome",
-            json!({"fence": 1, "type": "ok", "extra": 1}),
+            json!({"type": "fail", "code": "x", "extra": 1}),
             "extra",
         ),
     ] {
-        let reply = report(&server, &op_id, what, body).await;
+        let reply = report(&server, &delivery, what, body).await;
         assert_eq!(
             reply.is_problem(400, "invalid_request").body["field"],
             field,
@@ -210,8 +218,8 @@ async fn wrong_reports_name_their_field() {
             reply.text
         );
     }
-    let big = json!({"fence": 1, "checkpoint": "x".repeat(70_000)});
-    report(&server, &op_id, "checkpoint", big)
+    let big = json!({"checkpoint": "x".repeat(70_000)});
+    report(&server, &delivery, "checkpoint", big)
         .await
         .is_problem(413, "payload_too_large");
     let none = server
@@ -224,4 +232,79 @@ async fn wrong_reports_name_their_field() {
     assert_eq!(none.is_problem(400, "invalid_request").body["field"], "max");
     let nothing = server.post("/v1/leases", &json!({"domain": "away"})).await;
     assert_eq!(nothing.body, json!({"deliveries": []}));
+}
+
+/// Leases, says yes with these fields and returns the answer and the operation.
+async fn says_yes(server: &Running, key: &str, fields: Value) -> (Reply, Value) {
+    let op_id = hand_in(server, key).await;
+    let delivery = lease(server).await;
+    let mut ok = fields;
+    ok["type"] = json!("ok");
+    let reply = report(server, &delivery, "outcome", ok).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    assert_eq!(reply.body["state"], "COMPLETED", "{}", reply.text);
+    (reply, server.settled(&op_id).await)
+}
+
+#[tokio::test]
+async fn run_2_a_yes_is_kept_whatever_else_is_wrong_with_it() {
+    let server = Running::new().await;
+    let spawn = |key: &str| command("away", "other", key);
+    let cases = [
+        (
+            "k1",
+            json!({"spawn": [{"domain": "away"}, spawn("s1")]}),
+            json!(["spawn[0]"]),
+        ),
+        ("k2", json!({"spawn": 7}), json!(["spawn"])),
+        (
+            "k3",
+            json!({"provider_txn_id": 7}),
+            json!(["provider_txn_id"]),
+        ),
+        (
+            "k4",
+            json!({"provider_txn_id": "x".repeat(256)}),
+            json!(["provider_txn_id"]),
+        ),
+        ("k5", json!({"unheard": {"of": 1}}), json!(["unheard"])),
+        ("k6", json!({"worker": "x".repeat(500)}), json!(["worker"])),
+        (
+            "k7",
+            json!({"spawn": [command("nowhere", "x", "s2")]}),
+            json!(["spawn[0]"]),
+        ),
+    ];
+    for (key, fields, left_out) in cases {
+        let (reply, _) = says_yes(&server, key, fields).await;
+        assert_eq!(reply.body["left_out"], left_out, "{key}: {}", reply.text);
+    }
+    let spawned = server.get("/v1/operations?idem_key=s1").await.body;
+    assert_eq!(spawned["operations"].as_array().map(Vec::len), Some(1));
+    let (reply, done) = says_yes(&server, "k8", json!({"payload": {"a": 1}})).await;
+    assert_eq!(reply.body.get("left_out"), None, "nothing was left out");
+    assert_eq!(done["result"]["payload"], json!({"a": 1}));
+}
+
+#[tokio::test]
+async fn run_2_a_yes_whose_result_is_too_long_is_kept_with_the_beginning_of_it() {
+    let server = Running::new().await;
+    let long = json!({"text": "x".repeat(300_000)});
+    let (reply, done) = says_yes(&server, "k1", json!({"payload": long})).await;
+    assert_eq!(reply.body["left_out"], json!(["payload"]));
+    let payload = &done["result"]["payload"];
+    assert_eq!(payload["truncated"], true);
+    let body = payload["body"].as_str().expect("a text");
+    assert!(body.starts_with(r#"{"text":"xxx"#), "the beginning");
+    // A body that is not even read is 413 and says how to say yes all the same.
+    let op_id = hand_in(&server, "k2").await;
+    let delivery = lease(&server).await;
+    let huge = json!({"type": "ok", "payload": "x".repeat(17 * 1024 * 1024)});
+    let reply = report(&server, &delivery, "outcome", huge).await;
+    let problem = reply.is_problem(413, "payload_too_large");
+    let detail = problem.body["detail"].as_str().expect("a text");
+    assert!(detail.contains("without"), "{detail}");
+    let reply = report(&server, &delivery, "outcome", json!({"type": "ok"})).await;
+    assert_eq!(reply.body["state"], "COMPLETED", "{}", reply.text);
+    assert_eq!(server.settled(&op_id).await["attempts"], 1);
 }

@@ -12,6 +12,7 @@ mod config;
 mod dead_letters;
 mod harness;
 mod in_flight;
+mod lease_attacks;
 mod leases;
 mod limits;
 mod operations;

@@ -39,10 +39,14 @@ async fn an_unknown_operation_is_404_everywhere() {
             json!({"as": "retry"}),
         )
         .await;
-        post(&format!("/v1/leases/{id}/heartbeat"), json!({"fence": 1})).await;
+        post(
+            &format!("/v1/leases/{id}/heartbeat"),
+            json!({"fence": 1, "token": id}),
+        )
+        .await;
         post(
             &format!("/v1/leases/{id}/outcome"),
-            json!({"fence": 1, "type": "ok"}),
+            json!({"fence": 1, "token": id, "type": "ok"}),
         )
         .await;
         post(&format!("/v1/batches/{id}/seal"), json!({})).await;

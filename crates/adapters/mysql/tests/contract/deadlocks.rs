@@ -59,6 +59,7 @@ fn run_7_a_call_that_the_server_ends_is_run_again() {
                     checkpoint: None,
                     by: worker("person"),
                     reason: "enough".into(),
+                    attempt_id: None,
                 };
                 let cancels: Vec<_> = both.iter().map(cancel).collect();
                 caller.amend(&cancels, &routes()).await

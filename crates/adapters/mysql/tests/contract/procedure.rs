@@ -69,6 +69,7 @@ async fn settle(store: &Mysql, delivery: &Delivery) {
         fence: Some(1),
         worker: worker("worker"),
         body: AnswerBody::Ok(StoredOk::default()),
+        attempt_id: None,
     };
     let settled = store.settle(&[answer], &routes()).await.expect("answers");
     assert!(settled[0].is_ok(), "{settled:?}");

@@ -45,6 +45,7 @@ async fn load(sqlite: Sqlite, stop: Arc<AtomicBool>) {
                 fence: Some(1),
                 worker: worker("load"),
                 body: AnswerBody::Ok(StoredOk::default()),
+                attempt_id: None,
             })
             .collect();
         sqlite.settle(&answers, &routes).await.expect("settled");

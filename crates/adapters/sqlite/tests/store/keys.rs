@@ -122,6 +122,7 @@ async fn settle_all(sqlite: &Sqlite, routes: &Arc<Routes>) {
             fence: Some(1),
             worker: worker("keys"),
             body: AnswerBody::Ok(StoredOk::default()),
+            attempt_id: None,
         };
         let answers: Vec<_> = taken.into_iter().map(answer).collect();
         sqlite.settle(&answers, routes).await.expect("settled");

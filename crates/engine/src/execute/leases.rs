@@ -1,0 +1,543 @@
+//! How remote workers get attempts, and what they hold.
+//!
+//! A leased attempt is a call of its destination: it takes a slot and a moment of the guards
+//! before it is handed out, keeps the slot until it is reported on or its lease has ended, and
+//! its outcome counts in the breaker. Nothing is begun for a destination without room. What
+//! this process has leased is remembered here, in memory: a report that reaches another process
+//! frees the slot with the news that the operation is settled, or when the lease has ended.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use clinch_core::policy::{EventTypes, Routes};
+use clinch_core::ports::{
+    Admitted, BeginRequest, Delivery, Dequeue, Gate, Level, Operation, Refused, Reschedule, Topic,
+    Verdict,
+};
+use clinch_core::{AttemptId, Domain, Error, ErrorKind, LeaseToken, OpId, Result, Retry, WorkerId};
+use tokio::sync::{oneshot, watch};
+
+use super::claims::soonest;
+use super::remote::{LeaseRequest, Leased};
+use crate::Orchestrator;
+use crate::handlers::Handler;
+use crate::node::{Dispatch, Node};
+use crate::telemetry::tags_of;
+
+/// No worker waits longer for one answer.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How long a hint stays away whose destination has no room and cannot say until when.
+const FULL_PAUSE: Duration = Duration::from_millis(200);
+
+/// Wakes the workers that wait for work of a domain.
+pub(crate) struct DueNews(BTreeMap<Domain, watch::Sender<u64>>);
+
+impl DueNews {
+    pub(crate) fn new(domains: &[Domain]) -> Self {
+        let news = |domain: &Domain| (domain.clone(), watch::Sender::new(0));
+        Self(domains.iter().map(news).collect())
+    }
+
+    /// Rows of this domain may be due; `None`: of any.
+    pub(crate) fn tell(&self, domain: Option<&Domain>) {
+        let told = self.0.iter();
+        let told = told.filter(|(of, _)| domain.is_none_or(|domain| *of == domain));
+        told.for_each(|(_, news)| news.send_modify(|count| *count += 1));
+    }
+
+    fn subscribe(&self, domain: &Domain) -> Option<watch::Receiver<u64>> {
+        self.0.get(domain).map(watch::Sender::subscribe)
+    }
+}
+
+/// The attempts that this process has leased and not heard of since.
+#[derive(Default)]
+pub(crate) struct Leases {
+    by_op: Mutex<BTreeMap<OpId, InHand>>,
+    /// A worker waits for a destination without room: the end of a lease is news.
+    starved: AtomicBool,
+}
+
+/// One leased attempt.
+pub(super) struct InHand {
+    fence: u64,
+    /// Monotonic time of the lease.
+    since: Duration,
+    /// Monotonic time at which it ends, as far as is known here.
+    until: Duration,
+    admitted: Admitted,
+}
+
+impl Leases {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<OpId, InHand>> {
+        self.by_op.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn put(&self, op_id: OpId, in_hand: InHand) {
+        self.lock().insert(op_id, in_hand);
+    }
+
+    pub(super) fn take(&self, op_id: OpId, fence: u64) -> Option<InHand> {
+        let mut by_op = self.lock();
+        let ours = by_op.get(&op_id).is_some_and(|one| one.fence == fence);
+        ours.then(|| by_op.remove(&op_id)).flatten()
+    }
+
+    pub(super) fn extend(&self, op_id: OpId, fence: u64, until: Duration) {
+        if let Some(one) = self.lock().get_mut(&op_id)
+            && one.fence == fence
+        {
+            one.until = one.until.max(until);
+        }
+    }
+
+    fn ended(&self, now: Duration) -> Vec<(OpId, u64)> {
+        let by_op = self.lock();
+        let ended = by_op.iter().filter(|(_, one)| one.until <= now);
+        ended.map(|(op_id, one)| (*op_id, one.fence)).collect()
+    }
+
+    fn first_end(&self) -> Option<Duration> {
+        self.lock().values().map(|one| one.until).min()
+    }
+}
+
+/// Routes of one destination that a worker asks for.
+struct Group {
+    gate: Arc<dyn Gate>,
+    lease_max: Option<Duration>,
+    routes: Arc<Routes>,
+    topic: Topic,
+}
+
+/// What one look brought.
+#[derive(Default)]
+struct Taken {
+    leased: Vec<Leased>,
+    /// When a destination has room that had none.
+    again_in: Option<Duration>,
+    /// A destination has room when a lease ends.
+    full: bool,
+    /// The bus was asked, and waited.
+    waited: bool,
+}
+
+impl Orchestrator {
+    /// Begins attempts for a worker outside of this process.
+    ///
+    /// - Only of routes that are declared for remote workers, as far as their destinations have
+    ///   room.
+    /// - What nobody reports on is a lost attempt when its lease ends; what was begun for a
+    ///   worker that hung up is given back at once.
+    pub async fn lease(&self, request: &LeaseRequest) -> Result<Vec<Leased>> {
+        let node = &self.node;
+        let groups = Arc::new(node.lease_groups(request)?);
+        let until = node.ports.clock.monotonic() + request.wait.min(WAIT_MAX);
+        let mut news = node.due_news.subscribe(&request.domain);
+        loop {
+            if let Some(news) = &mut news {
+                news.borrow_and_update();
+            }
+            node.sweep_leases().await;
+            let left = until.saturating_sub(node.ports.clock.monotonic());
+            let taken = self.take_in_background(request, &groups, left).await?;
+            let left = until.saturating_sub(node.ports.clock.monotonic());
+            if !taken.leased.is_empty() || left.is_zero() || node.is_stopping() {
+                return Ok(taken.leased);
+            }
+            if taken.waited {
+                continue;
+            }
+            let nap = node.lease_nap(&groups, &taken).await?.min(left);
+            let told = async {
+                match &mut news {
+                    // The sender lives as long as the node: waiting cannot fail.
+                    Some(news) => drop(news.changed().await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = told => {}
+                () = node.sleep_unless_stopped(nap) => {}
+            }
+        }
+    }
+
+    /// Takes in a task of its own: what was begun for a worker that hangs up meanwhile must
+    /// not become a lost attempt.
+    async fn take_in_background(
+        &self,
+        request: &LeaseRequest,
+        groups: &Arc<Vec<Group>>,
+        wait: Duration,
+    ) -> Result<Taken> {
+        let (mut reply, taken) = oneshot::channel();
+        let (this, request, groups) = (self.clone(), request.clone(), groups.clone());
+        let task = async move {
+            let taken = match &this.node.ports.dispatch {
+                Dispatch::Queue(_) => this.node.take_from_queue(&request, &groups).await,
+                Dispatch::Hints(_) => {
+                    let hung_up = reply.closed();
+                    let node = &this.node;
+                    node.take_from_hints(&request, &groups, wait, hung_up).await
+                }
+            };
+            if let Err(Ok(unheard)) = reply.send(taken) {
+                for leased in unheard.leased {
+                    // If this fails too the lease runs out.
+                    let worker = request.worker.clone();
+                    let _ = this.release(leased.attempt(), worker).await;
+                }
+            }
+        };
+        self.node.ports.spawner.spawn(Box::pin(task));
+        let lost = |_| Error::new(ErrorKind::Unavailable, "the lease was not confirmed");
+        taken.await.map_err(lost)?
+    }
+}
+
+impl Node {
+    /// The routes that a worker asks for, by destination.
+    fn lease_groups(&self, request: &LeaseRequest) -> Result<Vec<Group>> {
+        let domain = &request.domain;
+        let mut wanted: Vec<(EventTypes, &Handler)> = Vec::new();
+        if request.event_types.is_empty() {
+            let leased = self.handlers.of(domain).filter(|(_, one)| one.leased);
+            wanted.extend(leased.map(|(types, handler)| (types.clone(), handler)));
+        }
+        for one in &request.event_types {
+            let handler = self.handlers.find(domain, one);
+            let Some(handler) = handler.filter(|handler| handler.leased) else {
+                return Err(crate::accept::unknown_route(domain, one));
+            };
+            wanted.push((EventTypes::One(one.clone()), handler));
+        }
+        if wanted.is_empty() {
+            let message = "no route for remote workers is declared for this domain";
+            return Err(Error::new(ErrorKind::Invalid, message)
+                .with("code", "unknown_route")
+                .with("domain", domain));
+        }
+        let mut by_gate: BTreeMap<(&str, Option<Duration>), (&Handler, Routes)> = BTreeMap::new();
+        for (types, handler) in &wanted {
+            let place = (handler.gate.destination(), handler.lease_max);
+            // A type with a route of its own is not covered by one for all types.
+            let (_, routes) = by_gate
+                .entry(place)
+                .or_insert_with(|| (handler, self.handlers.none_of(domain)));
+            let rules = handler.rules.clone();
+            *routes = std::mem::take(routes).with(domain.clone(), types.clone(), rules);
+        }
+        let group = |(handler, routes): (&Handler, Routes)| Group {
+            gate: handler.gate.clone(),
+            lease_max: handler.lease_max,
+            routes: Arc::new(routes),
+            topic: crate::handlers::topic(domain, &*handler.gate),
+        };
+        Ok(by_gate.into_values().map(group).collect())
+    }
+
+    /// Begins what is due, for each destination as much as it has room for.
+    async fn take_from_queue(
+        self: &Arc<Self>,
+        request: &LeaseRequest,
+        groups: &[Group],
+    ) -> Result<Taken> {
+        let mut taken = Taken::default();
+        for group in groups {
+            let room = self.lease_room(group, &mut taken);
+            let max = room.min(request.max - taken.leased.len());
+            if max == 0 {
+                continue;
+            }
+            let tokens = self.lease_tokens(max);
+            let dequeue = Dequeue {
+                visibility: group.lease(request),
+                worker: request.worker.clone(),
+                attempts: tokens.keys().copied().collect(),
+                ..self.dequeue(vec![group.topic.clone()], group.routes.clone(), 0)
+            };
+            let dequeue = Dequeue { max, ..dequeue };
+            let deliveries = match self.dequeue_deliveries(&dequeue).await {
+                Ok(deliveries) => deliveries,
+                Err(error) if taken.leased.is_empty() => return Err(error),
+                // What was begun before is handed out all the same.
+                Err(_) => break,
+            };
+            let rows = deliveries.into_iter().filter_map(|one| one.begun);
+            for row in rows.map(|row| *row) {
+                let leased = self.hand_out(row, &tokens, group, request).await;
+                taken.leased.extend(leased);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Waits for hints of the destinations with room, and begins what they name.
+    async fn take_from_hints(
+        self: &Arc<Self>,
+        request: &LeaseRequest,
+        groups: &[Group],
+        wait: Duration,
+        hung_up: impl Future<Output = ()>,
+    ) -> Result<Taken> {
+        let mut taken = Taken::default();
+        let mut topics = vec![Topic::of(&request.domain)];
+        let mut room = 0_usize;
+        for group in groups {
+            let calls = self.lease_room(group, &mut taken);
+            if calls > 0 {
+                topics.push(group.topic.clone());
+                room = room.saturating_add(calls);
+            }
+        }
+        if room == 0 {
+            return Ok(taken);
+        }
+        topics.sort();
+        topics.dedup();
+        let full = taken.full.then_some(FULL_PAUSE);
+        let wait = soonest(taken.again_in, full).map_or(wait, |again_in| again_in.min(wait));
+        let dequeue = Dequeue {
+            wait,
+            visibility: request.lease,
+            worker: request.worker.clone(),
+            ..self.dequeue(topics, Arc::default(), 0)
+        };
+        let max = request.max.min(room);
+        let dequeue = Dequeue { max, ..dequeue };
+        taken.waited = true;
+        let deliveries = tokio::select! {
+            biased;
+            came = self.dequeue_deliveries(&dequeue) => came?,
+            // Hints can be dropped: they come again.
+            () = hung_up => return Ok(taken),
+            () = self.stop_told() => return Ok(taken),
+        };
+        for delivery in deliveries {
+            let leased = self.lease_hint(&delivery, request, groups).await;
+            taken.leased.extend(leased);
+        }
+        Ok(taken)
+    }
+
+    /// How many attempts the group's destination takes now.
+    fn lease_room(&self, group: &Group, taken: &mut Taken) -> usize {
+        let mut room = group.gate.room();
+        if room.is_closed() && room.again_in.is_none() {
+            // Said before the second look: a lease that ends after it is not missed.
+            self.leases.starved.store(true, Ordering::SeqCst);
+            room = group.gate.room();
+        }
+        if room.is_closed() {
+            taken.again_in = soonest(taken.again_in, room.again_in);
+            taken.full |= room.again_in.is_none();
+        }
+        room.calls
+    }
+
+    /// Until something is due, a destination has room, or the fallback, which covers lost news.
+    async fn lease_nap(&self, groups: &[Group], taken: &Taken) -> Result<Duration> {
+        let now = self.ports.clock.monotonic();
+        let mut nap = self.config.fallback_poll;
+        if taken.full {
+            let first = self.leases.first_end();
+            let ends_in = first.map(|end| end.saturating_sub(now));
+            nap = nap.min(ends_in.unwrap_or(nap)).max(FULL_PAUSE);
+        }
+        nap = nap.min(taken.again_in.unwrap_or(nap));
+        for group in groups {
+            let due = self.ports.outbox.next_due(Some(&group.routes)).await?;
+            // Due and not taken: somebody else has it, or its destination has no room.
+            let due = due.filter(|due| !due.is_zero());
+            nap = nap.min(due.unwrap_or(nap));
+        }
+        Ok(nap)
+    }
+
+    /// Fresh tokens by the attempt ids that are derived from them.
+    fn lease_tokens(&self, count: usize) -> BTreeMap<AttemptId, LeaseToken> {
+        let token = || LeaseToken::new(self.ports.ids.attempt_id());
+        let tokens = std::iter::repeat_with(token).take(count);
+        tokens.map(|token| (token.attempt_id(), token)).collect()
+    }
+
+    /// Takes the permits of an attempt that has begun and hands it out, or gives it back.
+    async fn hand_out(
+        self: &Arc<Self>,
+        row: Operation,
+        tokens: &BTreeMap<AttemptId, LeaseToken>,
+        group: &Group,
+        request: &LeaseRequest,
+    ) -> Option<Leased> {
+        let attempt_id = row.state.attempt_id?;
+        let token = *tokens.get(&attempt_id)?;
+        let admitted = match group.gate.admit().await {
+            Ok(admitted) => admitted,
+            Err(rejection) => {
+                let retry = Retry::not_called(rejection.reason.as_str()).after(rejection.after);
+                self.give_back(&row, attempt_id, request.worker.clone(), retry)
+                    .await;
+                return None;
+            }
+        };
+        self.sleep(admitted.wait).await;
+        let since = self.ports.clock.monotonic();
+        let lease_until = row.state.lease_until;
+        let Some(begun) = self.open(row, since).await else {
+            admitted.report(Verdict::Ignored);
+            return None;
+        };
+        let envelope = begun.into_envelope();
+        if envelope.attempt == 1 {
+            group.gate.first_call();
+        }
+        let in_hand = InHand {
+            fence: envelope.fence,
+            since,
+            until: since.saturating_add(group.lease(request)),
+            admitted,
+        };
+        self.leases.put(envelope.op_id, in_hand);
+        self.log(Level::Info, "attempt started", &tags_of(&envelope));
+        Some(Leased {
+            envelope,
+            token,
+            lease_until,
+        })
+    }
+
+    async fn give_back(&self, row: &Operation, id: AttemptId, worker: WorkerId, retry: Retry) {
+        let attempt = Reschedule {
+            op_id: row.op_id,
+            fence: row.state.fence,
+            worker,
+            retry,
+            attempt_id: Some(id),
+        };
+        let patience = self.config.settle_patience;
+        let call = || self.groups.reschedule.call(attempt.clone());
+        // If this fails the lease runs out.
+        let _ = self.persist(patience, call).await;
+    }
+
+    /// Begins what a hint names, if the worker asked for its type and it has room.
+    async fn lease_hint(
+        self: &Arc<Self>,
+        delivery: &Delivery,
+        request: &LeaseRequest,
+        groups: &[Group],
+    ) -> Option<Leased> {
+        let hint = &delivery.hint;
+        let bus = self.ports.dispatch.bus();
+        let mut ours = groups.iter();
+        let ours = ours.find(|group| {
+            let routes = &group.routes;
+            routes.find(&hint.domain, &hint.event_type).is_some()
+        });
+        let room = ours.map(|group| group.gate.room());
+        let away = match room {
+            // Another worker's.
+            None => Some(self.config.sweep_grace),
+            Some(room) if room.is_closed() => Some(room.again_in.unwrap_or(FULL_PAUSE)),
+            Some(_) => None,
+        };
+        if let Some(away) = away {
+            let _ = bus.nack(&[(delivery.receipt.clone(), away)]).await;
+            return None;
+        }
+        let group = ours?;
+        let tokens = self.lease_tokens(1);
+        let begin = BeginRequest {
+            op_id: hint.op_id,
+            attempt_id: tokens.keys().copied().next()?,
+            worker: request.worker.clone(),
+            lease: group.lease(request),
+        };
+        // The hint comes again after its visibility timeout.
+        let begun = self.begin_as(begin, &group.routes).await.ok()?;
+        // The row has decided; a hint that is not acked comes again and is a no-op.
+        let _ = bus.ack(std::slice::from_ref(&delivery.receipt)).await;
+        self.hand_out(begun.ok()?, &tokens, group, request).await
+    }
+
+    /// A begin whose commit is ambiguous is ours if its attempt id reads back.
+    async fn begin_as(
+        &self,
+        begin: BeginRequest,
+        routes: &Arc<Routes>,
+    ) -> Result<Result<Operation, Refused>> {
+        let attempts = [begin.attempt_id];
+        let missing = || Error::new(ErrorKind::Ambiguous, "the store gave no result");
+        match self.ports.store.begin(&[begin], routes).await {
+            Err(error) if error.kind() == ErrorKind::Ambiguous => {
+                let lease = self.config.lease;
+                let rows = self.persist(lease, || self.ports.inspect.begun(&attempts));
+                let row = rows.await?.into_iter().next().flatten();
+                row.map(Ok).ok_or(error)
+            }
+            other => other?.into_iter().next().ok_or_else(missing),
+        }
+    }
+
+    /// A leased attempt ended: tells its guards how, and returns how long it took.
+    pub(super) fn lease_ended(
+        &self,
+        in_hand: InHand,
+        verdict: impl FnOnce(Duration) -> Verdict,
+    ) -> Duration {
+        let took = self.ports.clock.monotonic().saturating_sub(in_hand.since);
+        in_hand.admitted.report(verdict(took));
+        if self.leases.starved.swap(false, Ordering::SeqCst) {
+            self.due_news.tell(None);
+        }
+        took
+    }
+
+    /// The operation is settled, perhaps by a report to another process.
+    pub(crate) fn lease_settled(&self, op_id: OpId) {
+        let in_hand = self.leases.lock().remove(&op_id);
+        if let Some(in_hand) = in_hand {
+            self.lease_ended(in_hand, |_| Verdict::Ignored);
+        }
+    }
+
+    /// Lets go of attempts whose lease has ended and that are not live any more: lost ones, and
+    /// those that were reported on to another process.
+    async fn sweep_leases(&self) {
+        let now = self.ports.clock.monotonic();
+        let ended = self.leases.ended(now);
+        if ended.is_empty() {
+            return;
+        }
+        let ops: Vec<OpId> = ended.iter().map(|(op_id, _)| *op_id).collect();
+        let Ok(rows) = self.ports.inspect.get(&ops).await else {
+            return;
+        };
+        for ((op_id, fence), row) in ended.into_iter().zip(rows) {
+            let state = row.map(|row| row.state);
+            if state.as_ref().is_some_and(|state| state.is_current(fence)) {
+                // Extended through another process, or the Reaper has not reached it.
+                let until = now.saturating_add(self.config.fallback_poll);
+                self.leases.extend(op_id, fence, until);
+            } else if let Some(in_hand) = self.leases.take(op_id, fence) {
+                let is_lost = state.is_some_and(|state| state.deliveries > 0);
+                self.lease_ended(in_hand, |took| match is_lost {
+                    true => Verdict::Failed { took },
+                    false => Verdict::Ignored,
+                });
+            }
+        }
+    }
+}
+
+impl Group {
+    fn lease(&self, request: &LeaseRequest) -> Duration {
+        let max = self.lease_max.unwrap_or(request.lease);
+        request.lease.min(max)
+    }
+}

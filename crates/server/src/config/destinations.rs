@@ -1,0 +1,110 @@
+//! What routes say together: each domain and event type once, and one set of guards for each
+//! destination.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clinch::Result;
+use clinch::protect::{BulkheadConfig, CircuitConfig, DestinationConfig, RateConfig, RatioConfig};
+
+use super::{Config, wrong};
+
+/// One value of two routes with the same destination.
+fn merge<T: PartialEq>(ours: &mut Option<T>, theirs: Option<T>) -> bool {
+    match (ours.as_ref(), theirs) {
+        (_, None) => true,
+        (None, theirs) => {
+            *ours = theirs;
+            true
+        }
+        (Some(ours), Some(theirs)) => *ours == theirs,
+    }
+}
+
+impl Config {
+    pub(super) fn route_problems(&self) -> Vec<clinch::Error> {
+        let mut problems = Vec::new();
+        let mut seen = BTreeMap::new();
+        let mut names = BTreeMap::new();
+        for route in &self.route {
+            problems.extend(route.validate(self).err());
+            let covers = (route.domain.clone(), route.event_type.clone());
+            if let Some(other) = seen.insert(covers, route.label()) {
+                let problem =
+                    format!("covers the same domain and event_type as {other:?}; leave one out");
+                problems.push(route.problem(problem));
+            }
+            if names.insert(route.label(), ()).is_some() {
+                problems.push(route.problem("has a name that another route has; names are unique"));
+            }
+        }
+        // Guards are made of routes that are right in themselves.
+        if problems.is_empty() {
+            problems.extend(self.destinations().err());
+        }
+        problems
+    }
+
+    /// The guards of every destination. Routes that share one may say the same of it, or leave
+    /// it to each other. One that only remote workers call has the guards that its routes name;
+    /// one that this server calls has defaults.
+    pub fn destinations(&self) -> Result<BTreeMap<String, DestinationConfig>> {
+        let mut destinations: BTreeMap<String, DestinationConfig> = BTreeMap::new();
+        let mut called = BTreeSet::new();
+        for route in &self.route {
+            let name = route.destination_name();
+            let wanted = route.guards();
+            if !route.remote {
+                called.insert(name.clone());
+            }
+            let guards = destinations
+                .entry(name.clone())
+                .or_insert(DestinationConfig::NONE);
+            let clash = [
+                ("breaker", merge(&mut guards.breaker, wanted.breaker)),
+                (
+                    "concurrency",
+                    merge(&mut guards.concurrency, wanted.concurrency),
+                ),
+                ("rate", merge(&mut guards.rate, wanted.rate)),
+                ("retry.budget", merge(&mut guards.budget, wanted.budget)),
+            ];
+            if let Some((key, _)) = clash.iter().find(|(_, agrees)| !agrees) {
+                return Err(route.problem(format!(
+                    "{key} differs from another route of destination {name:?}; say it once, or name another destination"
+                )));
+            }
+        }
+        for (name, guards) in &mut destinations {
+            let defaults = match called.contains(name) {
+                true => DestinationConfig::default(),
+                false => DestinationConfig::NONE,
+            };
+            guards.breaker = guards.breaker.take().or(defaults.breaker);
+            guards.concurrency = guards.concurrency.take().or(defaults.concurrency);
+            guards.budget = guards.budget.take().or(defaults.budget);
+            let invalid =
+                |invalid: clinch_core::Invalid| wrong(format!("destination {name:?}: {invalid}"));
+            guards
+                .breaker
+                .as_ref()
+                .map_or(Ok(()), CircuitConfig::validate)
+                .map_err(invalid)?;
+            guards
+                .concurrency
+                .as_ref()
+                .map_or(Ok(()), BulkheadConfig::validate)
+                .map_err(invalid)?;
+            guards
+                .rate
+                .as_ref()
+                .map_or(Ok(()), RateConfig::validate)
+                .map_err(invalid)?;
+            guards
+                .budget
+                .as_ref()
+                .map_or(Ok(()), RatioConfig::validate)
+                .map_err(invalid)?;
+        }
+        Ok(destinations)
+    }
+}
