@@ -48,15 +48,6 @@ impl Handler {
     }
 }
 
-impl Handler {
-    /// Its provider is failing, or asked to be left alone; more than full or used up.
-    pub(crate) fn is_closed_by_its_provider(&self) -> bool {
-        let room = self.gate.room();
-        let reason = matches!(room.reason, Some(Reason::BreakerOpen | Reason::Paused));
-        room.is_closed() && reason
-    }
-}
-
 /// Every declared route with its handler.
 #[derive(Clone, Default)]
 pub struct Handlers {
