@@ -39,8 +39,8 @@ impl Context {
         let answer = self.client.send(Request::get("/v1/domains")).await?;
         let page = Page::read(&answer.document, "domains")
             .ok_or_else(|| self.client.not_clinch("the answer is not a list"))?;
-        let named = |item: &Box<RawValue>| serde_json::from_str::<Named>(item.get()).ok();
-        let mut names = page.items.iter().filter_map(named);
+        let named = |item: &RawValue| serde_json::from_str::<Named>(item.get()).ok();
+        let mut names = page.items.iter().filter_map(|item| named(item));
         match names.any(|one| one.domain == name) {
             true => Ok(()),
             false => Err(CliError::NotThere(format!("there is no domain {name:?}"))),

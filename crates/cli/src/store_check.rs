@@ -80,16 +80,27 @@ pub(crate) async fn ask(base: &Base, trust: Trust) -> Result<Option<StoreTold>, 
     }
 }
 
+/// With the whole path of a file: one that is relative to the working folder is the likeliest
+/// mistake.
+fn whole_address(place: &Place) -> String {
+    match place {
+        Place::Sqlite(path) => {
+            let whole = std::path::absolute(path);
+            let whole = whole.unwrap_or_else(|_| path.clone());
+            format!("sqlite://{}", whole.display())
+        }
+        other => other.address(),
+    }
+}
+
 /// Refuses what a server told of its store if that cannot be this one.
 pub(crate) async fn judge(
     place: &Place,
     told: Option<&StoreTold>,
     base: &Base,
 ) -> Result<(), CliError> {
-    let (store, to_do) = (
-        place.address(),
-        format!("name it with --url {base}, without --config, if it is meant"),
-    );
+    let store = whole_address(place);
+    let to_do = format!("name it with --url {base}, without --config, if it is meant");
     let Some(told) = told else {
         return Err(CliError::usage(format!(
             "the server at {base} does not say which store it works on (an older version?), and \

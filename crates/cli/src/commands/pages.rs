@@ -1,6 +1,6 @@
 //! Lists, page by page.
 
-use crate::client::{Page, Request, query};
+use crate::client::{Page, Request, query, segment};
 use crate::context::Context;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
@@ -63,11 +63,25 @@ impl List {
         if page.next_cursor.is_some() && page.next_cursor.as_deref() == cursor {
             return Err(context.client.not_clinch("the list starts over"));
         }
-        let domain = self.pairs.iter().find(|(name, _)| *name == "domain");
-        if let (Some((_, domain)), None, true) = (domain, cursor, page.items.is_empty()) {
-            context.require_domain(domain).await?;
+        if cursor.is_none() && page.items.is_empty() {
+            self.require_names(context).await?;
         }
         Ok(page)
+    }
+
+    /// Nothing was found: because there is nothing, or because what was named does not exist?
+    async fn require_names(&self, context: &mut Context) -> Result<(), CliError> {
+        for (name, value) in &self.pairs {
+            match *name {
+                "domain" => context.require_domain(value).await?,
+                "batch_id" => {
+                    let path = format!("/v1/batches/{}", segment(value));
+                    context.client.send(Request::get(path)).await?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Prints as much as was asked for.

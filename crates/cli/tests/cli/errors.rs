@@ -171,7 +171,7 @@ fn flag_beats_environment_beats_file_beats_default() {
     );
     assert_eq!(
         file.seen().len() + environment.seen().len() + flag.seen().len(),
-        3
+        4
     );
 }
 

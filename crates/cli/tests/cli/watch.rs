@@ -68,8 +68,11 @@ fn line(lines: &mut BufReader<ChildStdout>) -> String {
 #[test]
 fn all_of_them_through_a_restart() {
     let asked = AtomicUsize::new(0);
-    let server = Server::new(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
-        0 => Answer::events(&events("payments", OP), true),
+    let server = Server::new(move |seen| match seen.target.as_str() {
+        "/v1/domains" => Answer::new(200, r#"{"domains":[{"domain":"payments"}]}"#),
+        _ if asked.fetch_add(1, Ordering::SeqCst) == 0 => {
+            Answer::events(&events("payments", OP), true)
+        }
         _ => Answer::events(&(events("sms", OP) + &events("payments", OTHER)), false),
     });
     let args = ["ops", "watch", "--domain", "payments"];
@@ -85,8 +88,8 @@ fn all_of_them_through_a_restart() {
     assert_eq!(line(&mut out), expected(OTHER));
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(server.seen()[0].line(), "GET /v1/events");
-    assert_eq!(server.seen()[0].header("accept"), Some("text/event-stream"));
+    assert_eq!(server.lines()[..2], ["GET /v1/domains", "GET /v1/events"]);
+    assert_eq!(server.seen()[1].header("accept"), Some("text/event-stream"));
 }
 
 #[test]

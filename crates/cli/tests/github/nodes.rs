@@ -12,7 +12,7 @@ use crate::support::{Folder, PATIENCE, Server, ends};
 const LIMIT: u32 = 1_000;
 
 /// False where a server is not installed and nobody insists on it.
-fn are_there(needed: &[Kind]) -> bool {
+pub(crate) fn are_there(needed: &[Kind]) -> bool {
     let missing = needed.iter().find(|kind| kind.program().is_none());
     if let Some(missing) = missing {
         assert!(std::env::var_os("CI").is_none(), "{missing} is missing");

@@ -1,11 +1,11 @@
 //! The command line works where it was told to, and says where.
 
-use std::net::TcpListener;
-
+use clinch_servers::Kind;
 use serde_json::json;
 
 use crate::hub::Hub;
-use crate::support::{Folder, Server, ends, said, stranger};
+use crate::nodes::are_there;
+use crate::support::{Folder, PATIENCE, Server, clinch, ends, said, stranger};
 
 /// A configuration whose server listens where another one does.
 fn pointed_at(folder: &Folder, address: &str, rest: &str) {
@@ -90,15 +90,11 @@ fn core_19_a_server_of_the_same_store_is_used_and_named() {
 
 #[test]
 fn core_19_a_stranger_on_the_port_is_no_server_of_ours() {
-    let page = |body: &'static str| {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        stranger(listener, body)
-    };
     for (body, word) in [
         ("<html>hello</html>", "does not answer like a Clinch server"),
         ("{\"status\":\"ok\"}", "does not say which store"),
     ] {
-        let address = page(body);
+        let (address, heard) = stranger(body);
         let folder = Folder::with("");
         pointed_at(&folder, &address.to_string(), ROUTE);
         for command in [
@@ -106,11 +102,79 @@ fn core_19_a_stranger_on_the_port_is_no_server_of_ours() {
             &["ops", "ls"],
             &["submit", "pay", "charge", "order-1", "--payload", "{}"],
         ] {
-            let output = folder.run(command);
+            let mut program = clinch(&folder.0);
+            program.args(command).env("CLINCH_API_KEY", "clk_canary");
+            let output = program.output().expect("it runs");
             assert_ne!(output.status.code(), Some(0), "{}", said(&output));
             let said = said(&output);
             assert!(said.contains(word) && said.lines().count() == 1, "{said}");
         }
         assert!(!folder.0.join("clinch.db").exists(), "nothing was made");
+        let heard = heard.lock().expect("heard").to_lowercase();
+        assert!(heard.contains("get /healthz"), "{heard}");
+        assert!(!heard.contains("canary"), "a key went to a stranger");
     }
+}
+
+#[test]
+fn core_19_a_missing_key_is_told_from_a_wrong_store() {
+    let folder = Folder::with(ROUTE);
+    let server = Server::start(&folder, "api,worker,recovery");
+    pointed_at(&folder, &server.address().to_string(), ROUTE);
+    ends(&folder.run(&["keys", "create", "shop"]), 0);
+    let is_locked = || server.exchange("GET", "/v1/domains", "").0 == 401;
+    assert!(clinch_servers::wait_until(PATIENCE, is_locked));
+    let output = folder.run(&["ops", "ls"]);
+    ends(&output, 1);
+    assert!(
+        said(&output).contains("unauthenticated"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn core_19_stores_on_database_servers_are_told_apart() {
+    for kind in [Kind::Postgres, Kind::MariaDb] {
+        if !are_there(&[kind]) {
+            continue;
+        }
+        let section = |store: &str| format!("[store]\nurl = \"{store}\"\n{ROUTE}");
+        let [ours, theirs] = [(); 2].map(|()| {
+            let store = clinch_servers::database(kind).expect("a database");
+            section(&store)
+        });
+        let folder = Folder::with(&theirs);
+        let server = Server::start(&folder, "api,worker,recovery");
+        let address = server.address().to_string();
+        // From anywhere: the store is meant, not the folder.
+        let client = Folder::with("");
+        pointed_at(&client, &address, &theirs);
+        ends(&client.run(&["ops", "ls"]), 0);
+        // Without tables, then with them.
+        pointed_at(&client, &address, &ours);
+        ends(&client.run(&["domains", "pause", "pay"]), 2);
+        ends(&client.run(&["migrate"]), 0);
+        let refused = client.run(&["domains", "pause", "pay"]);
+        ends(&refused, 2);
+        assert!(
+            said(&refused).contains("another store"),
+            "{}",
+            said(&refused)
+        );
+        // Of another kind, and memory.
+        for other in ["sqlite://clinch.db", "memory:"] {
+            pointed_at(&client, &address, &section(other));
+            ends(&client.run(&["domains", "pause", "pay"]), 2);
+        }
+    }
+}
+
+#[test]
+fn core_19_a_server_in_memory_is_one_of_a_configuration_in_memory() {
+    let memory = format!("[store]\nurl = \"memory:\"\n{ROUTE}");
+    let folder = Folder::with(&memory);
+    let server = Server::start(&folder, "api,worker,recovery");
+    pointed_at(&folder, &server.address().to_string(), &memory);
+    ends(&folder.run(&["ops", "ls"]), 0);
 }

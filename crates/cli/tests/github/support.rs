@@ -189,14 +189,20 @@ impl Drop for Server {
     }
 }
 
-/// Another program: answers this to everything, until the test ends.
-pub(crate) fn stranger(listener: TcpListener, body: &'static str) -> SocketAddr {
+/// Another program, until the test ends: answers this to everything, and keeps what it heard.
+pub(crate) fn stranger(body: &'static str) -> (SocketAddr, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = listener.local_addr().expect("an address");
+    let heard: Arc<Mutex<String>> = Arc::default();
+    let keeps = heard.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.expect("a connection");
             let mut head = [0; 4096];
-            let _ = stream.read(&mut head);
+            let read = stream.read(&mut head).unwrap_or(0);
+            let mut kept = keeps.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.push_str(&String::from_utf8_lossy(&head[..read]));
+            drop(kept);
             let length = body.len();
             let answer = format!(
                 "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
@@ -204,5 +210,5 @@ pub(crate) fn stranger(listener: TcpListener, body: &'static str) -> SocketAddr 
             let _ = stream.write_all(answer.as_bytes());
         }
     });
-    address
+    (address, heard)
 }

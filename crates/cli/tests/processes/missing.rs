@@ -11,11 +11,13 @@ fn core_19_a_name_that_does_not_exist_ends_with_3() {
     std::fs::write(folder.0.join("clinch.toml"), config).expect("a file");
     let server = Server::start(&folder.0, "127.0.0.1:0");
     let url = server.url();
-    let commands: [&[&str]; 22] = [
+    let commands: [&[&str]; 24] = [
         &["domains", "pause", "nosuch"],
         &["domains", "resume", "nosuch"],
         &["ops", "ls", "--domain", "nosuch"],
         &["ops", "ls", "--domain", "nosuch", "-o", "json"],
+        &["ops", "ls", "--batch-id", NOBODY],
+        &["ops", "cancel", "--batch-id", NOBODY, "-y"],
         &["ops", "get", NOBODY],
         &["ops", "watch", NOBODY],
         &["ops", "watch", "--domain", "nosuch"],

@@ -63,6 +63,23 @@ fn core_19_the_whole_page_is_understood() {
 }
 
 #[test]
+fn core_19_the_collector_is_configured_by_any_word_of_its_section() {
+    let github = |text: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]| {
+        let config = load(text, environment, flags).expect("a configuration");
+        let printed = config.print();
+        assert_eq!(printed.contains("[github]"), config.github.is_some());
+        config.github
+    };
+    assert_eq!(github("", &[], &[]), None);
+    assert!(github("[github]\n", &[], &[]).is_some());
+    let environment = [("CLINCH__GITHUB__ALLOW_PRIVATE", "true")];
+    let set = github("", &environment, &[]).expect("a collector");
+    assert!(set.allow_private);
+    assert_eq!(set.api_url, "https://api.github.com");
+    assert!(github("", &[], &[("github.page_size", "50")]).is_some());
+}
+
+#[test]
 fn core_19_an_empty_file_is_the_defaults() {
     let config = load("", &[], &[]).expect("valid");
     assert_eq!(config, Config::default());
