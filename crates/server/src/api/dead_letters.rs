@@ -24,8 +24,8 @@ const LOOK_MAX: usize = 10_000;
 const PAGE: usize = 1_000;
 /// Rows of operations that are read at once, with all that is in them.
 const ROWS: usize = 16;
-/// Redrives of one commit.
-const COMMIT_MAX: usize = 500;
+/// Redrives of one commit, whose payloads are all read for it.
+const COMMIT_MAX: usize = 64;
 
 /// An operation that ended FAILED other than by cancel. Its payload stays in the store.
 #[derive(Debug, Serialize, ToSchema)]

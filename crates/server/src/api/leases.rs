@@ -24,6 +24,8 @@ use super::time;
 
 /// Deliveries of one lease, unless the worker asks for fewer.
 const DELIVERIES_MAX: u64 = 1_000;
+/// What their payloads may hold together: a lease of long ones has fewer.
+const LEASED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Who reports, if nobody says.
 const NAMELESS: &str = "remote";
 
@@ -35,7 +37,7 @@ pub(crate) struct LeaseDocument {
     domain: String,
     /// Left out: all that are declared.
     event_types: Option<Vec<String>>,
-    /// 1 unless said; at most 1000.
+    /// 1 unless said; at most 1000, and as many of the longest payloads as 64 MiB hold.
     max: Option<u32>,
     /// How long to wait for the first, such as "10s" or 10; 0 unless said, at most 60 s.
     wait: Option<String>,
@@ -189,7 +191,7 @@ pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer
     let request = LeaseRequest {
         domain: Domain::new(domain).map_err(|invalid| fields.invalid(&invalid))?,
         event_types: types.map_err(|invalid| fields.invalid(&invalid))?,
-        max: usize::try_from(max.min(DELIVERIES_MAX)).unwrap_or(1),
+        max: deliveries_max(max, app.payload_max()),
         wait: if app.stop.is_cancelled() {
             Duration::ZERO
         } else {
@@ -202,6 +204,11 @@ pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer
     let leased = app.orchestrator().lease(&request).await?;
     let deliveries = leased.into_iter().map(delivery).collect();
     json(StatusCode::OK, &Deliveries { deliveries })
+}
+
+fn deliveries_max(asked: u64, payload_max: usize) -> usize {
+    let held = (LEASED_BYTES_MAX / payload_max.max(1)).max(1);
+    usize::try_from(asked.min(DELIVERIES_MAX)).map_or(1, |asked| asked.min(held))
 }
 
 fn delivery(leased: Leased) -> DeliveryDocument {
@@ -424,4 +431,18 @@ pub(crate) async fn outcome(
         ..state(id, &taken.state)
     };
     json(StatusCode::OK, &document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn core_20_a_lease_holds_a_bounded_amount_of_payloads() {
+        const KIB: usize = 1_024;
+        assert_eq!(deliveries_max(1, 256 * KIB), 1);
+        assert_eq!(deliveries_max(1_000, 256 * KIB), 256);
+        assert_eq!(deliveries_max(u64::MAX, KIB), 1_000);
+        assert_eq!(deliveries_max(1_000, usize::MAX), 1);
+    }
 }

@@ -25,6 +25,7 @@ use super::wait::Wait;
 /// One page.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OperationPage {
+    /// May be fewer than asked for though there are more: a page of long results ends earlier.
     operations: Vec<OperationDocument>,
     /// Pass it as `cursor` to get the next page; null: this was the last.
     next_cursor: Option<String>,
