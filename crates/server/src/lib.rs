@@ -33,4 +33,4 @@ pub use gauges::Gauges;
 pub use limits::Limits;
 pub use outbound::{Outbound, Outlets};
 pub use routes::{Built, Executors, Facts, declare_remote};
-pub use serve::{Parts, Server, roles};
+pub use serve::{Look, Parts, Server, roles};

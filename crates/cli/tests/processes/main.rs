@@ -8,6 +8,7 @@ mod canary;
 mod doctor;
 mod import;
 mod migrate;
+mod presence;
 mod provider;
 mod serve;
 mod support;
