@@ -30,6 +30,20 @@ const PROOFS: &[Proof] = &[
         environment: &[("CLINCH_PROOF", "1")],
     },
     Proof {
+        name: "black-hole",
+        cargo: &[
+            "test",
+            "--package",
+            "clinch-cli",
+            "--test",
+            "nodes",
+            "black_hole",
+            "--",
+            "--nocapture",
+        ],
+        environment: &[("CLINCH_PROOF", "1")],
+    },
+    Proof {
         name: "redis",
         cargo: &[
             "test",

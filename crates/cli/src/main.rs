@@ -30,5 +30,6 @@ fn main() -> ExitCode {
         Ok(cli) => commands::run(cli).unwrap_or_else(|error| error.report()),
         Err(exit) => exit,
     };
+    store::close_all();
     exit.into()
 }

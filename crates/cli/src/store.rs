@@ -8,7 +8,7 @@ mod limits;
 mod server;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clinch::Backend;
 use clinch::core::policy::QuotaRules;
@@ -24,7 +24,7 @@ use clinch_server::{Config, Limits};
 use clinch_sqlite::{Settings, Sqlite, Version};
 use clinch_system::SystemClock;
 
-use crate::error::CliError;
+use crate::error::{CliError, note};
 
 use limits::OnPostgres;
 
@@ -33,6 +33,19 @@ pub(crate) use server::Server;
 
 /// Transactions that the database server ended for a deadlock, and that were run again.
 const STORE_RETRIES: &str = "orchestrator.store.deadlock.retry.count";
+
+/// Files that this process has opened.
+static FILES: Mutex<Vec<Sqlite>> = Mutex::new(Vec::new());
+
+/// Closes them at the end of the process, so that each is whole without its log.
+pub(crate) fn close_all() {
+    let files = std::mem::take(&mut *FILES.lock().unwrap_or_else(PoisonError::into_inner));
+    for file in files {
+        if let Err(error) = file.close() {
+            note(&format!("{}: {error}", file.path().display()));
+        }
+    }
+}
 
 /// A store, and where its API keys and locks live.
 pub(crate) struct Opened {
@@ -45,6 +58,8 @@ pub(crate) struct Opened {
     pub(crate) records: Arc<dyn Records>,
     /// Where documents of applications go.
     pub(crate) documents: Arc<dyn DocumentSink>,
+    /// The store itself, where it is a file.
+    pub(crate) sqlite: Option<Sqlite>,
     /// The store itself, where it can keep budgets.
     postgres: Option<Postgres>,
     /// The bus, where it can.
@@ -120,6 +135,7 @@ impl Place {
         if let Self::Postgres(server) | Self::Mysql(server) = &mut place {
             server.listen_url = (!listen_url.is_empty()).then(|| listen_url.clone());
             server.fallback_poll = config.store.fallback_poll.0;
+            server.timeout = config.store.timeout.0;
         }
         Ok(place)
     }
@@ -135,12 +151,21 @@ impl Place {
 
     /// Opens it; a database that is missing is made, an old one brought up to date.
     pub(crate) async fn open(&self) -> Result<Opened, CliError> {
+        self.open_as(&Settings::default()).await
+    }
+
+    /// The same; a file as these settings say.
+    pub(crate) async fn open_as(&self, settings: &Settings) -> Result<Opened, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         match self {
             Self::Memory => Ok(Opened::new(Memory::new(clock))),
             Self::Sqlite(path) => {
-                let sqlite = Sqlite::open(path, Settings::default(), clock)?;
-                Ok(Opened::new(sqlite))
+                let sqlite = Sqlite::open(path, settings.clone(), clock)?;
+                let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+                files.push(sqlite.clone());
+                let mut opened = Opened::new(sqlite.clone());
+                opened.sqlite = Some(sqlite);
+                Ok(opened)
             }
             Self::Postgres(server) => {
                 if !clinch_postgres::pending(server.direct()).await?.is_empty() {
@@ -243,6 +268,7 @@ impl Opened {
             limits: None,
             records: Arc::new(store.clone()),
             documents: Arc::new(store),
+            sqlite: None,
             postgres: None,
             redis: None,
         }
@@ -269,8 +295,19 @@ impl Opened {
 
 /// Opens what `[store]` and `[bus]` name.
 pub(crate) async fn open(config: &Config) -> Result<Opened, CliError> {
+    open_as(config, false).await
+}
+
+/// The same; a file that has lost commits only if that is accepted.
+pub(crate) async fn open_as(config: &Config, accept_data_loss: bool) -> Result<Opened, CliError> {
     let line = Line::configured(config)?;
-    let mut opened = Place::configured(config)?.open().await?;
+    let settings = Settings {
+        // It says why before whoever asked stops waiting.
+        busy_timeout: config.store.timeout.0 / 2,
+        accept_data_loss,
+        ..Settings::default()
+    };
+    let mut opened = Place::configured(config)?.open_as(&settings).await?;
     if let Some(connected) = line.connect().await? {
         opened.backend = opened.backend.with_bus(connected.bus);
         opened.limits = connected.limits.or(opened.limits);

@@ -14,6 +14,7 @@ use crate::alerts::{self, Alerts, Notes};
 use crate::housekeeping::{self, Overdue};
 use crate::otlp::Otlp;
 use crate::outbound::Outlets;
+use crate::serve::Look;
 
 /// Everything beside the API and the engine, not running yet.
 pub(crate) struct Chores {
@@ -24,6 +25,8 @@ pub(crate) struct Chores {
     pub(crate) letters: Option<FileJournal>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) inspect: Arc<dyn Inspect>,
+    /// Whether the store's files are in their place.
+    pub(crate) look: Option<Arc<Look>>,
 }
 
 impl Chores {
@@ -36,6 +39,7 @@ impl Chores {
             letters: None,
             clock,
             inspect,
+            look: None,
         }
     }
 
@@ -78,11 +82,16 @@ impl Chores {
                 stop.clone(),
             ));
         }
+        let alert = alert.map(|alerts| Arc::new(alerts) as Arc<dyn Alert>);
+        if let Some(look) = self.look {
+            let (clock, alert) = (self.clock.clone(), alert.clone());
+            tasks.spawn(housekeeping::watch_files(look, clock, alert, stop.clone()));
+        }
         if roles.contains(&Role::Recovery) {
             let overdue = Overdue {
                 inspect: self.inspect,
                 clock: self.clock,
-                alert: alert.map(|alerts| Arc::new(alerts) as Arc<dyn Alert>),
+                alert,
                 limit: config.reaper.in_progress_warn.0,
             };
             tasks.spawn(overdue.watch(stop.clone()));

@@ -9,12 +9,16 @@ use clinch_core::ports::{Alert, AlertNote, Clock, DeadLetter, Filter, Inspect, J
 use clinch_core::{OpId, Result, Status, Timestamp};
 use tokio_util::sync::CancellationToken;
 
+use crate::serve::Look;
+
 /// Operations of one look: whoever has more of them in trouble knows.
 const LOOK_MAX: usize = 1_000;
 /// No two looks are closer, and none are further apart.
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 /// The file of dead letters is looked at so often.
 const FILE_EVERY: Duration = Duration::from_secs(3_600);
+/// The store's files are looked at so often.
+const LOST_EVERY: Duration = Duration::from_secs(2);
 /// Operations in progress for longer than `reaper.in_progress_warn`.
 const OVERDUE: &str = "orchestrator.in_progress.overdue";
 
@@ -83,6 +87,38 @@ impl Overdue {
             };
             // A pager that fails is logged where it fails.
             let _ = alert.raise(&note).await;
+        }
+    }
+}
+
+/// Pages someone when the store's files are lost under the server. Once for each loss.
+pub(crate) async fn watch_files(
+    look: Arc<Look>,
+    clock: Arc<dyn Clock>,
+    alert: Option<Arc<dyn Alert>>,
+    stop: CancellationToken,
+) {
+    let mut is_told = false;
+    while !stop.is_cancelled() {
+        let lost = look().err();
+        if let Some(error) = lost.as_ref().filter(|_| !is_told) {
+            tracing::error!(target: "clinch", "{error}");
+            let note = AlertNote {
+                severity: Severity::Critical,
+                code: "store_lost",
+                message: error.message().to_owned(),
+                op_id: None,
+            };
+            if let Some(alert) = &alert {
+                // A pager that fails is logged where it fails.
+                let _ = alert.raise(&note).await;
+            }
+        }
+        is_told = lost.is_some();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = clock.sleep(LOST_EVERY) => {}
         }
     }
 }

@@ -36,4 +36,4 @@ pub use identity::StoreIdentity;
 pub use limits::Limits;
 pub use outbound::{Outbound, Outlets};
 pub use routes::{Built, Executors, Facts, declare_remote};
-pub use serve::{Parts, Server, roles};
+pub use serve::{Look, Parts, Server, roles};

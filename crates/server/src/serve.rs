@@ -30,6 +30,9 @@ use crate::{descriptors, limits, telemetry, tls};
 /// The metrics exporter forgets old samples so often; without it, it would grow.
 const UPKEEP: Duration = Duration::from_secs(5);
 
+/// A look at the store's files; an error says what was lost, and what to do.
+pub type Look = dyn Fn() -> Result<()> + Send + Sync;
+
 /// What a server is made of, besides its configuration.
 pub struct Parts {
     /// Where operations live.
@@ -38,6 +41,9 @@ pub struct Parts {
     pub keys: Arc<dyn ApiKeys>,
     /// Locks of the same store: `/readyz` writes one to find out whether it takes writes.
     pub locks: Option<Arc<dyn LockManager>>,
+    /// Looks whether the store's files are in their place; cheap, for `/readyz` and a look every
+    /// few seconds.
+    pub look: Option<Arc<Look>>,
     /// Rates and pauses that other nodes share; without it they are this process's own.
     pub limits: Option<Arc<dyn limits::Limits>>,
     /// Who makes the calls of routes with a `url`.
@@ -69,6 +75,7 @@ impl Parts {
             backend,
             keys,
             locks: None,
+            look: None,
             limits: None,
             executors: Arc::new(executors),
             telemetry: Telemetry::default(),
@@ -142,6 +149,7 @@ impl Server {
             builder = builder.shed(QueueAge { limit });
         }
         let mut chores = Chores::new(parts.outlets, clock.clone(), parts.backend.inspect());
+        chores.look = parts.look.clone();
         let hub = Hub::new(parts.backend.notices());
         let telemetry = parts
             .telemetry
@@ -155,11 +163,12 @@ impl Server {
         let clinch = (parts.tune)(builder).build()?;
         let stop = CancellationToken::new();
         let config = Arc::new(config);
+        let ports = clinch.runtime().ports();
         let app = Arc::new(App {
+            inspect: ports.inspect.clone(),
+            recovery: ports.recovery.clone(),
+            domains: ports.domains.clone(),
             clinch: clinch.clone(),
-            inspect: parts.backend.inspect(),
-            recovery: parts.backend.recovery(),
-            domains: parts.backend.domains(),
             hub,
             door: Doorkeeper::new(parts.keys, clock.clone(), has_keys),
             clock: clock.clone(),
@@ -167,7 +176,7 @@ impl Server {
             config: config.clone(),
             routes: table,
             metrics,
-            readiness: Readiness::new(parts.locks),
+            readiness: Readiness::new(parts.locks, parts.look.clone()),
             gauges: parts.gauges,
             stop: stop.clone(),
         });
@@ -217,7 +226,8 @@ impl Server {
 
     /// Answers and works until `shutdown`, then stops: no new connection, long answers end,
     /// running attempts finish or are given back, and whatever still runs at the deadline is
-    /// left to recovery. True: everything ended in time.
+    /// left to recovery. Answers of providers that the store has not taken by then are in the
+    /// spill file when this returns. True: everything ended in time.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> bool {
         let deadline = self.config.server.shutdown_deadline.0;
         let connections = TaskTracker::new();
@@ -257,7 +267,8 @@ impl Server {
             chores.wait().await;
             let _ = upkeep.await;
         };
-        let in_time = tokio::time::timeout(deadline, all_ended).await.is_ok();
+        let ended = tokio::time::timeout(deadline, all_ended).await.is_ok();
+        let in_time = self.clinch.runtime().close().await && ended;
         tracing::info!(target: "clinch", in_time, "stopped");
         in_time
     }

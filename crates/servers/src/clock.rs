@@ -18,6 +18,11 @@ pub fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     }
 }
 
+/// Lets time pass for a proof whose length is its point, such as an outage of a minute.
+pub fn let_pass(lasting: Duration) {
+    pause(lasting);
+}
+
 /// Lets time pass for other programs.
 pub(crate) fn pause(lasting: Duration) {
     // tidy: allow(banned-calls) another program cannot be waited for in any other way

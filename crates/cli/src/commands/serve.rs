@@ -7,7 +7,7 @@ use clinch::core::ports::Clock;
 use clinch_github::Collector;
 use clinch_server::config::Sources;
 use clinch_server::telemetry::{self, LogFormat};
-use clinch_server::{Config, Parts, Role, Server};
+use clinch_server::{Config, Look, Parts, Role, Server};
 use clinch_system::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -48,6 +48,9 @@ pub(crate) struct Args {
         default_value = "warn,clinch=info"
     )]
     log_filter: String,
+    /// Start on a SQLite file that has lost commits, was replaced, is a backup or is gone
+    #[arg(long)]
+    accept_data_loss: bool,
     /// Set one value, whatever file and environment say
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -79,7 +82,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     let exit = runtime.block_on(async {
         let (mut first, mut further) = (Signals::new()?, Signals::new()?);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let opened = store::open(&config).await?;
+        let opened = store::open_as(&config, args.accept_data_loss).await?;
         let identity = opened.identity(&Place::configured(&config)?).await?;
         opened.limit_payloads(config.server.payload_max.0).await?;
         let executors = Http::new(config.clone(), clock.clone())?;
@@ -88,6 +91,9 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         let mut parts = Parts::new(opened.backend, opened.keys, executors);
         parts.store = Some(identity);
         parts.locks = Some(opened.locks);
+        parts.look = opened
+            .sqlite
+            .map(|file| Arc::new(move || file.check()) as Arc<Look>);
         parts.limits = opened.limits;
         parts.outlets = outlets;
         match &collector {

@@ -12,6 +12,7 @@ pub(crate) struct Server {
     /// Leads to PostgreSQL itself where `url` leads to a pooler.
     pub(crate) listen_url: Option<String>,
     pub(crate) fallback_poll: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl Server {
@@ -20,6 +21,7 @@ impl Server {
             url: url.to_owned(),
             listen_url: None,
             fallback_poll: Duration::from_secs(5),
+            timeout: Duration::from_secs(10),
         }
     }
 
@@ -38,14 +40,14 @@ impl Server {
             listen_url: self.listen_url.clone(),
             fallback_poll: self.fallback_poll,
             through_pgbouncer: self.listen_url.is_some(),
-            ..clinch_postgres::Settings::default()
+            ..clinch_postgres::Settings::within(self.timeout)
         }
     }
 
     pub(super) fn mysql(&self) -> clinch_mysql::Settings {
         clinch_mysql::Settings {
             fallback_poll: self.fallback_poll,
-            ..clinch_mysql::Settings::default()
+            ..clinch_mysql::Settings::within(self.timeout)
         }
     }
 

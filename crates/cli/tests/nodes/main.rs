@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod black_hole;
 mod doctor;
 mod network;
 mod node;
@@ -41,7 +42,7 @@ impl Needs {
 
 type Test = (&'static str, Needs, fn());
 
-const TESTS: [Test; 10] = [
+const TESTS: [Test; 12] = [
     (
         "held_operations_are_asked_about_at_the_rate_and_never_over_it",
         Needs::Servers(&[]),
@@ -66,6 +67,16 @@ const TESTS: [Test; 10] = [
         "run_7_a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_ok",
         Needs::ServersAndNetworks(&[Kind::Postgres, Kind::Redis]),
         partition::a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_ok,
+    ),
+    (
+        "out_8_no_answer_is_lost_while_postgres_is_a_black_hole",
+        Needs::Servers(&[Kind::Postgres]),
+        black_hole::on_postgres,
+    ),
+    (
+        "out_8_no_answer_is_lost_while_mariadb_is_a_black_hole",
+        Needs::Servers(&[Kind::MariaDb]),
+        black_hole::on_mariadb,
     ),
     (
         "core_19_doctor_sees_how_redis_keeps_what_it_has",

@@ -51,13 +51,17 @@ pub(crate) struct Node {
     child: Child,
     address: Option<SocketAddr>,
     log: Arc<Mutex<String>>,
-    _folder: Folder,
+    folder: Arc<Folder>,
 }
 
 impl Node {
     /// Started by `inside`, such as `ip netns exec`; waits until it works.
     pub(crate) fn start(config: &str, roles: &str, inside: &[&str]) -> Self {
-        let folder = Folder::with(config);
+        Self::start_in(Arc::new(Folder::with(config)), roles, inside)
+    }
+
+    /// In a folder that may have been another's.
+    pub(crate) fn start_in(folder: Arc<Folder>, roles: &str, inside: &[&str]) -> Self {
         let mut command = clinch(&folder.0, inside);
         let set = "server.listen=127.0.0.1:0";
         let mut child = command
@@ -91,8 +95,19 @@ impl Node {
             child,
             address,
             log,
-            _folder: folder,
+            folder,
         }
+    }
+
+    pub(crate) fn folder(&self) -> Arc<Folder> {
+        self.folder.clone()
+    }
+
+    /// SIGTERM; returns when it has ended.
+    pub(crate) fn terminate(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        self.child.wait().expect("it ends");
     }
 
     pub(crate) fn log(&self) -> String {

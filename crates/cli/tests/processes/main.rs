@@ -11,6 +11,7 @@ mod local_users;
 mod memory;
 mod migrate;
 mod missing;
+mod presence;
 mod provider;
 mod serve;
 mod strangers;

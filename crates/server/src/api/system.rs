@@ -7,13 +7,15 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use clinch_core::WorkerId;
-use clinch_core::ports::LockManager;
+use clinch_core::ports::{Filter, Ids, Inspect, LockManager};
+use clinch_system::SystemIds;
 use serde::Serialize;
 use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
 use super::app::{Answer, Shared, json};
 use super::problem::{Problem, ProblemDocument};
+use crate::serve::Look;
 
 /// A store that takes longer does not answer.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -24,32 +26,59 @@ const GOOD_FOR: Duration = Duration::from_secs(1);
 /// The lock, and its owner.
 const LOCK: &str = "ready";
 
-/// Whether the store takes writes: a lock that nobody else wants is written.
+/// Whether the store is there: its files are in their place, rows can be read, and a lock that
+/// nobody else wants is written.
 pub(crate) struct Readiness {
     locks: Option<Arc<dyn LockManager>>,
+    look: Option<Arc<Look>>,
     /// One look at a time; the others wait for what it finds.
-    found: Mutex<Option<(Duration, bool)>>,
+    found: Mutex<Option<(Duration, Found)>>,
 }
+
+/// The part that fails, if one does.
+type Found = Result<(), String>;
 
 impl Readiness {
     /// Without locks only reading is tried.
-    pub(crate) fn new(locks: Option<Arc<dyn LockManager>>) -> Self {
+    pub(crate) fn new(locks: Option<Arc<dyn LockManager>>, look: Option<Arc<Look>>) -> Self {
         Self {
             locks,
+            look,
             found: Mutex::new(None),
         }
     }
 
-    async fn is_writable(&self) -> bool {
+    async fn find(&self, inspect: &dyn Inspect) -> Found {
+        if let Some(look) = &self.look {
+            look().map_err(|error| error.message().to_owned())?;
+        }
+        within("the store cannot be read", is_readable(inspect)).await?;
+        within("the store takes no writes", self.is_writable()).await
+    }
+
+    async fn is_writable(&self) -> clinch::Result<()> {
         let Some(locks) = &self.locks else {
-            return true;
+            return Ok(());
         };
         // The same owner in every process: it is always ours, so it is always written.
-        let Ok(owner) = WorkerId::new(LOCK) else {
-            return false;
-        };
-        let taken = locks.take(LOCK, &owner, GOOD_FOR);
-        matches!(tokio::time::timeout(STORE_TIMEOUT, taken).await, Ok(Ok(_)))
+        let owner = WorkerId::new(LOCK)?;
+        locks.take(LOCK, &owner, GOOD_FOR).await.map(|_| ())
+    }
+}
+
+/// One row by its id, and a page of them: a store may read them in different ways.
+async fn is_readable(inspect: &dyn Inspect) -> clinch::Result<()> {
+    inspect.now().await?;
+    inspect.get(&[SystemIds.op_id()]).await?;
+    inspect.list(&Filter::default(), None, 1).await?;
+    Ok(())
+}
+
+/// `what` is said if it fails, with the reason, or does not end.
+async fn within(what: &str, look: impl Future<Output = clinch::Result<()>>) -> Found {
+    match tokio::time::timeout(STORE_TIMEOUT, look).await {
+        Ok(found) => found.map_err(|error| format!("{what}: {}", error.message())),
+        Err(_) => Err(format!("{what}: it does not answer")),
     }
 }
 
@@ -67,7 +96,7 @@ pub(crate) async fn healthz() -> Answer {
 
 #[utoipa::path(get, path = "/readyz", tag = "system",
     responses(
-        (status = 200, body = HealthDocument, description = "The store answers and takes writes"),
+        (status = 200, body = HealthDocument, description = "The store's files are in their place, rows can be read, and a write was taken; `detail` of a 503 names the part that fails"),
         (status = "4XX", body = ProblemDocument, description = "unavailable"),
     ))]
 pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
@@ -76,20 +105,17 @@ pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
     }
     let now = app.clock.monotonic();
     let mut found = app.readiness.found.lock().await;
-    let fresh = found.filter(|(at, _)| now.saturating_sub(*at) < GOOD_FOR);
-    let is_ready = match fresh {
-        Some((_, is_ready)) => is_ready,
-        None => {
-            let read = tokio::time::timeout(STORE_TIMEOUT, app.inspect.now()).await;
-            matches!(read, Ok(Ok(_))) && app.readiness.is_writable().await
-        }
+    let fresh = found
+        .take()
+        .filter(|(at, _)| now.saturating_sub(*at) < GOOD_FOR);
+    let (at, is_ready) = match fresh {
+        Some(fresh) => fresh,
+        None => (now, app.readiness.find(app.inspect.as_ref()).await),
     };
-    *found = fresh.or(Some((now, is_ready)));
+    *found = Some((at, is_ready.clone()));
     match is_ready {
-        true => json(StatusCode::OK, &HealthDocument { status: "ok" }),
-        false => Err(Problem::unavailable(
-            "the store does not answer, or takes no writes",
-        )),
+        Ok(()) => json(StatusCode::OK, &HealthDocument { status: "ok" }),
+        Err(what) => Err(Problem::unavailable(what)),
     }
 }
 
@@ -114,4 +140,53 @@ pub(crate) async fn metrics(State(app): State<Shared>) -> Response {
     let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, text);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use clinch_core::ports::{Known, LedgerLine, Operation, Page};
+    use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Timestamp};
+
+    use super::*;
+
+    /// Tells the time and reads nothing.
+    struct Blind;
+
+    fn damaged<T>() -> Result<T> {
+        Err(Error::new(ErrorKind::Corrupt, "the file is damaged"))
+    }
+
+    #[async_trait]
+    impl Inspect for Blind {
+        async fn get(&self, _: &[OpId]) -> Result<Vec<Option<Operation>>> {
+            damaged()
+        }
+        async fn begun(&self, _: &[AttemptId]) -> Result<Vec<Option<Operation>>> {
+            damaged()
+        }
+        async fn find(&self, _: &[Keys]) -> Result<Vec<Option<Known>>> {
+            damaged()
+        }
+        async fn list(&self, _: &Filter, _: Option<&str>, _: usize) -> Result<Page<Operation>> {
+            damaged()
+        }
+        async fn ledger(&self, _: OpId) -> Result<Vec<LedgerLine>> {
+            damaged()
+        }
+        async fn now(&self) -> Result<Timestamp> {
+            Ok(Timestamp::from_millis(0))
+        }
+    }
+
+    #[tokio::test]
+    async fn core_19_a_store_that_cannot_be_read_is_not_ready_and_the_part_is_named() {
+        let found = Readiness::new(None, None).find(&Blind).await;
+        let expected = "the store cannot be read: the file is damaged";
+        assert_eq!(found, Err(expected.to_owned()));
+        let gone = || Error::new(ErrorKind::Unavailable, "the file is gone");
+        let look: Arc<Look> = Arc::new(move || Err(gone()));
+        let found = Readiness::new(None, Some(look)).find(&Blind).await;
+        assert_eq!(found, Err("the file is gone".to_owned()));
+    }
 }

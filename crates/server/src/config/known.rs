@@ -27,7 +27,12 @@ use Kind::{Each, Free, Other, Text};
 pub(super) const ROOT: Keys = &[
     (
         "store",
-        Kind::Keys(&[("url", Text), ("listen_url", Text), ("fallback_poll", Text)]),
+        Kind::Keys(&[
+            ("url", Text),
+            ("listen_url", Text),
+            ("fallback_poll", Text),
+            ("timeout", Text),
+        ]),
     ),
     ("bus", Kind::Keys(&[("url", Text), ("prefix", Text)])),
     ("server", Kind::Keys(SERVER)),

@@ -70,6 +70,9 @@ section!(
         listen_url: String = String::new(),
         /// Covers missed notifications.
         fallback_poll: Span = Span::secs(5),
+        /// No call of the store or the bus is waited for longer; an answer that the store has
+        /// not taken by then goes to `worker.spill_file`.
+        timeout: Span = Span::secs(10),
     }
 );
 
@@ -286,6 +289,7 @@ impl Config {
             ("worker.lease", self.worker.lease.0.is_zero()),
             ("worker.deliveries_max", self.worker.deliveries_max == 0),
             ("store.fallback_poll", self.store.fallback_poll.0.is_zero()),
+            ("store.timeout", self.store.timeout.0.is_zero()),
             (
                 "reaper.in_progress_warn",
                 self.reaper.in_progress_warn.0.is_zero(),
@@ -320,6 +324,8 @@ impl Config {
         engine.lease = self.worker.lease.0;
         engine.checkpoint_bytes_max = self.worker.checkpoint_max.0;
         engine.fallback_poll = self.store.fallback_poll.0;
+        engine.store_timeout = self.store.timeout.0;
+        engine.settle_patience = self.store.timeout.0;
         engine.sweep_grace = self.sweeper.grace.0;
         engine.claim = self.sweeper.stalled.0;
         engine.finalizer_interval = self.finalizer.interval.0;

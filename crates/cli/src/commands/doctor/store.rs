@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use clinch_sqlite::Sqlite;
+use clinch_sqlite::{Settings, Sqlite};
 use rustix::fs::{Access, access, statvfs};
 
 use super::{Finding, Subject};
@@ -37,6 +37,10 @@ fn file(subject: &Subject, place: &Place) -> Vec<Finding> {
         )];
     }
     let mut findings = vec![is_local(folder), may_write(path, folder)];
+    findings.push(match Sqlite::check_file(path, &Settings::default()) {
+        Ok(()) => Finding::ok("the database is the one that was last used, and whole"),
+        Err(error) => Finding::error(&error),
+    });
     findings.push(schema(subject, place));
     findings.extend(free_space(folder));
     findings
