@@ -418,12 +418,17 @@ impl Node {
         }
     }
 
-    /// A call ended: its destination may have room for one that waits.
+    /// A call, a probe or a lease ended: its destination may have room for what waits.
     pub(crate) fn call_ended(&self) {
         if self.starved.swap(false, Ordering::SeqCst) {
             self.wake(&[Runner::Worker]);
         }
-        self.probe_ended();
+        if self.probes_starved.swap(false, Ordering::SeqCst) {
+            self.wake(&[Runner::Prober]);
+        }
+        if self.leases.starved.swap(false, Ordering::SeqCst) {
+            self.due_news.tell(None);
+        }
     }
 
     pub(crate) async fn sleep_unless_stopped(&self, duration: Duration) {

@@ -7,19 +7,20 @@
 //! frees the slot with the news that the operation is settled, or when the lease has ended.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clinch_core::policy::{EventTypes, Routes};
 use clinch_core::ports::{
-    Admitted, BeginRequest, Delivery, Dequeue, Gate, Level, Operation, Refused, Reschedule, Topic,
-    Verdict,
+    BeginRequest, Delivery, Dequeue, Gate, Level, Operation, Refused, Reschedule, Topic, Verdict,
 };
-use clinch_core::{AttemptId, Domain, Error, ErrorKind, LeaseToken, OpId, Result, Retry, WorkerId};
-use tokio::sync::{oneshot, watch};
+use clinch_core::{AttemptId, Error, ErrorKind, LeaseToken, Result, Retry, WorkerId};
+use tokio::sync::oneshot;
 
 use super::claims::soonest;
+use super::in_hand::InHand;
 use super::remote::{LeaseRequest, Leased};
 use crate::Orchestrator;
 use crate::handlers::Handler;
@@ -31,79 +32,6 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// How long a hint stays away whose destination has no room and cannot say until when.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
-
-/// Wakes the workers that wait for work of a domain.
-pub(crate) struct DueNews(BTreeMap<Domain, watch::Sender<u64>>);
-
-impl DueNews {
-    pub(crate) fn new(domains: &[Domain]) -> Self {
-        let news = |domain: &Domain| (domain.clone(), watch::Sender::new(0));
-        Self(domains.iter().map(news).collect())
-    }
-
-    /// Rows of this domain may be due; `None`: of any.
-    pub(crate) fn tell(&self, domain: Option<&Domain>) {
-        let told = self.0.iter();
-        let told = told.filter(|(of, _)| domain.is_none_or(|domain| *of == domain));
-        told.for_each(|(_, news)| news.send_modify(|count| *count += 1));
-    }
-
-    fn subscribe(&self, domain: &Domain) -> Option<watch::Receiver<u64>> {
-        self.0.get(domain).map(watch::Sender::subscribe)
-    }
-}
-
-/// The attempts that this process has leased and not heard of since.
-#[derive(Default)]
-pub(crate) struct Leases {
-    by_op: Mutex<BTreeMap<OpId, InHand>>,
-    /// A worker waits for a destination without room: the end of a lease is news.
-    starved: AtomicBool,
-}
-
-/// One leased attempt.
-pub(super) struct InHand {
-    fence: u64,
-    /// Monotonic time of the lease.
-    since: Duration,
-    /// Monotonic time at which it ends, as far as is known here.
-    until: Duration,
-    admitted: Admitted,
-}
-
-impl Leases {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<OpId, InHand>> {
-        self.by_op.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn put(&self, op_id: OpId, in_hand: InHand) {
-        self.lock().insert(op_id, in_hand);
-    }
-
-    pub(super) fn take(&self, op_id: OpId, fence: u64) -> Option<InHand> {
-        let mut by_op = self.lock();
-        let ours = by_op.get(&op_id).is_some_and(|one| one.fence == fence);
-        ours.then(|| by_op.remove(&op_id)).flatten()
-    }
-
-    pub(super) fn extend(&self, op_id: OpId, fence: u64, until: Duration) {
-        if let Some(one) = self.lock().get_mut(&op_id)
-            && one.fence == fence
-        {
-            one.until = one.until.max(until);
-        }
-    }
-
-    fn ended(&self, now: Duration) -> Vec<(OpId, u64)> {
-        let by_op = self.lock();
-        let ended = by_op.iter().filter(|(_, one)| one.until <= now);
-        ended.map(|(op_id, one)| (*op_id, one.fence)).collect()
-    }
-
-    fn first_end(&self) -> Option<Duration> {
-        self.lock().values().map(|one| one.until).min()
-    }
-}
 
 /// Routes of one destination that a worker asks for.
 struct Group {
@@ -300,8 +228,24 @@ impl Node {
         }
         topics.sort();
         topics.dedup();
+        let mut hung_up = pin!(hung_up);
         let full = taken.full.then_some(FULL_PAUSE);
         let wait = soonest(taken.again_in, full).map_or(wait, |again_in| again_in.min(wait));
+        let until = self.ports.clock.monotonic().saturating_add(wait);
+        // Fair: who waits longest is next.
+        let reader = tokio::select! {
+            biased;
+            reader = self.leases.readers.acquire() => reader.ok(),
+            () = self.sleep(wait) => None,
+            () = &mut hung_up => return Ok(taken),
+        };
+        let left = until.saturating_sub(self.ports.clock.monotonic());
+        let is_crowded = self.leases.readers.available_permits() == 0;
+        let wait = match reader {
+            None => Duration::ZERO,
+            Some(_) if is_crowded => left.min(self.config.fallback_poll),
+            Some(_) => left,
+        };
         let dequeue = Dequeue {
             wait,
             visibility: request.lease,
@@ -315,9 +259,10 @@ impl Node {
             biased;
             came = self.dequeue_deliveries(&dequeue) => came?,
             // Hints can be dropped: they come again.
-            () = hung_up => return Ok(taken),
+            () = &mut hung_up => return Ok(taken),
             () = self.stop_told() => return Ok(taken),
         };
+        drop(reader);
         for delivery in deliveries {
             let leased = self.lease_hint(&delivery, request, groups).await;
             taken.leased.extend(leased);
@@ -481,56 +426,6 @@ impl Node {
                 row.map(Ok).ok_or(error)
             }
             other => other?.into_iter().next().ok_or_else(missing),
-        }
-    }
-
-    /// A leased attempt ended: tells its guards how, and returns how long it took.
-    pub(super) fn lease_ended(
-        &self,
-        in_hand: InHand,
-        verdict: impl FnOnce(Duration) -> Verdict,
-    ) -> Duration {
-        let took = self.ports.clock.monotonic().saturating_sub(in_hand.since);
-        in_hand.admitted.report(verdict(took));
-        if self.leases.starved.swap(false, Ordering::SeqCst) {
-            self.due_news.tell(None);
-        }
-        took
-    }
-
-    /// The operation is settled, perhaps by a report to another process.
-    pub(crate) fn lease_settled(&self, op_id: OpId) {
-        let in_hand = self.leases.lock().remove(&op_id);
-        if let Some(in_hand) = in_hand {
-            self.lease_ended(in_hand, |_| Verdict::Ignored);
-        }
-    }
-
-    /// Lets go of attempts whose lease has ended and that are not live any more: lost ones, and
-    /// those that were reported on to another process.
-    async fn sweep_leases(&self) {
-        let now = self.ports.clock.monotonic();
-        let ended = self.leases.ended(now);
-        if ended.is_empty() {
-            return;
-        }
-        let ops: Vec<OpId> = ended.iter().map(|(op_id, _)| *op_id).collect();
-        let Ok(rows) = self.ports.inspect.get(&ops).await else {
-            return;
-        };
-        for ((op_id, fence), row) in ended.into_iter().zip(rows) {
-            let state = row.map(|row| row.state);
-            if state.as_ref().is_some_and(|state| state.is_current(fence)) {
-                // Extended through another process, or the Reaper has not reached it.
-                let until = now.saturating_add(self.config.fallback_poll);
-                self.leases.extend(op_id, fence, until);
-            } else if let Some(in_hand) = self.leases.take(op_id, fence) {
-                let is_lost = state.is_some_and(|state| state.deliveries > 0);
-                self.lease_ended(in_hand, |took| match is_lost {
-                    true => Verdict::Failed { took },
-                    false => Verdict::Ignored,
-                });
-            }
         }
     }
 }

@@ -3,6 +3,7 @@
 mod attempt;
 mod claims;
 mod hints;
+mod in_hand;
 mod leases;
 mod remote;
 mod reservation;
@@ -10,6 +11,6 @@ mod worker;
 
 pub(crate) use attempt::{Begun, InlineRoom};
 pub(crate) use claims::Rest;
-pub(crate) use leases::{DueNews, Leases};
+pub(crate) use in_hand::{DueNews, Leases};
 pub use remote::{LeaseRequest, Leased, LeasedAttempt, Report, Reported};
 pub(crate) use reservation::{Reservation, Reservations};

@@ -20,7 +20,7 @@ use clinch_core::{
     Outcome, Result, Retry, Status, Timestamp, WorkerId,
 };
 
-use super::leases::InHand;
+use super::in_hand::InHand;
 use crate::Orchestrator;
 use crate::node::Node;
 use crate::telemetry::{name_of, tags_of_row};

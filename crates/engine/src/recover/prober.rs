@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clinch_core::ports::{
-    Admitted, Amendment, Claim, Claimed, Operation, ProbeVerdict, Reason, Room, Scan, StoredOk,
-    Verdict,
+    Admitted, Amendment, Claim, Claimed, Operation, ProbeVerdict, Reason, Rejection, Room, Scan,
+    StoredOk, Verdict,
 };
 use clinch_core::protocol::{Event, ProbeAnswer};
 use clinch_core::{Domain, OpId, Result};
@@ -20,7 +20,6 @@ use clinch_core::{Domain, OpId, Result};
 use super::Scanned;
 use crate::node::Node;
 use crate::panics::caught;
-use crate::runtime::Runner;
 use crate::telemetry::tags_of_row;
 
 /// A rate that is used up is looked at again after at least so long: a claim of several rows
@@ -29,7 +28,7 @@ const RATE_NAP: Duration = Duration::from_millis(25);
 
 /// Where probes can be made now.
 #[derive(Default)]
-struct Outlook {
+struct Outlook<'a> {
     /// Domains with a destination that has room, or with rows that end without a question.
     domains: Vec<Domain>,
     /// Questions that all of them together take.
@@ -38,19 +37,22 @@ struct Outlook {
     again_in: Option<Duration>,
     /// Another destination has room when a running call or probe ends.
     full: bool,
+    /// Destinations without room.
+    closed: Vec<&'a str>,
 }
 
 /// A row to ask about.
 pub(crate) struct Question {
     claim: Claimed,
     row: Operation,
-    /// What the destination gave for it; `None`: its route has no probe.
-    admitted: Option<Admitted>,
+    /// What the destination gave for it; `None`: its route has no probe. `Err`: a call came
+    /// first, and the question waits for its turn.
+    admitted: Result<Option<Admitted>, Rejection>,
 }
 
 impl Node {
     /// Looks at every route: a destination counts once, however many routes call it.
-    fn probe_outlook(&self) -> Outlook {
+    fn probe_outlook(&self) -> Outlook<'_> {
         let mut rooms: BTreeMap<&str, Room> = BTreeMap::new();
         let mut outlook = Outlook::default();
         for (domain, handler) in self.handlers.by_domain() {
@@ -63,6 +65,7 @@ impl Node {
                 (None, None) => Room::UNBOUNDED,
             };
             if room.is_closed() {
+                outlook.closed.push(handler.gate.destination());
                 let again_in = room.again_in.map(|again_in| again_in.max(RATE_NAP));
                 outlook.again_in = outlook.again_in.into_iter().chain(again_in).min();
                 outlook.full |= again_in.is_none();
@@ -100,14 +103,16 @@ impl Node {
 
     /// One pass over at most `max` of them, one after the other.
     pub(crate) async fn probe_some(self: &Arc<Self>, max: usize) -> Result<usize> {
-        let Outlook { domains, room, .. } = self.probe_outlook();
-        if domains.is_empty() {
+        let outlook = self.probe_outlook();
+        if outlook.domains.is_empty() {
             return Ok(0);
         }
-        let due = self.due_probes(max.min(room), domains).await?;
+        let max = max.min(outlook.room);
+        let due = self.due_probes(max, outlook.domains).await?;
         let found = due.len();
         for (claim, row) in due {
-            if let Some(question) = self.question(claim, row).await {
+            let question = self.question(claim, row, &outlook.closed).await;
+            if let Some(question) = question.filter(|question| question.admitted.is_ok()) {
                 self.probe_one(question).await;
             }
         }
@@ -136,15 +141,16 @@ impl Node {
         let due = self.due_probes(max, outlook.domains).await?;
         let found = due.len();
         for (claim, row) in due {
-            // One that its guards turn away is found again when its claim has run out.
-            let Some(question) = self.question(claim, row).await else {
+            let Some(question) = self.question(claim, row, &outlook.closed).await else {
                 continue;
             };
             let (node, permit) = (self.clone(), permits.pop());
             let task = async move {
-                node.probe_one(question).await;
+                if let Some(question) = node.admitted_soon(question).await {
+                    node.probe_one(question).await;
+                }
                 drop(permit);
-                node.probe_ended();
+                node.call_ended();
             };
             self.ports.spawner.spawn(Box::pin(task));
         }
@@ -157,24 +163,46 @@ impl Node {
         Ok(Scanned { found, next })
     }
 
-    /// A probe or a call ended: the prober may wait for its permit or its slot.
-    pub(crate) fn probe_ended(&self) {
-        if self.probes_starved.swap(false, Ordering::SeqCst) {
-            self.wake[Runner::Prober as usize].notify_one();
+    /// Waits for the destination where a call came first. `None`: it would take too long, and
+    /// the row is found again when its claim has run out.
+    async fn admitted_soon(&self, question: Question) -> Option<Question> {
+        let patience = self.config.recovery_claim / 4;
+        let give_up_at = self.ports.clock.monotonic().saturating_add(patience);
+        let keys = &question.row.keys;
+        let gate = &self.handlers.find(&keys.domain, &keys.event_type)?.gate;
+        let mut admitted = question.admitted;
+        while let Err(Rejection { after, .. }) = admitted {
+            let now = self.ports.clock.monotonic();
+            if now.saturating_add(after) > give_up_at || self.is_stopping() {
+                return None;
+            }
+            self.sleep_unless_stopped(after.max(RATE_NAP)).await;
+            admitted = gate.admit().await.map(Some);
         }
+        Some(Question {
+            admitted,
+            ..question
+        })
     }
 
-    /// `None`: not ours to ask, or not now.
-    async fn question(&self, claim: Claimed, row: Option<Operation>) -> Option<Question> {
+    /// `None`: not ours to ask, or its destination was closed when the row was claimed for
+    /// another one of its domain.
+    async fn question(
+        &self,
+        claim: Claimed,
+        row: Option<Operation>,
+        closed: &[&str],
+    ) -> Option<Question> {
         let row = row.filter(|row| row.state.version == claim.version)?;
         let keys = &row.keys;
         let rules = self.routes.find(&keys.domain, &keys.event_type)?;
         let handler = self.handlers.find(&keys.domain, &keys.event_type);
         let admitted = match handler.filter(|handler| handler.probe.is_some()) {
-            Some(handler) => Some(handler.gate.admit().await.ok()?),
+            Some(handler) if closed.contains(&handler.gate.destination()) => return None,
+            Some(handler) => handler.gate.admit().await.map(Some),
             // A route that promises a probe is another process's to ask about.
             None if rules.probe.is_some() => return None,
-            None => None,
+            None => Ok(None),
         };
         Some(Question {
             claim,
@@ -192,11 +220,12 @@ impl Node {
             admitted,
         } = question;
         let (answer, ok) = match admitted {
-            None => (ProbeAnswer::Unknown, None),
-            Some(admitted) => match self.ask(&row, admitted).await {
+            Ok(Some(admitted)) => match self.ask(&row, admitted).await {
                 Some(answered) => answered,
                 None => return,
             },
+            Ok(None) => (ProbeAnswer::Unknown, None),
+            Err(_) => return,
         };
         let amendment = Amendment {
             op_id: claim.op_id(),

@@ -1,5 +1,7 @@
 //! What a provider says of an earlier call.
 
+use std::time::Duration;
+
 use clinch_core::ports::{Probe, ProbeVerdict};
 use clinch_http::{Egress, HttpExecutor, HttpRoute, ProbeRoute};
 use serde_json::json;
@@ -102,7 +104,6 @@ async fn a_doubt_is_no_verdict() {
         status("201 Created", "", &ours("")),
         status("302 Found", "Location: /\r\n", &ours("")),
         status("401 Unauthorized", "", &ours("")),
-        status("429 Slow", "", &ours("")),
         status("500 Oops", "", &ours("")),
         status("503 Away", "", &ours("")),
         Reply::Last(cut.into()),
@@ -120,6 +121,21 @@ async fn a_doubt_is_no_verdict() {
             ProbeVerdict::Unknown,
             "{reply:?}"
         );
+    }
+}
+
+#[tokio::test]
+async fn col_8_a_provider_that_takes_no_questions_now_is_no_doubt() {
+    let minute = Some(Duration::from_secs(60));
+    let cases = [
+        (status("429 Slow", "", &ours("")), None),
+        (status("429 Slow", "Retry-After: 60\r\n", &ours("")), minute),
+        (status("425 Early", "Retry-After: 60\r\n", ""), minute),
+        (status("503 Away", "Retry-After: 60\r\n", ""), minute),
+    ];
+    for (reply, after) in cases {
+        let said = verdict(reply.clone(), |_| {}).await;
+        assert_eq!(said, ProbeVerdict::Later(after), "{reply:?}");
     }
 }
 
