@@ -385,6 +385,7 @@ impl Guards {
         }
         let mut handler = Handler::new(rules);
         handler.idempotency = spec.idempotency;
+        handler.internal = spec.internal;
         handler.probe = probe;
         // Worth a warning before it is cut off.
         handler.slow = Some(spec.timeouts.per_attempt.mul_f64(0.8));

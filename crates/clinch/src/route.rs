@@ -59,6 +59,7 @@ pub(crate) struct Spec {
     pub timeouts: Timeouts,
     pub hedge: Option<Hedge>,
     pub fallback: Option<Arc<dyn Fallback>>,
+    pub internal: bool,
 }
 
 impl Spec {
@@ -70,6 +71,7 @@ impl Spec {
             && self.timeouts == other.timeouts
             && self.hedge == other.hedge
             && self.fallback.is_some() == other.fallback.is_some()
+            && self.internal == other.internal
     }
 
     /// By default each route has its own.
@@ -91,6 +93,7 @@ impl<I, O> Route<I, O> {
             timeouts: Timeouts::default(),
             hedge: None,
             fallback: None,
+            internal: false,
         };
         Self {
             spec,
@@ -178,6 +181,14 @@ impl<I, O> Route<I, O> {
     #[must_use]
     pub fn destination(self, name: impl Into<String>) -> Self {
         self.with(|spec| spec.destination = Some(name.into()))
+    }
+
+    /// The route is for this application only: a server that serves it refuses its operations
+    /// from callers and from remote workers. The application submits them through this crate;
+    /// operators may cancel, resolve and redrive them.
+    #[must_use]
+    pub fn internal(self) -> Self {
+        self.with(|spec| spec.internal = true)
     }
 
     /// The limit for one call.

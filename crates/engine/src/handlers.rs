@@ -9,6 +9,7 @@ use clinch_core::policy::{EventTypes, Idempotency, Routes, Rules};
 use clinch_core::ports::{Executor, Gate, Probe, Reason, Topic, Unguarded};
 use clinch_core::{Domain, Error, EventType, Result};
 
+use crate::Orchestrator;
 use crate::execute::{OnTheWay, Rest};
 
 /// What is declared for a domain and its event types.
@@ -26,6 +27,9 @@ pub struct Handler {
     pub gate: Arc<dyn Gate>,
     /// A call that takes longer is worth a warning.
     pub slow: Option<Duration>,
+    /// Only the application that declares the route submits and executes its operations: no
+    /// request of a caller and no remote worker may.
+    pub internal: bool,
 }
 
 impl Handler {
@@ -38,6 +42,7 @@ impl Handler {
             idempotency: Idempotency::default(),
             gate: Arc::new(Unguarded),
             slow: None,
+            internal: false,
         }
     }
 }
@@ -126,6 +131,24 @@ impl Handlers {
         self.by_route.contains_key(&one)
     }
 
+    /// The most specific route is for its application only.
+    pub(crate) fn is_internal(&self, domain: &Domain, event_type: &EventType) -> bool {
+        self.find(domain, event_type)
+            .is_some_and(|handler| handler.internal)
+    }
+
+    /// The destinations that some routes call from here.
+    pub(crate) fn destinations(
+        &self,
+        of: impl Fn(&Domain, &EventTypes) -> bool,
+    ) -> BTreeSet<String> {
+        let routes = self.by_route.iter();
+        let routes = routes.filter(|((domain, types), _)| of(domain, types));
+        routes
+            .map(|(_, handler)| handler.gate.destination().to_owned())
+            .collect()
+    }
+
     /// A provider that calls of this domain go to is failing, or asked to be left alone.
     pub(crate) fn is_closed_by_a_provider(&self, domain: &Domain) -> bool {
         let routes = self.by_route.iter().filter(|((of, _), _)| of == domain);
@@ -199,5 +222,25 @@ impl Handlers {
             };
         }
         routes
+    }
+}
+
+/// What a face of the engine has to know of the routes that it serves.
+impl Orchestrator {
+    /// Only the application that declares the route of these operations may submit and execute
+    /// them. Whoever takes commands from callers refuses such a command.
+    pub fn is_internal(&self, domain: &Domain, event_type: &EventType) -> bool {
+        self.node.handlers.is_internal(domain, event_type)
+    }
+
+    /// Remote workers may lease operations of this event type from this process.
+    pub fn is_remote(&self, domain: &Domain, event_type: &EventType) -> bool {
+        let handler = self.node.handlers.find(domain, event_type);
+        handler.is_some_and(|handler| handler.executor.is_none() && !handler.internal)
+    }
+
+    /// The destinations that the routes of `of` call from this process.
+    pub fn destinations(&self, of: impl Fn(&Domain, &EventTypes) -> bool) -> BTreeSet<String> {
+        self.node.handlers.destinations(of)
     }
 }

@@ -45,7 +45,8 @@ pub struct Parts {
     pub telemetry: Telemetry,
     /// Where alerts and telemetry go.
     pub outlets: Outlets,
-    /// Further routes, such as a console; behind the same door.
+    /// Further routes, such as a console; behind the same door. Routes under `/v1/{domain}/` are
+    /// for keys that may touch all of the domain, others for keys that are not restricted.
     pub extra: Router,
     /// What `/openapi.json` says of them.
     pub described: Option<OpenApi>,
@@ -153,7 +154,7 @@ impl Server {
             recovery: parts.backend.recovery(),
             domains: parts.backend.domains(),
             hub,
-            door: Doorkeeper::new(parts.keys, clock.clone(), has_keys),
+            door: Arc::new(Doorkeeper::new(parts.keys, clock.clone(), has_keys)),
             clock: clock.clone(),
             config: config.clone(),
             routes: table,

@@ -279,8 +279,12 @@ impl Node {
                 .iter()
                 .any(|(of, those, _)| of == domain && those == types)
         };
+        let internal = |types: &EventTypes| match types {
+            EventTypes::One(one) => self.handlers.is_internal(domain, one),
+            EventTypes::Any => false,
+        };
         for (of, types, rules) in self.routes.iter().filter(|(of, ..)| *of == domain) {
-            if wanted(types) && !local(types) {
+            if wanted(types) && !local(types) && !internal(types) {
                 routes = routes.with(of.clone(), types.clone(), rules.clone());
             } else if let EventTypes::One(one) = types {
                 routes = routes.without(of.clone(), one.clone());
@@ -289,7 +293,8 @@ impl Node {
         for one in &request.event_types {
             // Covered by a route for all types, if at all.
             let rules = self.routes.find(domain, one);
-            let here = self.runnable.find(domain, one).is_some();
+            let here =
+                self.runnable.find(domain, one).is_some() || self.handlers.is_internal(domain, one);
             let Some(rules) = rules.filter(|_| !here) else {
                 return Err(crate::accept::unknown_route(domain, one));
             };

@@ -39,7 +39,7 @@ pub(crate) struct App {
     pub(crate) config: Arc<Config>,
     pub(crate) routes: Table,
     pub(crate) hub: Hub,
-    pub(crate) door: Doorkeeper,
+    pub(crate) door: Arc<Doorkeeper>,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) readiness: Readiness,
     pub(crate) gauges: Vec<Arc<dyn Gauges>>,

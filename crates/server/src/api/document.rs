@@ -9,6 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::app::App;
+use super::caller::Caller;
 use super::hold::Holds;
 use super::time;
 
@@ -193,6 +194,11 @@ impl OperationDocument {
             failure: None,
             pruned: known.pruned,
         }
+    }
+
+    /// The caller may touch the operation.
+    pub(super) fn is_for(&self, caller: &Caller) -> bool {
+        caller.restriction().allows(&self.domain, &self.event_type)
     }
 
     pub(crate) fn is_terminal(&self) -> bool {

@@ -17,7 +17,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json, op_id};
-use super::commands::{self, Around, payload_of};
+use super::caller::Caller;
+use super::commands::{Around, payload_of};
 use super::document::phase;
 use super::fields::Fields;
 use super::problem::{Problem, ProblemDocument};
@@ -160,7 +161,7 @@ pub(crate) struct OutcomeDocument {
         (status = 200, body = Deliveries, description = "As many as there were in time"),
         (status = "4XX", body = ProblemDocument, description = "invalid_request, unknown_route"),
     ))]
-pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer {
+pub(crate) async fn lease(State(app): State<Shared>, caller: Caller, request: Request) -> Answer {
     let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let domain = fields.required("domain")?;
@@ -172,9 +173,11 @@ pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer
     }
     let wait = fields.span("wait")?.unwrap_or_default();
     let lease = app.lease_of(&mut fields)?;
+    let domain = Domain::new(domain).map_err(|invalid| fields.invalid(&invalid))?;
+    let types = types.map_err(|invalid| fields.invalid(&invalid))?;
     let request = LeaseRequest {
-        domain: Domain::new(domain).map_err(|invalid| fields.invalid(&invalid))?,
-        event_types: types.map_err(|invalid| fields.invalid(&invalid))?,
+        event_types: app.leasable(&caller, &domain, types)?,
+        domain,
         max: usize::try_from(max.min(DELIVERIES_MAX)).unwrap_or(1),
         wait: if app.stop.is_cancelled() {
             Duration::ZERO
@@ -282,6 +285,7 @@ impl App {
     ))]
 pub(crate) async fn heartbeat(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
@@ -291,6 +295,7 @@ pub(crate) async fn heartbeat(
     let fence = fence(&mut fields)?;
     let lease = app.lease_of(&mut fields)?;
     fields.finish()?;
+    app.reportable(&caller, id).await?;
     reported(id, app.orchestrator().heartbeat(id, fence, lease).await)
 }
 
@@ -303,6 +308,7 @@ pub(crate) async fn heartbeat(
     ))]
 pub(crate) async fn release(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
@@ -313,6 +319,7 @@ pub(crate) async fn release(
     let worker = worker(&mut fields)?;
     fields.text("reason")?;
     fields.finish()?;
+    app.reportable(&caller, id).await?;
     reported(id, app.orchestrator().release(id, fence, worker).await)
 }
 
@@ -325,6 +332,7 @@ pub(crate) async fn release(
     ))]
 pub(crate) async fn checkpoint(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
@@ -341,6 +349,7 @@ pub(crate) async fn checkpoint(
         return Err(Problem::too_large(detail).field("checkpoint"));
     }
     let bytes = kept.get().as_bytes();
+    app.reportable(&caller, id).await?;
     reported(id, app.orchestrator().checkpoint(id, fence, bytes).await)
 }
 
@@ -353,6 +362,7 @@ pub(crate) async fn checkpoint(
     ))]
 pub(crate) async fn outcome(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
@@ -369,19 +379,21 @@ pub(crate) async fn outcome(
             read(
                 inner.ok_or_else(|| Problem::request("outcome is missing").field("outcome"))?,
                 &app,
+                &caller,
             )?
         }
-        false => read(fields, &app)?,
+        false => read(fields, &app, &caller)?,
     };
+    app.reportable(&caller, id).await?;
     reported(
         id,
         app.orchestrator().report(id, fence, worker, outcome).await,
     )
 }
 
-fn read(mut fields: Fields<'_>, app: &App) -> Result<Outcome, Problem> {
+fn read(mut fields: Fields<'_>, app: &App, caller: &Caller) -> Result<Outcome, Problem> {
     let outcome = match fields.required("type")?.as_str() {
-        "ok" => ok(&mut fields, app)?,
+        "ok" => ok(&mut fields, app, caller)?,
         "retry" => retry(&mut fields)?,
         "fail" => {
             let code = fields.required("code")?;
@@ -399,7 +411,7 @@ fn read(mut fields: Fields<'_>, app: &App) -> Result<Outcome, Problem> {
     Ok(outcome)
 }
 
-fn ok(fields: &mut Fields<'_>, app: &App) -> Result<Outcome, Problem> {
+fn ok(fields: &mut Fields<'_>, app: &App, caller: &Caller) -> Result<Outcome, Problem> {
     let payload = fields.raw("payload");
     let payload = payload.map(|raw| payload_of(raw, app.config.server.response_max.0));
     let around = Around {
@@ -409,7 +421,7 @@ fn ok(fields: &mut Fields<'_>, app: &App) -> Result<Outcome, Problem> {
     let spawn = fields.list("spawn")?.unwrap_or_default();
     let spawn: Result<Vec<Command>, Problem> = spawn
         .iter()
-        .map(|one| commands::read(one.get(), &around))
+        .map(|one| app.command(caller, one.get(), &around))
         .collect();
     let spawn = spawn?;
     if spawn.len() > clinch_core::SPAWN_MAX {

@@ -6,11 +6,14 @@
 )]
 
 mod accept;
+mod access;
 mod auth;
 mod batches;
 mod config;
 mod dead_letters;
+mod ended_keys;
 mod harness;
+mod internal;
 mod leases;
 mod limits;
 mod operations;
@@ -18,3 +21,4 @@ mod secrets;
 mod stop;
 mod store_down;
 mod system;
+mod tenants;
