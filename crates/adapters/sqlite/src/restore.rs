@@ -20,6 +20,7 @@ use crate::db::Db;
 use crate::open::{self, Use};
 use crate::partial::{Partial, beside, failed, folder_of};
 use crate::query::Query;
+use crate::restore_keys::{self, BackupKeys, RestoredKeys};
 use crate::tx::Tx;
 use crate::{Settings, Sqlite, absolute, bell, error, filesystem, side_of, turn};
 
@@ -33,6 +34,8 @@ pub struct Restored {
     pub open: usize,
     /// Where the database is kept that was there before.
     pub kept: Option<PathBuf>,
+    /// What became of API keys.
+    pub keys: RestoredKeys,
 }
 
 impl Sqlite {
@@ -44,6 +47,8 @@ impl Sqlite {
     /// - `target` appears under its name only when it is complete.
     /// - A database that is there is `Invalid`, or kept under another name if it may be
     ///   replaced; while any process has it open, `Conflict`.
+    /// - API keys of the database that is there stay as they are there; `unknown` says what
+    ///   becomes of those that only the backup knows.
     /// - Blocks the thread; meant for a command, before anything is started.
     pub fn restore(
         backup: &Path,
@@ -52,6 +57,7 @@ impl Sqlite {
         settings: &Settings,
         clock: &Arc<dyn Clock>,
         routes: &Routes,
+        unknown: BackupKeys,
     ) -> Result<Restored> {
         let target = absolute(target)?;
         filesystem::check(folder_of(&target))?;
@@ -67,10 +73,12 @@ impl Sqlite {
         let open = mark(partial.path(), settings, clock.now(), routes)?;
         // Whoever opens the file meanwhile waits for its turn, and finds the new one.
         let _turn = turn::take_one(&side_of(&target)?)?;
+        let current = restore_keys::of_database(&target, settings)?;
+        let keys = restore_keys::adopt(partial.path(), &current, unknown, clock.now())?;
         let kept = place.clear(settings, clock.now())?;
         place.hand_down(partial.path())?;
         partial.publish()?;
-        Ok(Restored { open, kept })
+        Ok(Restored { open, kept, keys })
     }
 }
 
@@ -174,7 +182,7 @@ fn in_use(target: &Path) -> Error {
     Error::new(ErrorKind::Conflict, message).with("path", target.display())
 }
 
-fn has_content(path: &Path) -> bool {
+pub(crate) fn has_content(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| there.len() > 0)
 }
 
