@@ -117,7 +117,8 @@ impl Collector {
     ) -> Result<(Vec<Job>, Option<String>)> {
         self.run(id).await?;
         let mut rows = of_batch(id.batch("jobs", filter.repair));
-        rows.event_type = filter.kind.map(|kind| name(kind.as_str())).transpose()?;
+        let kind = filter.kind.map(|kind| name(kind.as_str())).transpose()?;
+        rows.event_types = Vec::from_iter(kind);
         rows.status = match filter.state {
             Some(JobState::Succeeded) => Some(Status::Completed),
             Some(JobState::Failed) => Some(Status::Failed),

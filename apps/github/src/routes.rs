@@ -33,6 +33,7 @@ pub(crate) fn page_route(kind: JobKind) -> Route<PageJob, PageDone> {
         ..RetryRules::WORKER
     };
     Route::new(DOMAIN, kind.as_str())
+        .internal()
         .natural()
         .destination(DESTINATION)
         .retry(retry)
@@ -43,6 +44,7 @@ pub(crate) fn page_route(kind: JobKind) -> Route<PageJob, PageDone> {
 /// Begins a run: by the clock, or because another service says so.
 pub fn collect_route() -> Route<Collect, String> {
     Route::new(DOMAIN, "collect")
+        .internal()
         .natural()
         .retry(OWN_STORE)
         .deadline(DEADLINE)
@@ -51,6 +53,7 @@ pub fn collect_route() -> Route<Collect, String> {
 /// Makes the first jobs of a run.
 pub(crate) fn plan_route() -> Route<RunId, ()> {
     Route::new(DOMAIN, "plan")
+        .internal()
         .natural()
         .retry(OWN_STORE)
         .deadline(DEADLINE)
@@ -59,6 +62,7 @@ pub(crate) fn plan_route() -> Route<RunId, ()> {
 /// The completion event of a run: accepted in the commit that ends its last job.
 pub(crate) fn finish_route() -> Route<Ended, ()> {
     Route::new(DOMAIN, "finish")
+        .internal()
         .natural()
         .retry(OWN_STORE)
         .deadline(DEADLINE)
@@ -76,6 +80,7 @@ pub(crate) fn statistics_route() -> Route<Ended, ()> {
         ..RetryRules::WORKER
     };
     Route::new(DOMAIN, "statistics")
+        .internal()
         .natural()
         .retry(retry)
         .deadline(DEADLINE)
@@ -85,6 +90,7 @@ pub(crate) fn statistics_route() -> Route<Ended, ()> {
 /// Ends a run: accepted in the commit that settles its statistics, whichever way.
 pub(crate) fn close_route() -> Route<Ended, ()> {
     Route::new(DOMAIN, "close")
+        .internal()
         .natural()
         .retry(OWN_STORE)
         .deadline(DEADLINE)

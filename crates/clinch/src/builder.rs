@@ -411,6 +411,7 @@ impl Guards {
             let destination = self.destination(&spec, leased)?;
             handler.gate = Chain::gate_of(destination, spec.fallback.is_some());
         }
+        handler.internal = spec.internal;
         handler.probe = probe;
         // Worth a warning before it is cut off.
         handler.slow = Some(spec.timeouts.per_attempt.mul_f64(0.8));

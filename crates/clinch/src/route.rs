@@ -60,6 +60,7 @@ pub(crate) struct Spec {
     pub hedge: Option<Hedge>,
     pub fallback: Option<Arc<dyn Fallback>>,
     pub lease_max: Option<Duration>,
+    pub internal: bool,
 }
 
 impl Spec {
@@ -72,6 +73,7 @@ impl Spec {
             && self.hedge == other.hedge
             && self.fallback.is_some() == other.fallback.is_some()
             && self.lease_max == other.lease_max
+            && self.internal == other.internal
     }
 
     /// By default each route has its own.
@@ -94,6 +96,7 @@ impl<I, O> Route<I, O> {
             hedge: None,
             fallback: None,
             lease_max: None,
+            internal: false,
         };
         Self {
             spec,
@@ -181,6 +184,14 @@ impl<I, O> Route<I, O> {
     #[must_use]
     pub fn destination(self, name: impl Into<String>) -> Self {
         self.with(|spec| spec.destination = Some(name.into()))
+    }
+
+    /// The route is for this application only: a server that serves it refuses its operations
+    /// from callers and from remote workers. The application submits them through this crate;
+    /// operators may cancel, resolve and redrive them.
+    #[must_use]
+    pub fn internal(self) -> Self {
+        self.with(|spec| spec.internal = true)
     }
 
     /// The limit for one call.

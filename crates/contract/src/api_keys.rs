@@ -1,7 +1,7 @@
 //! What any store of API keys must do, for adapters that have one.
 
-use clinch_core::Timestamp;
 use clinch_core::ports::{ApiKey, ApiKeys, Scope};
+use clinch_core::{Domain, EventType, Timestamp};
 
 fn key(id: &str, name: &str, byte: u8, at: i64) -> ApiKey {
     ApiKey {
@@ -9,10 +9,24 @@ fn key(id: &str, name: &str, byte: u8, at: i64) -> ApiKey {
         name: name.to_owned(),
         hash: [byte; 32],
         scopes: vec![Scope::Submit, Scope::Read],
+        domains: Vec::new(),
+        event_types: Vec::new(),
         created_at: Timestamp::from_millis(at),
         expires_at: Some(Timestamp::from_millis(at + 1_000)),
         revoked_at: None,
     }
+}
+
+/// A key of these domains and event types.
+fn restricted(key: ApiKey, domains: &[&str], event_types: &[&str]) -> Option<ApiKey> {
+    let domain = |name: &&str| Domain::new(*name).ok();
+    let event_type = |name: &&str| EventType::new(*name).ok();
+    Some(ApiKey {
+        domains: domains.iter().map(domain).collect::<Option<_>>()?,
+        event_types: event_types.iter().map(event_type).collect::<Option<_>>()?,
+        scopes: vec![Scope::Work],
+        ..key
+    })
 }
 
 fn expect(holds: bool, promise: &str) -> Result<(), String> {
@@ -83,5 +97,23 @@ pub async fn api_keys(keys: &dyn ApiKeys) -> Result<(), String> {
         .revoke(&["b".to_owned()], Timestamp::from_millis(5_000))
         .await;
     let expired = expired.map_err(failed)?;
-    expect(expired == [false], "a key that had expired was not active")
+    expect(expired == [false], "a key that had expired was not active")?;
+    let one = restricted(key("c", "mail", 4, 40), &["mail"], &[]);
+    let two = restricted(key("d", "shop", 5, 50), &["pay", "mail:eu"], &["charge"]);
+    let (Some(one), Some(two)) = (one, two) else {
+        return Err("the names of this case are valid".to_owned());
+    };
+    keys.create(&[one.clone(), two.clone()])
+        .await
+        .map_err(failed)?;
+    let found = keys.find(&[two.hash, one.hash]).await.map_err(failed)?;
+    expect(
+        found == [Some(two.clone()), Some(one.clone())],
+        "a key is found with its domains, event types and scopes",
+    )?;
+    let listed = keys.list().await.map_err(failed)?;
+    expect(
+        listed.ends_with(&[one, two]),
+        "a key is listed with its domains, event types and scopes",
+    )
 }

@@ -1,6 +1,6 @@
 //! Groups of operations with one end.
 
-use clinch_core::ports::{Batch, Known, NewBatch};
+use clinch_core::ports::{Batch, Known, NewBatch, Restriction};
 use clinch_core::{BatchId, Command, Error, ErrorKind, Result};
 
 use crate::Orchestrator;
@@ -9,7 +9,7 @@ impl Orchestrator {
     /// Opens a batch. `on_complete` is accepted in the commit that completes it, so that the
     /// end is told exactly once.
     pub async fn open_batch(&self, on_complete: Option<Command>) -> Result<BatchId> {
-        let batch_id = self.node.ports.ids.batch_id();
+        let batch_id = self.batch_id();
         self.open_batch_as(batch_id, on_complete).await?;
         Ok(batch_id)
     }
@@ -20,13 +20,31 @@ impl Orchestrator {
         batch_id: BatchId,
         on_complete: Option<Command>,
     ) -> Result<()> {
+        let owner = Restriction::default();
+        self.open_batch_for(batch_id, on_complete, owner).await
+    }
+
+    /// Opens a batch for a caller that is restricted to some operations. A batch that exists
+    /// keeps its owner: ask [`Orchestrator::batch`] whose it is.
+    pub async fn open_batch_for(
+        &self,
+        batch_id: BatchId,
+        on_complete: Option<Command>,
+        owner: Restriction,
+    ) -> Result<()> {
         let on_complete = on_complete.map(|command| self.prepare(command, self.trace()));
         let batch = NewBatch {
             batch_id,
             on_complete: on_complete.transpose()?,
+            owner,
         };
         self.node.ports.batches.open(&[batch]).await?;
         Ok(())
+    }
+
+    /// A fresh id for a batch.
+    pub fn batch_id(&self) -> BatchId {
+        self.node.ports.ids.batch_id()
     }
 
     /// Accepts commands as members; one commit for all. A known key is not a member.

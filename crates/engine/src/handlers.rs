@@ -1,6 +1,6 @@
 //! What is declared for a domain and its event types, and which destinations are called.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use clinch_core::policy::{EventTypes, Idempotency, Routes, Rules};
 use clinch_core::ports::{Executor, Gate, Probe, Reason, Room, Topic, Unguarded};
 use clinch_core::{Domain, Error, EventType, Result};
 
+use crate::Orchestrator;
 use crate::execute::{Reservations, Rest};
 
 /// What is declared for a domain and its event types.
@@ -30,6 +31,9 @@ pub struct Handler {
     pub leased: bool,
     /// No lease and no extension is longer.
     pub lease_max: Option<Duration>,
+    /// Only the application that declares the route submits and executes its operations: no
+    /// request of a caller and no remote worker may.
+    pub internal: bool,
 }
 
 impl Handler {
@@ -44,6 +48,7 @@ impl Handler {
             slow: None,
             leased: false,
             lease_max: None,
+            internal: false,
         }
     }
 }
@@ -156,6 +161,24 @@ impl Handlers {
             .map(|((domain, _), handler)| (domain, handler))
     }
 
+    /// The most specific route is for its application only.
+    pub(crate) fn is_internal(&self, domain: &Domain, event_type: &EventType) -> bool {
+        self.find(domain, event_type)
+            .is_some_and(|handler| handler.internal)
+    }
+
+    /// The destinations that some routes call from here.
+    pub(crate) fn destinations(
+        &self,
+        of: impl Fn(&Domain, &EventTypes) -> bool,
+    ) -> BTreeSet<String> {
+        let routes = self.by_route.iter();
+        let routes = routes.filter(|((domain, types), _)| of(domain, types));
+        routes
+            .map(|(_, handler)| handler.gate.destination().to_owned())
+            .collect()
+    }
+
     /// Every domain with a route.
     pub(crate) fn declared(&self) -> Vec<Domain> {
         let mut domains: Vec<_> = self.by_route.keys().map(|(d, _)| d.clone()).collect();
@@ -222,5 +245,25 @@ impl Handlers {
             };
         }
         routes
+    }
+}
+
+/// What a face of the engine has to know of the routes that it serves.
+impl Orchestrator {
+    /// Only the application that declares the route of these operations may submit and execute
+    /// them. Whoever takes commands from callers refuses such a command.
+    pub fn is_internal(&self, domain: &Domain, event_type: &EventType) -> bool {
+        self.node.handlers.is_internal(domain, event_type)
+    }
+
+    /// Remote workers may lease operations of this event type from this process.
+    pub fn is_remote(&self, domain: &Domain, event_type: &EventType) -> bool {
+        let handler = self.node.handlers.find(domain, event_type);
+        handler.is_some_and(|handler| handler.executor.is_none() && !handler.internal)
+    }
+
+    /// The destinations that the routes of `of` call from this process.
+    pub fn destinations(&self, of: impl Fn(&Domain, &EventTypes) -> bool) -> BTreeSet<String> {
+        self.node.handlers.destinations(of)
     }
 }

@@ -13,7 +13,7 @@ use clinch_core::ports::{ApiKey, ApiKeys};
 use clinch_core::{ErrorKind, Timestamp};
 use sha2::{Digest, Sha256};
 
-pub use clinch_core::ports::Scope;
+pub use clinch_core::ports::{Restriction, Scope};
 
 /// Every key begins with it.
 pub const PREFIX: &str = "clk_";
@@ -37,7 +37,11 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Makes a key and keeps its hash. The secret is in the answer and nowhere else.
+/// Names of domains, and of event types, that one key may be restricted to: they fit the column
+/// of every store.
+const NAMES_MAX: usize = 50;
+
+/// Makes a key of every domain and keeps its hash. The secret is in the answer and nowhere else.
 ///
 /// A name may have several active keys: make the new one, move the callers over, revoke the
 /// old one.
@@ -45,6 +49,19 @@ pub async fn create(
     keys: &dyn ApiKeys,
     name: &str,
     scopes: &[Scope],
+    now: Timestamp,
+    expires_at: Option<Timestamp>,
+) -> Result<(ApiKey, Secret)> {
+    let restriction = Restriction::default();
+    create_restricted(keys, name, scopes, restriction, now, expires_at).await
+}
+
+/// Makes a key that is restricted to some domains or event types.
+pub async fn create_restricted(
+    keys: &dyn ApiKeys,
+    name: &str,
+    scopes: &[Scope],
+    restriction: Restriction,
     now: Timestamp,
     expires_at: Option<Timestamp>,
 ) -> Result<(ApiKey, Secret)> {
@@ -56,7 +73,20 @@ pub async fn create(
     }
     if scopes.is_empty() {
         return Err(invalid(
-            "name at least one scope: submit, read, operate or admin",
+            "name at least one scope: submit, read, work, operate or admin",
+        ));
+    }
+    let Restriction {
+        mut domains,
+        mut event_types,
+    } = restriction;
+    domains.sort();
+    domains.dedup();
+    event_types.sort();
+    event_types.dedup();
+    if domains.len() > NAMES_MAX || event_types.len() > NAMES_MAX {
+        return Err(invalid(
+            "a key names at most 50 domains and 50 event types; make several keys",
         ));
     }
     if expires_at.is_some_and(|end| end <= now) {
@@ -73,6 +103,8 @@ pub async fn create(
         name: name.to_owned(),
         hash,
         scopes,
+        domains,
+        event_types,
         created_at: now,
         expires_at,
         revoked_at: None,
@@ -95,7 +127,7 @@ pub fn parse_scopes(text: &str) -> Result<Vec<Scope>> {
             .find(|scope| scope.as_str() == name.trim());
         known.ok_or_else(|| {
             let message =
-                format!("{name:?} is no scope; there are submit, read, operate and admin");
+                format!("{name:?} is no scope; there are submit, read, work, operate and admin");
             Error::new(ErrorKind::Invalid, message)
         })
     };

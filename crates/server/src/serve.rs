@@ -54,7 +54,8 @@ pub struct Parts {
     pub outlets: Outlets,
     /// Which store it is; told to every caller in the header `Clinch-Store`.
     pub store: Option<StoreIdentity>,
-    /// Further routes, such as a console; behind the same door.
+    /// Further routes, such as a console; behind the same door. Routes under `/v1/{domain}/` are
+    /// for keys that may touch all of the domain, others for keys that are not restricted.
     pub extra: Router,
     /// What `/openapi.json` says of them.
     pub described: Option<OpenApi>,
@@ -170,7 +171,7 @@ impl Server {
             domains: ports.domains.clone(),
             clinch: clinch.clone(),
             hub,
-            door: Doorkeeper::new(parts.keys, clock.clone(), has_keys),
+            door: Arc::new(Doorkeeper::new(parts.keys, clock.clone(), has_keys)),
             clock: clock.clone(),
             in_flight: InFlight::new(config.server.in_flight_max.0),
             config: config.clone(),

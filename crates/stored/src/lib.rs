@@ -11,6 +11,7 @@ pub mod error;
 mod fault;
 pub mod ledger;
 pub mod letters;
+pub mod names;
 mod news;
 mod page;
 pub mod receipts;

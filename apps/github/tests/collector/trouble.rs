@@ -151,7 +151,7 @@ async fn col_11_statistics_are_tried_again_by_minutes_then_given_up() {
     assert_eq!(ended.status, RunStatus::Completed);
     assert_eq!(ended.statistics, Statistics::Failed);
     let letters = Filter {
-        event_type: Some("statistics".parse().expect("a name")),
+        event_types: vec!["statistics".parse().expect("a name")],
         status: Some(Status::Failed),
         ..Filter::default()
     };

@@ -35,7 +35,7 @@ impl Batches for Memory {
                 let is_new = !tx.tables.batches.contains(&new.batch_id);
                 if is_new {
                     let row = BatchRow {
-                        batch: empty(new.batch_id),
+                        batch: empty(new),
                         on_complete: new.on_complete.clone(),
                     };
                     tx.tables.batches.insert(new.batch_id, row);
@@ -61,19 +61,20 @@ impl Batches for Memory {
 
     async fn read(&self, batches: &[BatchId]) -> Result<Vec<Option<Batch>>> {
         Ok(Memory::read(self, |tables, _| {
-            let read = |id| tables.batches.get(id).map(|row| row.batch);
+            let read = |id| tables.batches.get(id).map(|row| row.batch.clone());
             batches.iter().map(read).collect()
         }))
     }
 }
 
-fn empty(batch_id: BatchId) -> Batch {
+fn empty(new: &NewBatch) -> Batch {
     Batch {
-        batch_id,
+        batch_id: new.batch_id,
         sealed: false,
         total: 0,
         completed: 0,
         failed: 0,
         completed_at: None,
+        owner: new.owner.clone(),
     }
 }

@@ -85,14 +85,17 @@ fn matches(filter: &Filter, operation: &Operation) -> bool {
     fn is<T: PartialEq>(wanted: &Option<T>, value: &T) -> bool {
         wanted.as_ref().is_none_or(|wanted| wanted == value)
     }
+    fn is_among<T: PartialEq>(wanted: &[T], value: &T) -> bool {
+        wanted.is_empty() || wanted.contains(value)
+    }
     let keys = &operation.keys;
     let txn_id = operation
         .result
         .as_ref()
         .and_then(|r| r.provider_txn_id.as_ref());
     let label = filter.label.as_ref();
-    is(&filter.domain, &keys.domain)
-        && is(&filter.event_type, &keys.event_type)
+    is_among(&filter.domains, &keys.domain)
+        && is_among(&filter.event_types, &keys.event_type)
         && is(&filter.biz_key, &keys.biz_key)
         && is(&filter.idem_key, &keys.idem_key)
         && is(&filter.status, &operation.state.status)

@@ -1,2 +1,3 @@
-SELECT id, name, hash, scopes, created_at, expires_at, revoked_at FROM clinch_api_key
+SELECT id, name, hash, scopes, created_at, expires_at, revoked_at, domains,
+    event_types FROM clinch_api_key
 WHERE id IN ({ids}) FOR UPDATE

@@ -1,2 +1,2 @@
-SELECT batch_id, sealed, total, completed, failed, completed_at FROM clinch_batch
+SELECT batch_id, sealed, total, completed, failed, completed_at, domains, event_types FROM clinch_batch
 WHERE batch_id IN ({ids})

@@ -1,2 +1,3 @@
-SELECT batch_id, sealed, total, completed, failed, completed_at, on_complete FROM clinch_batch
+SELECT batch_id, sealed, total, completed, failed, completed_at, domains, event_types,
+    on_complete FROM clinch_batch
 WHERE batch_id IN ({ids}) ORDER BY batch_id FOR UPDATE

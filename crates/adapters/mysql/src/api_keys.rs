@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use clinch_core::ports::{ApiKey, ApiKeys, Scope};
 use clinch_core::{Result, Timestamp};
+use clinch_stored::names;
 
 use crate::Mysql;
 use crate::column::Column;
@@ -26,6 +27,8 @@ impl ApiKeys for Mysql {
                 .at(key.created_at)
                 .maybe_at(key.expires_at)
                 .maybe_at(key.revoked_at)
+                .bytes(names::joined(&key.domains))
+                .bytes(names::joined(&key.event_types))
                 .end()
         };
         let rows: Arc<Vec<String>> = Arc::new(keys.iter().map(row).collect());
@@ -101,6 +104,8 @@ fn read(row: &mysql_async::Row) -> Result<ApiKey> {
             .try_into()
             .map_err(|_| error::corrupt("hash"))?,
         scopes: scopes.map(scope).collect::<Result<_>>()?,
+        domains: names::split(&row.text(7)?)?,
+        event_types: names::split(&row.text(8)?)?,
         created_at: row.moment(4)?,
         expires_at: row.maybe_moment(5)?,
         revoked_at: row.maybe_moment(6)?,

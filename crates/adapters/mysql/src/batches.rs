@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{Batch, Batches, NewBatch, NewOperation};
 use clinch_core::{BatchId, Result, Status};
+use clinch_stored::names;
 
 use crate::Mysql;
 use crate::accept::Entry;
@@ -37,6 +38,7 @@ fn read_batch(row: &mysql_async::Row) -> Result<Batch> {
         completed: row.count(3)?,
         failed: row.count(4)?,
         completed_at: row.maybe_moment(5)?,
+        owner: names::restriction(&row.text(6)?, &row.text(7)?)?,
     })
 }
 
@@ -57,12 +59,13 @@ impl Tx<'_> {
         }
         for row in &rows {
             let batch = read_batch(row)?;
+            let id = batch.batch_id;
             let row = BatchRow {
                 batch: Some(batch),
-                on_complete: row.maybe_bytes(6)?.map(<[u8]>::to_vec),
+                on_complete: row.maybe_bytes(8)?.map(<[u8]>::to_vec),
                 ..BatchRow::default()
             };
-            self.batches.insert(batch.batch_id, row);
+            self.batches.insert(id, row);
         }
         Ok(())
     }
@@ -70,7 +73,10 @@ impl Tx<'_> {
     async fn batch(&mut self, id: BatchId) -> Result<Option<(&mut BatchRow, Batch)>> {
         self.load_batches(&BTreeSet::from([id])).await?;
         let row = self.batches.get_mut(&id);
-        Ok(row.and_then(|row| row.batch.map(|batch| (row, batch))))
+        Ok(row.and_then(|row| {
+            let batch = row.batch.clone()?;
+            Some((row, batch))
+        }))
     }
 
     /// False: the batch is sealed or unknown.
@@ -151,7 +157,7 @@ impl Tx<'_> {
 
     pub(crate) fn write_batches(&mut self, script: &mut Script) {
         for (id, row) in &self.batches {
-            let Some(batch) = row.batch.filter(|_| row.changed) else {
+            let Some(batch) = row.batch.as_ref().filter(|_| row.changed) else {
                 continue;
             };
             let id = text::literal(id.0.as_bytes());
@@ -177,7 +183,11 @@ impl Batches for Mysql {
         let row = |new: &NewBatch| -> Result<String> {
             let event = new.on_complete.as_ref().map(to_json).transpose()?;
             let tuple = Tuple::new().bytes(new.batch_id.0.as_bytes());
-            Ok(tuple.maybe_bytes(event).end())
+            let tuple = tuple
+                .maybe_bytes(event)
+                .bytes(names::joined(&new.owner.domains))
+                .bytes(names::joined(&new.owner.event_types));
+            Ok(tuple.end())
         };
         let rows: Arc<Vec<String>> = Arc::new(batches.iter().map(row).collect::<Result<_>>()?);
         self.write(move |tx| {
@@ -216,7 +226,7 @@ impl Batches for Mysql {
         let ids = text::list(batches.iter().map(|id| id.0.as_bytes()));
         let rows = self.query(Query::Batches.with(&[("ids", &ids)])).await?;
         let found: Vec<Batch> = rows.iter().map(read_batch).collect::<Result<_>>()?;
-        let find = |id: &BatchId| found.iter().find(|batch| batch.batch_id == *id).copied();
+        let find = |id: &BatchId| found.iter().find(|batch| batch.batch_id == *id).cloned();
         Ok(batches.iter().map(find).collect())
     }
 }

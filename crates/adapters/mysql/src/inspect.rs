@@ -54,12 +54,14 @@ fn conditions(filter: &Filter, below: Option<u64>) -> Result<Vec<String>> {
     let is = |column: &str, value: Option<&str>| {
         value.map(|value| format!("r.{column} = {}", text::literal(value)))
     };
+    let among = |column: &str, names: Vec<&str>| {
+        (!names.is_empty()).then(|| format!("r.{column} IN ({})", text::list(names)))
+    };
+    let domains = filter.domains.iter().map(|name| name.as_str());
+    let event_types = filter.event_types.iter().map(|name| name.as_str());
     let mut all: Vec<String> = [
-        is("domain", filter.domain.as_ref().map(|name| name.as_str())),
-        is(
-            "event_type",
-            filter.event_type.as_ref().map(|name| name.as_str()),
-        ),
+        among("domain", domains.collect()),
+        among("event_type", event_types.collect()),
         is("biz_key", filter.biz_key.as_ref().map(|key| key.as_str())),
         is("idem_key", filter.idem_key.as_ref().map(|key| key.as_str())),
         below.map(|seq| format!("r.seq < {seq}")),

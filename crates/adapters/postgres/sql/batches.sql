@@ -1,2 +1,2 @@
-SELECT batch_id, sealed, total, completed, failed, completed_at
+SELECT batch_id, sealed, total, completed, failed, completed_at, domains, event_types
 FROM clinch_batch WHERE batch_id = ANY ($1::uuid[])

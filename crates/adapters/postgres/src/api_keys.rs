@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use clinch_core::ports::{ApiKey, ApiKeys, Scope};
 use clinch_core::{Result, Timestamp};
+use clinch_stored::names;
 use tokio_postgres::types::ToSql;
 
 use crate::link::Link;
@@ -20,7 +21,7 @@ impl ApiKeys for Postgres {
         let mut are_new = Vec::with_capacity(keys.len());
         for key in keys {
             let scopes: Vec<_> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-            let params: [&(dyn ToSql + Sync); 7] = [
+            let params: [&(dyn ToSql + Sync); 9] = [
                 &key.id,
                 &key.name,
                 &&key.hash[..],
@@ -28,6 +29,8 @@ impl ApiKeys for Postgres {
                 &key.created_at.as_millis(),
                 &millis(key.expires_at),
                 &millis(key.revoked_at),
+                &names::joined(&key.domains),
+                &names::joined(&key.event_types),
             ];
             are_new.push(link.run(Query::InsertApiKey, &params).await? > 0);
         }
@@ -78,6 +81,8 @@ fn read(row: &tokio_postgres::Row) -> Result<ApiKey> {
         name: row.get(1),
         hash: hash.map_err(|_| error::corrupt("hash"))?,
         scopes: scopes.split(',').map(scope).collect::<Result<_>>()?,
+        domains: names::split(row.get(7))?,
+        event_types: names::split(row.get(8))?,
         created_at: Timestamp::from_millis(row.get(4)),
         expires_at: moment(row.get(5)),
         revoked_at: moment(row.get(6)),

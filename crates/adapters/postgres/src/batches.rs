@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{Batch, Batches, NewBatch, NewOperation};
 use clinch_core::{BatchId, Result, Status};
+use clinch_stored::names;
 use uuid::Uuid;
 
 use crate::Postgres;
@@ -107,7 +108,15 @@ impl Tx<'_> {
         let ids: Vec<Uuid> = batches.iter().map(|batch| batch.batch_id.0).collect();
         let event = |new: &NewBatch| new.on_complete.as_ref().map(to_json).transpose();
         let events: Vec<_> = batches.iter().map(event).collect::<Result<_>>()?;
-        let rows = self.query(Query::InsertBatches, &[&ids, &events]).await?;
+        let domains = batches.iter().map(|new| names::joined(&new.owner.domains));
+        let domains: Vec<String> = domains.collect();
+        let types = batches
+            .iter()
+            .map(|new| names::joined(&new.owner.event_types));
+        let types: Vec<String> = types.collect();
+        let rows = self
+            .query(Query::InsertBatches, &[&ids, &events, &domains, &types])
+            .await?;
         let mut new: HashSet<Uuid> = rows.iter().map(|row| row.get(0)).collect();
         Ok(ids.iter().map(|id| new.remove(id)).collect())
     }
@@ -139,7 +148,7 @@ impl Batches for Postgres {
         let rows = Link::Pooled(&client).query(Query::Batches, &[&ids]).await?;
         let read = rows.iter().map(read_batch);
         let read: Vec<Batch> = read.collect::<Result<_>>()?;
-        let by_id: HashMap<_, _> = read.iter().map(|batch| (batch.batch_id, *batch)).collect();
-        Ok(batches.iter().map(|id| by_id.get(id).copied()).collect())
+        let by_id: HashMap<_, _> = read.into_iter().map(|one| (one.batch_id, one)).collect();
+        Ok(batches.iter().map(|id| by_id.get(id).cloned()).collect())
     }
 }

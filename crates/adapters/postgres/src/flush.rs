@@ -306,7 +306,7 @@ impl Tx<'_> {
 
     fn write_batches(&mut self, writes: &mut Vec<Write>) {
         let entries = self.batches.values().flatten().filter(|entry| entry.dirty);
-        let mut batches: Vec<_> = entries.map(|entry| entry.batch).collect();
+        let mut batches: Vec<_> = entries.map(|entry| &entry.batch).collect();
         if batches.is_empty() {
             return;
         }

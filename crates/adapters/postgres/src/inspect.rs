@@ -92,16 +92,15 @@ impl Inspect for Postgres {
         let below = below.map_err(|_| Error::new(ErrorKind::Invalid, message))?;
         let client = self.client().await?;
         let link = Link::Pooled(&client);
-        let by_stream = filter.domain.is_some() || filter.event_type.is_some();
+        let by_stream = !filter.domains.is_empty() || !filter.event_types.is_empty();
         if by_stream {
             self.shared.names.load(&link).await?;
         }
         let streams = by_stream.then(|| {
             self.shared.names.streams(|stream| {
-                let domain = filter.domain.as_ref();
-                let event_type = filter.event_type.as_ref();
-                domain.is_none_or(|domain| stream.domain == *domain)
-                    && event_type.is_none_or(|event_type| stream.event_type == *event_type)
+                let (domains, types) = (&filter.domains, &filter.event_types);
+                (domains.is_empty() || domains.contains(&stream.domain))
+                    && (types.is_empty() || types.contains(&stream.event_type))
             })
         });
         let biz_key = filter.biz_key.as_ref();

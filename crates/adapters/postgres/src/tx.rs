@@ -360,12 +360,13 @@ impl<'c> Tx<'c> {
         }
         for row in rows {
             let batch = read_batch(&row)?;
+            let id = batch.batch_id;
             let entry = BatchEntry {
                 batch,
-                on_complete: row.get(6),
+                on_complete: row.get(8),
                 dirty: false,
             };
-            self.batches.insert(batch.batch_id, Some(entry));
+            self.batches.insert(id, Some(entry));
         }
         Ok(())
     }
@@ -435,6 +436,7 @@ pub(crate) fn read_batch(row: &SqlRow) -> Result<Batch> {
         completed: crate::row::count(row.get(3))?,
         failed: crate::row::count(row.get(4))?,
         completed_at: moment(row.get(5)),
+        owner: clinch_stored::names::restriction(row.get(6), row.get(7))?,
     })
 }
 

@@ -1,1 +1,1 @@
-SELECT sealed, total, completed, failed, completed_at FROM clinch_batch WHERE batch_id = ?1
+SELECT sealed, total, completed, failed, completed_at, domains, event_types FROM clinch_batch WHERE batch_id = ?1

@@ -10,7 +10,8 @@ SELECT
     r.asked_deadline, r.labels, r.lane, r.redrive_of, r.trace
 FROM clinch_operation AS o JOIN clinch_request AS r ON r.seq = o.seq
 WHERE (?1 IS NULL OR o.seq < ?1)
-    AND (?2 IS NULL OR o.domain = ?2) AND (?3 IS NULL OR o.event_type = ?3)
+    AND (?2 IS NULL OR o.domain IN (SELECT value FROM json_each(?2)))
+    AND (?3 IS NULL OR o.event_type IN (SELECT value FROM json_each(?3)))
     AND (?4 IS NULL OR r.biz_key = ?4) AND (?5 IS NULL OR r.idem_key = ?5)
     AND (?6 IS NULL OR o.txn_id = ?6) AND (?7 IS NULL OR o.status = ?7)
     AND (?8 IS NULL OR o.phase = ?8)

@@ -3,10 +3,12 @@
 use async_trait::async_trait;
 use clinch_core::ports::{ApiKey, ApiKeys, Scope};
 use clinch_core::{Result, Timestamp};
+use clinch_stored::names;
 use rusqlite::{Row, params};
 
 use crate::Sqlite;
 use crate::column::{Column, maybe_millis, millis};
+use crate::db::Db;
 use crate::error;
 use crate::query::Query;
 
@@ -17,17 +19,7 @@ impl ApiKeys for Sqlite {
         self.write(move |tx| {
             let mut are_new = Vec::with_capacity(keys.len());
             for key in &keys {
-                let scopes: Vec<_> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-                let params = params![
-                    key.id,
-                    key.name,
-                    key.hash,
-                    scopes.join(","),
-                    millis(key.created_at),
-                    maybe_millis(key.expires_at),
-                    maybe_millis(key.revoked_at),
-                ];
-                are_new.push(tx.db.run(Query::InsertApiKey, params)? > 0);
+                are_new.push(insert(tx.db, key)?);
             }
             Ok(are_new)
         })
@@ -62,7 +54,24 @@ impl ApiKeys for Sqlite {
     }
 }
 
-fn read(row: &Row<'_>) -> Result<ApiKey> {
+/// False: the id exists.
+pub(crate) fn insert(db: &mut Db<'_>, key: &ApiKey) -> Result<bool> {
+    let scopes: Vec<_> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+    let params = params![
+        key.id,
+        key.name,
+        key.hash,
+        scopes.join(","),
+        millis(key.created_at),
+        maybe_millis(key.expires_at),
+        maybe_millis(key.revoked_at),
+        names::joined(&key.domains),
+        names::joined(&key.event_types),
+    ];
+    Ok(db.run(Query::InsertApiKey, params)? > 0)
+}
+
+pub(crate) fn read(row: &Row<'_>) -> Result<ApiKey> {
     let scope = |name: &str| {
         let known = Scope::ALL.into_iter().find(|scope| scope.as_str() == name);
         known.ok_or_else(|| error::corrupt("scope"))
@@ -76,6 +85,8 @@ fn read(row: &Row<'_>) -> Result<ApiKey> {
             .try_into()
             .map_err(|_| error::corrupt("hash"))?,
         scopes: scopes.split(',').map(scope).collect::<Result<_>>()?,
+        domains: names::split(&row.text(7)?)?,
+        event_types: names::split(&row.text(8)?)?,
         created_at: row.moment(4)?,
         expires_at: row.maybe_moment(5)?,
         revoked_at: row.maybe_moment(6)?,

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{Batch, Batches, NewBatch, NewOperation};
 use clinch_core::{BatchId, Result, Status};
+use clinch_stored::names;
 use rusqlite::params;
 
 use crate::Sqlite;
@@ -25,6 +26,7 @@ impl Db<'_> {
                 completed: row.count(2)?,
                 failed: row.count(3)?,
                 completed_at: row.maybe_moment(4)?,
+                owner: names::restriction(&row.text(5)?, &row.text(6)?)?,
             })
         })
     }
@@ -110,7 +112,12 @@ impl Batches for Sqlite {
         let open = move |tx: &mut Tx<'_, '_>| {
             let open = |new: &NewBatch| {
                 let event = new.on_complete.as_ref().map(to_json).transpose()?;
-                let params = params![new.batch_id.0.as_bytes(), event];
+                let params = params![
+                    new.batch_id.0.as_bytes(),
+                    event,
+                    names::joined(&new.owner.domains),
+                    names::joined(&new.owner.event_types),
+                ];
                 Ok(tx.db.run(Query::InsertBatch, params)? == 1)
             };
             batches.iter().map(open).collect()

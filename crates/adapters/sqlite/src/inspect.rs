@@ -47,22 +47,26 @@ impl Db<'_> {
         Ok(lines)
     }
 
+    /// The numbers of names as a JSON array; `None`: no name is asked for.
+    fn find_names<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<Option<String>> {
+        // A name that was never stored matches nothing.
+        let unknown = -1;
+        let mut numbers = Vec::new();
+        for name in names {
+            let number = self.find_name(name)?.unwrap_or(unknown);
+            numbers.push(number.to_string());
+        }
+        Ok((!numbers.is_empty()).then(|| format!("[{}]", numbers.join(","))))
+    }
+
     fn list(
         &mut self,
         filter: &Filter,
         below: Option<i64>,
         limit: usize,
     ) -> Result<Page<Operation>> {
-        // A name that was never stored matches nothing.
-        let unknown = -1;
-        let domain = match &filter.domain {
-            Some(domain) => Some(self.find_name(domain.as_str())?.unwrap_or(unknown)),
-            None => None,
-        };
-        let event_type = match &filter.event_type {
-            Some(event_type) => Some(self.find_name(event_type.as_str())?.unwrap_or(unknown)),
-            None => None,
-        };
+        let domains = self.find_names(filter.domains.iter().map(|name| name.as_str()))?;
+        let types = self.find_names(filter.event_types.iter().map(|name| name.as_str()))?;
         let (label, value) = filter.label.clone().unzip();
         // The name goes into a JSON path between quotes; a label that holds one has another
         // spelling there.
@@ -78,8 +82,8 @@ impl Db<'_> {
         let rows = stored(filling.rows() as u64);
         let params = params![
             below,
-            domain,
-            event_type,
+            domains,
+            types,
             filter.biz_key.as_ref().map(|key| key.as_str()),
             filter.idem_key.as_ref().map(|key| key.as_str()),
             filter.provider_txn_id,

@@ -21,6 +21,7 @@ use crate::open::{self, Use};
 use crate::partial::{Partial, beside, failed, folder_of};
 use crate::presence::{self, has_content};
 use crate::query::Query;
+use crate::restore_keys::{self, BackupKeys, RestoredKeys};
 use crate::tx::Tx;
 use crate::{Settings, Sqlite, absolute, bell, error, filesystem, private, side_of, turn};
 
@@ -34,6 +35,8 @@ pub struct Restored {
     pub open: usize,
     /// Where the database is kept that was there before.
     pub kept: Option<PathBuf>,
+    /// What became of API keys.
+    pub keys: RestoredKeys,
 }
 
 impl Sqlite {
@@ -46,6 +49,8 @@ impl Sqlite {
     /// - `target` appears under its name only when it is complete.
     /// - A database that is there is `Invalid`, or kept under another name if it may be
     ///   replaced; while any process has it open, `Conflict`.
+    /// - API keys of the database that is there stay as they are there; `unknown` says what
+    ///   becomes of those that only the backup knows.
     /// - Blocks the thread; meant for a command, before anything is started.
     pub fn restore(
         backup: &Path,
@@ -54,6 +59,7 @@ impl Sqlite {
         settings: &Settings,
         clock: &Arc<dyn Clock>,
         routes: &Routes,
+        unknown: BackupKeys,
     ) -> Result<Restored> {
         let target = absolute(target)?;
         filesystem::check(folder_of(&target))?;
@@ -70,11 +76,13 @@ impl Sqlite {
         let (open, opened) = mark(partial.path(), &side, settings, clock.now(), routes)?;
         // Whoever opens the file meanwhile waits for its turn, and finds the new one.
         let _turn = turn::take_one(&side, settings.busy_timeout)?;
+        let current = restore_keys::of_database(&target, settings)?;
+        let keys = restore_keys::adopt(partial.path(), &current, unknown, clock.now())?;
         let kept = place.clear(settings, clock.now())?;
         place.hand_down(partial.path());
         partial.publish()?;
         presence::note(&side, &opened)?;
-        Ok(Restored { open, kept })
+        Ok(Restored { open, kept, keys })
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Version {
 }
 
 /// Every version of the schema. A file of version n gets those after the n-th.
-pub(crate) static VERSIONS: [Version; 4] = [
+pub(crate) static VERSIONS: [Version; 5] = [
     Version {
         number: 1,
         name: "operations, their keys and their queue",
@@ -44,6 +44,11 @@ pub(crate) static VERSIONS: [Version; 4] = [
         number: 4,
         name: "whether the file is whole",
         sql: include_str!("../sql/schema/0004.sql"),
+    },
+    Version {
+        number: 5,
+        name: "API keys and batches of some domains",
+        sql: include_str!("../sql/schema/0005.sql"),
     },
 ];
 

@@ -1,8 +1,8 @@
 //! `clinch keys`: works on the database, so that the first key can be made.
 
-use clinch::core::Timestamp;
 use clinch::core::ports::{ApiKey, Clock};
-use clinch_server::auth;
+use clinch::core::{Domain, EventType, Timestamp};
+use clinch_server::auth::{self, Restriction};
 use clinch_system::SystemClock;
 use serde_json::json;
 
@@ -25,15 +25,30 @@ pub(crate) enum Command {
     Revoke(Revoke),
 }
 
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  clinch keys create shop --scopes submit,read --expires 90d
+  clinch keys create mailer --scopes work --domains mail --event-types welcome,receipt
+
+Scopes: submit hands operations in, read looks, work leases operations as a remote worker, operate
+looks and cancels, resolves, redrives and pauses, admin does everything.
+Operations of other domains and event types do not exist for a restricted key.";
+
 /// A new key.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  clinch keys create shop --scopes submit,read --expires 90d")]
+#[command(after_help = CREATE_EXAMPLES)]
 pub(crate) struct Create {
     /// Whose it is
     name: String,
-    /// What it may be used for: submit, read, operate, admin, with commas
+    /// What it may be used for: submit, read, work, operate, admin, with commas
     #[arg(long, value_name = "SCOPES", default_value = "submit,read")]
     scopes: String,
+    /// The only domains that it is for, with commas; all unless said
+    #[arg(long, value_name = "DOMAINS", value_delimiter = ',')]
+    domains: Vec<String>,
+    /// The only event types of those domains that it is for, with commas; all unless said
+    #[arg(long, value_name = "TYPES", value_delimiter = ',')]
+    event_types: Vec<String>,
     /// After how long it ends by itself, such as 90d
     #[arg(long, value_name = "DURATION")]
     expires: Option<String>,
@@ -69,8 +84,10 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
                 let expires =
                     expires.map_err(|why| CliError::usage(format!("--expires: {why}")))?;
                 let ends = expires.map(|after| now + after);
-                let (key, secret) =
-                    auth::create(keys.as_ref(), &create.name, &scopes, now, ends).await?;
+                let allowed = restriction(&create)?;
+                let (name, keys) = (&create.name, keys.as_ref());
+                let made = auth::create_restricted(keys, name, &scopes, allowed, now, ends);
+                let (key, secret) = made.await?;
                 note(&format!(
                     "key {} of {}; it is shown this once:",
                     key.id, key.name
@@ -97,12 +114,26 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
     })
 }
 
+/// The domains and event types that a new key is for.
+fn restriction(create: &Create) -> Result<Restriction, CliError> {
+    let domains = create.domains.iter().map(|name| Domain::new(name.trim()));
+    let domains: Result<Vec<_>, _> = domains.collect();
+    let types = create.event_types.iter();
+    let types: Result<Vec<_>, _> = types.map(|name| EventType::new(name.trim())).collect();
+    Ok(Restriction {
+        domains: domains.map_err(|why| CliError::usage(format!("--domains: {why}")))?,
+        event_types: types.map_err(|why| CliError::usage(format!("--event-types: {why}")))?,
+    })
+}
+
 fn shown(key: &ApiKey) -> serde_json::Value {
     let scopes: Vec<_> = key.scopes.iter().map(|scope| scope.as_str()).collect();
     json!({
         "id": key.id,
         "name": key.name,
         "scopes": scopes,
+        "domains": key.domains,
+        "event_types": key.event_types,
         "created_at": shown_at(key.created_at),
         "expires_at": key.expires_at.map(shown_at),
         "revoked_at": key.revoked_at.map(shown_at),

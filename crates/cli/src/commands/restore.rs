@@ -7,7 +7,7 @@ use clinch::core::policy::{EventTypes, Routes};
 use clinch::core::ports::Clock;
 use clinch::core::{Domain, EventType, Invalid};
 use clinch_server::Config;
-use clinch_sqlite::{Existing, Settings, Sqlite};
+use clinch_sqlite::{BackupKeys, Existing, RestoredKeys, Settings, Sqlite};
 use clinch_system::SystemClock;
 use serde_json::json;
 
@@ -27,7 +27,9 @@ Examples:
 The backup cannot know what was called since it was taken: the effect of every open operation
 becomes unknown. What may be repeated is repeated; what may not is probed, or held for a person.
 Stop every server first: while a process has the database open, nothing is done (exit 4).
-With --force a database that is there is kept beside it under another name.";
+With --force a database that is there is kept beside it under another name.
+API keys of the database that is there stay as they are. Keys that only the backup knows are
+revoked, because they may have been revoked since: make new ones with `clinch keys create`.";
 
 /// From what.
 #[derive(Debug, clap::Args)]
@@ -39,6 +41,9 @@ pub(crate) struct Args {
     /// Take the place of a database that is there; it is kept under another name
     #[arg(long)]
     force: bool,
+    /// Leave API keys that only the backup knows as they are, active ones included
+    #[arg(long)]
+    keep_keys: bool,
 }
 
 /// Makes the database out of a backup.
@@ -67,15 +72,25 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let routes = routes(&config)?;
     let settings = Settings::default();
-    let restored = Sqlite::restore(&args.file, target, existing, &settings, &clock, &routes)?;
+    let unknown = match args.keep_keys {
+        true => BackupKeys::Keep,
+        false => BackupKeys::Revoke,
+    };
+    let file = &args.file;
+    let restored = Sqlite::restore(file, target, existing, &settings, &clock, &routes, unknown)?;
     let kept = restored.kept.map(|kept| kept.display().to_string());
     if let Some(kept) = &kept {
         note(&format!("what was there is kept as {kept}"));
     }
+    tell_keys(args, &restored.keys);
     let document = json!({
         "database": place.shown(),
         "backup": shown,
         "marked_unknown": restored.open,
+        "keys": {
+            "taken_over": restored.keys.taken_over,
+            "revoked": restored.keys.revoked,
+        },
         "kept": kept,
     });
     let line = format!(
@@ -85,6 +100,21 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     );
     Output::stdout(global.output, !global.no_color).answer(&document, &[line])?;
     Ok(Exit::Ok)
+}
+
+/// Says what became of API keys.
+fn tell_keys(args: &Args, keys: &RestoredKeys) {
+    if keys.revoked > 0 {
+        note(&format!(
+            "{} API keys of the backup are revoked; make new ones with `clinch keys create`",
+            keys.revoked
+        ));
+    }
+    if args.keep_keys {
+        note(
+            "API keys that only the backup knows are as they were in it; revoke what must not work",
+        );
+    }
 }
 
 /// What may be repeated: the marks depend on it.

@@ -49,10 +49,16 @@ fn within(mut command: Command, folder: &Path) -> Command {
     command
 }
 
-/// A new API key with these scopes.
+/// A new API key with these scopes, of every domain.
 pub(crate) fn key(folder: &Path, scopes: &str) -> String {
+    key_of(folder, scopes, &[])
+}
+
+/// A new API key with these scopes, and what else is said.
+pub(crate) fn key_of(folder: &Path, scopes: &str, more: &[&str]) -> String {
     let made = clinch(folder)
         .args(["keys", "create", "test", "--scopes", scopes])
+        .args(more)
         .output()
         .expect("it runs");
     let text = String::from_utf8_lossy(&made.stdout).trim().to_owned();

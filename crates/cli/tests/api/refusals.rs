@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::github::Hub;
 use crate::http::Client;
-use crate::process::{Process, key};
+use crate::process::{Process, key, key_of};
 use crate::table::Route;
 use crate::world::{World, command, config};
 
@@ -119,6 +119,25 @@ pub(crate) fn of_strangers(world: &World) {
     submitter.get("/v1/operations").refused(403, "forbidden");
     let pause = submitter.post("/v1/domains/pay/pause", &json!({}));
     pause.refused(403, "forbidden");
+    let batch = submitter.post("/v1/batches", &json!({})).is(200).body;
+    of_other_domains(&keyed, &batch["batch_id"]);
+}
+
+/// What belongs to others does not exist for a key of another domain.
+fn of_other_domains(keyed: &World, batch: &Value) {
+    let mailer = key_of(&keyed.folder.0, "admin", &["--domains", "mail"]);
+    let mailer = keyed.client.clone().keyed(&mailer);
+    for path in ["/v1/domains/pay/pause", "/v1/domains/pay/resume"] {
+        mailer.post(path, &json!({})).refused(404, "not_found");
+    }
+    let again = mailer.post("/v1/batches", &json!({"batch_id": batch}));
+    again.refused(404, "not_found");
+    mailer.get("/metrics").refused(403, "forbidden");
+    mailer.get("/v1/github/runs").refused(404, "not_found");
+    assert_eq!(
+        mailer.get("/v1/operations").is(200).body["operations"],
+        json!([])
+    );
 }
 
 /// The route of an operation was taken out of the configuration: it can still be ended.

@@ -113,21 +113,42 @@ fn col_1_a_second_run_of_a_user_is_refused_while_one_is_active() {
 }
 
 #[test]
-fn col_1_another_service_begins_a_run_by_an_operation() {
+fn col_1_operations_of_the_collector_are_not_for_callers() {
     let (hub, folder, server) = served();
-    let collect = json!({
-        "domain": "github", "event_type": "collect", "biz_key": "user:octocat",
-        "idem_key": "signup-1", "payload": {"login": "octocat"},
-    });
-    let path = "/v1/operations?wait=30s";
-    let operation = server.ask("POST", path, &collect.to_string(), 200);
-    assert_eq!(operation["state"], json!("COMPLETED"), "{operation:#}");
-    let again = server.ask("POST", path, &collect.to_string(), 200);
-    assert_eq!(again["op_id"], operation["op_id"]);
-    let run = server.until("/v1/github/runs/octocat.1", |run| {
+    let address = "http://127.0.0.1:9/latest";
+    let operation = |event_type: &str, payload: serde_json::Value| {
+        json!({
+            "domain": "github", "event_type": event_type, "biz_key": "user:octocat",
+            "idem_key": event_type, "payload": payload,
+        })
+    };
+    let collect = operation("collect", json!({"login": "octocat"}));
+    let page = operation("user_basic", json!({"url": address}));
+    for one in [&collect, &page] {
+        let problem = server.ask("POST", "/v1/operations", &one.to_string(), 403);
+        assert_eq!(problem["code"], json!("forbidden"), "{problem:#}");
+        let end = json!({ "on_complete": one }).to_string();
+        server.ask("POST", "/v1/batches", &end, 403);
+    }
+    let both = json!({"operations": [collect, page]}).to_string();
+    let batch = server.ask("POST", "/v1/batches", "{}", 200);
+    let batch = batch["batch_id"].as_str().expect("an id");
+    for path in [
+        "/v1/operations/bulk".to_owned(),
+        format!("/v1/batches/{batch}/operations"),
+    ] {
+        let answer = server.ask("POST", &path, &both, 200);
+        for at in ["/results/0/status", "/results/1/status"] {
+            assert_eq!(answer.pointer(at), Some(&json!(403)), "{answer:#}");
+        }
+    }
+    let lease = json!({"domain": "github", "event_types": ["user_basic"]}).to_string();
+    server.ask("POST", "/v1/leases", &lease, 403);
+    // Another service begins a run by the collector's own route.
+    server.ask("POST", "/v1/github/runs", "{\"login\":\"octocat\"}", 202);
+    server.until("/v1/github/runs/octocat.1", |run| {
         run["status"] == "COMPLETED"
     });
-    assert_eq!(run["trigger"], json!("EVENT"));
     let (status, _, _) = server.exchange("GET", "/v1/github/runs/octocat.2", "");
     assert_eq!(status, 404);
     let lines = ends(

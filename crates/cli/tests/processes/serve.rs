@@ -1,6 +1,6 @@
 //! Serve, keys, kills, and the demo.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{CONFIG, Folder, Server, clinch, op_id, run, submit, text};
 
@@ -76,6 +76,38 @@ fn core_16_the_first_key_is_made_on_the_database_and_locks_the_door() {
     assert_eq!(revoked.status.code(), Some(0));
     let again = run(&folder.0, &["keys", "revoke", id]);
     assert_eq!(again.status.code(), Some(3), "there is no such active key");
+}
+
+#[test]
+fn core_16_keys_are_made_for_domains_and_listed_with_them() {
+    let folder = Folder::new("domains");
+    let create = |more: &[&str]| run(&folder.0, &[&["keys", "create", "mailer"], more].concat());
+    let of = ["--scopes", "work", "--domains", "mail,payments"];
+    let made = create(&[&of[..], &["--event-types", "receipt"]].concat());
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    let listed = run(&folder.0, &["keys", "ls"]);
+    let key: Value = serde_json::from_str(text(&listed.stdout).trim()).expect("one key");
+    let names = ["scopes", "domains", "event_types"].map(|name| key[name].clone());
+    let expected = [
+        json!(["work"]),
+        json!(["mail", "payments"]),
+        json!(["receipt"]),
+    ];
+    assert_eq!(names, expected);
+    for wrong in [
+        ["--domains", "no name"],
+        ["--event-types", ""],
+        ["--scopes", "root"],
+    ] {
+        let refused = create(&wrong);
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
+        assert_eq!(
+            text(&refused.stderr).lines().count(),
+            1,
+            "{}",
+            text(&refused.stderr)
+        );
+    }
 }
 
 #[test]

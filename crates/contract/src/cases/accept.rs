@@ -238,6 +238,7 @@ async fn a_closed_batch_refuses_that_item_alone(w: World) -> Verdict {
     let batch = |batch_id| clinch_core::ports::NewBatch {
         batch_id,
         on_complete: None,
+        owner: clinch_core::ports::Restriction::default(),
     };
     w.batches.open(&[batch(open), batch(sealed)]).await?;
     w.batches.seal(&[sealed], &w.routes).await?;

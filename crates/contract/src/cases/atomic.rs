@@ -2,7 +2,7 @@
 //! back.
 
 use clinch_core::ports::{
-    Accepted, DeadLetter, Extension, NewBatch, NewOperation, Prune, Reschedule,
+    Accepted, DeadLetter, Extension, NewBatch, NewOperation, Prune, Reschedule, Restriction,
 };
 use clinch_core::protocol::Event;
 use clinch_core::{Effect, ErrorKind, Failure as OpFailure, OpId, Retry, Status, Timestamp};
@@ -217,6 +217,7 @@ async fn a_finalize_that_failed_settles_nothing_and_spawns_nothing(w: World) -> 
     let batch = NewBatch {
         batch_id,
         on_complete: None,
+        owner: Restriction::default(),
     };
     w.batches.open(&[batch]).await?;
     let (head, next) = (w.op_for(LANE, "order-1")?, w.op_for(LANE, "order-1")?);
@@ -237,7 +238,7 @@ async fn a_finalize_that_failed_settles_nothing_and_spawns_nothing(w: World) -> 
         unchanged(&before, &w.row(head.op_id).await?)?;
         ensure_eq!(w.look(child.op_id).await?, None, "the spawned operation");
         ensure_eq!(w.claim(9).await?, [], "the lane is not free");
-        let batch = w.batches.read(&[batch_id]).await?[0];
+        let batch = w.batches.read(&[batch_id]).await?[0].clone();
         ensure_eq!(
             batch.map(|batch| batch.completed),
             Some(0),
@@ -327,6 +328,7 @@ async fn a_seal_that_failed_completes_nothing(w: World) -> Verdict {
         .open(&[NewBatch {
             batch_id,
             on_complete: Some(end.clone()),
+            owner: Restriction::default(),
         }])
         .await?;
     for fault in FAULTS {
@@ -336,7 +338,9 @@ async fn a_seal_that_failed_completes_nothing(w: World) -> Verdict {
             ErrorKind::Unavailable,
         )?;
         ensure_eq!(w.look(end.op_id).await?, None, "the completion");
-        let sealed = w.batches.read(&[batch_id]).await?[0].map(|batch| batch.sealed);
+        let sealed = w.batches.read(&[batch_id]).await?[0]
+            .as_ref()
+            .map(|batch| batch.sealed);
         ensure_eq!(sealed, Some(false), "sealed");
     }
     ensure_eq!(

@@ -1,12 +1,12 @@
 //! Batches: groups whose end is one event.
 
-use clinch_core::ports::{Batch, Changed, NewBatch, NewOperation, Operation};
+use clinch_core::ports::{Batch, Changed, NewBatch, NewOperation, Operation, Restriction};
 use clinch_core::protocol::{Event, Resolution};
-use clinch_core::{BatchId, OpId, Retry, Status};
+use clinch_core::{BatchId, EventType, OpId, Retry, Status};
 
 use crate::case::{Case, Failure, Verdict};
 use crate::concurrent::together;
-use crate::fixtures::{NATURAL, UNSAFE, ok_answer};
+use crate::fixtures::{NATURAL, UNSAFE, domain, ok_answer};
 use crate::world::{World, ids, only};
 
 pub(super) const CASES: &[Case] = area!(
@@ -14,6 +14,7 @@ pub(super) const CASES: &[Case] = area!(
     Store {
         opening_twice_leaves_it_as_it_is: ["COL-2"],
         an_unknown_batch_reads_as_none: [],
+        a_batch_keeps_its_owner: ["CORE-16"],
         counts_change_with_their_members: ["COL-2"],
         a_known_key_is_no_second_member: ["COL-10"],
         sealing_completes_a_batch_whose_members_are_terminal: ["COL-10"],
@@ -38,6 +39,7 @@ async fn open(w: &World, on_complete: Option<NewOperation>) -> Verdict<BatchId> 
         .open(&[NewBatch {
             batch_id,
             on_complete,
+            owner: Restriction::default(),
         }])
         .await?;
     ensure_eq!(opened, [true], "a new batch");
@@ -80,10 +82,12 @@ async fn opening_twice_leaves_it_as_it_is(w: World) -> Verdict {
     let again = NewBatch {
         batch_id,
         on_complete: None,
+        owner: Restriction::default(),
     };
     let fresh = NewBatch {
         batch_id: w.ids.batch_id(),
         on_complete: None,
+        owner: Restriction::default(),
     };
     let opened = w
         .batches
@@ -105,7 +109,35 @@ async fn an_unknown_batch_reads_as_none(w: World) -> Verdict {
     let known = open(&w, None).await?;
     let read = w.batches.read(&[w.ids.batch_id(), known]).await?;
     ensure!(read[0].is_none() && read[1].is_some(), "got {read:?}");
-    ensure_eq!(read[1].map(|batch| batch.batch_id), Some(known), "its id");
+    ensure_eq!(
+        read[1].as_ref().map(|batch| batch.batch_id),
+        Some(known),
+        "its id"
+    );
+    Ok(())
+}
+
+async fn a_batch_keeps_its_owner(w: World) -> Verdict {
+    let owner = Restriction {
+        domains: vec![domain(NATURAL)?, domain(UNSAFE)?],
+        event_types: vec![EventType::new("charge")?],
+    };
+    let batch_id = w.ids.batch_id();
+    let new = |owner: &Restriction| NewBatch {
+        batch_id,
+        on_complete: None,
+        owner: owner.clone(),
+    };
+    w.batches.open(&[new(&owner)]).await?;
+    w.batches.open(&[new(&Restriction::default())]).await?;
+    ensure_eq!(read(&w, batch_id).await?.owner, owner, "opened again");
+    let attempt = live_member(&w, NATURAL, batch_id).await?;
+    w.settle_ok(&attempt).await??;
+    seal(&w, batch_id).await?;
+    let ended = read(&w, batch_id).await?;
+    ensure_eq!(ended.owner, owner, "after its end");
+    let free = open(&w, None).await?;
+    ensure!(read(&w, free).await?.owner.is_none(), "an owner by itself");
     Ok(())
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use clinch_core::ports::{Filter, NewBatch, NewOperation};
+use clinch_core::ports::{Filter, NewBatch, NewOperation, Restriction};
 use clinch_core::protocol::{Event, Phase};
 use clinch_core::{BizKey, EventType, IdemKey, OpId, Retry, Status};
 
 use crate::case::{Case, Verdict};
 use crate::fixtures::{
-    LONG, NATURAL, UNSAFE, domain, label, ok_answer, operation, payload, secs, worker,
+    LANE, LONG, NATURAL, UNSAFE, domain, label, ok_answer, operation, payload, secs, worker,
 };
 use crate::world::World;
 
@@ -25,6 +25,7 @@ pub(super) const CASES: &[Case] = area!(
         list_narrows_by_what_was_asked_for: ["OUT-10", "COL-15"],
         list_narrows_by_what_became_of_it: ["OUT-10", "COL-15"],
         list_narrows_by_all_fields_together: ["OUT-10"],
+        list_narrows_to_sets_of_names_page_by_page: ["CORE-16"],
         ledger_has_one_line_a_change: ["OUT-10", "CORE-16"],
         ledger_names_who_said_what_and_when: ["OUT-10", "CORE-16"],
         ledger_keeps_refused_and_late_answers: ["OUT-10"],
@@ -184,6 +185,7 @@ async fn list_narrows_by_what_was_asked_for(w: World) -> Verdict {
     let batch = NewBatch {
         batch_id,
         on_complete: None,
+        owner: Restriction::default(),
     };
     w.batches.open(&[batch]).await?;
     let mut keys = crate::fixtures::keys(UNSAFE, "order-7", "idem-x")?;
@@ -199,8 +201,8 @@ async fn list_narrows_by_what_was_asked_for(w: World) -> Verdict {
     };
     w.accept_all(&[wanted.clone(), other]).await?;
     let mut filters = vec![Filter::default(); 6];
-    filters[0].domain = Some(keys.domain);
-    filters[1].event_type = Some(keys.event_type);
+    filters[0].domains = vec![keys.domain];
+    filters[1].event_types = vec![keys.event_type];
     filters[2].biz_key = Some(keys.biz_key);
     filters[3].idem_key = Some(keys.idem_key);
     filters[4].label = Some(("team".into(), "shop".into()));
@@ -248,7 +250,7 @@ async fn list_narrows_by_all_fields_together(w: World) -> Verdict {
     w.completed(UNSAFE).await?;
     w.failed(NATURAL).await?;
     let filter = Filter {
-        domain: Some(domain(NATURAL)?),
+        domains: vec![domain(NATURAL)?],
         status: Some(Status::Completed),
         ..Filter::default()
     };
@@ -257,6 +259,41 @@ async fn list_narrows_by_all_fields_together(w: World) -> Verdict {
         [wanted.op_id],
         "COMPLETED of one domain"
     );
+    Ok(())
+}
+
+async fn list_narrows_to_sets_of_names_page_by_page(w: World) -> Verdict {
+    let mut wanted = Vec::new();
+    for _ in 0..4 {
+        wanted.push(w.pending(NATURAL).await?);
+        w.pending(LANE).await?;
+        wanted.push(w.pending(UNSAFE).await?);
+    }
+    wanted.reverse();
+    let filter = Filter {
+        domains: vec![domain(UNSAFE)?, domain(NATURAL)?, domain("nowhere")?],
+        ..Filter::default()
+    };
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = w.inspect.list(&filter, cursor.as_deref(), 3).await?;
+        seen.extend(page.items.iter().map(|row| row.op_id));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    ensure_eq!(seen, wanted, "two domains, newest first, each once");
+    let event_type = w.row(wanted[0]).await?.keys.event_type;
+    let typed = |event_types: Vec<EventType>| Filter {
+        event_types,
+        ..filter.clone()
+    };
+    let (other, third) = (EventType::new("other")?, EventType::new("third")?);
+    let some = typed(vec![other.clone(), event_type]);
+    ensure_eq!(listed(&w, &some).await?, wanted, "one of two event types");
+    let none = typed(vec![other, third]);
+    ensure_eq!(listed(&w, &none).await?, [], "event types of none");
     Ok(())
 }
 

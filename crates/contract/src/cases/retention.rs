@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clinch_core::ports::{Accepted, DeadLetter, NewBatch, NewOperation, Prune};
+use clinch_core::ports::{Accepted, DeadLetter, NewBatch, NewOperation, Prune, Restriction};
 use clinch_core::{Effect, Failure as OpFailure, Retry, Status};
 
 use crate::case::{Case, Verdict};
@@ -420,6 +420,7 @@ async fn pruned_members_stay_in_their_batch(w: World) -> Verdict {
         .open(&[NewBatch {
             batch_id,
             on_complete: None,
+            owner: Restriction::default(),
         }])
         .await?;
     let (one, two) = (w.op(NATURAL)?, w.op(NATURAL)?);

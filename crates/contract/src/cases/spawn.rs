@@ -1,7 +1,7 @@
 //! What an answer spawns is accepted in the commit that settles.
 
 use clinch_core::Status;
-use clinch_core::ports::{AnswerBody, NewBatch, NewOperation, Operation, Scan};
+use clinch_core::ports::{AnswerBody, NewBatch, NewOperation, Operation, Restriction, Scan};
 use clinch_core::protocol::{Event, ProbeAnswer, Resolution};
 
 use crate::case::{Case, Verdict};
@@ -180,6 +180,7 @@ async fn batch(w: &World) -> Verdict<(clinch_core::BatchId, Operation)> {
         .open(&[NewBatch {
             batch_id,
             on_complete: None,
+            owner: Restriction::default(),
         }])
         .await?;
     let parent = NewOperation {

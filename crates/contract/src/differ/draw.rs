@@ -5,7 +5,7 @@ use std::time::Duration;
 use clinch_core::policy::SplitMix;
 use clinch_core::ports::{
     Amendment, Answer, Claim, Claimed, Extension, Filter, NewBatch, NewOperation, Operation, Prune,
-    Reschedule, Scan,
+    Reschedule, Restriction, Scan,
 };
 use clinch_core::protocol::{Event, Phase};
 use clinch_core::{BatchId, OpId, Options, Retry, Status};
@@ -282,6 +282,7 @@ impl Drawn {
                 Step::Open(vec![NewBatch {
                     batch_id,
                     on_complete: on_complete.flatten(),
+                    owner: Restriction::default(),
                 }])
             }
         }
@@ -315,13 +316,19 @@ impl Drawn {
             Status::Completed,
             Status::Failed,
         ];
+        let other = pick(&self.keys, rng).map(|keys| keys.domain.clone());
         Filter {
-            domain: keys
+            domains: keys
                 .map(|keys| keys.domain.clone())
-                .filter(|_| one_in(3, rng)),
-            event_type: keys
+                .filter(|_| one_in(3, rng))
+                .into_iter()
+                .chain(other.filter(|_| one_in(4, rng)))
+                .collect(),
+            event_types: keys
                 .map(|k| k.event_type.clone())
-                .filter(|_| one_in(4, rng)),
+                .filter(|_| one_in(4, rng))
+                .into_iter()
+                .collect(),
             biz_key: keys
                 .map(|keys| keys.biz_key.clone())
                 .filter(|_| one_in(2, rng)),

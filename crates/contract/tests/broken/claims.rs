@@ -229,7 +229,7 @@ impl Flaw for CompletesABatchTwice {
 
 async fn tell(real: &Real, changed: &mut Changed, batch: BatchId) -> Result<()> {
     let read = Batches::read(&real.memory, &[batch]).await?;
-    let complete = read[0].is_some_and(|batch| batch.is_complete());
+    let complete = read[0].as_ref().is_some_and(|batch| batch.is_complete());
     changed.batch_completed = complete.then_some(batch);
     Ok(())
 }

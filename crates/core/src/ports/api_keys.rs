@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, Timestamp};
+use crate::{Domain, EventType, Result, Timestamp};
 
 /// The keys of the API. What is stored is a hash: a key itself is shown once, to whoever made
 /// it.
@@ -40,6 +40,10 @@ pub struct ApiKey {
     pub hash: [u8; 32],
     /// What it may be used for.
     pub scopes: Vec<Scope>,
+    /// The domains that it is restricted to; empty: every domain.
+    pub domains: Vec<Domain>,
+    /// The event types of those domains that it is restricted to; empty: every event type.
+    pub event_types: Vec<EventType>,
     /// When it was made.
     pub created_at: Timestamp,
     /// Not from this moment on.
@@ -53,6 +57,68 @@ impl ApiKey {
     pub fn is_active(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
+
+    /// The operations that it may touch.
+    pub fn restriction(&self) -> Restriction {
+        Restriction {
+            domains: self.domains.clone(),
+            event_types: self.event_types.clone(),
+        }
+    }
+}
+
+/// The operations that a key may touch, by domain and event type. The default is every one.
+///
+/// ```
+/// use clinch_core::ports::Restriction;
+/// use clinch_core::{Domain, EventType};
+///
+/// let (pay, charge) = (Domain::new("pay")?, EventType::new("charge")?);
+/// let restricted = Restriction { domains: vec![pay], event_types: vec![charge] };
+/// assert!(restricted.allows("pay", "charge"));
+/// assert!(!restricted.allows("pay", "refund") && !restricted.allows("mail", "charge"));
+/// assert!(Restriction::default().allows("mail", "send"));
+/// # Ok::<(), clinch_core::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Restriction {
+    /// Of these domains; empty: of every domain.
+    pub domains: Vec<Domain>,
+    /// Of these event types; empty: of every event type.
+    pub event_types: Vec<EventType>,
+}
+
+impl Restriction {
+    /// Every operation is allowed.
+    pub fn is_none(&self) -> bool {
+        self.domains.is_empty() && self.event_types.is_empty()
+    }
+
+    /// Some operations of the domain may be touched.
+    pub fn allows_domain(&self, domain: &str) -> bool {
+        self.domains.is_empty() || self.domains.iter().any(|one| one.as_str() == domain)
+    }
+
+    /// Every operation of the domain may be touched, whatever its event type.
+    pub fn allows_all_of(&self, domain: &str) -> bool {
+        self.allows_domain(domain) && self.event_types.is_empty()
+    }
+
+    /// Operations of the domain and event type may be touched.
+    pub fn allows(&self, domain: &str, event_type: &str) -> bool {
+        let mut types = self.event_types.iter();
+        let is_named = types.any(|one| one.as_str() == event_type);
+        self.allows_domain(domain) && (self.event_types.is_empty() || is_named)
+    }
+
+    /// Whatever `other` allows is allowed.
+    pub fn covers(&self, other: &Self) -> bool {
+        fn holds<T: PartialEq>(all: &[T], some: &[T]) -> bool {
+            let are_some = !some.is_empty() && some.iter().all(|one| all.contains(one));
+            all.is_empty() || are_some
+        }
+        holds(&self.domains, &other.domains) && holds(&self.event_types, &other.event_types)
+    }
 }
 
 /// What a key may be used for.
@@ -63,7 +129,9 @@ pub enum Scope {
     Submit,
     /// Looks at everything.
     Read,
-    /// Looks, cancels, resolves, redrives, pauses, and works as a remote worker.
+    /// Leases operations as a remote worker, and reports on them.
+    Work,
+    /// Looks, cancels, resolves, redrives and pauses.
     Operate,
     /// Everything.
     Admin,
@@ -71,13 +139,20 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope, the least first.
-    pub const ALL: [Self; 4] = [Self::Submit, Self::Read, Self::Operate, Self::Admin];
+    pub const ALL: [Self; 5] = [
+        Self::Submit,
+        Self::Read,
+        Self::Work,
+        Self::Operate,
+        Self::Admin,
+    ];
 
     /// The name in JSON, SQL and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Submit => "submit",
             Self::Read => "read",
+            Self::Work => "work",
             Self::Operate => "operate",
             Self::Admin => "admin",
         }
@@ -95,11 +170,45 @@ mod tests {
 
     #[test]
     fn core_16_scopes_cover_no_more_than_they_say() {
-        use Scope::{Admin, Operate, Read, Submit};
+        use Scope::{Admin, Operate, Read, Submit, Work};
         let covered = |one: Scope| Scope::ALL.into_iter().filter(move |w| one.covers(*w));
         assert_eq!(covered(Submit).collect::<Vec<_>>(), [Submit]);
         assert_eq!(covered(Read).collect::<Vec<_>>(), [Read]);
+        assert_eq!(covered(Work).collect::<Vec<_>>(), [Work]);
         assert_eq!(covered(Operate).collect::<Vec<_>>(), [Read, Operate]);
-        assert_eq!(covered(Admin).count(), 4);
+        assert_eq!(covered(Admin).count(), 5);
+    }
+
+    fn restriction(domains: &[&str], event_types: &[&str]) -> Restriction {
+        let domain = |name: &&str| Domain::new(*name).expect("a name");
+        let event_type = |name: &&str| EventType::new(*name).expect("a name");
+        Restriction {
+            domains: domains.iter().map(domain).collect(),
+            event_types: event_types.iter().map(event_type).collect(),
+        }
+    }
+
+    #[test]
+    fn core_16_a_restriction_covers_what_it_allows_in_full() {
+        let all = Restriction::default();
+        let (pay, both) = (
+            restriction(&["pay"], &[]),
+            restriction(&["pay", "mail"], &[]),
+        );
+        let charge = restriction(&["pay"], &["charge"]);
+        for (one, other, covers) in [
+            (&all, &all, true),
+            (&all, &charge, true),
+            (&pay, &all, false),
+            (&both, &pay, true),
+            (&pay, &both, false),
+            (&pay, &charge, true),
+            (&charge, &pay, false),
+            (&charge, &charge, true),
+        ] {
+            assert_eq!(one.covers(other), covers, "{one:?} {other:?}");
+        }
+        assert!(pay.allows_all_of("pay") && !charge.allows_all_of("pay"));
+        assert!(charge.allows_domain("pay") && !charge.allows_domain("mail"));
     }
 }

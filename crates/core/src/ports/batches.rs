@@ -2,14 +2,15 @@
 
 use async_trait::async_trait;
 
-use super::NewOperation;
+use super::{NewOperation, Restriction};
 use crate::policy::Routes;
 use crate::{BatchId, Result, Timestamp};
 
 /// Groups of operations whose end is one event.
 #[async_trait]
 pub trait Batches: Send + Sync {
-    /// Opens batches; one that exists is left as it is. True where one was new.
+    /// Opens batches; one that exists is left as it is, its owner included. True where one was
+    /// new.
     async fn open(&self, batches: &[NewBatch]) -> Result<Vec<bool>>;
 
     /// Closes batches to new members, but for those that members spawn. Returns those that
@@ -36,10 +37,13 @@ pub struct NewBatch {
     /// Accepted in the commit that completes the batch, so that the completion event is
     /// neither lost nor doubled. Not a member.
     pub on_complete: Option<NewOperation>,
+    /// What its opener was restricted to. It stays: only a key that covers all of it may read
+    /// the batch, add to it or seal it.
+    pub owner: Restriction,
 }
 
 /// A batch as it stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// The batch.
     pub batch_id: BatchId,
@@ -53,6 +57,8 @@ pub struct Batch {
     pub failed: u64,
     /// When it was sealed with its last member terminal.
     pub completed_at: Option<Timestamp>,
+    /// What its opener was restricted to.
+    pub owner: Restriction,
 }
 
 impl Batch {

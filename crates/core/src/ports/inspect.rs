@@ -162,10 +162,10 @@ impl LedgerLine {
 /// Which operations to list; every field narrows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of this domain.
-    pub domain: Option<Domain>,
-    /// Of this event type.
-    pub event_type: Option<EventType>,
+    /// Of one of these domains; empty: of any.
+    pub domains: Vec<Domain>,
+    /// Of one of these event types; empty: of any.
+    pub event_types: Vec<EventType>,
     /// Of this business object.
     pub biz_key: Option<BizKey>,
     /// With this idempotency key.

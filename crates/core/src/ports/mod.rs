@@ -25,7 +25,7 @@ mod telemetry;
 mod topic;
 mod world;
 
-pub use api_keys::{ApiKey, ApiKeys, Scope};
+pub use api_keys::{ApiKey, ApiKeys, Restriction, Scope};
 pub use batches::{Batch, Batches, NewBatch};
 pub use bus::{Bus, Delivery, Depth, Dequeue, Hint, Publication, Receipt};
 pub use documents::{

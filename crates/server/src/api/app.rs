@@ -41,7 +41,7 @@ pub(crate) struct App {
     pub(crate) routes: Table,
     pub(crate) hub: Hub,
     pub(crate) in_flight: InFlight,
-    pub(crate) door: Doorkeeper,
+    pub(crate) door: Arc<Doorkeeper>,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) readiness: Readiness,
     pub(crate) gauges: Vec<Arc<dyn Gauges>>,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json};
+use super::caller::Caller;
 use super::commands::{self, Around};
 use super::fields::Fields;
 use super::problem::{Problem, ProblemDocument};
@@ -63,8 +64,8 @@ fn batch_id(text: &str) -> Result<BatchId, Problem> {
 }
 
 impl App {
-    async fn show_batch(&self, id: BatchId) -> Answer {
-        let batch = self.orchestrator().batch(id).await?;
+    async fn show_batch(&self, caller: &Caller, id: BatchId) -> Answer {
+        let batch = self.own_batch(caller, id).await?;
         json(StatusCode::OK, &document(&batch))
     }
 }
@@ -73,9 +74,9 @@ impl App {
     request_body = Option<OpenDocument>,
     responses(
         (status = 200, body = BatchDocument, description = "Open, also if it was before"),
-        (status = "4XX", body = ProblemDocument, description = "invalid_command, invalid_request, unknown_route"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_command, invalid_request, unknown_route, not_found"),
     ))]
-pub(crate) async fn open(State(app): State<Shared>, request: Request) -> Answer {
+pub(crate) async fn open(State(app): State<Shared>, caller: Caller, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
     let text = app.optional_body(&parts.headers, body).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
@@ -91,18 +92,15 @@ pub(crate) async fn open(State(app): State<Shared>, request: Request) -> Answer 
     };
     let on_complete = fields.raw("on_complete").filter(|raw| raw.get() != "null");
     let on_complete = on_complete
-        .map(|raw| commands::read(raw.get(), &around))
+        .map(|raw| app.command(&caller, raw.get(), &around))
         .transpose()?;
     fields.finish()?;
     let orchestrator = app.orchestrator();
-    let id = match id {
-        Some(id) => {
-            orchestrator.open_batch_as(id, on_complete).await?;
-            id
-        }
-        None => orchestrator.open_batch(on_complete).await?,
-    };
-    app.show_batch(id).await
+    let id = id.unwrap_or_else(|| orchestrator.batch_id());
+    let owner = caller.restriction().clone();
+    orchestrator.open_batch_for(id, on_complete, owner).await?;
+    // An id that is taken by a batch of others is refused here.
+    app.show_batch(&caller, id).await
 }
 
 #[utoipa::path(get, path = "/v1/batches/{batch_id}", tag = "batches",
@@ -111,8 +109,12 @@ pub(crate) async fn open(State(app): State<Shared>, request: Request) -> Answer 
         (status = 200, body = BatchDocument, description = "The batch; its members are /v1/operations?batch_id="),
         (status = "4XX", body = ProblemDocument, description = "not_found"),
     ))]
-pub(crate) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
-    app.show_batch(batch_id(&id)?).await
+pub(crate) async fn get(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Answer {
+    app.show_batch(&caller, batch_id(&id)?).await
 }
 
 #[utoipa::path(post, path = "/v1/batches/{batch_id}/operations", tag = "batches",
@@ -124,14 +126,15 @@ pub(crate) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> An
     ))]
 pub(crate) async fn add(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
     let id = batch_id(&id)?;
     let (parts, body) = request.into_parts();
     let text = app.bulk_body(&parts.headers, body).await?;
-    app.orchestrator().batch(id).await?;
-    app.submit_many(text, Some(id), commands::trace(&parts.headers))
+    app.own_batch(&caller, id).await?;
+    app.submit_many(&caller, text, Some(id), commands::trace(&parts.headers))
         .await
 }
 
@@ -144,6 +147,7 @@ pub(crate) async fn add(
     ))]
 pub(crate) async fn seal(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
@@ -151,7 +155,7 @@ pub(crate) async fn seal(
     let (parts, body) = request.into_parts();
     let text = app.optional_body(&parts.headers, body).await?;
     Fields::parse(&text, "invalid_request")?.finish()?;
-    app.orchestrator().batch(id).await?;
+    app.own_batch(&caller, id).await?;
     app.orchestrator().seal_batch(id).await?;
-    app.show_batch(id).await
+    app.show_batch(&caller, id).await
 }

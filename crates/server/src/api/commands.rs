@@ -5,6 +5,8 @@ use clinch_core::ports::is_traceparent;
 use clinch_core::{BizKey, Command, Domain, EventType, IdemKey, Keys, Options, Payload, Priority};
 use serde_json::value::RawValue;
 
+use super::app::App;
+use super::caller::Caller;
 use super::fields::Fields;
 use super::problem::Problem;
 
@@ -19,8 +21,30 @@ pub(crate) struct Around {
     pub(crate) payload_max: usize,
 }
 
-/// Reads one command: the whole body, or one of a list.
-pub(crate) fn read(text: &str, around: &Around) -> Result<Command, Problem> {
+impl App {
+    /// A command out of a request: the whole body, or one of a list. Every command that a caller
+    /// asks for comes through here: an operation, an item of a bulk call, a member or the end of a
+    /// batch, and what a remote worker spawns.
+    ///
+    /// - The caller may touch operations of its domain and event type.
+    /// - It is not internal to an application, whoever asks.
+    pub(super) fn command(
+        &self,
+        caller: &Caller,
+        text: &str,
+        around: &Around,
+    ) -> Result<Command, Problem> {
+        let command = read(text, around)?;
+        let Keys {
+            domain, event_type, ..
+        } = &command.keys;
+        caller.may_touch(domain, event_type)?;
+        self.refuse_internal(domain, event_type)?;
+        Ok(command)
+    }
+}
+
+fn read(text: &str, around: &Around) -> Result<Command, Problem> {
     let mut fields = Fields::parse(text, INVALID)?;
     let keys = keys(&mut fields, around)?;
     let payload = fields.raw("payload");

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use clinch::engine::Redriven;
-use clinch_core::ports::{DeadLetter, Operation};
+use clinch_core::ports::{DeadLetter, Operation, Restriction};
 use clinch_core::{Failure, Keys, OpId, Status, Timestamp, code};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json, op_id};
+use super::caller::Caller;
 use super::document::{FailureDocument, failure};
 use super::fields::Fields;
 use super::problem::{Problem, ProblemDocument};
@@ -138,6 +139,8 @@ pub(crate) struct RedriveResult {
 
 #[derive(Debug, Default)]
 struct LetterFilter {
+    /// What the caller may touch.
+    allowed: Restriction,
     op_ids: Option<Vec<OpId>>,
     names: Vec<(TextOf, String)>,
     fingerprint: Option<String>,
@@ -178,11 +181,12 @@ const NAMES: [(&str, TextOf); 5] = [
 ];
 
 impl LetterFilter {
-    fn of_query(query: &mut Pairs) -> Result<Self, Problem> {
+    fn of_query(caller: &Caller, query: &mut Pairs) -> Result<Self, Problem> {
         let names = NAMES
             .iter()
             .filter_map(|(name, of)| Some((*of, query.take(name)?)));
         Ok(Self {
+            allowed: caller.restriction().clone(),
             names: names.collect(),
             op_ids: None,
             fingerprint: query.take("fingerprint"),
@@ -191,8 +195,11 @@ impl LetterFilter {
         })
     }
 
-    fn of_body(mut fields: Fields<'_>) -> Result<Self, Problem> {
-        let mut filter = Self::default();
+    fn of_body(caller: &Caller, mut fields: Fields<'_>) -> Result<Self, Problem> {
+        let mut filter = Self {
+            allowed: caller.restriction().clone(),
+            ..Self::default()
+        };
         for (name, of) in NAMES {
             let value = fields.text(name)?;
             filter.names.extend(value.map(|value| (of, value)));
@@ -217,7 +224,9 @@ impl LetterFilter {
 
     fn matches(&self, letter: &Letter) -> bool {
         let ids = self.op_ids.as_ref();
-        self.names.iter().all(|(of, wanted)| of(letter) == wanted)
+        let (domain, event_type) = (&letter.keys.domain, &letter.keys.event_type);
+        self.allowed.allows(domain.as_str(), event_type.as_str())
+            && self.names.iter().all(|(of, wanted)| of(letter) == wanted)
             && ids.is_none_or(|ids| ids.contains(&letter.op_id))
             && self.from.is_none_or(|from| letter.failed_at >= from)
             && self.to.is_none_or(|to| letter.failed_at < to)
@@ -325,13 +334,14 @@ impl App {
     ))]
 pub(crate) async fn list(
     State(app): State<Shared>,
+    caller: Caller,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Answer {
     let mut query = Pairs::new(pairs)?;
     let group = query.flag("group")?;
     let limit = query.limit()?;
     let mut cursor = query.take("cursor");
-    let filter = LetterFilter::of_query(&mut query)?;
+    let filter = LetterFilter::of_query(&caller, &mut query)?;
     query.finish()?;
     if group {
         return groups(&app, &filter).await;
@@ -392,9 +402,14 @@ async fn groups(app: &App, filter: &LetterFilter) -> Answer {
         (status = 200, body = LetterDocument, description = "The dead letter"),
         (status = "4XX", body = ProblemDocument, description = "not_found"),
     ))]
-pub(crate) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
+pub(crate) async fn get(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Answer {
     let id = op_id(&id)?;
     let filter = LetterFilter {
+        allowed: caller.restriction().clone(),
         op_ids: Some(vec![id]),
         ..LetterFilter::default()
     };
@@ -410,14 +425,14 @@ pub(crate) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> An
         (status = 200, body = RedriveResults, description = "The plan, or what was done"),
         (status = "4XX", body = ProblemDocument, description = "invalid_request"),
     ))]
-pub(crate) async fn redrive(State(app): State<Shared>, request: Request) -> Answer {
+pub(crate) async fn redrive(State(app): State<Shared>, caller: Caller, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
     let text = app.bulk_body(&parts.headers, body).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let dry_run = fields.flag("dry_run")?.unwrap_or(true);
     let filter = fields.object("filter")?;
     let filter = filter.ok_or_else(|| fields.refuse("filter", "is missing; {} is all"))?;
-    let filter = LetterFilter::of_body(filter)?;
+    let filter = LetterFilter::of_body(&caller, filter)?;
     fields.finish()?;
     let (letters, truncated) = app.letters(&filter).await?;
     let ops: Vec<OpId> = letters.iter().map(|letter| letter.op_id).collect();

@@ -9,6 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::app::App;
+use super::caller::Caller;
 use super::hold::Holds;
 use super::time;
 
@@ -199,6 +200,11 @@ impl OperationDocument {
     pub(crate) fn result_bytes(&self) -> usize {
         let result = self.result.as_ref();
         result.map_or(0, |result| result.payload.as_bytes().len())
+    }
+
+    /// The caller may touch the operation.
+    pub(super) fn is_for(&self, caller: &Caller) -> bool {
+        caller.restriction().allows(&self.domain, &self.event_type)
     }
 
     pub(crate) fn is_terminal(&self) -> bool {

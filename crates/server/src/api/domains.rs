@@ -6,11 +6,13 @@ use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use clinch::protect::DestinationStatus;
 use clinch_core::Domain;
+use clinch_core::policy::EventTypes;
 use clinch_core::ports::{Counts, DomainView, Room};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json};
+use super::caller::Caller;
 use super::fields::Fields;
 use super::operations::ReasonDocument;
 use super::problem::{Problem, ProblemDocument};
@@ -79,6 +81,13 @@ pub(crate) struct RoomDocument {
     again_at: Option<String>,
 }
 
+impl DomainDocument {
+    /// The caller may know of it. The counters are those of every event type.
+    pub(super) fn is_for(&self, caller: &Caller) -> bool {
+        caller.restriction().allows_domain(&self.domain)
+    }
+}
+
 pub(super) fn document(view: &DomainView) -> DomainDocument {
     let Counts {
         pending,
@@ -130,9 +139,24 @@ impl App {
         Ok(views.iter().any(|view| view.domain == *domain))
     }
 
-    async fn set_paused(&self, domain: String, paused: bool, request: Request) -> Answer {
+    async fn set_paused(
+        &self,
+        caller: &Caller,
+        domain: String,
+        paused: bool,
+        request: Request,
+    ) -> Answer {
         let domain = Domain::new(domain);
         let domain = domain.map_err(|invalid| Problem::invalid("invalid_request", &invalid))?;
+        let allowed = caller.restriction();
+        if !allowed.allows_domain(domain.as_str()) {
+            return Err(Problem::not_found("there is no such domain"));
+        }
+        if !allowed.allows_all_of(domain.as_str()) {
+            return Err(Problem::forbidden(
+                "a pause stops every event type of the domain; this key is for some of them",
+            ));
+        }
         let (parts, body) = request.into_parts();
         let text = self.optional_body(&parts.headers, body).await?;
         let mut fields = Fields::parse(&text, "invalid_request")?;
@@ -143,7 +167,8 @@ impl App {
             return Err(Problem::not_found(detail));
         }
         self.orchestrator().set_paused(&domain, paused).await?;
-        tracing::info!(target: "clinch", %domain, paused, "a domain was paused or resumed");
+        let by = caller.name();
+        tracing::info!(target: "clinch", %domain, paused, by, "a domain was paused or resumed");
         let views = self.domains.domains().await?;
         let view = views.into_iter().find(|view| view.domain == domain);
         let view = view.unwrap_or_else(|| nothing_of(&domain));
@@ -165,8 +190,9 @@ fn nothing_of(domain: &Domain) -> DomainView {
     responses(
         (status = 200, body = DomainsDocument, description = "By name"),
     ))]
-pub(crate) async fn list(State(app): State<Shared>) -> Answer {
-    let domains = app.domain_documents().await?;
+pub(crate) async fn list(State(app): State<Shared>, caller: Caller) -> Answer {
+    let mut domains = app.domain_documents().await?;
+    domains.retain(|domain| domain.is_for(&caller));
     json(StatusCode::OK, &DomainsDocument { domains })
 }
 
@@ -179,10 +205,11 @@ pub(crate) async fn list(State(app): State<Shared>) -> Answer {
     ))]
 pub(crate) async fn pause(
     State(app): State<Shared>,
+    caller: Caller,
     Path(domain): Path<String>,
     request: Request,
 ) -> Answer {
-    app.set_paused(domain, true, request).await
+    app.set_paused(&caller, domain, true, request).await
 }
 
 #[utoipa::path(post, path = "/v1/domains/{domain}/resume", tag = "domains",
@@ -194,17 +221,30 @@ pub(crate) async fn pause(
     ))]
 pub(crate) async fn resume(
     State(app): State<Shared>,
+    caller: Caller,
     Path(domain): Path<String>,
     request: Request,
 ) -> Answer {
-    app.set_paused(domain, false, request).await
+    app.set_paused(&caller, domain, false, request).await
 }
 
 #[utoipa::path(get, path = "/v1/destinations", tag = "domains",
     responses(
         (status = 200, body = DestinationsDocument, description = "As this process sees them"),
     ))]
-pub(crate) async fn destinations(State(app): State<Shared>) -> Answer {
+pub(crate) async fn destinations(State(app): State<Shared>, caller: Caller) -> Answer {
+    // Without a restriction those that no route calls are shown too.
+    let of_callers = (!caller.restriction().is_none()).then(|| {
+        app.orchestrator()
+            .destinations(|domain, types| match types {
+                EventTypes::One(one) => caller.allows(domain, one),
+                EventTypes::Any => caller.restriction().allows_domain(domain.as_str()),
+            })
+    });
+    let is_shown = |status: &DestinationStatus| {
+        let names = of_callers.as_ref();
+        names.is_none_or(|names| names.contains(&status.name))
+    };
     let now = app.clock.now();
     let room = |room: Room| RoomDocument {
         available: u64::try_from(room.calls)
@@ -223,6 +263,7 @@ pub(crate) async fn destinations(State(app): State<Shared>) -> Answer {
         .clinch
         .destinations()
         .into_iter()
+        .filter(is_shown)
         .map(document)
         .collect();
     json(StatusCode::OK, &DestinationsDocument { destinations })

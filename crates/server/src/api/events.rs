@@ -22,6 +22,7 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
 use super::app::{Answer, App, Shared};
+use super::caller::Caller;
 use super::changes::Changes;
 use super::document::OperationDocument;
 use super::domains::DomainDocument;
@@ -58,14 +59,17 @@ struct Kept {
 }
 
 impl News {
-    fn event(&self) -> Option<Event> {
+    /// The event, if it is for the caller.
+    fn event(&self, caller: &Caller) -> Option<Event> {
         let event = match self {
+            Self::Operation(kept) if !kept.document.is_for(caller) => return None,
             Self::Operation(kept) => {
                 let event = Event::default().event("operation");
                 event.json_data(&kept.document)
             }
             Self::Counters(domains) => {
-                let data = json!({ "domains": &**domains });
+                let domains = domains.iter().filter(|domain| domain.is_for(caller));
+                let data = json!({ "domains": domains.collect::<Vec<_>>() });
                 Event::default().event("counters").json_data(data)
             }
             Self::Lagged => Event::default().event("lagged").json_data(json!({})),
@@ -131,32 +135,35 @@ impl Told {
     responses(
         (status = 200, body = String, content_type = "text/event-stream", description = "Events `operation` (an operation changed), `counters` (all domains) and `lagged` (some were missed)"),
     ))]
-pub(crate) async fn events(State(app): State<Shared>) -> Answer {
+pub(crate) async fn events(State(app): State<Shared>, caller: Caller) -> Answer {
     let receiver = app.hub.news.subscribe();
     // Before the first event: whoever has read it may rely on hearing of what comes after.
     app.hub.changes.listen(true);
     let first = app.domain_documents().await?;
     read_for_listeners(&app);
     let first = News::Counters(Arc::new(first));
-    let first = stream::iter(first.event().map(Ok::<_, Infallible>));
+    let first = stream::iter(first.event(&caller).map(Ok::<_, Infallible>));
     let stream = first
-        .chain(listen(receiver))
+        .chain(listen(receiver, caller))
         .take_until(app.stop.clone().cancelled_owned());
     Ok(Sse::new(stream)
         .keep_alive(KeepAlive::default())
         .into_response())
 }
 
-fn listen(receiver: broadcast::Receiver<News>) -> impl Stream<Item = Result<Event, Infallible>> {
-    stream::unfold(receiver, |mut receiver| async move {
+fn listen(
+    receiver: broadcast::Receiver<News>,
+    caller: Caller,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    stream::unfold((receiver, caller), |(mut receiver, caller)| async move {
         loop {
             let news = match receiver.recv().await {
                 Ok(news) => news,
                 Err(broadcast::error::RecvError::Lagged(_)) => News::Lagged,
                 Err(broadcast::error::RecvError::Closed) => return None,
             };
-            if let Some(event) = news.event() {
-                return Some((Ok(event), receiver));
+            if let Some(event) = news.event(&caller) {
+                return Some((Ok(event), (receiver, caller)));
             }
         }
     })

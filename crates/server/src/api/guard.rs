@@ -10,15 +10,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use clinch_core::ports::{ApiKey, ApiKeys, Clock, Scope};
 
+use super::access::{self, Needs, Whole};
 use super::app::{Shared, drop_body};
+use super::caller::Caller;
 use super::problem::Problem;
+use super::watch::Watched;
 use crate::auth;
 use crate::connections::Admission;
 
@@ -33,24 +36,18 @@ const REFUSED_WAIT: Duration = Duration::from_secs(1);
 const REMEMBERED_MAX: usize = 1_024;
 
 pub(crate) struct Doorkeeper {
-    keys: Arc<dyn ApiKeys>,
-    clock: Arc<dyn Clock>,
+    pub(super) keys: Arc<dyn ApiKeys>,
+    pub(super) clock: Arc<dyn Clock>,
     /// There are keys: every request needs one.
     is_locked: AtomicBool,
     looked_at: Mutex<Option<Duration>>,
     remembered: Mutex<BTreeMap<[u8; 32], (ApiKey, Duration)>>,
+    /// Requests that are under way.
+    pub(super) watched: Mutex<Watched>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn unauthenticated(detail: &str) -> Problem {
-    Problem::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)
-}
-
-fn forbidden(detail: impl Into<String>) -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
 }
 
 impl Doorkeeper {
@@ -61,11 +58,12 @@ impl Doorkeeper {
             is_locked: AtomicBool::new(is_locked),
             looked_at: Mutex::default(),
             remembered: Mutex::default(),
+            watched: Mutex::default(),
         }
     }
 
     /// True from the first key on. Keys may be made by another process at any time.
-    async fn is_locked(&self) -> Result<bool, Problem> {
+    pub(super) async fn is_locked(&self) -> Result<bool, Problem> {
         if self.is_locked.load(Ordering::SeqCst) {
             return Ok(true);
         }
@@ -103,27 +101,36 @@ impl Doorkeeper {
         Ok(found)
     }
 
-    async fn check_key(&self, wanted: &[Scope], headers: &HeaderMap) -> Result<(), Problem> {
-        let secret = bearer(headers)
-            .ok_or_else(|| unauthenticated("send an API key: Authorization: Bearer clk_…"))?;
+    async fn check_key(&self, needs: &Needs, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let secret = bearer(headers).ok_or_else(|| {
+            Problem::unauthenticated("send an API key: Authorization: Bearer clk_…")
+        })?;
         if !auth::is_well_formed(secret) {
-            return Err(unauthenticated(
-                "this is not an API key, or not a whole one",
-            ));
+            let detail = "this is not an API key, or not a whole one";
+            return Err(Problem::unauthenticated(detail));
         }
         let key = self.find(secret).await?;
         let key = key.filter(|key| key.is_active(self.clock.now()));
-        let key =
-            key.ok_or_else(|| unauthenticated("the API key is unknown, revoked or expired"))?;
+        let unknown = || Problem::unauthenticated("the API key is unknown, revoked or expired");
+        let key = key.ok_or_else(unknown)?;
         let covers = |wanted: &Scope| key.scopes.iter().any(|scope| scope.covers(*wanted));
-        if wanted.iter().any(covers) {
-            return Ok(());
+        if !needs.scopes.iter().any(covers) {
+            let names: Vec<&str> = needs.scopes.iter().map(|scope| scope.as_str()).collect();
+            let names = names.join(" or ");
+            return Err(Problem::forbidden(format!(
+                "this needs a key with the scope {names}"
+            )));
         }
-        let names: Vec<&str> = wanted.iter().map(|scope| scope.as_str()).collect();
-        Err(forbidden(format!(
-            "this needs a key with the scope {}",
-            names.join(" or ")
-        )))
+        let allowed = key.restriction();
+        let covers_it = match &needs.whole {
+            Whole::Nothing => true,
+            Whole::Domain(domain) => allowed.allows_all_of(domain),
+            Whole::Everything => allowed.is_none(),
+        };
+        match covers_it {
+            true => Ok(Caller::of(&key)),
+            false => Err(Problem::not_found("there is nothing at this path")),
+        }
     }
 }
 
@@ -131,23 +138,6 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, secret) = text.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
-}
-
-/// The scopes of which one is needed; `None`: anyone may.
-fn wanted(method: &Method, path: &str) -> Option<&'static [Scope]> {
-    let parts: Vec<&str> = path.split('/').skip(1).collect();
-    let reads = matches!(*method, Method::GET | Method::HEAD);
-    match parts.as_slice() {
-        ["healthz" | "readyz" | "openapi.json"] => None,
-        ["v1", "operations", op_id] if reads && !op_id.is_empty() => {
-            Some(&[Scope::Read, Scope::Submit])
-        }
-        _ if reads => Some(&[Scope::Read]),
-        ["v1", "operations"] | ["v1", "operations", "bulk"] | ["v1", "batches", ..] => {
-            Some(&[Scope::Submit])
-        }
-        _ => Some(&[Scope::Operate]),
-    }
 }
 
 /// A loopback name, with or without a port.
@@ -181,7 +171,7 @@ fn check_host(request: &Parts) -> Result<(), Problem> {
     let all_loopback = host.is_some_and(is_loopback) && target.is_none_or(is_loopback);
     if !all_loopback || headers.get_all(header::HOST).iter().count() > 1 {
         let detail = "without API keys only localhost, 127.0.0.1 and [::1] are answered; make a key with `clinch keys create`";
-        return Err(forbidden(detail));
+        return Err(Problem::forbidden(detail));
     }
     if let Some(origin) = headers.get(header::ORIGIN) {
         let origin = origin
@@ -189,7 +179,7 @@ fn check_host(request: &Parts) -> Result<(), Problem> {
             .ok()
             .and_then(|origin| origin.split_once("://"));
         if origin.map(|(_, authority)| authority) != host {
-            return Err(forbidden(
+            return Err(Problem::forbidden(
                 "without API keys no page of another origin is answered",
             ));
         }
@@ -197,31 +187,37 @@ fn check_host(request: &Parts) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The middleware.
+/// The middleware. Nothing is answered without it: a handler gets its [`Caller`] from here.
 pub(super) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    let wanted = wanted(&parts.method, parts.uri.path());
-    let checked = match (app.door.is_locked().await, wanted) {
-        (Ok(true), None) => Ok(()),
-        (Ok(true), Some(wanted)) => app.door.check_key(wanted, &parts.headers).await,
-        (Ok(false), _) => check_host(&parts),
+    let (mut parts, body) = request.into_parts();
+    let route = parts.extensions.get::<MatchedPath>();
+    let needs = access::needs(&parts.method, route.map(MatchedPath::as_str));
+    let is_public = needs.scopes.is_empty();
+    let checked = match app.door.is_locked().await {
+        Ok(true) if is_public => Ok(None),
+        Ok(true) => app.door.check_key(&needs, &parts.headers).await.map(Some),
+        Ok(false) => check_host(&parts).map(|()| Some(Caller::of_this_machine())),
         // Whether there are keys is not known: only what needs none is answered.
-        (Err(_), None) => check_host(&parts),
-        (Err(problem), Some(_)) => Err(problem),
+        Err(_) if is_public => check_host(&parts).map(|()| None),
+        Err(problem) => Err(problem),
     };
-    if checked.is_ok()
-        && wanted.is_some()
-        && let Some(admission) = parts.extensions.get::<Admission>()
-    {
-        admission.grant();
-    }
-    match checked {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+    let caller = match checked {
+        Ok(caller) => caller,
         Err(problem) => {
             drop_body(body, REFUSED_BYTES_MAX, REFUSED_WAIT).await;
-            problem.into_response()
+            return problem.into_response();
         }
+    };
+    let Some(caller) = caller.filter(|_| !is_public) else {
+        return next.run(Request::from_parts(parts, body)).await;
+    };
+    if let Some(admission) = parts.extensions.get::<Admission>() {
+        admission.grant();
     }
+    parts.extensions.insert(caller.clone());
+    let answer = next.run(Request::from_parts(parts, body));
+    let answered = app.door.while_welcome(caller, answer).await;
+    answered.unwrap_or_else(IntoResponse::into_response)
 }
 
 #[cfg(test)]
@@ -253,40 +249,6 @@ mod tests {
             "0.0.0.0",
         ] {
             assert!(!is_loopback(host), "{host}");
-        }
-    }
-
-    #[test]
-    fn core_16_every_path_names_its_scope() {
-        let wanted = |method, path| wanted(method, path).map(<[Scope]>::to_vec);
-        let (get, post) = (&Method::GET, &Method::POST);
-        assert_eq!(wanted(get, "/healthz"), None);
-        assert_eq!(wanted(get, "/metrics"), Some(vec![Scope::Read]));
-        assert_eq!(wanted(get, "/v1/operations"), Some(vec![Scope::Read]));
-        assert_eq!(
-            wanted(get, "/v1/operations/x"),
-            Some(vec![Scope::Read, Scope::Submit])
-        );
-        assert_eq!(
-            wanted(get, "/v1/operations/x/attempts"),
-            Some(vec![Scope::Read])
-        );
-        for path in [
-            "/v1/operations",
-            "/v1/operations/bulk",
-            "/v1/batches",
-            "/v1/batches/x/seal",
-        ] {
-            assert_eq!(wanted(post, path), Some(vec![Scope::Submit]), "{path}");
-        }
-        for path in [
-            "/v1/operations/x/cancel",
-            "/v1/leases",
-            "/v1/dead-letters/redrive",
-            "/v1/domains/x/pause",
-            "/other",
-        ] {
-            assert_eq!(wanted(post, path), Some(vec![Scope::Operate]), "{path}");
         }
     }
 }

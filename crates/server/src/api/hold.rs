@@ -149,7 +149,7 @@ impl<'a> Holds<'a> {
         // The holder of a lane has begun, but for the moments between two operations.
         for status in [Status::InProgress, Status::Pending] {
             let filter = Filter {
-                domain: Some(operation.keys.domain.clone()),
+                domains: vec![operation.keys.domain.clone()],
                 biz_key: Some(operation.keys.biz_key.clone()),
                 status: Some(status),
                 ..Filter::default()

@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json, op_id};
+use super::caller::Caller;
 use super::document::phase;
 use super::fields::Fields;
 use super::outcomes::{self, Heard};
@@ -176,7 +177,7 @@ pub(crate) struct OutcomeDocument {
         (status = 200, body = Deliveries, description = "As many as there were in time"),
         (status = "4XX", body = ProblemDocument, description = "invalid_request, unknown_route"),
     ))]
-pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer {
+pub(crate) async fn lease(State(app): State<Shared>, caller: Caller, request: Request) -> Answer {
     let text = app.text(request).await?;
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let domain = fields.required("domain")?;
@@ -188,9 +189,11 @@ pub(crate) async fn lease(State(app): State<Shared>, request: Request) -> Answer
     }
     let wait = fields.span("wait")?.unwrap_or_default();
     let lease = app.lease_of(&mut fields)?;
+    let domain = Domain::new(domain).map_err(|invalid| fields.invalid(&invalid))?;
+    let types = types.map_err(|invalid| fields.invalid(&invalid))?;
     let request = LeaseRequest {
-        domain: Domain::new(domain).map_err(|invalid| fields.invalid(&invalid))?,
-        event_types: types.map_err(|invalid| fields.invalid(&invalid))?,
+        event_types: app.leasable(&caller, &domain, types)?,
+        domain,
         max: deliveries_max(max, app.payload_max()),
         wait: if app.stop.is_cancelled() {
             Duration::ZERO
@@ -331,6 +334,7 @@ impl App {
     ))]
 pub(crate) async fn heartbeat(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
@@ -340,6 +344,7 @@ pub(crate) async fn heartbeat(
     let attempt = attempt(id, &mut fields)?;
     let lease = app.lease_of(&mut fields)?;
     fields.finish()?;
+    app.reportable(&caller, id).await?;
     reported(id, app.orchestrator().heartbeat(attempt, lease).await)
 }
 
@@ -352,6 +357,7 @@ pub(crate) async fn heartbeat(
     ))]
 pub(crate) async fn release(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
@@ -362,6 +368,7 @@ pub(crate) async fn release(
     let worker = worker(&mut fields)?;
     fields.text("reason")?;
     fields.finish()?;
+    app.reportable(&caller, id).await?;
     reported(id, app.orchestrator().release(attempt, worker).await)
 }
 
@@ -374,6 +381,7 @@ pub(crate) async fn release(
     ))]
 pub(crate) async fn checkpoint(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
@@ -390,6 +398,7 @@ pub(crate) async fn checkpoint(
         return Err(Problem::too_large(detail).field("checkpoint"));
     }
     let bytes = kept.get().as_bytes();
+    app.reportable(&caller, id).await?;
     reported(id, app.orchestrator().checkpoint(attempt, bytes).await)
 }
 
@@ -402,6 +411,7 @@ pub(crate) async fn checkpoint(
     ))]
 pub(crate) async fn outcome(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
@@ -416,7 +426,8 @@ pub(crate) async fn outcome(
         outcome,
         truncated,
         left_out,
-    } = outcomes::read(fields, &app)?;
+    } = outcomes::read(fields, &app, &caller)?;
+    app.reportable(&caller, id).await?;
     let report = Report {
         attempt,
         worker,

@@ -8,8 +8,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::app::{Answer, Shared, json, op_id};
+use super::caller::Caller;
 use super::document::phase;
-use super::problem::{Problem, ProblemDocument};
+use super::problem::ProblemDocument;
 use super::time;
 
 /// The attempts of an operation, and everything that was said of it.
@@ -75,12 +76,14 @@ pub(crate) struct LineDocument {
         (status = 200, body = AttemptsDocument, description = "The ledger"),
         (status = "4XX", body = ProblemDocument, description = "not_found"),
     ))]
-pub(crate) async fn attempts(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
+pub(crate) async fn attempts(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Answer {
     let id = op_id(&id)?;
+    app.visible(&caller, id).await?;
     let lines = app.inspect.ledger(id).await?;
-    if lines.is_empty() && app.inspect.get(&[id]).await?.iter().all(Option::is_none) {
-        return Err(Problem::not_found("there is no such operation"));
-    }
     let (attempts, late_answers) = read(&lines);
     let document = AttemptsDocument {
         op_id: id.to_string(),

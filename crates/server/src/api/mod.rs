@@ -1,8 +1,10 @@
 //! The HTTP API, version 1. One module a group of routes; every answer is JSON, and every error
 //! an RFC 9457 problem document.
 
+mod access;
 mod app;
 mod batches;
+mod caller;
 mod changes;
 mod commands;
 mod dead_letters;
@@ -24,6 +26,7 @@ mod submit;
 mod system;
 mod time;
 mod wait;
+mod watch;
 
 use std::panic::AssertUnwindSafe;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use clinch::engine::Snapshot;
-use clinch_core::ports::{Changed, Filter, Operation, Refused};
+use clinch_core::ports::{Changed, Filter, Operation, Page, Refused};
 use clinch_core::protocol::{Phase, Resolution, Why};
 use clinch_core::{
     BatchId, BizKey, Domain, Effect, EventType, Fail, IdemKey, Invalid, OpId, Payload, Sealed,
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json, op_id};
+use super::caller::Caller;
 use super::commands::payload_of;
 use super::document::OperationDocument;
 use super::fields::Fields;
@@ -71,6 +72,7 @@ pub(crate) struct ResolveDocument {
     ))]
 pub(crate) async fn get(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     Query(pairs): Query<Vec<(String, String)>>,
     request: Request,
@@ -80,9 +82,11 @@ pub(crate) async fn get(
     let asked = query.take("wait");
     query.finish()?;
     let wait = Wait::of(request.headers(), asked.as_deref(), Duration::ZERO)?;
+    let found = app.visible(&caller, id).await?;
     let orchestrator = app.orchestrator();
-    let waited = match wait.budget.is_zero() {
-        true => None,
+    let is_settled = found.operation.state.is_terminal();
+    let waited = match wait.budget.is_zero() || is_settled {
+        true => Some(Ok(found)),
         false => {
             app.unless_stopped(orchestrator.await_settled(id, wait.budget))
                 .await
@@ -117,6 +121,7 @@ pub(crate) async fn get(
     ))]
 pub(crate) async fn list(
     State(app): State<Shared>,
+    caller: Caller,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Answer {
     let mut query = Pairs::new(pairs)?;
@@ -124,7 +129,13 @@ pub(crate) async fn list(
     let cursor = query.take("cursor");
     let filter = filter(&mut query)?;
     query.finish()?;
-    let page = app.inspect.list(&filter, cursor.as_deref(), limit).await?;
+    let page = match caller.narrow(filter) {
+        Some(filter) => app.inspect.list(&filter, cursor.as_deref(), limit).await?,
+        None => Page {
+            items: Vec::new(),
+            next_cursor: None,
+        },
+    };
     let orchestrator = app.orchestrator();
     // A result that cannot be opened must not hide the other operations. What was asked for is
     // not shown.
@@ -151,8 +162,8 @@ fn filter(query: &mut Pairs) -> Result<Filter, Problem> {
         (name.to_owned(), value.to_owned())
     });
     Ok(Filter {
-        domain: query.parsed("domain", Domain::new)?,
-        event_type: query.parsed("event_type", EventType::new)?,
+        domains: Vec::from_iter(query.parsed("domain", Domain::new)?),
+        event_types: Vec::from_iter(query.parsed("event_type", EventType::new)?),
         biz_key: query.parsed("biz_key", BizKey::new)?,
         idem_key: query.parsed("idem_key", IdemKey::new)?,
         provider_txn_id: query.take("provider_txn_id"),
@@ -217,6 +228,7 @@ fn not_about_the_state(id: OpId, refused: &Refused) -> Problem {
     ))]
 pub(crate) async fn cancel(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
@@ -226,6 +238,7 @@ pub(crate) async fn cancel(
     let mut fields = Fields::parse(&text, "invalid_request")?;
     let reason = fields.text("reason")?.unwrap_or_default();
     fields.finish()?;
+    app.visible(&caller, id).await?;
     let refused = match app.orchestrator().cancel(id, &reason).await? {
         Ok(changed) => {
             let canceled = changed.state.is_terminal();
@@ -263,6 +276,7 @@ pub(crate) async fn cancel(
     ))]
 pub(crate) async fn resolve(
     State(app): State<Shared>,
+    caller: Caller,
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
@@ -272,6 +286,7 @@ pub(crate) async fn resolve(
     let reason = fields.text("reason")?.unwrap_or_default();
     let (resolution, result) = resolution(&mut fields, app.payload_max())?;
     fields.finish()?;
+    app.visible(&caller, id).await?;
     let resolved: Result<Changed, Refused> = app
         .orchestrator()
         .resolve(id, resolution, result, &reason)

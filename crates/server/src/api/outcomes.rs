@@ -12,7 +12,8 @@ use clinch_core::{
 };
 
 use super::app::App;
-use super::commands::{self, Around, payload_of};
+use super::caller::Caller;
+use super::commands::{Around, payload_of};
 use super::fields::Fields;
 use super::leases::{nameless, worker};
 use super::problem::Problem;
@@ -43,7 +44,11 @@ pub(crate) fn say_how_to_send_less(problem: Problem) -> Problem {
 }
 
 /// Reads the outcome: its fields may also stand in `outcome`.
-pub(crate) fn read(mut around: Fields<'_>, app: &App) -> Result<Heard, Problem> {
+pub(crate) fn read(
+    mut around: Fields<'_>,
+    app: &App,
+    caller: &Caller,
+) -> Result<Heard, Problem> {
     let inner = match around.has("outcome") {
         true => around.object("outcome")?,
         false => None,
@@ -58,7 +63,7 @@ pub(crate) fn read(mut around: Fields<'_>, app: &App) -> Result<Heard, Problem> 
     if kind == "ok" {
         let unnamed = who.is_err().then(|| "worker".to_owned());
         let worker = who.or_else(|_| nameless())?;
-        let mut heard = ok(fields, worker, app);
+        let mut heard = ok(fields, worker, app, caller);
         heard.left_out.extend(unnamed);
         let more = around.map(Fields::names).unwrap_or_default();
         heard.left_out.extend(more);
@@ -79,7 +84,7 @@ pub(crate) fn read(mut around: Fields<'_>, app: &App) -> Result<Heard, Problem> 
     })
 }
 
-fn ok(mut fields: Fields<'_>, worker: WorkerId, app: &App) -> Heard {
+fn ok(mut fields: Fields<'_>, worker: WorkerId, app: &App, caller: &Caller) -> Heard {
     let mut left_out = Vec::new();
     let max = app.config.server.response_max.0;
     let mut truncated = None;
@@ -103,7 +108,7 @@ fn ok(mut fields: Fields<'_>, worker: WorkerId, app: &App) -> Heard {
                 if number > SPAWN_MAX {
                     break;
                 }
-                match commands::read(one.get(), &around) {
+                match app.command(caller, one.get(), &around) {
                     Ok(command) => spawn.push(command),
                     Err(_) => left_out.push(format!("spawn[{number}]")),
                 }

@@ -59,6 +59,16 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", detail)
     }
 
+    /// 401 `unauthenticated`.
+    pub(crate) fn unauthenticated(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)
+    }
+
+    /// 403 `forbidden`.
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
     /// 404 `not_found`.
     pub(crate) fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", detail)

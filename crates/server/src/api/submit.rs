@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json, secs};
+use super::caller::Caller;
 use super::commands::{self, Around};
 use super::document::OperationDocument;
 use super::fields::Fields;
@@ -101,6 +102,7 @@ pub(crate) struct BulkResult {
     ))]
 pub(crate) async fn submit(
     State(app): State<Shared>,
+    caller: Caller,
     Query(pairs): Query<Vec<(String, String)>>,
     request: Request,
 ) -> Answer {
@@ -119,7 +121,7 @@ pub(crate) async fn submit(
         payload_max: app.payload_max(),
     };
     let text = app.body(&parts.headers, body).await?;
-    let command = commands::read(&text, &around)?;
+    let command = app.command(&caller, &text, &around)?;
     drop(text);
     let keys = command.keys.clone();
     let from = app.clock.monotonic();
@@ -195,6 +197,7 @@ impl App {
     /// Hands many in, one commit for all. What is not valid fails alone.
     pub(super) async fn submit_many(
         &self,
+        caller: &Caller,
         text: String,
         batch_id: Option<BatchId>,
         trace: Option<String>,
@@ -214,7 +217,11 @@ impl App {
         let mut valid = Vec::with_capacity(items.len());
         let mut read: Vec<Result<(), Problem>> = items
             .iter()
-            .map(|item| commands::read(item.get(), &around).map(|command| valid.push(command)))
+            .map(|item| {
+                let command = self.command(caller, item.get(), &around)?;
+                valid.push(command);
+                Ok(())
+            })
             .collect();
         // All of it is in the commands.
         drop(items);
@@ -285,9 +292,9 @@ fn refused(problem: &Problem) -> BulkResult {
         (status = 200, description = "What became of each, in order", body = BulkResults),
         (status = "4XX", body = ProblemDocument, description = "invalid_request"),
     ))]
-pub(crate) async fn bulk(State(app): State<Shared>, request: Request) -> Answer {
+pub(crate) async fn bulk(State(app): State<Shared>, caller: Caller, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
     let text = app.bulk_body(&parts.headers, body).await?;
-    app.submit_many(text, None, commands::trace(&parts.headers))
+    app.submit_many(&caller, text, None, commands::trace(&parts.headers))
         .await
 }

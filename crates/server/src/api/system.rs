@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use clinch_core::WorkerId;
 use clinch_core::ports::{Filter, Ids, Inspect, LockManager};
 use clinch_system::SystemIds;
@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
 use super::app::{Answer, Shared, json};
+use super::caller::Caller;
 use super::problem::{Problem, ProblemDocument};
 use crate::serve::Look;
 
@@ -123,7 +124,8 @@ pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
     responses(
         (status = 200, body = String, content_type = "text/plain", description = "Prometheus text"),
     ))]
-pub(crate) async fn metrics(State(app): State<Shared>) -> Response {
+pub(crate) async fn metrics(State(app): State<Shared>, caller: Caller) -> Answer {
+    caller.everything()?;
     // Gauges that cannot be read anew keep their last value; counters are told all the same.
     let measure = async {
         app.clinch.measure().await?;
@@ -139,7 +141,7 @@ pub(crate) async fn metrics(State(app): State<Shared>) -> Response {
     let mut response = app.metrics.render().into_response();
     let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, text);
-    response
+    Ok(response)
 }
 
 #[cfg(test)]

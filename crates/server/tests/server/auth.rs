@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::harness::{Provider, ROUTES, Running, command, config, parts, store};
 
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     clinch_core::ports::Clock::now(&SystemClock::new())
 }
 
@@ -160,9 +160,16 @@ async fn core_16_operators_and_admins_may_do_more() {
             .status,
         200
     );
+    // An operator is no worker.
+    let work = key(&memory, &[Scope::Work]).await;
     with_key(&server, "POST", "/v1/leases", &operate)
         .await
-        .is_problem(400, "invalid_request");
+        .is_problem(403, "forbidden");
+    for worker in [&work, &admin] {
+        with_key(&server, "POST", "/v1/leases", worker)
+            .await
+            .is_problem(400, "invalid_request");
+    }
     assert_eq!(
         with_key(&server, "POST", "/v1/operations", &admin)
             .await

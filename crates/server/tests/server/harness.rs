@@ -322,7 +322,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    fn parse(answer: &str) -> Self {
+    pub(crate) fn parse(answer: &str) -> Self {
         let (head, text) = answer.split_once("\r\n\r\n").expect("a whole head");
         let mut lines = head.lines();
         let status = lines.next().and_then(|line| line.split(' ').nth(1));

@@ -6,12 +6,15 @@
 )]
 
 mod accept;
+mod access;
 mod auth;
 mod batches;
 mod config;
 mod dead_letters;
+mod ended_keys;
 mod harness;
 mod in_flight;
+mod internal;
 mod lease_attacks;
 mod leases;
 mod limits;
@@ -21,3 +24,4 @@ mod stop;
 mod store_down;
 mod strangers;
 mod system;
+mod tenants;

@@ -9,7 +9,7 @@ use clinch_core::ports::{
     Answer, AnswerBody, Bus, Dequeue, Domains, Filter, Ids, Inspect, Store, StoredOk, Topic,
 };
 use clinch_core::{Effect, ErrorKind};
-use clinch_sqlite::{Existing, Settings, Sqlite};
+use clinch_sqlite::{BackupKeys, Existing, Restored, Settings, Sqlite};
 use clinch_system::SystemIds;
 
 use crate::common::{
@@ -106,8 +106,7 @@ fn out_7_backups_to_one_target_at_once_never_mix() {
     );
     assert!(refused.count() < ended.len(), "one gets through");
     let restored = folder.0.join("restored.db");
-    let restore =
-        |existing| Sqlite::restore(&copy, &restored, existing, &settings, &clock(), &routes());
+    let restore = |existing| restore(&copy, &restored, existing, BackupKeys::Revoke);
     assert_eq!(restore(Existing::Refuse).expect("a sound copy").open, 500);
     let there = restore(Existing::Refuse).expect_err("it exists");
     assert_eq!(there.kind(), ErrorKind::Invalid);
@@ -122,8 +121,8 @@ async fn check(folder: &Folder, copy: &std::path::Path, round: usize, accepted_b
     let target = folder.0.join(format!("restored-{round}.db"));
     let (clock, routes) = (clock(), routes());
     let settings = Settings::default();
-    let restored = Sqlite::restore(copy, &target, Existing::Refuse, &settings, &clock, &routes)
-        .expect("restores");
+    let restored = restore(copy, &target, Existing::Refuse, BackupKeys::Revoke);
+    let restored = restored.expect("restores");
     let conn = rusqlite::Connection::open(&target).expect("opens");
     let check = "PRAGMA integrity_check";
     let verdict: String = conn.query_row(check, [], |row| row.get(0)).expect("checks");
@@ -164,4 +163,14 @@ async fn check(folder: &Folder, copy: &std::path::Path, round: usize, accepted_b
     let asked: Vec<_> = rows.iter().map(|row| row.keys.clone()).collect();
     let found = sqlite.find(&asked).await.expect("reads");
     assert!(found.iter().all(Option::is_some), "each is known");
+}
+
+pub(crate) fn restore(
+    copy: &std::path::Path,
+    target: &std::path::Path,
+    existing: Existing,
+    unknown: BackupKeys,
+) -> clinch_core::Result<Restored> {
+    let (settings, clock, routes) = (Settings::default(), clock(), routes());
+    Sqlite::restore(copy, target, existing, &settings, &clock, &routes, unknown)
 }

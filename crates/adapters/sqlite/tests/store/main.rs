@@ -16,3 +16,4 @@ mod files;
 mod folder;
 mod keys;
 mod processes;
+mod restored_keys;

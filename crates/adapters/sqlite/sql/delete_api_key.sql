@@ -1,0 +1,1 @@
+DELETE FROM clinch_api_key WHERE id = ?1

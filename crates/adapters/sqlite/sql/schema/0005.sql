@@ -1,0 +1,6 @@
+-- The domains and event types that a key is restricted to, and that the opener of a batch was.
+-- Names with commas between them; empty: all.
+ALTER TABLE clinch_api_key ADD COLUMN domains TEXT NOT NULL DEFAULT '';
+ALTER TABLE clinch_api_key ADD COLUMN event_types TEXT NOT NULL DEFAULT '';
+ALTER TABLE clinch_batch ADD COLUMN domains TEXT NOT NULL DEFAULT '';
+ALTER TABLE clinch_batch ADD COLUMN event_types TEXT NOT NULL DEFAULT '';

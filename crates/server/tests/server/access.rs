@@ -1,0 +1,461 @@
+//! Every route × key: 401, 403, 404, or let in.
+
+use std::collections::BTreeSet;
+
+use axum::Router;
+use axum::routing::get;
+use clinch_core::Domain;
+use clinch_core::ports::ApiKeys;
+use clinch_memory::Memory;
+use clinch_server::auth::{Restriction, Scope, create_restricted};
+use clinch_server::{Role, openapi};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::auth::now;
+use crate::harness::{Provider, ROUTES, Reply, Running, command, parts, store};
+
+/// What a key with a fitting scope is answered.
+#[derive(Debug, Clone, Copy)]
+enum Seen {
+    /// Neither 401 nor 403 nor 404.
+    Allowed,
+    Forbidden,
+    Missing,
+    /// 200, without a word of the world's domains and operations.
+    Nothing,
+    /// 200, with a refusal of each item.
+    Refused,
+}
+
+/// One route.
+struct Row {
+    method: &'static str,
+    route: &'static str,
+    path: String,
+    body: Value,
+    scopes: &'static [Scope],
+    /// To a key of the right domains, and of another.
+    right: Seen,
+    wrong: Seen,
+}
+
+/// What there is to ask for, in the domains `pay` and `away`.
+struct World {
+    server: Running,
+    memory: Memory,
+    settled: String,
+    failed: String,
+    leased: String,
+    /// What reports on it carry.
+    report: Value,
+    batch: String,
+}
+
+const RIGHT: [&str; 2] = ["away", "pay"];
+const WRONG: [&str; 1] = ["lane"];
+
+pub(crate) async fn key(memory: &Memory, scopes: &[Scope], domains: &[&str]) -> String {
+    let domain = |name: &&str| Domain::new(*name).expect("a name");
+    let restriction = Restriction {
+        domains: domains.iter().map(domain).collect(),
+        event_types: Vec::new(),
+    };
+    let made = create_restricted(memory, "tests", scopes, restriction, now(), None).await;
+    made.expect("made").1.reveal().to_owned()
+}
+
+pub(crate) async fn ask(
+    server: &Running,
+    key: &str,
+    method: &str,
+    path: &str,
+    body: &Value,
+) -> Reply {
+    let bearer = format!("Bearer {key}");
+    let mut headers = vec![("content-type", "application/json")];
+    if !key.is_empty() {
+        headers.push(("authorization", bearer.as_str()));
+    }
+    let body = match body {
+        Value::Null => String::new(),
+        body => body.to_string(),
+    };
+    server.send(method, path, &headers, &body).await
+}
+
+/// An application's own routes, of the domains `pay` and `lane`.
+fn application() -> Router {
+    Router::new()
+        .route("/v1/pay/report", get(async || "pay"))
+        .route("/v1/lane/report", get(async || "lane"))
+        .route("/unknown", get(async || "pay"))
+}
+
+impl World {
+    async fn new() -> Self {
+        let (memory, provider) = (store(), Provider::default());
+        let admin = key(&memory, &[Scope::Admin], &RIGHT).await;
+        let mut parts = parts(&memory, &provider);
+        parts.extra = application();
+        let server = Running::of(ROUTES, parts, memory.clone(), provider, &Role::ALL).await;
+        let submit = async |domain, event_type, wait: &str| {
+            let path = format!("/v1/operations?wait={wait}");
+            let body = command(domain, event_type, event_type);
+            ask(&server, &admin, "POST", &path, &body).await.op_id()
+        };
+        let settled = submit("pay", "ok", "30s").await;
+        let failed = submit("pay", "fail", "30s").await;
+        let leased = submit("away", "call", "0").await;
+        let lease = json!({"domain": "away", "event_types": ["call"], "wait": "30s"});
+        let lease = ask(&server, &admin, "POST", "/v1/leases", &lease).await;
+        let delivery = &lease.body["deliveries"][0];
+        assert_eq!(delivery["op_id"], json!(leased));
+        let mut report = json!({"fence": delivery["fence"]});
+        if let Some(token) = delivery.get("token") {
+            report["token"] = token.clone();
+        }
+        let batch = ask(&server, &admin, "POST", "/v1/batches", &json!({})).await;
+        let batch = batch.body["batch_id"].as_str().expect("an id").to_owned();
+        Self {
+            server,
+            memory,
+            settled,
+            failed,
+            leased,
+            report,
+            batch,
+        }
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        use Scope::{Operate, Read, Submit, Work};
+        use Seen::{Allowed, Forbidden, Missing, Nothing, Refused};
+        let row = |method, route: &'static str, body, scopes, wrong| Row {
+            method,
+            path: route.to_owned(),
+            route,
+            body,
+            scopes,
+            right: Allowed,
+            wrong,
+        };
+        let of = |id: &str, row: Row| Row {
+            path: row.route.replace("{op_id}", id).replace("{batch_id}", id),
+            ..row
+        };
+        let at = |route, id, body, scopes, wrong| of(id, row("POST", route, body, scopes, wrong));
+        let look = |route, id, scopes, wrong| of(id, row("GET", route, Value::Null, scopes, wrong));
+        let new = command("pay", "ok", "new");
+        let many = json!({"operations": [new]});
+        let all = json!({"filter": {}, "dry_run": true});
+        let report = |more: Value| {
+            let mut report = self.report.clone();
+            let more = more.as_object().expect("an object").clone();
+            report.as_object_mut().expect("an object").extend(more);
+            report
+        };
+        let of_domain = |row: Row| Row {
+            path: row.route.replace("{domain}", "pay"),
+            ..row
+        };
+        let (settled, failed) = (self.settled.as_str(), self.failed.as_str());
+        let (leased, batch) = (self.leased.as_str(), self.batch.as_str());
+        let mut rows = vec![
+            look("/healthz", "", &[], Allowed),
+            look("/readyz", "", &[], Allowed),
+            row("POST", "/v1/operations", new.clone(), &[Submit], Forbidden),
+            look("/v1/operations", "", &[Read], Nothing),
+            row(
+                "POST",
+                "/v1/operations/bulk",
+                many.clone(),
+                &[Submit],
+                Refused,
+            ),
+            look("/v1/operations/{op_id}", settled, &[Read, Submit], Missing),
+            look("/v1/operations/{op_id}/attempts", settled, &[Read], Missing),
+            at(
+                "/v1/operations/{op_id}/cancel",
+                settled,
+                json!({}),
+                &[Operate],
+                Missing,
+            ),
+            at(
+                "/v1/operations/{op_id}/resolve",
+                settled,
+                json!({"as": "retry"}),
+                &[Operate],
+                Missing,
+            ),
+            look("/v1/dead-letters", "", &[Read], Nothing),
+            look("/v1/dead-letters/{op_id}", failed, &[Read], Missing),
+            row("POST", "/v1/dead-letters/redrive", all, &[Operate], Nothing),
+            look("/v1/domains", "", &[Read], Nothing),
+            of_domain(row(
+                "POST",
+                "/v1/domains/{domain}/pause",
+                json!({}),
+                &[Operate],
+                Missing,
+            )),
+            of_domain(row(
+                "POST",
+                "/v1/domains/{domain}/resume",
+                json!({}),
+                &[Operate],
+                Missing,
+            )),
+            look("/v1/destinations", "", &[Read], Nothing),
+            look("/v1/events", "", &[Read], Nothing),
+            row(
+                "POST",
+                "/v1/leases",
+                json!({"domain": "away"}),
+                &[Work],
+                Forbidden,
+            ),
+            at(
+                "/v1/leases/{op_id}/heartbeat",
+                leased,
+                report(json!({})),
+                &[Work],
+                Missing,
+            ),
+            at(
+                "/v1/leases/{op_id}/release",
+                leased,
+                report(json!({})),
+                &[Work],
+                Missing,
+            ),
+            at(
+                "/v1/leases/{op_id}/checkpoint",
+                leased,
+                report(json!({"checkpoint": 1})),
+                &[Work],
+                Missing,
+            ),
+            at(
+                "/v1/leases/{op_id}/outcome",
+                leased,
+                report(json!({"type": "retry"})),
+                &[Work],
+                Missing,
+            ),
+            row(
+                "POST",
+                "/v1/batches",
+                json!({"on_complete": new}),
+                &[Submit],
+                Forbidden,
+            ),
+            look("/v1/batches/{batch_id}", batch, &[Read], Missing),
+            at(
+                "/v1/batches/{batch_id}/operations",
+                batch,
+                many,
+                &[Submit],
+                Missing,
+            ),
+            at(
+                "/v1/batches/{batch_id}/seal",
+                batch,
+                json!({}),
+                &[Submit],
+                Missing,
+            ),
+        ];
+        // It tells of every domain.
+        rows.push(Row {
+            right: Forbidden,
+            ..look("/metrics", "", &[Read], Forbidden)
+        });
+        rows
+    }
+
+    /// The answer to a request; of the stream of events its beginning.
+    async fn ask(&self, key: &str, row: &Row) -> Reply {
+        if row.route != "/v1/events" {
+            return ask(&self.server, key, row.method, &row.path, &row.body).await;
+        }
+        let mut stream = TcpStream::connect(self.server.addr)
+            .await
+            .expect("it answers");
+        let request = format!(
+            "GET /v1/events HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.expect("written");
+        let (mut text, mut chunk) = (String::new(), [0; 4_096]);
+        while !text.contains("\r\n\r\n")
+            || (text.starts_with("HTTP/1.1 200") && !text.contains("event: counters"))
+        {
+            let count = stream.read(&mut chunk).await.expect("read");
+            assert!(count > 0, "it ended: {text}");
+            text.push_str(&String::from_utf8_lossy(&chunk[..count]));
+        }
+        Reply::parse(&text)
+    }
+
+    fn check(&self, reply: &Reply, seen: Seen, why: &str) {
+        let status = reply.status;
+        let is_told = |word: &&str| reply.text.contains(*word);
+        let ours = [&self.settled, &self.failed, &self.leased, &self.batch];
+        let ours = ours
+            .map(String::as_str)
+            .into_iter()
+            .chain(["pay", "away", "psp"]);
+        match seen {
+            Seen::Allowed => assert!(![401, 403, 404].contains(&status), "{why}: {}", reply.text),
+            Seen::Forbidden => assert_eq!(status, 403, "{why}: {}", reply.text),
+            Seen::Missing => {
+                assert_eq!(status, 404, "{why}: {}", reply.text);
+                let about = ["there is no such", "there is nothing at this path"];
+                assert!(about.iter().any(is_told), "{why}: {}", reply.text);
+            }
+            Seen::Nothing => {
+                assert_eq!(status, 200, "{why}: {}", reply.text);
+                let told: Vec<&str> = ours.filter(is_told).collect();
+                assert!(told.is_empty(), "{why}: tells of {told:?}: {}", reply.text);
+            }
+            Seen::Refused => {
+                assert_eq!(status, 200, "{why}: {}", reply.text);
+                let refused = is_told(&"\"code\":\"forbidden\"") && !is_told(&"op_id");
+                assert!(refused, "{why}: {}", reply.text);
+            }
+        }
+    }
+}
+
+fn described() -> BTreeSet<(String, String)> {
+    let api = serde_json::to_value(openapi()).expect("JSON");
+    let paths = api["paths"].as_object().expect("paths").iter();
+    let routes = paths.flat_map(|(path, item)| {
+        let methods = item.as_object().expect("methods").keys();
+        methods.map(|method| (method.to_uppercase(), path.clone()))
+    });
+    routes.collect()
+}
+
+#[tokio::test]
+async fn core_16_every_route_is_judged_by_scope_and_domain() {
+    let world = World::new().await;
+    let rows = world.rows();
+    let named = rows
+        .iter()
+        .map(|row| (row.method.to_owned(), row.route.to_owned()));
+    assert_eq!(
+        named.collect::<BTreeSet<_>>(),
+        described(),
+        "a row for each route"
+    );
+    let mut keys = Vec::new();
+    for scope in Scope::ALL {
+        for domains in [&[] as &[&str], &RIGHT, &WRONG] {
+            keys.push((scope, domains, key(&world.memory, &[scope], domains).await));
+        }
+    }
+    for row in &rows {
+        let (method, route) = (row.method, row.route);
+        if row.scopes.is_empty() {
+            let reply = world.ask("", row).await;
+            assert_eq!(reply.status, 200, "{method} {route}: {}", reply.text);
+            continue;
+        }
+        for stranger in ["", "clk_", "hunter2"] {
+            let reply = world.ask(stranger, row).await;
+            assert_eq!(reply.status, 401, "{method} {route}: {}", reply.text);
+        }
+        for (scope, domains, key) in &keys {
+            let covers = row.scopes.iter().any(|wanted| scope.covers(*wanted));
+            let seen = match *domains {
+                _ if !covers => Seen::Forbidden,
+                [] => Seen::Allowed,
+                domains if *domains == RIGHT => row.right,
+                _ => row.wrong,
+            };
+            let why = format!("{method} {route} as {} of {domains:?}", scope.as_str());
+            world.check(&world.ask(key, row).await, seen, &why);
+        }
+    }
+}
+
+#[tokio::test]
+async fn core_16_routes_of_an_application_belong_to_its_domain() {
+    let world = World::new().await;
+    let whole = key(&world.memory, &[Scope::Read], &[]).await;
+    let pay = key(&world.memory, &[Scope::Read], &["pay"]).await;
+    let submit = key(&world.memory, &[Scope::Submit], &["pay"]).await;
+    let charges = Restriction {
+        domains: vec![Domain::new("pay").expect("a name")],
+        event_types: vec![clinch_core::EventType::new("ok").expect("a name")],
+    };
+    let some = create_restricted(&world.memory, "x", &[Scope::Read], charges, now(), None).await;
+    let some = some.expect("made").1;
+    for (key, path, status) in [
+        (whole.as_str(), "/v1/pay/report", 200),
+        (&whole, "/v1/lane/report", 200),
+        (&whole, "/unknown", 200),
+        (&pay, "/v1/pay/report", 200),
+        (&pay, "/v1/lane/report", 404),
+        (&pay, "/unknown", 404),
+        (&submit, "/v1/pay/report", 403),
+        // It is for some of the domain's event types, and the application for all of them.
+        (some.reveal(), "/v1/pay/report", 404),
+        ("", "/v1/pay/report", 401),
+    ] {
+        let reply = ask(&world.server, key, "GET", path, &Value::Null).await;
+        assert_eq!(reply.status, status, "{path}: {}", reply.text);
+    }
+}
+
+#[tokio::test]
+async fn core_16_no_spelling_of_a_path_goes_around_the_guard() {
+    let world = World::new().await;
+    let submit = key(&world.memory, &[Scope::Submit], &RIGHT).await;
+    let wrong = key(&world.memory, &[Scope::Admin], &WRONG).await;
+    let op = &world.settled;
+    for path in [
+        "//v1/operations".to_owned(),
+        "/v1//operations".to_owned(),
+        "/v1/operations/".to_owned(),
+        format!("/v1/operations/{op}/"),
+        format!("/v1/operations//{op}"),
+        format!("/v1/operations/{op}/attempts/"),
+        format!("/v1/operations/{op}%2Fattempts"),
+        format!("/v1/%6fperations/{op}"),
+        format!("/V1/operations/{op}"),
+        format!("/v1/operations/../operations/{op}"),
+        format!("/v1/operations/{op};x=1"),
+        "/%6detrics".to_owned(),
+        "/metrics/".to_owned(),
+        "/healthz/../metrics".to_owned(),
+        "/healthz/".to_owned(),
+    ] {
+        for method in ["GET", "HEAD", "POST", "PUT", "OPTIONS"] {
+            let none = ask(&world.server, "", method, &path, &Value::Null).await;
+            assert_eq!(none.status, 401, "{method} {path}: {}", none.text);
+            for key in [&submit, &wrong] {
+                let reply = ask(&world.server, key, method, &path, &Value::Null).await;
+                let status = reply.status;
+                assert!(
+                    [400, 403, 404, 405].contains(&status),
+                    "{method} {path}: {status}"
+                );
+            }
+        }
+    }
+    for path in ["/v1/operations", "/v1/dead-letters", "/metrics"] {
+        let none = ask(&world.server, "", "HEAD", path, &Value::Null).await;
+        assert_eq!(none.status, 401, "HEAD {path}");
+        let reply = ask(&world.server, &submit, "HEAD", path, &Value::Null).await;
+        assert_eq!(reply.status, 403, "HEAD {path}");
+    }
+    let path = format!("/v1/operations/{op}");
+    let reply = ask(&world.server, &wrong, "HEAD", &path, &Value::Null).await;
+    assert_eq!(reply.status, 404);
+    let keys = world.memory.list().await.expect("listed");
+    assert!(keys.len() > 2);
+}
