@@ -22,8 +22,9 @@ impl Inner {
         let checked = self.checked(kind, &call.input, kept);
         if let Err(fail) = &checked {
             let message = format!(
-                "a job of the collector was refused before anything was sent ({}): the collector \
-                 does not make such jobs; look at who may submit to the domain github",
+                "a job of the collector was refused before anything was sent ({}): unless \
+                 github.api_url was changed during its run, somebody else made it; look at who may \
+                 submit to the domain github",
                 fail.message
             );
             if let Ok(clinch) = self.clinch() {
