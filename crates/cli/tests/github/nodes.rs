@@ -85,3 +85,36 @@ fn col_10_each_run_ends_once_though_a_worker_is_killed_and_redis_restarted() {
         "{tally:?}"
     );
 }
+
+/// Hints of a paused domain are dropped by whoever reads them; the sweeper would look after an
+/// hour.
+#[test]
+fn col_15_a_paused_domain_on_redis_goes_on_as_soon_as_it_is_resumed() {
+    if !are_there(&[Kind::Redis]) {
+        return;
+    }
+    let hub = Hub::calm();
+    let redis = clinch_servers::Server::start(Kind::Redis).expect("a server");
+    let (bus, github) = (redis.url(), hub.section(&["fake-ann-1"]));
+    let config =
+        format!("[bus]\nurl = \"{bus}\"\n[sweeper]\ngrace = \"1h\"\n{github}concurrency = 1\n");
+    let folder = Folder::with(&config);
+    let api = Server::start(&folder, "api,recovery");
+    let files = ["worker.spill_file=spill", "dead_letter.file=letters"];
+    let _worker = Server::start_with(&folder, "worker", &files);
+    api.ask("POST", "/v1/github/runs", "{\"login\":\"octocat\"}", 202);
+    assert!(wait_until(PATIENCE, || hub.tally().requests > 10));
+    api.ask("POST", "/v1/domains/github/pause", "{}", 200);
+    let is_drained = || {
+        let (_, _, metrics) = api.exchange("GET", "/metrics", "");
+        let is_zero = |name: &str| metrics.lines().any(|line| line == format!("{name} 0"));
+        is_zero("orchestrator_bus_lag") && is_zero("orchestrator_bus_pending")
+    };
+    assert!(wait_until(PATIENCE, is_drained), "{}", api.log());
+    let run = api.ask("GET", "/v1/github/runs/octocat.1", "", 200);
+    assert_eq!(run["status"], json!("RUNNING"), "it waits: {run:#}");
+    api.ask("POST", "/v1/domains/github/resume", "{}", 200);
+    api.until("/v1/github/runs/octocat.1", |run| {
+        run["status"] == "COMPLETED"
+    });
+}

@@ -46,7 +46,7 @@ pub(super) const CASES: &[Case] = area!(
 );
 
 async fn in_order_of_priority_then_due_time_then_seq(w: World) -> Verdict {
-    let now = w.now().await?;
+    let all_due = w.now().await? + secs(200);
     let mut rows: Vec<(i8, u64, OpId)> = Vec::new();
     let plan = [
         (0, 10),
@@ -63,13 +63,14 @@ async fn in_order_of_priority_then_due_time_then_seq(w: World) -> Verdict {
         // Across domains too: the outbox is one line.
         let mut new = w.op(if number % 2 == 0 { NATURAL } else { UNSAFE })?;
         new.options = priority(rank)?;
-        new.options.run_at = Some(now - secs(ago));
+        new.options.run_at = Some(all_due - secs(ago));
         w.take_in(&new).await?;
         rows.push((rank, ago, new.op_id));
     }
     // Stable: rows of equal priority and due time stay in the order of their seq.
     rows.sort_by_key(|(rank, ago, _)| std::cmp::Reverse((*rank, *ago)));
     let expected: Vec<OpId> = rows.into_iter().map(|(_, _, op)| op).collect();
+    w.advance(secs(200)).await;
     let mut got = ids(&w.claim(4).await?);
     got.extend(ids(&w.claim(99).await?));
     ensure_eq!(got, expected, "the order of service");

@@ -135,8 +135,8 @@ async fn hands_out_begun_attempts(q: Line) -> Verdict {
 }
 
 async fn in_order_of_priority_then_due_time_then_seq(q: Line) -> Verdict {
-    let now = q.w.now().await?;
-    let due = |ago: u64| Some(now - secs(ago));
+    let all_due = q.w.now().await? + secs(200);
+    let due = |ago: u64| Some(all_due - secs(ago));
     let mut rows: Vec<(i8, u64, OpId)> = Vec::new();
     for (rank, ago) in [
         (0, 10),
@@ -160,6 +160,7 @@ async fn in_order_of_priority_then_due_time_then_seq(q: Line) -> Verdict {
     // Stable: rows of equal priority and due time stay in the order of their seq.
     rows.sort_by_key(|(rank, ago, _)| std::cmp::Reverse((*rank, *ago)));
     let expected: Vec<OpId> = rows.into_iter().map(|(_, _, op)| op).collect();
+    q.w.advance(secs(200)).await;
     let mut got = ops(&q.take(3).await?);
     got.extend(ops(&q.take(99).await?));
     ensure_eq!(got, expected, "the order of service");
