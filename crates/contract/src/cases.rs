@@ -21,6 +21,7 @@ mod outbox;
 mod protection;
 mod queue;
 mod recovery;
+mod redrive;
 mod remote;
 mod retention;
 mod scenario;
@@ -40,6 +41,7 @@ const AREAS: &[&[Case]] = &[
     attempt::CASES,
     settle::CASES,
     late::CASES,
+    redrive::CASES,
     finalize::CASES,
     atomic::CASES,
     ambiguous::CASES,

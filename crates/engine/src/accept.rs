@@ -345,6 +345,7 @@ impl Orchestrator {
             payload,
             mut options,
         } = command;
+        options.validate()?;
         let trace = options.trace.take().or(trace);
         let trace = trace.filter(|trace| is_traceparent(trace));
         let handler = node.handlers.find(&keys.domain, &keys.event_type);
@@ -429,6 +430,10 @@ fn known(accepted: Accepted) -> Result<Known> {
         }
         Accepted::BatchClosed => {
             let message = "the batch is sealed or does not exist";
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+        Accepted::PredecessorApplied => {
+            let message = "the operation that it redrives was applied";
             Err(Error::new(ErrorKind::Invalid, message))
         }
         Accepted::New { .. } => Err(Error::new(ErrorKind::Internal, "a new one is not known")),

@@ -148,6 +148,7 @@ mod tests {
             payload: PlainText.seal(op_id, b"1").expect("plain"),
             keys,
             failed_at: Timestamp::from_millis(failed_at),
+            late_ok: false,
         };
         serde_json::to_vec(&letter).expect("JSON")
     }

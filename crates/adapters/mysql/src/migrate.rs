@@ -36,6 +36,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "records and documents of an application",
         sql: include_str!("../sql/migrations/0003.sql"),
     },
+    Migration {
+        version: 4,
+        name: "deadlines that count from run_at",
+        sql: include_str!("../sql/migrations/0004.sql"),
+    },
 ];
 
 /// Seconds for which a node waits for another that applies the steps.

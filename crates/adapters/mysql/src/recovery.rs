@@ -66,6 +66,7 @@ fn read_letter(row: &mysql_async::Row) -> Result<DeadLetter> {
         payload: request.payload,
         content_hash: request.content_hash,
         failed_at: row.finished_at.unwrap_or_default(),
+        late_ok: row.state.late_ok,
     })
 }
 

@@ -51,6 +51,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "rates and pauses of destinations",
         sql: include_str!("../sql/migrations/0006.sql"),
     },
+    Migration {
+        version: 7,
+        name: "deadlines that count from run_at",
+        sql: include_str!("../sql/migrations/0007.sql"),
+    },
 ];
 
 /// Held while steps are applied, so that many nodes can start at once.

@@ -84,6 +84,7 @@ fn read_letter(row: &tokio_postgres::Row, names: &Names) -> Result<DeadLetter> {
         payload: Sealed::new(row.get(6)),
         content_hash: hash.map_err(error::unreadable)?,
         failed_at: Timestamp::from_millis(row.get(1)),
+        late_ok: state.late_ok,
     })
 }
 

@@ -88,6 +88,7 @@ statements! {
     ListOfBatch = "list_of_batch",
     ListOfKey = "list_of_key",
     Lock = "lock",
+    MarkDeadLetter = "mark_dead_letter",
     MergeNewKeys = "merge_new_keys",
     MergeSlice = "merge_slice",
     NameById = "name_by_id",

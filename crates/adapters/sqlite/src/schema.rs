@@ -20,7 +20,7 @@ pub struct Version {
 }
 
 /// Every version of the schema. A file of version n gets those after the n-th.
-pub(crate) static VERSIONS: [Version; 3] = [
+pub(crate) static VERSIONS: [Version; 4] = [
     Version {
         number: 1,
         name: "operations, their keys and their queue",
@@ -35,6 +35,11 @@ pub(crate) static VERSIONS: [Version; 3] = [
         number: 3,
         name: "records and documents of an application",
         sql: include_str!("../sql/schema/0003.sql"),
+    },
+    Version {
+        number: 4,
+        name: "deadlines that count from run_at",
+        sql: include_str!("../sql/schema/0004.sql"),
     },
 ];
 

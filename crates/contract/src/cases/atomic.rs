@@ -355,6 +355,7 @@ fn letter(op_id: OpId, new: &NewOperation) -> DeadLetter {
         payload: new.payload.clone(),
         content_hash: new.content_hash,
         failed_at: Timestamp::from_millis(1_000),
+        late_ok: false,
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] = area!(
     Store {
         a_dead_letter_holds_what_is_needed: ["OUT-6", "RUN-4", "OUT-5"],
         every_failure_but_cancel_is_a_dead_letter: ["OUT-6", "RUN-4"],
-        a_late_yes_leaves_the_dead_letter: ["CORE-5"],
+        a_late_yes_leaves_the_dead_letter_and_marks_it: ["CORE-5"],
         dead_letters_come_newest_first_in_pages: ["OUT-6"],
         importing_twice_is_importing_once: ["OUT-6"],
         importing_what_is_there_changes_nothing: ["OUT-6"],
@@ -94,12 +94,15 @@ async fn every_failure_but_cancel_is_a_dead_letter(w: World) -> Verdict {
     Ok(())
 }
 
-async fn a_late_yes_leaves_the_dead_letter(w: World) -> Verdict {
-    let failed = w.failed(NATURAL).await?;
-    let before = letters(&w).await?;
+async fn a_late_yes_leaves_the_dead_letter_and_marks_it(w: World) -> Verdict {
+    let (failed, _) = (w.failed(NATURAL).await?, w.failed(NATURAL).await?);
+    let mut expected = letters(&w).await?;
+    ensure!(expected.iter().all(|letter| !letter.late_ok), "no yes yet");
     w.settle(crate::fixtures::ok_answer(failed.op_id, None, "late")?)
         .await??;
-    ensure_eq!(letters(&w).await?, before, "the dead letters");
+    let marked = expected.iter_mut().find(|l| l.op_id == failed.op_id);
+    marked.ok_or_else(|| crate::Failure::new("no dead letter"))?.late_ok = true;
+    ensure_eq!(letters(&w).await?, expected, "the dead letters");
     Ok(())
 }
 
@@ -142,6 +145,7 @@ async fn a_letter(w: &World) -> Verdict<DeadLetter> {
         payload: new.payload,
         content_hash: new.content_hash,
         failed_at: w.now().await?,
+        late_ok: false,
     })
 }
 

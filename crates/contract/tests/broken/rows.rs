@@ -416,6 +416,7 @@ impl Flaw for KeepsDeadLettersOfCancels {
                 payload: operation.payload,
                 content_hash: operation.content_hash,
                 failed_at,
+                late_ok: false,
             };
             real.memory
                 .edit(|tables| tables.dead_letters.insert(letter.op_id, letter));

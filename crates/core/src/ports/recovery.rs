@@ -27,6 +27,7 @@ pub trait Recovery: Send + Sync {
     /// One page of dead letters, newest first.
     ///
     /// - Holds every operation that ended FAILED other than by cancel, from the same commit.
+    /// - Says whether a late yes was recorded since.
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>>;
 
     /// Takes dead letters back from the backup file; true where one was new.
@@ -74,6 +75,9 @@ pub struct DeadLetter {
     pub content_hash: ContentHash,
     /// When it became terminal.
     pub failed_at: Timestamp,
+    /// A provider's yes was recorded afterwards: the call was applied.
+    #[serde(default)]
+    pub late_ok: bool,
 }
 
 /// What is old enough to go, as ages on the store's clock.

@@ -34,6 +34,9 @@ pub(crate) fn read(text: &str, around: &Around) -> Result<Command, Problem> {
         labels: fields.labels("labels")?,
         trace: around.trace.clone(),
     };
+    options
+        .validate()
+        .map_err(|invalid| fields.invalid(&invalid))?;
     fields.finish()?;
     Ok(Command {
         keys,

@@ -36,6 +36,8 @@ pub(crate) struct LetterDocument {
     failure: FailureDocument,
     attempts: u32,
     failed_at: String,
+    /// A late answer says that the call was applied: it is not redriven.
+    late_ok: bool,
     /// The same for errors that look alike.
     fingerprint: String,
 }
@@ -243,6 +245,7 @@ fn document(letter: &DeadLetter) -> LetterDocument {
         failure: failure(&letter.failure),
         attempts: letter.attempts,
         failed_at: time::write(letter.failed_at),
+        late_ok: letter.late_ok,
         fingerprint: fingerprint(letter),
     }
 }
@@ -257,6 +260,7 @@ fn letter_of(row: Operation) -> Option<DeadLetter> {
         payload: row.payload.clone(),
         content_hash: row.content_hash,
         failed_at: row.finished_at.unwrap_or(row.accepted_at),
+        late_ok: row.state.late_ok,
         keys: row.keys,
         failure,
     })

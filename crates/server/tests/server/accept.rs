@@ -225,6 +225,12 @@ async fn invalid_commands_name_their_field() {
             reply.text
         );
     }
+    let mut body = command("pay", "ok", "k1");
+    body["run_at"] = json!("2030-01-02T00:00:00Z");
+    body["deadline"] = json!("2030-01-02T00:00:00Z");
+    let reply = server.post("/v1/operations", &body).await;
+    let problem = reply.is_problem(400, "invalid_command");
+    assert_eq!(problem.body["field"], "deadline", "{}", reply.text);
     let reply = server
         .post("/v1/operations", &command("pay", "nowhere", "k1"))
         .await;

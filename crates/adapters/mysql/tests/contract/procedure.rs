@@ -273,6 +273,14 @@ fn core_1_what_rust_refuses_the_procedure_refuses() {
                 "'{\"run_at_ms\": \"soon\"}'",
             ),
             with("'d'", "'e'", "'b'", "'i'", "'1'", "'{\"order\": \"size\"}'"),
+            with(
+                "'d'",
+                "'e'",
+                "'b'",
+                "'i'",
+                "'1'",
+                "'{\"run_at_ms\": 4102444800000, \"deadline_ms\": 4102444800000}'",
+            ),
         ];
         for sql in &bad {
             let refused = client(&database, sql).expect_err(sql);
