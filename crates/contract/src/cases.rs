@@ -8,6 +8,7 @@ mod attempt;
 mod batch;
 mod begin;
 mod bus;
+mod clock;
 mod domains;
 mod engine;
 mod finalize;
@@ -30,6 +31,7 @@ mod size;
 mod spawn;
 mod sweep;
 mod topics;
+mod undeclared;
 mod wake;
 
 use crate::{Capabilities, Case};
@@ -53,6 +55,7 @@ const AREAS: &[&[Case]] = &[
     sweep::WITH_BUS,
     recovery::CASES,
     retention::CASES,
+    clock::CASES,
     domains::CASES,
     amend::CASES,
     inspect::CASES,
@@ -64,6 +67,8 @@ const AREAS: &[&[Case]] = &[
     protection::BY_HINTS,
     remote::BY_QUEUE,
     remote::BY_HINTS,
+    undeclared::BY_QUEUE,
+    undeclared::BY_HINTS,
     size::CASES,
     bus::CASES,
     topics::CASES,

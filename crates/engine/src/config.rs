@@ -44,6 +44,8 @@ pub struct Config {
     pub pending_age_max: Duration,
     /// Upper bound of the Reaper's sleep.
     pub reaper_interval: Duration,
+    /// An operation without a route here is left for so long to a process that declares it.
+    pub undeclared_grace: Duration,
     /// How long an answer is offered to a store that does not take it, before it is spilled.
     pub settle_patience: Duration,
     /// The first pause between such offers; doubles.
@@ -90,6 +92,8 @@ impl Config {
                 failed: DAY * 30,
                 keys: DAY * 400,
                 max: 1_000,
+                reckoned: None,
+                jump_max: DAY,
             },
             prune_interval: Duration::from_secs(600),
             lease: Duration::from_secs(30),
@@ -98,6 +102,7 @@ impl Config {
             finalizer_interval: Duration::from_secs(5),
             pending_age_max: Duration::from_secs(300),
             reaper_interval: Duration::from_secs(5),
+            undeclared_grace: Duration::from_secs(600),
             settle_patience: Duration::from_secs(10),
             settle_pause: Duration::from_millis(50),
             checkpoint_bytes_max: 64 * 1024,

@@ -134,13 +134,6 @@ impl Handlers {
             .any(|(_, handler)| handler.is_closed_by_its_provider())
     }
 
-    /// Every domain with a route.
-    pub(crate) fn declared(&self) -> Vec<Domain> {
-        let mut domains: Vec<_> = self.by_route.keys().map(|(d, _)| d.clone()).collect();
-        domains.dedup();
-        domains
-    }
-
     /// The rules of every route.
     pub(crate) fn routes(&self) -> Result<Routes> {
         for ((domain, _), handler) in &self.by_route {

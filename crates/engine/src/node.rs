@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use clinch_core::policy::Routes;
+use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
     Alert, Batches, Bus, Clock, Domains, Ids, Inspect, Journal, LoadShed, Meter, Notices, Outbox,
     Recovery, Sealer, Spawner, Store, Tracer,
@@ -96,9 +96,6 @@ pub(crate) struct Node {
     pub load: Load,
     /// Raised when rows may be due: for remote workers that wait.
     pub due_news: watch::Sender<u64>,
-    /// Domains with a route: no other is recovered by this process, which would not know its
-    /// rules.
-    pub declared: Vec<Domain>,
     /// Cancel flags of the attempts that run here.
     running: Mutex<BTreeMap<OpId, Arc<AtomicBool>>>,
     /// One reader of the spill file at a time.
@@ -119,6 +116,12 @@ pub(crate) struct Node {
     spill_paged: AtomicBool,
     /// Someone was paged about the bus since it last took a hint.
     bus_down: AtomicBool,
+    /// The time that the store has seen, and the monotonic time of that look.
+    time_seen: Mutex<Option<(SeenTime, Duration)>>,
+    /// Open operations without a route here, by domain, as of the last look.
+    pub undeclared: Mutex<BTreeMap<Domain, u64>>,
+    /// Someone was paged about the store's clock since it was last right.
+    clock_ahead: AtomicBool,
     pub probe_permits: Arc<Semaphore>,
     stopping: watch::Sender<bool>,
 }
@@ -130,7 +133,6 @@ impl Node {
         let runnable = Arc::new(handlers.runnable());
         Ok(Arc::new(Self {
             groups: Groups::new(&ports, &routes, &runnable, &config),
-            declared: handlers.declared(),
             runnable,
             running: Mutex::default(),
             spill_lock: tokio::sync::Mutex::new(()),
@@ -147,6 +149,9 @@ impl Node {
             spilled: AtomicBool::new(true),
             spill_paged: AtomicBool::new(false),
             bus_down: AtomicBool::new(false),
+            time_seen: Mutex::default(),
+            undeclared: Mutex::default(),
+            clock_ahead: AtomicBool::new(false),
             probe_permits: Arc::new(Semaphore::new(config.probes.max(1))),
             stopping: watch::Sender::new(false),
             ports,
@@ -201,6 +206,17 @@ impl Node {
     /// True: it is news.
     pub(crate) fn set_bus_down(&self, down: bool) -> bool {
         self.bus_down.swap(down, Ordering::SeqCst) != down
+    }
+
+    pub(crate) fn time_seen(&self) -> MutexGuard<'_, Option<(SeenTime, Duration)>> {
+        self.time_seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True: it is news.
+    pub(crate) fn set_clock_ahead(&self, ahead: bool) -> bool {
+        self.clock_ahead.swap(ahead, Ordering::SeqCst) != ahead
     }
 
     /// True once: a record that is stuck is worth one page a process, not one a pass.

@@ -96,9 +96,15 @@ impl Runtime {
         self.node.import_dead_letters().await
     }
 
+    /// One pass over open operations whose route is not declared here; returns the rows that it
+    /// handled.
+    pub async fn recover_undeclared(&self) -> Result<usize> {
+        Ok(self.node.recover_undeclared().await?.found)
+    }
+
     /// Deletes what is older than its retention, one bounded step.
     pub async fn prune(&self, prune: &Prune) -> Result<Pruned> {
-        self.node.ports.recovery.prune(prune).await
+        self.node.prune(prune).await
     }
 
     /// Runs everything until [`Runtime::stop`]; returns when the attempts of this process
@@ -168,6 +174,7 @@ impl Role {
             | Runner::Reaper
             | Runner::Prober
             | Runner::Overdue
+            | Runner::Undeclared
             | Runner::Pruner => self == Self::Recovery,
         }
     }
@@ -184,11 +191,12 @@ pub(crate) enum Runner {
     Reaper,
     Prober,
     Overdue,
+    Undeclared,
     Pruner,
 }
 
 impl Runner {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Listener,
         Self::Relay,
         Self::Sweeper,
@@ -197,6 +205,7 @@ impl Runner {
         Self::Reaper,
         Self::Prober,
         Self::Overdue,
+        Self::Undeclared,
         Self::Pruner,
     ];
 
@@ -210,6 +219,7 @@ impl Runner {
             Self::Reaper => "reaper",
             Self::Prober => "prober",
             Self::Overdue => "overdue",
+            Self::Undeclared => "undeclared",
             Self::Pruner => "pruner",
         }
     }
@@ -269,6 +279,7 @@ impl Node {
             }
             Runner::Prober => self.probe_held().await,
             Runner::Overdue => self.end_overdue().await,
+            Runner::Undeclared => self.recover_undeclared().await,
             Runner::Pruner => self.prune_old().await,
         }
     }
@@ -284,6 +295,8 @@ impl Node {
             Runner::Reaper => config.reaper_interval,
             Runner::Sweeper => config.sweep_grace,
             Runner::Pruner => config.prune_interval,
+            // What the grace has left to others is found soon after it.
+            Runner::Undeclared => (config.undeclared_grace / 2).max(config.fallback_poll),
             Runner::Relay | Runner::Worker | Runner::Prober | Runner::Overdue => {
                 config.fallback_poll
             }

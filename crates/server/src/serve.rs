@@ -133,7 +133,8 @@ impl Server {
             .clock(clock.clone())
             .config(config.engine(worker()?))
             .shed(QueueAge { limit });
-        let mut chores = Chores::new(parts.outlets, clock.clone(), parts.backend.inspect());
+        let (inspect, recovery) = (parts.backend.inspect(), parts.backend.recovery());
+        let mut chores = Chores::new(parts.outlets, clock.clone(), inspect, recovery);
         let hub = Hub::new(parts.backend.notices());
         let telemetry = parts
             .telemetry

@@ -1,8 +1,10 @@
 //! Pausing and counters.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
-use clinch_core::ports::{DomainView, Domains};
-use clinch_core::{Domain, Result};
+use clinch_core::ports::{DomainView, Domains, OpenRoute};
+use clinch_core::{Domain, EventType, Result};
 
 use crate::Memory;
 
@@ -29,6 +31,25 @@ impl Domains for Memory {
                 oldest_due: tables.oldest_due(domain, now),
             };
             tables.domains.iter().map(view).collect()
+        }))
+    }
+
+    async fn open_routes(&self) -> Result<Vec<OpenRoute>> {
+        Ok(self.read(|tables, _| {
+            let mut open: BTreeMap<(Domain, EventType), u64> = BTreeMap::new();
+            for (_, row) in tables.rows.iter().filter(|(_, row)| row.queue.is_some()) {
+                let keys = &row.operation.keys;
+                let route = (keys.domain.clone(), keys.event_type.clone());
+                *open.entry(route).or_default() += 1;
+            }
+            let routes = open
+                .into_iter()
+                .map(|((domain, event_type), open)| OpenRoute {
+                    domain,
+                    event_type,
+                    open,
+                });
+            routes.collect()
         }))
     }
 }

@@ -41,6 +41,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "deadlines that count from run_at",
         sql: include_str!("../sql/migrations/0004.sql"),
     },
+    Migration {
+        version: 5,
+        name: "the time that the store has seen",
+        sql: include_str!("../sql/migrations/0005.sql"),
+    },
 ];
 
 /// Seconds for which a node waits for another that applies the steps.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Counts, DomainView, Domains};
-use clinch_core::{Domain, Result, Timestamp};
+use clinch_core::ports::{Counts, DomainView, Domains, OpenRoute};
+use clinch_core::{Domain, EventType, Result, Timestamp};
 
 use crate::link::Link;
 use crate::query::Query;
@@ -66,5 +66,19 @@ impl Domains for Postgres {
             })
         };
         rows.iter().map(view).collect()
+    }
+
+    async fn open_routes(&self) -> Result<Vec<OpenRoute>> {
+        let client = self.client().await?;
+        let rows = Link::Pooled(&client).query(Query::OpenRoutes, &[]).await?;
+        let route = |row: &tokio_postgres::Row| {
+            let event_type = EventType::new(row.get::<_, String>(1));
+            Ok(OpenRoute {
+                domain: Domain::new(row.get::<_, String>(0)).map_err(error::unreadable)?,
+                event_type: event_type.map_err(error::unreadable)?,
+                open: count(row.get(2))?,
+            })
+        };
+        rows.iter().map(route).collect()
     }
 }

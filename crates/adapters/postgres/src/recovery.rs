@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::protocol::{Inherited, State};
 use clinch_core::{BizKey, ContentHash, Failure, IdemKey, Keys, OpId, Result, Sealed, Timestamp};
@@ -144,5 +145,13 @@ impl Recovery for Postgres {
 
     async fn prune(&self, prune: &Prune) -> Result<Pruned> {
         self.prune_old(prune.clone()).await
+    }
+
+    async fn seen_time(&self) -> Result<Option<SeenTime>> {
+        self.look_at_seen_time().await
+    }
+
+    async fn confirm_time(&self) -> Result<SeenTime> {
+        self.confirm_seen_time().await
     }
 }

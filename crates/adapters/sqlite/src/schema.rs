@@ -20,7 +20,7 @@ pub struct Version {
 }
 
 /// Every version of the schema. A file of version n gets those after the n-th.
-pub(crate) static VERSIONS: [Version; 4] = [
+pub(crate) static VERSIONS: [Version; 5] = [
     Version {
         number: 1,
         name: "operations, their keys and their queue",
@@ -40,6 +40,11 @@ pub(crate) static VERSIONS: [Version; 4] = [
         number: 4,
         name: "deadlines that count from run_at",
         sql: include_str!("../sql/schema/0004.sql"),
+    },
+    Version {
+        number: 5,
+        name: "the time that the store has seen",
+        sql: include_str!("../sql/schema/0005.sql"),
     },
 ];
 

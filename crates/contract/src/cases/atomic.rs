@@ -388,6 +388,8 @@ async fn a_prune_that_failed_deleted_nothing(w: World) -> Verdict {
         failed: zero,
         keys: zero,
         max: 99,
+        reckoned: None,
+        jump_max: std::time::Duration::MAX,
     };
     for fault in FAULTS {
         w.arm(fault).await;

@@ -101,7 +101,9 @@ async fn a_late_yes_leaves_the_dead_letter_and_marks_it(w: World) -> Verdict {
     w.settle(crate::fixtures::ok_answer(failed.op_id, None, "late")?)
         .await??;
     let marked = expected.iter_mut().find(|l| l.op_id == failed.op_id);
-    marked.ok_or_else(|| crate::Failure::new("no dead letter"))?.late_ok = true;
+    marked
+        .ok_or_else(|| crate::Failure::new("no dead letter"))?
+        .late_ok = true;
     ensure_eq!(letters(&w).await?, expected, "the dead letters");
     Ok(())
 }
@@ -190,6 +192,8 @@ const PRUNE: Prune = Prune {
     failed: NEVER,
     keys: NEVER,
     max: 1_000,
+    reckoned: None,
+    jump_max: Duration::MAX,
 };
 
 async fn prune_takes_what_is_older_than_its_retention(w: World) -> Verdict {
@@ -279,6 +283,8 @@ async fn open_operations_are_never_pruned(w: World) -> Verdict {
         failed: secs(1),
         keys: secs(1),
         max: 1_000,
+        reckoned: None,
+        jump_max: Duration::MAX,
     };
     let pruned = w.recovery.prune(&all).await?;
     ensure_eq!((pruned.operations, pruned.keys), (0, 0), "what was pruned");

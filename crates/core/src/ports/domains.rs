@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Counts;
-use crate::{Domain, Result};
+use crate::{Domain, EventType, Result};
 
 /// Pausing, and maintained counters.
 #[async_trait]
@@ -21,6 +21,23 @@ pub trait Domains: Send + Sync {
     /// - Counters are maintained in the commit that changes a row, not counted.
     /// - Counters equal the rows.
     async fn domains(&self) -> Result<Vec<DomainView>>;
+
+    /// Which routes have open operations that wait for a begin or for recovery, and how many.
+    ///
+    /// - Counted, not maintained: for a look from time to time.
+    /// - Lane followers and held operations that wait for a person may be left out.
+    async fn open_routes(&self) -> Result<Vec<OpenRoute>>;
+}
+
+/// Open operations of one domain and event type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenRoute {
+    /// The domain.
+    pub domain: Domain,
+    /// The event type.
+    pub event_type: EventType,
+    /// How many are open.
+    pub open: u64,
 }
 
 /// One domain as it stands.

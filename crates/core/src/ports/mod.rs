@@ -32,7 +32,7 @@ pub use documents::{
     DOCUMENT_BYTES_MAX, DOCUMENT_ID_BYTES_MAX, DOCUMENT_NAME_BYTES_MAX, DOCUMENTS_MAX, Document,
     DocumentFilter, DocumentSink, check_document_search, check_documents,
 };
-pub use domains::{DomainView, Domains};
+pub use domains::{DomainView, Domains, OpenRoute};
 pub use executor::{Attempt, Executor, Probe, ProbeVerdict};
 pub use guard::{
     Admission, Bulkhead, CircuitBreaker, CircuitState, Fallback, Gate, HedgePolicy, LoadShed,
@@ -40,7 +40,7 @@ pub use guard::{
 };
 pub use inspect::{Counts, Filter, Inspect, LedgerLine, Operation, Page, ResultRecord};
 pub use lock::{Leader, LockManager, Tenure};
-pub use outbox::{Claim, Claimed, Outbox, Silence};
+pub use outbox::{Among, Claim, Claimed, Outbox, Silence};
 pub use quota::Quota;
 pub use records::{
     Expected, KeyRange, RECORD_BYTES_MAX, RECORD_KEY_BYTES_MAX, RECORDS_MAX, Record, RecordList,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use clinch_core::Result;
-use clinch_core::ports::{Bus, Claim, Claimed, Hint, Publication, Silence, Topic};
+use clinch_core::ports::{Among, Bus, Claim, Claimed, Hint, Publication, Silence, Topic};
 
 use crate::node::{Dispatch, Node};
 use crate::recover::Scanned;
@@ -15,15 +15,15 @@ impl Node {
             by: self.config.worker.clone(),
             lasting: self.config.claim,
             max: self.config.batch,
-            domains: None,
+            among: Among::All,
         }
     }
 
-    /// For recovery scans.
+    /// For recovery scans: of what this process knows the rules of.
     pub(crate) fn brief_claim(&self) -> Claim {
         Claim {
             lasting: self.config.recovery_claim,
-            domains: Some(self.declared.clone()),
+            among: Among::Routes(self.routes.clone()),
             ..self.claim()
         }
     }

@@ -12,8 +12,9 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
-use super::app::{Answer, Shared, json};
+use super::app::{Answer, App, Shared, json};
 use super::problem::{Problem, ProblemDocument};
+use super::time;
 
 /// A store that takes longer does not answer.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -65,9 +66,48 @@ pub(crate) async fn healthz() -> Answer {
     json(StatusCode::OK, &HealthDocument { status: "ok" })
 }
 
+/// It works; what an operator should look at all the same.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ReadyDocument {
+    status: &'static str,
+    warnings: Vec<WarningDocument>,
+}
+
+/// Something to look at.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WarningDocument {
+    /// clock_ahead or undeclared_routes.
+    code: &'static str,
+    message: String,
+}
+
+/// What this process found. Anyone may ask, so no domain is named.
+fn warnings(app: &App) -> Vec<WarningDocument> {
+    let (time, undeclared) = app.orchestrator().concerns();
+    let jumped = time.filter(|time| time.is_held_back());
+    let jumped = jumped.map(|jumped| WarningDocument {
+        code: "clock_ahead",
+        message: format!(
+            "the store's clock shows {} and {} was the last time seen: nothing is pruned; if the \
+             clock is right, run `clinch retention confirm`",
+            time::write(jumped.now),
+            time::write(jumped.seen_at)
+        ),
+    });
+    let open: u64 = undeclared.values().sum();
+    let undeclared = (open > 0).then(|| WarningDocument {
+        code: "undeclared_routes",
+        message: format!(
+            "{open} open operations have no route in this configuration; the metric \
+             orchestrator.undeclared names their domains"
+        ),
+    });
+    jumped.into_iter().chain(undeclared).collect()
+}
+
 #[utoipa::path(get, path = "/readyz", tag = "system",
     responses(
-        (status = 200, body = HealthDocument, description = "The store answers and takes writes"),
+        (status = 200, body = ReadyDocument, description = "The store answers and takes writes"),
         (status = "4XX", body = ProblemDocument, description = "unavailable"),
     ))]
 pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
@@ -86,7 +126,11 @@ pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
     };
     *found = fresh.or(Some((now, is_ready)));
     match is_ready {
-        true => json(StatusCode::OK, &HealthDocument { status: "ok" }),
+        true => {
+            let warnings = warnings(&app);
+            let status = "ok";
+            json(StatusCode::OK, &ReadyDocument { status, warnings })
+        }
         false => Err(Problem::unavailable(
             "the store does not answer, or takes no writes",
         )),

@@ -42,6 +42,7 @@ async fn core_8_settled_within_the_budget_is_200_with_the_whole_document() {
         "effect",
         "cancel_requested",
         "hold",
+        "late_ok",
         "redrive_of",
         "redriven_by",
         "batch_id",
@@ -351,6 +352,8 @@ async fn a_pruned_operation_is_still_known_by_its_keys() {
         failed: std::time::Duration::ZERO,
         keys: std::time::Duration::from_secs(86_400),
         max: 10,
+        reckoned: None,
+        jump_max: std::time::Duration::MAX,
     };
     while server
         .clinch

@@ -81,6 +81,8 @@ async fn what_is_left_still_answers(store: &Mysql, same: NewOperation) {
         failed: std::time::Duration::ZERO,
         keys: std::time::Duration::from_secs(3_600),
         max: 10,
+        reckoned: None,
+        jump_max: std::time::Duration::MAX,
     };
     assert_eq!(store.prune(&prune).await.expect("prunes").operations, 1);
     let replayed = store.accept(&[same], &routes()).await.expect("answers");

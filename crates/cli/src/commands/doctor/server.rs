@@ -19,10 +19,11 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
     };
     subject.runtime.block_on(async {
         match ask(&base, "/healthz").await {
-            Ok(()) => vec![
-                Finding::ok(format!("a server answers at {base}")),
-                ready(&base).await,
-            ],
+            Ok(_) => {
+                let mut findings = vec![Finding::ok(format!("a server answers at {base}"))];
+                findings.extend(ready(&base).await);
+                findings
+            }
             Err(CliError::Unreachable { .. }) if subject.global.url.is_none() => {
                 vec![Finding::ok(format!("no server runs at {base}"))]
             }
@@ -34,20 +35,42 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
     })
 }
 
-async fn ready(base: &Base) -> Finding {
+async fn ready(base: &Base) -> Vec<Finding> {
     match ask(base, "/readyz").await {
-        Ok(()) => Finding::ok("it is ready: its store answers"),
-        Err(error) => Finding::fail(
+        Ok(answer) => {
+            let mut findings = vec![Finding::ok("it is ready: its store answers")];
+            findings.extend(answer.warnings.into_iter().map(|warning| {
+                match warning.message.split_once("; ") {
+                    Some((what, to_do)) => Finding::warn(what, to_do),
+                    None => Finding::warn(warning.message, ""),
+                }
+            }));
+            findings
+        }
+        Err(error) => vec![Finding::fail(
             format!("it is not ready: {error}"),
             "look at its log and at its store",
-        ),
+        )],
     }
 }
 
+/// What a server says of itself.
+#[derive(serde::Deserialize)]
+struct Said {
+    #[serde(default)]
+    warnings: Vec<Warning>,
+}
+
+#[derive(serde::Deserialize)]
+struct Warning {
+    message: String,
+}
+
 /// No key is needed for either, so none is sent.
-async fn ask(base: &Base, path: &str) -> Result<(), CliError> {
+async fn ask(base: &Base, path: &str) -> Result<Said, CliError> {
     let mut client = Client::new(base.clone(), None);
     let asked = tokio::time::timeout(PATIENCE, client.send(Request::get(path))).await;
-    asked.map_err(|_| CliError::failed("no answer in time"))??;
-    Ok(())
+    let answer = asked.map_err(|_| CliError::failed("no answer in time"))??;
+    let said = serde_json::from_str(answer.document.get());
+    said.map_err(|_| CliError::failed("the answer is not that of a Clinch server"))
 }
