@@ -8,7 +8,7 @@ use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcom
 use crate::client::{ApiKey, Trust};
 use crate::commands::{
     backup, batches, bench, completions, demo, destinations, dlq, doctor, domains, github, keys,
-    migrate, ops, restore, serve, submit,
+    migrate, ops, restore, retention, serve, submit,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -169,6 +169,9 @@ pub(crate) enum Client {
     /// Groups of operations
     #[command(subcommand)]
     Batches(batches::Command),
+    /// The deletion of old data: by which time, and whether that waits for you
+    #[command(subcommand)]
+    Retention(retention::Command),
 }
 
 /// The command that was asked for; otherwise help or the usage error has been printed.

@@ -20,6 +20,7 @@ pub(crate) mod ops;
 mod pages;
 mod payload;
 pub(crate) mod restore;
+pub(crate) mod retention;
 pub(crate) mod serve;
 pub(crate) mod submit;
 
@@ -72,5 +73,6 @@ async fn ask(command: Client, context: &mut Context) -> Result<Exit, CliError> {
         Client::Domains(command) => domains::run(command, context).await,
         Client::Destinations(command) => destinations::run(command, context).await,
         Client::Batches(command) => batches::run(command, context).await,
+        Client::Retention(command) => retention::run(command, context).await,
     }
 }

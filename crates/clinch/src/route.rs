@@ -148,7 +148,8 @@ impl<I, O> Route<I, O> {
         self.with(|spec| spec.rules.retry.max_attempts = calls)
     }
 
-    /// From accept to the last begin, where the request names no deadline.
+    /// From accept, or from `run_at` if that is later, to the last begin, where the request
+    /// names no deadline.
     #[must_use]
     pub fn deadline(self, within: Duration) -> Self {
         self.with(|spec| spec.rules.deadline = Some(within))

@@ -8,6 +8,7 @@ mod attempt;
 mod batch;
 mod begin;
 mod bus;
+mod clock;
 mod domains;
 mod engine;
 mod finalize;
@@ -22,6 +23,7 @@ mod proof;
 mod protection;
 mod queue;
 mod recovery;
+mod redrive;
 mod remote;
 mod retention;
 mod scenario;
@@ -30,6 +32,7 @@ mod size;
 mod spawn;
 mod sweep;
 mod topics;
+mod undeclared;
 mod wake;
 
 use crate::{Capabilities, Case};
@@ -42,6 +45,7 @@ const AREAS: &[&[Case]] = &[
     proof::CASES,
     settle::CASES,
     late::CASES,
+    redrive::CASES,
     finalize::CASES,
     atomic::CASES,
     ambiguous::CASES,
@@ -53,6 +57,7 @@ const AREAS: &[&[Case]] = &[
     sweep::WITH_BUS,
     recovery::CASES,
     retention::CASES,
+    clock::CASES,
     domains::CASES,
     amend::CASES,
     inspect::CASES,
@@ -64,6 +69,8 @@ const AREAS: &[&[Case]] = &[
     protection::BY_HINTS,
     remote::BY_QUEUE,
     remote::BY_HINTS,
+    undeclared::BY_QUEUE,
+    undeclared::BY_HINTS,
     size::CASES,
     bus::CASES,
     topics::CASES,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clinch_core::policy::{EventTypes, Order, ProbeRules, ReaperStrategy, Routes, Rules, Safety};
 use clinch_core::ports::{
-    Answer, AnswerBody, BeginRequest, Claim, NewOperation, Silence, StoredOk,
+    Among, Answer, AnswerBody, BeginRequest, Claim, NewOperation, Silence, StoredOk,
 };
 use clinch_core::protocol::Inherited;
 use clinch_core::{
@@ -239,7 +239,7 @@ pub(crate) fn claim(number: usize, max: usize) -> Verdict<Claim> {
         by: worker(number)?,
         lasting: CLAIM,
         max,
-        domains: None,
+        among: Among::All,
     })
 }
 

@@ -77,7 +77,8 @@ impl Command {
 pub struct Options {
     /// Not before this moment.
     pub run_at: Option<Timestamp>,
-    /// Not begun after this moment; by default the route's deadline.
+    /// Not begun after this moment, and later than `run_at`; by default the route's deadline,
+    /// counted from accept or from `run_at`, whichever is later.
     pub deadline: Option<Timestamp>,
     /// Higher is claimed first among due rows.
     pub priority: Priority,
@@ -86,6 +87,19 @@ pub struct Options {
     /// W3C `traceparent` of whoever asks. Kept beside the row, not among its options.
     #[serde(skip)]
     pub trace: Option<String>,
+}
+
+impl Options {
+    /// Refuses a deadline under which no attempt could ever begin.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        match (self.run_at, self.deadline) {
+            (Some(run_at), Some(deadline)) if deadline <= run_at => Err(Invalid::new(
+                "deadline",
+                "must be later than run_at, or no attempt could ever begin",
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Which due row is claimed first: −10 (last) to 10 (first).
@@ -267,6 +281,16 @@ mod tests {
 
     #[test]
     fn core_1_options_validate_themselves() {
+        let run_at = Some(Timestamp::from_millis(5));
+        let with = |deadline| Options {
+            run_at,
+            deadline,
+            ..Options::default()
+        };
+        assert!(with(None).validate().is_ok());
+        assert!(with(Some(Timestamp::from_millis(6))).validate().is_ok());
+        let refused = with(run_at).validate().expect_err("too early");
+        assert_eq!(refused.field, "deadline");
         assert!(Priority::new(10).is_ok());
         assert!(Priority::new(11).is_err());
         assert!(serde_json::from_str::<Priority>("-11").is_err());

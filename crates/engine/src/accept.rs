@@ -1,9 +1,10 @@
 //! Taking commands in, and telling callers what became of them.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use clinch_core::policy::Routes;
+use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
     Accepted, Amendment, BeginRequest, Changed, Known, NewOperation, Operation, Refused, StoredOk,
     Tags, is_traceparent,
@@ -70,6 +71,23 @@ impl Orchestrator {
     /// keys had been accepted before. [`Orchestrator::await_settled`] waits for its end.
     pub async fn accept(&self, command: Command) -> Result<(Known, bool)> {
         self.enter_in_background(command, self.trace()).await
+    }
+
+    /// What this process knows that an operator should look at: the clock, as of its last prune,
+    /// and open operations without a route here, by domain, as of its last look.
+    pub fn concerns(&self) -> (Option<SeenTime>, BTreeMap<Domain, u64>) {
+        let time = *self.node.time_seen();
+        let undeclared = self.node.undeclared.lock();
+        let undeclared = undeclared.unwrap_or_else(PoisonError::into_inner).clone();
+        (time.map(|(time, _)| time), undeclared)
+    }
+
+    /// An operator vouches for the store's clock: pruning goes by it from now on.
+    pub async fn confirm_time(&self) -> Result<SeenTime> {
+        let time = self.node.ports.recovery.confirm_time().await?;
+        let looked_at = self.node.ports.clock.monotonic();
+        *self.node.time_seen() = Some((time, looked_at));
+        Ok(time)
     }
 
     /// Accepts in a task of its own: the commit may carry a begin, and a begin that nobody
@@ -336,6 +354,7 @@ impl Orchestrator {
             payload,
             mut options,
         } = command;
+        options.validate()?;
         let trace = options.trace.take().or(trace);
         let trace = trace.filter(|trace| is_traceparent(trace));
         let handler = node.handlers.find(&keys.domain, &keys.event_type);
@@ -422,6 +441,10 @@ fn known(accepted: Accepted) -> Result<Known> {
         }
         Accepted::BatchClosed => {
             let message = "the batch is sealed or does not exist";
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+        Accepted::PredecessorApplied => {
+            let message = "the operation that it redrives was applied";
             Err(Error::new(ErrorKind::Invalid, message))
         }
         Accepted::New { .. } => Err(Error::new(ErrorKind::Internal, "a new one is not known")),

@@ -44,6 +44,8 @@ pub struct Config {
     pub pending_age_max: Duration,
     /// Upper bound of the Reaper's sleep.
     pub reaper_interval: Duration,
+    /// An operation without a route here is left for so long to a process that declares it.
+    pub undeclared_grace: Duration,
     /// No call of the store, the bus or a file is waited for longer. The call may still happen:
     /// a change past its deadline is `Ambiguous`.
     pub store_timeout: Duration,
@@ -95,6 +97,8 @@ impl Config {
                 failed: DAY * 30,
                 keys: DAY * 400,
                 max: 1_000,
+                reckoned: None,
+                jump_max: DAY,
             },
             prune_interval: Duration::from_secs(600),
             lease: Duration::from_secs(30),
@@ -103,6 +107,7 @@ impl Config {
             finalizer_interval: Duration::from_secs(5),
             pending_age_max: Duration::from_secs(300),
             reaper_interval: Duration::from_secs(5),
+            undeclared_grace: Duration::from_secs(600),
             store_timeout: Duration::from_secs(10),
             settle_patience: Duration::from_secs(10),
             settle_pause: Duration::from_millis(50),

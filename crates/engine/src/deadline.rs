@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::policy::Routes;
+use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
     Accepted, Amendment, Answer, Batch, Batches, BeginRequest, Bus, Changed, Claim, Claimed, Clock,
     DeadLetter, Delivery, Depth, Dequeue, DomainView, Domains, Extension, Filter, Inspect, Journal,
-    JournalRecords, Known, LedgerLine, NewBatch, NewOperation, Notice, Notices, Operation, Outbox,
-    Page, Prune, Pruned, Publication, Receipt, Recovery, Refused, Reschedule, Scan, Silence, Store,
+    JournalRecords, Known, LedgerLine, NewBatch, NewOperation, Notice, Notices, OpenRoute,
+    Operation, Outbox, Page, Prune, Pruned, Publication, Receipt, Recovery, Refused, Reschedule,
+    Scan, Silence, Store,
 };
 use clinch_core::{AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, Result, Timestamp};
 
@@ -125,6 +126,8 @@ pass_on!(Recovery {
     read dead_letters(cursor: Option<&str>, limit: usize) -> Page<DeadLetter>;
     change import(letters: &[DeadLetter]) -> Vec<bool>;
     change prune(prune: &Prune) -> Pruned;
+    read seen_time() -> Option<SeenTime>;
+    change confirm_time() -> SeenTime;
 });
 
 pass_on!(Batches {
@@ -136,6 +139,7 @@ pass_on!(Batches {
 pass_on!(Domains {
     change set_paused(domain: &Domain, paused: bool) -> ();
     read domains() -> Vec<DomainView>;
+    read open_routes() -> Vec<OpenRoute>;
 });
 
 pass_on!(Inspect {

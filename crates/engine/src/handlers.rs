@@ -179,13 +179,6 @@ impl Handlers {
             .collect()
     }
 
-    /// Every domain with a route.
-    pub(crate) fn declared(&self) -> Vec<Domain> {
-        let mut domains: Vec<_> = self.by_route.keys().map(|(d, _)| d.clone()).collect();
-        domains.dedup();
-        domains
-    }
-
     /// The rules of every route.
     pub(crate) fn routes(&self) -> Result<Routes> {
         for ((domain, _), handler) in &self.by_route {
@@ -233,7 +226,7 @@ impl Handlers {
 
     /// Some of the routes. A type with a route of its own that is not among them is not
     /// covered by one for all types either.
-    fn those(&self, are: impl Fn(&Handler) -> bool) -> Routes {
+    pub(crate) fn those(&self, are: impl Fn(&Handler) -> bool) -> Routes {
         let mut routes = Routes::new();
         for ((domain, event_types), handler) in &self.by_route {
             routes = match event_types {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use clinch_core::policy::Routes;
+use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
     Alert, Batches, Bus, Clock, Domains, Ids, Inspect, Journal, LoadShed, Meter, Notices, Outbox,
     Recovery, Sealer, Spawner, Store, Tracer,
@@ -100,9 +100,6 @@ pub(crate) struct Node {
     pub due_news: DueNews,
     /// What remote workers hold.
     pub leases: Leases,
-    /// Domains with a route: no other is recovered by this process, which would not know its
-    /// rules.
-    pub declared: Vec<Domain>,
     /// Fences and cancel flags of the attempts that run here.
     running: Mutex<BTreeMap<OpId, (u64, Arc<AtomicBool>)>>,
     /// One reader of the spill file at a time.
@@ -123,6 +120,12 @@ pub(crate) struct Node {
     spill_paged: AtomicBool,
     /// Someone was paged about the bus since it last took a hint.
     bus_down: AtomicBool,
+    /// The time that the store has seen, and the monotonic time of that look.
+    time_seen: Mutex<Option<(SeenTime, Duration)>>,
+    /// Open operations without a route here, by domain, as of the last look.
+    pub undeclared: Mutex<BTreeMap<Domain, u64>>,
+    /// Someone was paged about the store's clock since it was last right.
+    clock_ahead: AtomicBool,
     pub probe_permits: Arc<Semaphore>,
     /// Held rows may wait for a permit or for a slot of their destination: the end of a probe or
     /// a call is news.
@@ -159,7 +162,6 @@ impl Node {
         let runnable = Arc::new(handlers.runnable());
         Ok(Arc::new(Self {
             groups: Groups::new(&ports, &routes, &runnable, &config),
-            declared: handlers.declared(),
             runnable,
             running: Mutex::default(),
             spill_lock: tokio::sync::Mutex::new(()),
@@ -167,7 +169,7 @@ impl Node {
             turn: AtomicUsize::new(0),
             starved: AtomicBool::new(false),
             load: Load::default(),
-            due_news: DueNews::new(&handlers.declared()),
+            due_news: DueNews::new(handlers.by_domain().map(|(domain, _)| domain)),
             leases: Leases::default(),
             waiters: Waiters::default(),
             queue_permits: Arc::new(Semaphore::new(config.concurrency)),
@@ -177,6 +179,9 @@ impl Node {
             spilled: AtomicBool::new(true),
             spill_paged: AtomicBool::new(false),
             bus_down: AtomicBool::new(false),
+            time_seen: Mutex::default(),
+            undeclared: Mutex::default(),
+            clock_ahead: AtomicBool::new(false),
             probe_permits: Arc::new(Semaphore::new(config.probes.max(1))),
             probes_starved: AtomicBool::new(false),
             stage: watch::Sender::new(Stage::Running),
@@ -274,6 +279,17 @@ impl Node {
     /// True: it is news.
     pub(crate) fn set_bus_down(&self, down: bool) -> bool {
         self.bus_down.swap(down, Ordering::SeqCst) != down
+    }
+
+    pub(crate) fn time_seen(&self) -> MutexGuard<'_, Option<(SeenTime, Duration)>> {
+        self.time_seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True: it is news.
+    pub(crate) fn set_clock_ahead(&self, ahead: bool) -> bool {
+        self.clock_ahead.swap(ahead, Ordering::SeqCst) != ahead
     }
 
     /// True once: a record that is stuck is worth one page a process, not one a pass.

@@ -2,13 +2,19 @@
 //!
 //! It inherits what may have happened: effect, age of the key, calls. Its outbound key is that
 //! of the first, so that a provider that remembers it still does. A dead letter is redriven
-//! once; what came of that is a dead letter of its own if it failed too.
+//! once; what came of that is a dead letter of its own if it failed too. One whose call turned
+//! out to be applied is not redriven, and a late answer that comes after its redrive settles
+//! both.
 
 use clinch_core::policy::Safety;
 use clinch_core::ports::{Accepted, NewOperation, Operation};
 use clinch_core::{BatchId, Effect, Error, ErrorKind, IdemKey, OpId, Options, Result, Status};
 
 use crate::Orchestrator;
+
+/// Why an operation with a recorded late yes is not redriven. The store looks again in the
+/// commit that would accept the redrive: the yes may have come since.
+const APPLIED: &str = "its call was applied: a late answer says so";
 
 /// What became, or would become, of one dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +73,7 @@ impl Orchestrator {
                 Accepted::Known(known) => Redriven::Before(known.op_id),
                 Accepted::Mismatch(known) => Redriven::Before(known.op_id),
                 Accepted::BatchClosed => Redriven::Refused("its batch is closed"),
+                Accepted::PredecessorApplied => Redriven::Refused(APPLIED),
             });
         let fill = |verdict: Redriven| match verdict {
             Redriven::New(_) => {
@@ -87,6 +94,7 @@ impl Orchestrator {
         match rules {
             None => Redriven::Refused("no route is declared for its domain and event type"),
             _ if row.state.status != Status::Failed => Redriven::Refused("it did not fail"),
+            _ if row.state.late_ok => Redriven::Refused(APPLIED),
             Some(rules)
                 if row.state.effect == Effect::Unknown && rules.safety == Safety::Unsafe =>
             {

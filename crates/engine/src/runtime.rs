@@ -100,9 +100,15 @@ impl Runtime {
         self.node.import_dead_letters().await
     }
 
+    /// One pass over open operations whose route is not declared here; returns the rows that it
+    /// handled.
+    pub async fn recover_undeclared(&self) -> Result<usize> {
+        Ok(self.node.recover_undeclared().await?.found)
+    }
+
     /// Deletes what is older than its retention, one bounded step.
     pub async fn prune(&self, prune: &Prune) -> Result<Pruned> {
-        self.node.ports.recovery.prune(prune).await
+        self.node.prune(prune).await
     }
 
     /// Runs everything until [`Runtime::stop`]; returns when the attempts of this process
@@ -197,6 +203,7 @@ impl Role {
             | Runner::Reaper
             | Runner::Prober
             | Runner::Overdue
+            | Runner::Undeclared
             | Runner::Pruner => self == Self::Recovery,
         }
     }
@@ -214,11 +221,12 @@ pub(crate) enum Runner {
     Reaper,
     Prober,
     Overdue,
+    Undeclared,
     Pruner,
 }
 
 impl Runner {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Listener,
         Self::Spill,
         Self::Relay,
@@ -228,6 +236,7 @@ impl Runner {
         Self::Reaper,
         Self::Prober,
         Self::Overdue,
+        Self::Undeclared,
         Self::Pruner,
     ];
 
@@ -242,6 +251,7 @@ impl Runner {
             Self::Reaper => "reaper",
             Self::Prober => "prober",
             Self::Overdue => "overdue",
+            Self::Undeclared => "undeclared",
             Self::Pruner => "pruner",
         }
     }
@@ -306,6 +316,7 @@ impl Node {
             }
             Runner::Prober => self.probe_held().await,
             Runner::Overdue => self.end_overdue().await,
+            Runner::Undeclared => self.recover_undeclared().await,
             Runner::Pruner => self.prune_old().await,
         }
     }
@@ -321,6 +332,8 @@ impl Node {
             Runner::Reaper => config.reaper_interval,
             Runner::Sweeper => config.sweep_grace,
             Runner::Pruner => config.prune_interval,
+            // What the grace has left to others is found soon after it.
+            Runner::Undeclared => (config.undeclared_grace / 2).max(config.fallback_poll),
             Runner::Relay | Runner::Worker | Runner::Prober | Runner::Overdue => {
                 config.fallback_poll
             }

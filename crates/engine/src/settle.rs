@@ -317,6 +317,7 @@ impl Node {
             content_hash: ContentHash::of(&op_id, &keys.event_type, payload.as_bytes()),
             payload,
             failed_at: self.ports.clock.now(),
+            late_ok: false,
         };
         self.file_dead_letter(&letter).await;
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clinch::engine::Role;
 use clinch::{Builder, Clinch, Telemetry};
-use clinch_core::ports::{Alert, Clock, Inspect};
+use clinch_core::ports::{Alert, Clock, Inspect, Recovery};
 use clinch_system::FileJournal;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,12 +25,18 @@ pub(crate) struct Chores {
     pub(crate) letters: Option<FileJournal>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) inspect: Arc<dyn Inspect>,
+    pub(crate) recovery: Arc<dyn Recovery>,
     /// Whether the store's files are in their place.
     pub(crate) look: Option<Arc<Look>>,
 }
 
 impl Chores {
-    pub(crate) fn new(outlets: Outlets, clock: Arc<dyn Clock>, inspect: Arc<dyn Inspect>) -> Self {
+    pub(crate) fn new(
+        outlets: Outlets,
+        clock: Arc<dyn Clock>,
+        inspect: Arc<dyn Inspect>,
+        recovery: Arc<dyn Recovery>,
+    ) -> Self {
         let exports = outlets.traces.is_some() || outlets.metrics.is_some();
         Self {
             alerts: outlets.alerts.is_some().then(alerts::channel),
@@ -39,6 +45,7 @@ impl Chores {
             letters: None,
             clock,
             inspect,
+            recovery,
             look: None,
         }
     }
@@ -77,6 +84,7 @@ impl Chores {
             let (clock, retention) = (self.clock.clone(), config.dead_letter.retention.0);
             tasks.spawn(housekeeping::tidy_letters(
                 file,
+                self.recovery,
                 clock,
                 retention,
                 stop.clone(),

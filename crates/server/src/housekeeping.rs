@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_core::ports::{Alert, AlertNote, Clock, DeadLetter, Filter, Inspect, Journal, Severity};
+use clinch_core::ports::{
+    Alert, AlertNote, Clock, DeadLetter, Filter, Inspect, Journal, Recovery, Severity,
+};
 use clinch_core::{OpId, Result, Status, Timestamp};
 use tokio_util::sync::CancellationToken;
 
@@ -123,15 +125,24 @@ pub(crate) async fn watch_files(
     }
 }
 
-/// Forgets what lies in the file of dead letters for longer than `retention`.
+/// Forgets what lies in the file of dead letters for longer than `retention`, by the time that the
+/// store has seen: a clock that jumped ahead makes no letter old.
 pub(crate) async fn tidy_letters(
     file: impl Journal,
+    recovery: Arc<dyn Recovery>,
     clock: Arc<dyn Clock>,
     retention: Duration,
     stop: CancellationToken,
 ) {
     while !stop.is_cancelled() {
-        match forget_old(&file, clock.now() - retention).await {
+        let forgotten = async {
+            match recovery.seen_time().await? {
+                Some(time) => forget_old(&file, time.trusted() - retention).await,
+                // No prune has looked at the clock yet.
+                None => Ok(0),
+            }
+        };
+        match forgotten.await {
             Ok(0) => {}
             Ok(count) => {
                 tracing::info!(target: "clinch", count, "old dead letters were removed from the file");
@@ -193,6 +204,7 @@ mod tests {
             payload: PlainText.seal(op_id, b"1").expect("plain"),
             keys,
             failed_at: Timestamp::from_millis(failed_at),
+            late_ok: false,
         };
         serde_json::to_vec(&letter).expect("JSON")
     }

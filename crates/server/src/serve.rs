@@ -149,7 +149,8 @@ impl Server {
         if !limit.is_zero() {
             builder = builder.shed(QueueAge { limit });
         }
-        let mut chores = Chores::new(parts.outlets, clock.clone(), parts.backend.inspect());
+        let (inspect, recovery) = (parts.backend.inspect(), parts.backend.recovery());
+        let mut chores = Chores::new(parts.outlets, clock.clone(), inspect, recovery);
         chores.look = parts.look.clone();
         let hub = Hub::new(parts.backend.notices());
         let telemetry = parts

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::policy::Routes;
+use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
     Accepted, Amendment, Answer, Batch, Batches, BeginRequest, Bus, Changed, Claim, Claimed,
     DeadLetter, Delivery, Dequeue, DomainView, Domains, Extension, Filter, Inspect, Known,
-    LedgerLine, NewBatch, NewOperation, Notice, Notices, Operation, Outbox, Page, Prune, Pruned,
-    Publication, Receipt, Recovery, Refused, Reschedule, Scan, Silence, Store,
+    LedgerLine, NewBatch, NewOperation, Notice, Notices, OpenRoute, Operation, Outbox, Page, Prune,
+    Pruned, Publication, Receipt, Recovery, Refused, Reschedule, Scan, Silence, Store,
 };
 use clinch_core::{AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, Result, Timestamp};
 use clinch_memory::{Memory, MemoryBus};
@@ -286,6 +286,12 @@ impl Recovery for FarStore {
     async fn prune(&self, prune: &Prune) -> Result<Pruned> {
         far!(self, "prune", self.memory.prune(prune))
     }
+    async fn seen_time(&self) -> Result<Option<SeenTime>> {
+        far!(self, "seen_time", self.memory.seen_time())
+    }
+    async fn confirm_time(&self) -> Result<SeenTime> {
+        far!(self, "confirm_time", self.memory.confirm_time())
+    }
 }
 
 #[async_trait]
@@ -308,6 +314,9 @@ impl Domains for FarStore {
     }
     async fn domains(&self) -> Result<Vec<DomainView>> {
         far!(self, "domains", self.memory.domains())
+    }
+    async fn open_routes(&self) -> Result<Vec<OpenRoute>> {
+        far!(self, "open_routes", self.memory.open_routes())
     }
 }
 

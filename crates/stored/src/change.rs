@@ -8,7 +8,7 @@ use clinch_core::ports::{
 use clinch_core::protocol::{
     Event, IllegalTransition, ProbeAnswer, Resolution, Verdict, Why, WriteAhead,
 };
-use clinch_core::{AttemptId, Result, Sealed, WorkerId};
+use clinch_core::{AttemptId, OpId, Result, Sealed, WorkerId};
 
 /// The protocol's own answer: the change, or why there is none.
 pub type Answered<T> = Result<T, Refused>;
@@ -86,6 +86,13 @@ fn not_here(event: &'static str) -> Refused {
         why: Why::StaleFence,
         ledger: false,
     })
+}
+
+/// The yes that a late Ok on a FAILED operation is to the one that redrives it, with its line
+/// in the ledger. Both send the same outbound key: what was applied was applied for both.
+pub fn told_by_predecessor(op_id: OpId) -> (Event, String) {
+    let note = format!("a late answer to {op_id}, which this operation redrives");
+    (Event::Ok { fence: None }, note)
 }
 
 /// Whether the event's result is to be stored. The first recorded yes is kept: a second one

@@ -27,6 +27,7 @@ const FAILURE: u64 = 1 << 13;
 const RECORDED_OK: u64 = 1 << 14;
 const RECORDED_FAIL: u64 = 1 << 15;
 const RECORDED_DONE: u64 = 1 << 16;
+const LATE_OK: u64 = 1 << 17;
 
 /// What is stored beside the state: it is in other tables or columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,6 +66,7 @@ pub fn encode(state: &State, beside: Beside) -> Result<Vec<u8>> {
         (refund_first.is_some(), REFUND_FIRST_CALL),
         (state.hold.is_some(), HOLD),
         (state.failure.is_some(), FAILURE),
+        (state.late_ok, LATE_OK),
     ];
     let flags = flags.iter().filter(|(is_set, _)| *is_set);
     let flags = flags.fold(recorded, |all, (_, flag)| all | flag);
@@ -131,6 +133,7 @@ pub fn decode(blob: &[u8], state: &mut State) -> Result<Beside> {
     };
     state.cancel_requested = has(CANCEL_REQUESTED);
     state.repeat_permit = has(REPEAT_PERMIT);
+    state.late_ok = has(LATE_OK);
     state.effect = if has(EFFECT_UNKNOWN) {
         Effect::Unknown
     } else {

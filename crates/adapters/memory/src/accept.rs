@@ -26,6 +26,10 @@ impl Tx<'_> {
                 Accepted::Mismatch(known)
             };
         }
+        let predecessor = new.redrive_of.and_then(|op| self.tables.rows.get(&op));
+        if predecessor.is_some_and(|row| row.operation.state.late_ok) {
+            return Accepted::PredecessorApplied;
+        }
         if !self.join_batch(new, entry) {
             return Accepted::BatchClosed;
         }
@@ -78,8 +82,7 @@ impl Tx<'_> {
             row.members.insert(seq, new.op_id);
             self.tables.lanes.insert(lane, row);
         }
-        let deadline = new.options.deadline;
-        let deadline = deadline.or_else(|| rules.deadline.map(|after| self.now + after));
+        let deadline = new.deadline(self.now, rules);
         let operation = Operation {
             op_id: new.op_id,
             keys: new.keys.clone(),

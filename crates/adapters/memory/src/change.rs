@@ -6,7 +6,7 @@ use clinch_core::ports::{
 };
 use clinch_core::protocol::{Action, Begin, Event, WriteAhead};
 use clinch_core::{BatchId, MESSAGE_BYTES_MAX, OpId, Status, WorkerId, shorten};
-use clinch_stored::change::{Luggage, brings_result, note_of, record};
+use clinch_stored::change::{Luggage, brings_result, note_of, record, told_by_predecessor};
 
 use crate::accept::Entry;
 use crate::{QueueRow, Row, Slot, Tx};
@@ -41,7 +41,8 @@ impl Tx<'_> {
         self.note(&row.operation, event.name(), luggage.by, None, note);
         if effects.contains(&Action::AlertLateOk) {
             self.keep_late_answer(op_id, luggage.ok);
-            return Ok(changed(&row, effects, None));
+            let batch_completed = self.applied_late(&row, luggage, routes);
+            return Ok(changed(&row, effects, batch_completed));
         }
         unpack(&mut row, event, &before.write_ahead, luggage);
         let batch_completed = self.follow(&mut row, &effects, routes);
@@ -244,6 +245,30 @@ impl Tx<'_> {
         self.tables.ledger.insert(operation.op_id, lines);
     }
 
+    /// Marks a FAILED operation as applied, and tells the one that redrives it.
+    fn applied_late(
+        &mut self,
+        row: &Row,
+        luggage: Luggage<'_>,
+        routes: &Routes,
+    ) -> Option<BatchId> {
+        let op_id = row.operation.op_id;
+        self.tables.put(row.clone());
+        if let Some(mut letter) = self.tables.dead_letters.get(&op_id).cloned() {
+            letter.late_ok = true;
+            self.tables.dead_letters.insert(op_id, letter);
+        }
+        let successor = row.operation.redriven_by?;
+        let (event, note) = told_by_predecessor(op_id);
+        let luggage = Luggage {
+            reason: &note,
+            ..luggage
+        };
+        // One that is COMPLETED keeps the answer in its ledger.
+        let told = self.change(successor, &event, luggage, routes).ok()?;
+        told.batch_completed
+    }
+
     fn keep_late_answer(&mut self, op_id: OpId, ok: Option<&StoredOk>) {
         let Some(mut lines) = self.tables.ledger.get(&op_id).cloned() else {
             return;
@@ -294,5 +319,6 @@ fn dead_letter(operation: &Operation, now: clinch_core::Timestamp) -> DeadLetter
         payload: operation.payload.clone(),
         content_hash: operation.content_hash,
         failed_at: now,
+        late_ok: false,
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use clinch_core::ports::{DomainView, Domains};
-use clinch_core::{Domain, Result};
+use clinch_core::ports::{DomainView, Domains, OpenRoute};
+use clinch_core::{Domain, EventType, Result};
 
 use crate::Memory;
 
@@ -35,6 +35,25 @@ impl Domains for Memory {
                 view.with_oldest_due(tables.due_ages(domain, now))
             };
             tables.domains.iter().map(view).collect()
+        }))
+    }
+
+    async fn open_routes(&self) -> Result<Vec<OpenRoute>> {
+        Ok(self.read(|tables, _| {
+            let mut open: BTreeMap<(Domain, EventType), u64> = BTreeMap::new();
+            for (_, row) in tables.rows.iter().filter(|(_, row)| row.queue.is_some()) {
+                let keys = &row.operation.keys;
+                let route = (keys.domain.clone(), keys.event_type.clone());
+                *open.entry(route).or_default() += 1;
+            }
+            let routes = open
+                .into_iter()
+                .map(|((domain, event_type), open)| OpenRoute {
+                    domain,
+                    event_type,
+                    open,
+                });
+            routes.collect()
         }))
     }
 }

@@ -165,7 +165,10 @@ impl Tx<'_> {
             }
             let free = self.tables.claim_ends(op_id) <= self.now;
             let row = self.tables.rows.get(&op_id).filter(|_| free);
-            let row = row.filter(|row| claim.covers(&row.operation.keys.domain));
+            let row = row.filter(|row| {
+                let keys = &row.operation.keys;
+                claim.covers(&keys.domain, &keys.event_type)
+            });
             let Some(mut row) = row.cloned() else {
                 continue;
             };
@@ -206,8 +209,7 @@ impl Outbox for Memory {
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>> {
         self.write(|tx| {
             let all = tx.tables.domains.iter().map(|(domain, _)| domain);
-            let domains = all.filter(|domain| claim.covers(domain));
-            let line = tx.tables.line(domains, tx.now).take(claim.max);
+            let line = tx.tables.line(all, tx.now);
             let found: Vec<_> = line.map(|(_, due, _, op_id)| (op_id, due)).collect();
             Ok(tx.claim(found, claim))
         })

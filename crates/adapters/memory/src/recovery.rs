@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::{OpId, Result, Status, Timestamp};
 use clinch_stored::letters::{bytes, check};
@@ -26,7 +27,7 @@ impl Tables {
 }
 
 impl Tx<'_> {
-    fn old_rows(&self, prune: &Prune) -> Vec<OpId> {
+    fn old_rows(&self, prune: &Prune, at: Timestamp) -> Vec<OpId> {
         let is_old = |row: &&Row| {
             let operation = &row.operation;
             let age = match operation.state.status {
@@ -34,9 +35,7 @@ impl Tx<'_> {
                 Status::Failed => prune.failed,
                 Status::Pending | Status::InProgress => return false,
             };
-            operation
-                .finished_at
-                .is_some_and(|end| end + age <= self.now)
+            operation.finished_at.is_some_and(|end| end + age <= at)
         };
         let rows = self.tables.rows.iter().map(|(_, row)| row);
         let old = rows.filter(is_old).map(|row| row.operation.op_id);
@@ -93,12 +92,16 @@ impl Recovery for Memory {
 
     async fn prune(&self, prune: &Prune) -> Result<Pruned> {
         self.write(|tx| {
-            let old = tx.old_rows(prune);
+            let (stored, now) = (tx.tables.seen_at, tx.now);
+            let time = SeenTime::advanced(stored, now, prune.reckoned, prune.jump_max);
+            tx.tables.seen_at = Some(time.seen_at);
+            let at = time.trusted();
+            let old = tx.old_rows(prune, at);
             for op_id in &old {
                 tx.tables.forget(*op_id);
             }
             let is_old = |key: &crate::Key| {
-                let settled = key.settled.is_some_and(|(_, at)| at + prune.keys <= tx.now);
+                let settled = key.settled.is_some_and(|(_, end)| end + prune.keys <= at);
                 settled && !tx.tables.rows.contains(&key.op_id)
             };
             let keys = tx.tables.keys.iter().filter(|(_, key)| is_old(key));
@@ -109,6 +112,25 @@ impl Recovery for Memory {
             Ok(Pruned {
                 operations: old.len(),
                 keys: keys.len(),
+                time,
+            })
+        })
+    }
+
+    async fn seen_time(&self) -> Result<Option<SeenTime>> {
+        Ok(self.read(|tables, now| {
+            let seen_at = tables.seen_at?;
+            Some(SeenTime { now, seen_at })
+        }))
+    }
+
+    async fn confirm_time(&self) -> Result<SeenTime> {
+        self.write(|tx| {
+            let seen_at = tx.now;
+            tx.tables.seen_at = Some(seen_at);
+            Ok(SeenTime {
+                now: tx.now,
+                seen_at,
             })
         })
     }

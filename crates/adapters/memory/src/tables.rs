@@ -41,6 +41,8 @@ pub struct Tables {
     pub records: Table<String, Record>,
     /// Documents of an application by collection and id.
     pub documents: Table<(String, String), Document>,
+    /// The latest time that was vouched for; moved by prunes alone.
+    pub seen_at: Option<Timestamp>,
     /// The last seq given out. Not rolled back: a gap is harmless, a repeat is not.
     pub seq: u64,
 }

@@ -1,1 +1,1 @@
-UPDATE clinch_history SET ledger = {ledger} WHERE seq = {seq}
+UPDATE clinch_history SET ledger = {ledger}, state = {state} WHERE seq = {seq}

@@ -180,6 +180,11 @@ impl Tx<'_> {
         }
         self.note_keys(&keys, written, nonce, offered).await?;
         self.read_lanes(&lanes, 0).await?;
+        let predecessors = offered.iter().filter_map(|(new, _)| new.redrive_of);
+        let predecessors: Vec<OpId> = predecessors.collect();
+        if !predecessors.is_empty() {
+            self.load(&predecessors, false).await?;
+        }
         self.load_batches(&batches).await
     }
 
@@ -270,6 +275,10 @@ impl Tx<'_> {
                 },
             );
         }
+        let predecessor = new.redrive_of.and_then(|op| self.rows.get(&op));
+        if predecessor.is_some_and(|loaded| loaded.row.state.late_ok) {
+            return Ok(Accepted::PredecessorApplied);
+        }
         if !self.join_batch(new, entry).await? {
             return Ok(Accepted::BatchClosed);
         }
@@ -317,8 +326,7 @@ impl Tx<'_> {
             self.join_lane(lane, seq);
         }
         let request = Request::of(new);
-        let deadline = new.options.deadline;
-        let deadline = deadline.or_else(|| rules.deadline.map(|after| self.now + after));
+        let deadline = new.deadline(self.now, rules);
         let mut row = Row {
             seq,
             op_id: new.op_id,

@@ -13,7 +13,9 @@ use clinch_core::protocol::{
     Action, Begin, Effects, Event, IllegalTransition, LaneStand, State, WriteAhead,
 };
 use clinch_core::{BatchId, OpId, Result, Sealed, Status, WorkerId};
-use clinch_stored::change::{Answered, Luggage, brings_result, note_of, record};
+use clinch_stored::change::{
+    Answered, Luggage, brings_result, note_of, record, told_by_predecessor,
+};
 use clinch_stored::ledger::{self, By, INLINE_MAX};
 
 use crate::accept::{Entry, Offer};
@@ -74,11 +76,34 @@ impl Tx<'_> {
                 }
             };
             if effects.contains(&Action::AlertLateOk) {
-                return Ok(Ok(changed(moving.row.state, effects, None)));
+                let told = Box::pin(self.tell_successor(&moving.row, luggage, routes));
+                let batch_completed = told.await?;
+                return Ok(Ok(changed(moving.row.state, effects, batch_completed)));
             }
         }
         let batch_completed = self.follow(&mut moving, &effects, routes).await?;
         Ok(Ok(changed(moving.row.state, effects, batch_completed)))
+    }
+
+    /// Tells the operation that redrives a FAILED one that its call was applied.
+    async fn tell_successor(
+        &mut self,
+        row: &Row,
+        luggage: Luggage<'_>,
+        routes: &Routes,
+    ) -> Result<Option<BatchId>> {
+        let Some(successor) = row.redriven_by else {
+            return Ok(None);
+        };
+        self.load(&[successor], false).await?;
+        let (event, note) = told_by_predecessor(row.op_id);
+        let luggage = Luggage {
+            reason: &note,
+            ..luggage
+        };
+        // One that is COMPLETED keeps the answer in its ledger.
+        let told = self.change(successor, &[&event], luggage, routes).await?;
+        Ok(told.ok().and_then(|told| told.batch_completed))
     }
 
     /// Starts an attempt on a row in hand, or finds that none may be started.
@@ -369,6 +394,7 @@ impl Tx<'_> {
     fn keep_ledger(&mut self, row: &Row) {
         if let Some(loaded) = self.rows.get_mut(&row.op_id) {
             loaded.row.ledger = row.ledger.clone();
+            loaded.row.state.late_ok = row.state.late_ok;
             loaded.dirty = loaded.dirty.max(Dirty::Ledger);
         }
     }

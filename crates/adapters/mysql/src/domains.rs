@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Counts, DomainView, Domains};
+use clinch_core::ports::{Counts, DomainView, Domains, OpenRoute};
 use clinch_core::{Domain, EventType, Result, Timestamp};
 
 use crate::Mysql;
@@ -112,5 +112,17 @@ impl Domains for Mysql {
     async fn domains(&self) -> Result<Vec<DomainView>> {
         self.read(|tx| Box::pin(async move { tx.views().await }))
             .await
+    }
+
+    async fn open_routes(&self) -> Result<Vec<OpenRoute>> {
+        let rows = self.query(Query::OpenRoutes.text().to_owned()).await?;
+        let route = |row: &mysql_async::Row| {
+            Ok(OpenRoute {
+                domain: row.domain(0)?,
+                event_type: row.event_type(1)?,
+                open: row.count(2)?,
+            })
+        };
+        rows.iter().map(route).collect()
     }
 }

@@ -186,12 +186,15 @@ impl Tx<'_> {
             let was_ended = loaded.before.as_ref().is_some_and(|s| s.is_terminal());
             let seq = row.seq.to_string();
             if was_ended || loaded.dirty == Dirty::Ledger {
-                let query = match was_ended {
-                    true => Query::UpdateHistory,
-                    false => Query::UpdateLedger,
-                };
                 let ledger = text::literal(&row.ledger);
-                script.add(&query.with(&[("seq", &seq), ("ledger", &ledger)]));
+                let values = [("seq", seq.as_str()), ("ledger", &ledger)];
+                if was_ended {
+                    let state = text::literal(row.packed()?);
+                    let state = [("state", state.as_str())];
+                    script.add(&Query::UpdateHistory.with(&[&values[..], &state].concat()));
+                } else {
+                    script.add(&Query::UpdateLedger.with(&values));
+                }
             } else if row.is_ended() {
                 ended.push(row.ended(&seq)?);
                 gone.push(row.seq);

@@ -41,6 +41,16 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "API keys and batches of some domains",
         sql: include_str!("../sql/migrations/0004.sql"),
     },
+    Migration {
+        version: 5,
+        name: "deadlines that count from run_at",
+        sql: include_str!("../sql/migrations/0005.sql"),
+    },
+    Migration {
+        version: 6,
+        name: "the time that the store has seen",
+        sql: include_str!("../sql/migrations/0006.sql"),
+    },
 ];
 
 /// Seconds for which a node waits for another that applies the steps.

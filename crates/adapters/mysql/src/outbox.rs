@@ -1,12 +1,13 @@
 //! From the queue rows to the bus.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::policy::Routes;
-use clinch_core::ports::{Claim, Claimed, Hint, Outbox, Silence};
-use clinch_core::{Result, Timestamp};
+use clinch_core::policy::{Covered, Routes};
+use clinch_core::ports::{Among, Claim, Claimed, Hint, Outbox, Silence};
+use clinch_core::{Domain, EventType, Result, Timestamp};
 
 use crate::Mysql;
 use crate::column::Column;
@@ -23,15 +24,31 @@ const PAUSE_MAX_MS: u128 = 1_000_000_000_000;
 /// A row to claim, its trace, and since when it needs what it is claimed for.
 pub(crate) type Found = (Row, Option<String>, Timestamp);
 
-/// The condition that a claim puts on domains.
-pub(crate) fn domains_of(claim: &Claim) -> String {
-    match &claim.domains {
-        None => String::new(),
-        Some(domains) => {
-            let names = text::list(domains.iter().map(|domain| domain.as_str()));
-            format!(" AND r.domain IN ({names})")
-        }
+/// The condition that a claim puts on routes.
+pub(crate) fn routes_of(claim: &Claim) -> String {
+    match &claim.among {
+        Among::All => String::new(),
+        Among::Routes(routes) => format!(" AND ({})", among(routes)),
+        Among::Others(routes) => format!(" AND NOT ({})", among(routes)),
     }
+}
+
+/// Rows with a route among these.
+fn among(routes: &Routes) -> String {
+    let names = |types: &[&EventType]| text::list(types.iter().map(|name| name.as_str()));
+    let domains: BTreeSet<&Domain> = routes.iter().map(|(domain, ..)| domain).collect();
+    let mut conditions = vec!["FALSE".to_owned()];
+    for domain in domains {
+        let types = match routes.covered(domain) {
+            Covered::Only(types) if types.is_empty() => continue,
+            Covered::Only(types) => format!(" AND r.event_type IN ({})", names(&types)),
+            Covered::AllBut(types) if types.is_empty() => String::new(),
+            Covered::AllBut(types) => format!(" AND r.event_type NOT IN ({})", names(&types)),
+        };
+        let domain = text::literal(domain.as_str());
+        conditions.push(format!("(r.domain = {domain}{types})"));
+    }
+    conditions.join(" OR ")
 }
 
 impl Tx<'_> {
@@ -77,7 +94,9 @@ impl Tx<'_> {
     }
 
     async fn claim_due(&mut self, claim: &Claim) -> Result<Vec<Claimed>> {
-        let streams = self.open_streams(|domain, _| claim.covers(domain)).await?;
+        let streams = self
+            .open_streams(|domain, event_type| claim.covers(domain, event_type))
+            .await?;
         let rows = self.lock_due(&streams, Columns::Claim, &[], claim.max);
         let mut found = Vec::new();
         for (row, columns) in rows.await? {
@@ -90,13 +109,13 @@ impl Tx<'_> {
     async fn claim_quiet(&mut self, claim: &Claim, silence: &Silence) -> Result<Vec<Claimed>> {
         let pause = |pause: Duration| pause.as_millis().min(PAUSE_MAX_MS).to_string();
         let (grace, pause_max) = (pause(silence.grace), pause(silence.pause_max));
-        let domains = domains_of(claim);
+        let routes = routes_of(claim);
         let sql = Query::Silent.of_rows(
             false,
             &[
                 ("grace", &grace),
                 ("pause_max", &pause_max),
-                ("domains", &domains),
+                ("routes", &routes),
                 ("limit", &claim.max.to_string()),
             ],
         );

@@ -1,8 +1,9 @@
 //! Deleting what is older than its retention. Rows that another process deletes at the same
 //! moment are passed over.
 
+use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Prune, Pruned};
-use clinch_core::{Keys, Result};
+use clinch_core::{Keys, Result, Timestamp};
 
 use crate::column::Column;
 use crate::query::Query;
@@ -13,8 +14,9 @@ use crate::tx::{Loaded, Tx};
 
 impl Tx<'_> {
     pub(crate) async fn prune(&mut self, prune: &Prune) -> Result<Pruned> {
-        let now = self.tell_time().await?;
-        let before = |age| (now - age).as_millis().to_string();
+        let time = self.look_at_clock(prune).await?;
+        let at = time.trusted();
+        let before = |age| (at - age).as_millis().to_string();
         let limit = prune.max.to_string();
         let sql = Query::OldRows.of_rows(
             true,
@@ -47,7 +49,35 @@ impl Tx<'_> {
         Ok(Pruned {
             operations: old.len(),
             keys: hashes.len(),
+            time,
         })
+    }
+
+    /// The latest time that was vouched for.
+    pub(crate) async fn seen_at(&mut self, query: Query) -> Result<Option<Timestamp>> {
+        let rows = self.query(query.text()).await?;
+        let seen_at = rows.first().map(|row| row.maybe_moment(0));
+        Ok(seen_at.transpose()?.flatten())
+    }
+
+    /// Moves the seen time on.
+    async fn look_at_clock(&mut self, prune: &Prune) -> Result<SeenTime> {
+        let stored = self.seen_at(Query::LockSeenAt).await?;
+        let time = SeenTime::advanced(stored, self.now, prune.reckoned, prune.jump_max);
+        self.put_seen_at(time.seen_at);
+        Ok(time)
+    }
+
+    pub(crate) async fn confirm_clock(&mut self) -> Result<SeenTime> {
+        let now = self.tell_time().await?;
+        self.put_seen_at(now);
+        Ok(SeenTime { now, seen_at: now })
+    }
+
+    fn put_seen_at(&mut self, seen_at: Timestamp) {
+        let seen_at = seen_at.as_millis().to_string();
+        self.later
+            .add(&Query::PutSeenAt.with(&[("seen_at", &seen_at)]));
     }
 
     /// Deletes ended rows and what goes with them; their keys stay.

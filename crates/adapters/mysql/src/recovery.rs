@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::{Failure, Keys, Result};
 use clinch_stored::Filling;
@@ -14,7 +15,7 @@ use crate::column::Column;
 use crate::error;
 use crate::line::{first_free, first_of_line};
 use crate::link::Script;
-use crate::outbox::domains_of;
+use crate::outbox::routes_of;
 use crate::query::Query;
 use crate::request::{Request, to_json};
 use crate::row::{LEASE_ENDED, PROBE_DUE, ROW_COLUMNS, Row, UNFINALIZED};
@@ -34,8 +35,8 @@ fn line_of(scan: Scan) -> Option<u8> {
 
 /// Rows that need `scan` now, are free and that the claim covers, the oldest need first.
 fn needing(scan: Scan, claim: &Claim) -> String {
-    let (domains, limit) = (domains_of(claim), claim.max.to_string());
-    let mut values = vec![("domains", domains.as_str()), ("limit", &limit)];
+    let (routes, limit) = (routes_of(claim), claim.max.to_string());
+    let mut values = vec![("routes", routes.as_str()), ("limit", &limit)];
     match line_of(scan) {
         Some(line) => {
             let line = line.to_string();
@@ -66,6 +67,7 @@ fn read_letter(row: &mysql_async::Row) -> Result<DeadLetter> {
         payload: request.payload,
         content_hash: request.content_hash,
         failed_at: row.finished_at.unwrap_or_default(),
+        late_ok: row.state.late_ok,
     })
 }
 
@@ -146,5 +148,21 @@ impl Recovery for Mysql {
             Box::pin(async move { tx.prune(&prune).await })
         })
         .await
+    }
+
+    async fn seen_time(&self) -> Result<Option<SeenTime>> {
+        self.read(|tx| {
+            Box::pin(async move {
+                let seen_at = tx.seen_at(Query::SeenAt).await?;
+                let now = tx.now;
+                Ok(seen_at.map(|seen_at| SeenTime { now, seen_at }))
+            })
+        })
+        .await
+    }
+
+    async fn confirm_time(&self) -> Result<SeenTime> {
+        self.write(|tx| Box::pin(async move { tx.confirm_clock().await }))
+            .await
     }
 }

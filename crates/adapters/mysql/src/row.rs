@@ -116,7 +116,7 @@ impl Row {
         }
     }
 
-    fn packed(&self) -> Result<Vec<u8>> {
+    pub(crate) fn packed(&self) -> Result<Vec<u8>> {
         let beside = Beside {
             checkpoint: self.has_checkpoint,
             spawn: self.has_spawn,

@@ -103,10 +103,23 @@ impl Tx<'_> {
         if let Some(found) = self.known(&key).await? {
             return Ok(judge(new, found));
         }
+        if let Some(predecessor) = new.redrive_of
+            && self.has(predecessor).await?
+            && self.was_applied_late(predecessor)
+        {
+            return Ok(Accepted::PredecessorApplied);
+        }
         if !self.join_batch(new, entrance).await? {
             return Ok(Accepted::BatchClosed);
         }
         self.insert(new, key, routes).await
+    }
+
+    /// A yes was recorded after the operation, which is loaded, had FAILED.
+    fn was_applied_late(&self, op: OpId) -> bool {
+        self.rows
+            .get(&op)
+            .is_some_and(|entry| entry.row.state.late_ok)
     }
 
     async fn insert(&mut self, new: &NewOperation, key: Key, routes: &Routes) -> Result<Accepted> {
@@ -212,8 +225,7 @@ fn new_row(
     routes: &Routes,
 ) -> Row {
     let rules = routes.rules(&new.keys.domain, &new.keys.event_type);
-    let deadline = new.options.deadline;
-    let deadline = deadline.or_else(|| rules.deadline.map(|after| now + after));
+    let deadline = new.deadline(now, rules);
     Row {
         op_id: new.op_id,
         seq: 0,

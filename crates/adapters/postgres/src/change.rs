@@ -13,7 +13,9 @@ use clinch_core::protocol::{
     Action, Begin, Effects, Event, IllegalTransition, LaneStand, State, WriteAhead,
 };
 use clinch_core::{BatchId, EventType, OpId, Result, Sealed, Status, WorkerId};
-use clinch_stored::change::{Answered, Luggage, brings_result, note_of, record};
+use clinch_stored::change::{
+    Answered, Luggage, brings_result, note_of, record, told_by_predecessor,
+};
 use clinch_stored::ledger::{self, By, INLINE_MAX};
 
 use crate::accept::Entrance;
@@ -55,8 +57,35 @@ impl Tx<'_> {
             return Ok(Err(Refused::NotFound));
         };
         let answered = self.change_row(&mut moving, events, luggage, routes).await;
+        let successor = moving.entry.row.redriven_by;
         self.rows.insert(op_id, moving.entry);
-        answered
+        let mut answered = answered?;
+        if let (Ok(changed), Some(successor)) = (&mut answered, successor)
+            && changed.effects.contains(&Action::AlertLateOk)
+        {
+            let told = Box::pin(self.tell_successor(op_id, successor, luggage, routes));
+            changed.batch_completed = told.await?;
+        }
+        Ok(answered)
+    }
+
+    /// Tells the operation that redrives a FAILED one that its call was applied.
+    async fn tell_successor(
+        &mut self,
+        op_id: OpId,
+        successor: OpId,
+        luggage: Luggage<'_>,
+        routes: &Routes,
+    ) -> Result<Option<BatchId>> {
+        self.gather(&[successor], Query::RowsForUpdate).await?;
+        let (event, note) = told_by_predecessor(op_id);
+        let luggage = Luggage {
+            reason: &note,
+            ..luggage
+        };
+        // One that is COMPLETED keeps the answer in its ledger.
+        let told = self.change(successor, &[&event], luggage, routes).await?;
+        Ok(told.ok().and_then(|told| told.batch_completed))
     }
 
     /// The row of an operation, out of the transaction's hands. One that is new is written

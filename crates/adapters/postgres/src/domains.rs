@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Counts, DomainView, Domains};
+use clinch_core::ports::{Counts, DomainView, Domains, OpenRoute};
 use clinch_core::{Domain, EventType, Result, Timestamp};
 
 use crate::link::Link;
@@ -69,5 +69,19 @@ impl Domains for Postgres {
             Ok(view.with_oldest_due(due.unwrap_or_default()))
         };
         rows.iter().map(view).collect()
+    }
+
+    async fn open_routes(&self) -> Result<Vec<OpenRoute>> {
+        let client = self.client().await?;
+        let rows = Link::Pooled(&client).query(Query::OpenRoutes, &[]).await?;
+        let route = |row: &tokio_postgres::Row| {
+            let event_type = EventType::new(row.get::<_, String>(1));
+            Ok(OpenRoute {
+                domain: Domain::new(row.get::<_, String>(0)).map_err(error::unreadable)?,
+                event_type: event_type.map_err(error::unreadable)?,
+                open: count(row.get(2))?,
+            })
+        };
+        rows.iter().map(route).collect()
     }
 }

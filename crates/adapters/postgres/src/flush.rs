@@ -238,12 +238,18 @@ impl Tx<'_> {
         if !ended.is_empty() {
             writes.push(settle(&ended, self.now.as_millis())?);
         }
-        for (query, rows) in [(Query::UpdateLedgers, lines), (Query::UpdateHistory, past)] {
-            if !rows.is_empty() {
-                let ids: Vec<Uuid> = rows.iter().map(|row| row.op_id.0).collect();
-                let ledgers: Vec<_> = rows.iter().map(|row| row.ledger.clone()).collect();
-                writes.push(Write::new(query).with(ids).with(ledgers));
-            }
+        let with_ledgers = |query, rows: &[&Row]| {
+            let ids: Vec<Uuid> = rows.iter().map(|row| row.op_id.0).collect();
+            let ledgers: Vec<_> = rows.iter().map(|row| row.ledger.clone()).collect();
+            Write::new(query).with(ids).with(ledgers)
+        };
+        if !lines.is_empty() {
+            writes.push(with_ledgers(Query::UpdateLedgers, &lines));
+        }
+        if !past.is_empty() {
+            let past_rows: Vec<_> = past.iter().map(|row| self.placed(row)).collect();
+            let write = with_ledgers(Query::UpdateHistory, &past);
+            writes.push(write.with(packed(&past_rows)?));
         }
         for (op, place) in told {
             if let Some(row) = self.rows.get(&op).map(|entry| entry.row.clone()) {

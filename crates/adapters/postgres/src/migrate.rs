@@ -56,6 +56,16 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "API keys and batches of some domains",
         sql: include_str!("../sql/migrations/0007.sql"),
     },
+    Migration {
+        version: 8,
+        name: "deadlines that count from run_at",
+        sql: include_str!("../sql/migrations/0008.sql"),
+    },
+    Migration {
+        version: 9,
+        name: "the time that the store has seen",
+        sql: include_str!("../sql/migrations/0009.sql"),
+    },
 ];
 
 /// Held while steps are applied, so that many nodes can start at once.

@@ -22,10 +22,10 @@ use crate::tx::Tx;
 pub(crate) type Found = Vec<(OpId, Timestamp)>;
 
 impl Tx<'_> {
-    /// Streams of the claim's domains.
+    /// Streams of the claim's routes.
     pub(crate) fn covered(&self, claim: &Claim) -> Vec<i32> {
         let names = &self.shared.names;
-        names.streams(|stream| claim.covers(&stream.domain))
+        names.streams(|stream| claim.covers(&stream.domain, &stream.event_type))
     }
 
     async fn due(&mut self, claim: &Claim) -> Result<Found> {

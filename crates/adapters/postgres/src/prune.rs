@@ -5,18 +5,21 @@
 
 use std::sync::Arc;
 
-use clinch_core::Result;
+use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Prune, Pruned};
+use clinch_core::{Result, Timestamp};
 
+use crate::link::Link;
 use crate::query::Query;
-use crate::row::stored;
+use crate::row::{moment, stored};
 use crate::tx::Tx;
 use crate::{Postgres, partitions};
 
 impl Tx<'_> {
     async fn prune(&mut self, prune: &Prune) -> Result<Pruned> {
-        self.start().await?;
-        let before = |age| (self.now - age).as_millis();
+        let time = self.look_at_clock(prune).await?;
+        let at = time.trusted();
+        let before = |age| (at - age).as_millis();
         let max = stored(prune.max as u64);
         let (completed, failed) = (before(prune.completed), before(prune.failed));
         let keys = before(prune.keys);
@@ -31,7 +34,25 @@ impl Tx<'_> {
         Ok(Pruned {
             operations: count(&rows),
             keys: count(&keys),
+            time,
         })
+    }
+
+    /// Moves the seen time on.
+    async fn look_at_clock(&mut self, prune: &Prune) -> Result<SeenTime> {
+        let rows = self.query_and_now(Query::SeenAtForUpdate, &[]).await?;
+        let stored = rows.first().and_then(|row| moment(row.get(0)));
+        let time = SeenTime::advanced(stored, self.now, prune.reckoned, prune.jump_max);
+        self.query(Query::PutSeenAt, &[&time.seen_at.as_millis()])
+            .await?;
+        Ok(time)
+    }
+
+    async fn confirm_clock(&mut self) -> Result<SeenTime> {
+        self.start().await?;
+        let now = self.now;
+        self.query(Query::PutSeenAt, &[&now.as_millis()]).await?;
+        Ok(SeenTime { now, seen_at: now })
     }
 }
 
@@ -48,5 +69,19 @@ impl Postgres {
         partitions::make(&client).await?;
         partitions::drop_empty(&client).await?;
         Ok(pruned)
+    }
+
+    pub(crate) async fn look_at_seen_time(&self) -> Result<Option<SeenTime>> {
+        let client = self.client().await?;
+        let row = Link::Pooled(&client).first(Query::SeenAt, &[]).await?;
+        Ok(row.and_then(|row| {
+            let now = Timestamp::from_millis(row.get(1));
+            moment(row.get(0)).map(|seen_at| SeenTime { now, seen_at })
+        }))
+    }
+
+    pub(crate) async fn confirm_seen_time(&self) -> Result<SeenTime> {
+        self.write(|tx| Box::pin(async move { tx.confirm_clock().await }))
+            .await
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::protocol::{Inherited, State};
 use clinch_core::{BizKey, ContentHash, Failure, IdemKey, Keys, OpId, Result, Sealed, Timestamp};
@@ -83,6 +84,7 @@ fn read_letter(row: &tokio_postgres::Row, names: &Names) -> Result<DeadLetter> {
         payload: Sealed::new(row.get(6)),
         content_hash: hash.map_err(error::unreadable)?,
         failed_at: Timestamp::from_millis(row.get(1)),
+        late_ok: state.late_ok,
     })
 }
 
@@ -148,5 +150,13 @@ impl Recovery for Postgres {
 
     async fn prune(&self, prune: &Prune) -> Result<Pruned> {
         self.prune_old(prune.clone()).await
+    }
+
+    async fn seen_time(&self) -> Result<Option<SeenTime>> {
+        self.look_at_seen_time().await
+    }
+
+    async fn confirm_time(&self) -> Result<SeenTime> {
+        self.confirm_seen_time().await
     }
 }

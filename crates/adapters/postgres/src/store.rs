@@ -22,7 +22,7 @@ type Outcomes = Result<Vec<Answered<Changed>>>;
 
 impl Tx<'_> {
     /// Reads and locks what is about to change: rows, then their lanes and batches.
-    async fn gather(&mut self, ops: &[OpId], query: Query) -> Result<()> {
+    pub(crate) async fn gather(&mut self, ops: &[OpId], query: Query) -> Result<()> {
         self.load(ops, query).await?;
         let rows = || ops.iter().filter_map(|op| self.rows.get(op));
         let lanes: Vec<_> = rows().filter_map(|entry| entry.row.lane).collect();

@@ -1,1 +1,1 @@
-UPDATE clinch_operation SET ledger = ?2 WHERE seq = ?1
+UPDATE clinch_operation SET ledger = ?2, flags = ?3 WHERE seq = ?1

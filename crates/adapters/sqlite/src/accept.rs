@@ -141,6 +141,12 @@ impl Tx<'_, '_> {
                 Accepted::Mismatch(known)
             });
         }
+        if let Some(predecessor) = new.redrive_of {
+            let predecessor = self.db.row(predecessor)?;
+            if predecessor.is_some_and(|row| row.state.late_ok) {
+                return Ok(Accepted::PredecessorApplied);
+            }
+        }
         if !self.join_batch(new, entry)? {
             return Ok(Accepted::BatchClosed);
         }
@@ -164,8 +170,7 @@ impl Tx<'_, '_> {
         let fingerprint = new.fingerprints.first().copied();
         let fingerprint = fingerprint.ok_or_else(|| error::corrupt("fingerprint"))?;
         let request = Request::of(new, fingerprint, lane);
-        let deadline = new.options.deadline;
-        let deadline = deadline.or_else(|| rules.deadline.map(|after| self.now + after));
+        let deadline = new.deadline(self.now, rules);
         let mut row = Row {
             seq,
             op_id: new.op_id,

@@ -13,7 +13,9 @@ use clinch_core::protocol::{
     Action, Begin, Effects, Event, IllegalTransition, LaneStand, State, WriteAhead,
 };
 use clinch_core::{BatchId, EventType, Failure, Keys, OpId, Result, Status, WorkerId};
-use clinch_stored::change::{Answered, Luggage, brings_result, note_of, record};
+use clinch_stored::change::{
+    Answered, Luggage, brings_result, note_of, record, told_by_predecessor,
+};
 use clinch_stored::ledger::{self, By, INLINE_MAX};
 use rusqlite::params;
 
@@ -69,11 +71,35 @@ impl Tx<'_, '_> {
                 }
             };
             if effects.contains(&Action::AlertLateOk) {
-                return Ok(Ok(changed(moving.row.state, effects, None)));
+                let batch_completed = self.applied_late(&moving.row, luggage, routes)?;
+                return Ok(Ok(changed(moving.row.state, effects, batch_completed)));
             }
         }
         let batch_completed = self.follow(&mut moving, &effects, None, routes)?;
         Ok(Ok(changed(moving.row.state, effects, batch_completed)))
+    }
+
+    /// Marks the dead letter of a FAILED operation as applied, and tells the operation that
+    /// redrives it.
+    fn applied_late(
+        &mut self,
+        row: &Row,
+        luggage: Luggage<'_>,
+        routes: &Routes,
+    ) -> Result<Option<BatchId>> {
+        self.db
+            .run(Query::MarkDeadLetter, [row.op_id.0.as_bytes()])?;
+        let Some(successor) = row.redriven_by else {
+            return Ok(None);
+        };
+        let (event, note) = told_by_predecessor(row.op_id);
+        let luggage = Luggage {
+            reason: &note,
+            ..luggage
+        };
+        // One that is COMPLETED keeps the answer in its ledger.
+        let told = self.change(successor, &[&event], luggage, routes)?;
+        Ok(told.ok().and_then(|told| told.batch_completed))
     }
 
     /// Starts an attempt, or finds that none may be started.
@@ -316,6 +342,7 @@ impl Tx<'_, '_> {
             payload: request.payload.clone(),
             content_hash: request.content_hash,
             failed_at: self.now,
+            late_ok: false,
         };
         self.insert_dead_letter(&letter).map(|_| ())
     }
@@ -353,9 +380,9 @@ impl Tx<'_, '_> {
         Ok(())
     }
 
-    /// Writes the history alone: nothing else of the row changed.
+    /// Writes the history and the marks alone: nothing else of the row changed.
     fn keep_ledger(&mut self, row: &Row) -> Result<()> {
-        let params = params![stored(row.seq), row.ledger.as_slice()];
+        let params = params![stored(row.seq), row.ledger.as_slice(), row.flags()];
         self.db.run(Query::UpdateLedger, params).map(|_| ())
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use clinch_core::ports::{DomainView, Domains};
+use clinch_core::ports::{DomainView, Domains, OpenRoute};
 use clinch_core::{Domain, Result};
 
 use crate::Sqlite;
@@ -57,6 +57,26 @@ impl Domains for Sqlite {
             }
             views.sort_by(|one, other| one.domain.cmp(&other.domain));
             Ok(views)
+        };
+        self.read(read).await
+    }
+
+    async fn open_routes(&self) -> Result<Vec<OpenRoute>> {
+        let read = |db: &mut Db<'_>| {
+            let mut open: BTreeMap<(i64, i64), u64> = BTreeMap::new();
+            db.each(Query::OpenRoutes, [], |row| {
+                *open.entry((row.int(0)?, row.int(1)?)).or_default() += 1;
+                Ok(true)
+            })?;
+            let mut routes = Vec::with_capacity(open.len());
+            for ((domain, event_type), open) in open {
+                routes.push(OpenRoute {
+                    domain: db.domain(domain)?,
+                    event_type: db.event_type(event_type)?,
+                    open,
+                });
+            }
+            Ok(routes)
         };
         self.read(read).await
     }

@@ -19,8 +19,8 @@ use crate::tx::Tx;
 /// Doublings of the sweeper's pause; the pause itself is capped by the caller.
 const ROUNDS_MAX: u32 = 16;
 
-/// A row to claim, since when it needs what it is claimed for, and its domain.
-pub(crate) type Found = (u64, Timestamp, i64);
+/// A row to claim, since when it needs what it is claimed for, its domain and its event type.
+pub(crate) type Found = (u64, Timestamp, i64, i64);
 
 impl Db<'_> {
     /// The streams of domains that are not paused, of the routes that `wanted` allows.
@@ -44,7 +44,7 @@ impl Tx<'_, '_> {
     /// Stamps rows with the claim.
     pub(crate) fn claim(&mut self, found: &[Found], claim: &Claim) -> Result<Vec<Claimed>> {
         let mut claimed = Vec::with_capacity(found.len());
-        for (seq, since, _) in found {
+        for (seq, since, ..) in found {
             claimed.extend(self.claim_one(*seq, *since, claim)?);
         }
         Ok(claimed)
@@ -90,7 +90,8 @@ impl Tx<'_, '_> {
             if covered.len() == claim.max {
                 break;
             }
-            if claim.domains.is_none() || claim.covers(&self.db.domain(row.2)?) {
+            let (domain, event_type) = (self.db.domain(row.2)?, self.db.event_type(row.3)?);
+            if claim.covers(&domain, &event_type) {
                 covered.push(row);
             }
         }
@@ -105,7 +106,7 @@ impl Tx<'_, '_> {
             let rounds = row.small(2)?.saturating_sub(1).min(ROUNDS_MAX);
             let pause = silence.grace.saturating_mul(1 << rounds);
             if announced_at + pause.min(silence.pause_max) <= now {
-                silent.push((row.count(0)?, announced_at, row.int(3)?));
+                silent.push((row.count(0)?, announced_at, row.int(3)?, row.int(4)?));
             }
             Ok(true)
         })?;
@@ -124,9 +125,11 @@ impl Outbox for Sqlite {
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>> {
         let claim = claim.clone();
         let work = move |tx: &mut Tx<'_, '_>| {
-            let streams = tx.db.open_streams(|domain, _| claim.covers(domain))?;
+            let streams = tx
+                .db
+                .open_streams(|domain, event_type| claim.covers(domain, event_type))?;
             let line = tx.db.due_in(&streams, tx.now, claim.max)?;
-            let found: Vec<_> = line.iter().map(|row| (row.seq, row.due, 0)).collect();
+            let found: Vec<_> = line.iter().map(|row| (row.seq, row.due, 0, 0)).collect();
             tx.claim(&found, &claim)
         };
         self.write(work).await

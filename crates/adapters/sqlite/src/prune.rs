@@ -5,6 +5,7 @@
 //! been faster. Rows are looked at in order of acceptance, and not beyond those that were
 //! accepted too late to be old.
 
+use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Prune, Pruned};
 use clinch_core::{Fingerprint, Keys, OpId, Result, Status, Timestamp};
 use clinch_stored::ledger::status_of;
@@ -48,6 +49,12 @@ impl Old {
 }
 
 impl Db<'_> {
+    /// The latest time that was vouched for.
+    fn seen_at(&mut self) -> Result<Option<Timestamp>> {
+        let seen_at = self.first(Query::SeenAt, [], |row| row.maybe_moment(0))?;
+        Ok(seen_at.flatten())
+    }
+
     fn old_rows(&mut self, prune: &Prune, now: Timestamp) -> Result<Vec<i64>> {
         let horizon = now - prune.completed.min(prune.failed);
         let mut old = Vec::new();
@@ -112,9 +119,17 @@ impl Tx<'_, '_> {
         Ok(true)
     }
 
-    fn forget_keys(&mut self, prune: &Prune) -> Result<usize> {
+    /// Moves the seen time on.
+    fn look_at_clock(&mut self, prune: &Prune) -> Result<SeenTime> {
+        let stored = self.db.seen_at()?;
+        let time = SeenTime::advanced(stored, self.now, prune.reckoned, prune.jump_max);
+        self.db.run(Query::PutSeenAt, [millis(time.seen_at)])?;
+        Ok(time)
+    }
+
+    fn forget_keys(&mut self, prune: &Prune, at: Timestamp) -> Result<usize> {
         let max = stored(prune.max as u64);
-        let params = params![millis(self.now - prune.keys), max];
+        let params = params![millis(at - prune.keys), max];
         let old = self.db.all(Query::OldKeptKeys, params, |row| {
             Ok((row.int(0)?, row.int(1)?))
         })?;
@@ -128,17 +143,38 @@ impl Tx<'_, '_> {
 
 impl Sqlite {
     pub(crate) async fn prune_old(&self, prune: Prune) -> Result<Pruned> {
-        let now = self.clock().now();
         let ages = prune.clone();
-        let old = self.read(move |db| db.old_rows(&ages, now)).await?;
+        let look = move |tx: &mut Tx<'_, '_>| tx.look_at_clock(&ages);
+        let time = self.write(look).await?;
+        let (ages, at) = (prune.clone(), time.trusted());
+        let old = self.read(move |db| db.old_rows(&ages, at)).await?;
         let work = move |tx: &mut Tx<'_, '_>| {
             let mut operations = 0;
             for seq in &old {
                 operations += usize::from(tx.forget(*seq)?);
             }
-            let keys = tx.forget_keys(&prune)?;
-            Ok(Pruned { operations, keys })
+            let keys = tx.forget_keys(&prune, at)?;
+            Ok(Pruned {
+                operations,
+                keys,
+                time,
+            })
         };
         self.write(work).await
+    }
+
+    pub(crate) async fn look_at_seen_time(&self) -> Result<Option<SeenTime>> {
+        let now = self.clock().now();
+        let seen_at = self.read(|db| db.seen_at()).await?;
+        Ok(seen_at.map(|seen_at| SeenTime { now, seen_at }))
+    }
+
+    pub(crate) async fn confirm_clock(&self) -> Result<SeenTime> {
+        let confirm = |tx: &mut Tx<'_, '_>| {
+            let now = tx.now;
+            tx.db.run(Query::PutSeenAt, [millis(now)])?;
+            Ok(SeenTime { now, seen_at: now })
+        };
+        self.write(confirm).await
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::{OpId, Result};
 use clinch_stored::Filling;
@@ -31,7 +32,8 @@ impl Tx<'_, '_> {
     /// Free rows that need `scan` now and that the claim covers, the oldest need first.
     fn needing(&mut self, scan: Scan, claim: &Claim) -> Result<Vec<Found>> {
         let now = millis(self.now);
-        let read = |row: &rusqlite::Row<'_>| Ok((row.count(0)?, row.moment(1)?, row.int(2)?));
+        let read =
+            |row: &rusqlite::Row<'_>| Ok((row.count(0)?, row.moment(1)?, row.int(2)?, row.int(3)?));
         let found = match need_of(scan) {
             Some(need) => self.db.all(Query::Needing, params![need, now], read)?,
             None => self.db.all(Query::Overdue, [now], read)?,
@@ -105,5 +107,13 @@ impl Recovery for Sqlite {
 
     async fn prune(&self, prune: &Prune) -> Result<Pruned> {
         self.prune_old(prune.clone()).await
+    }
+
+    async fn seen_time(&self) -> Result<Option<SeenTime>> {
+        self.look_at_seen_time().await
+    }
+
+    async fn confirm_time(&self) -> Result<SeenTime> {
+        self.confirm_clock().await
     }
 }

@@ -13,8 +13,8 @@ use rusqlite::Connection;
 use crate::api_keys::{insert, read};
 use crate::column::millis;
 use crate::db::Db;
-use crate::query::Query;
 use crate::presence::has_content;
+use crate::query::Query;
 use crate::{Settings, error, schema};
 
 /// What becomes of API keys that only the backup knows.

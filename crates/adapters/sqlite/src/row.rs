@@ -19,6 +19,7 @@ const REPEAT_PERMIT: i64 = 2;
 const HAS_CHECKPOINT: i64 = 4;
 const HAS_SPAWN: i64 = 8;
 const HAS_RESULT: i64 = 16;
+const LATE_OK: i64 = 32;
 
 /// Columns of `operation` in every statement that reads rows; those of `request` follow.
 pub(crate) const ROW_COLUMNS: usize = 40;
@@ -121,13 +122,14 @@ impl Row {
         self.announced_at = None;
     }
 
-    fn flags(&self) -> i64 {
+    pub(crate) fn flags(&self) -> i64 {
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         flag(self.state.cancel_requested, CANCEL_REQUESTED)
             | flag(self.state.repeat_permit, REPEAT_PERMIT)
             | flag(self.has_checkpoint, HAS_CHECKPOINT)
             | flag(self.has_spawn, HAS_SPAWN)
             | flag(self.result.is_some(), HAS_RESULT)
+            | flag(self.state.late_ok, LATE_OK)
     }
 
     /// The whole operation as others see it.
@@ -195,6 +197,7 @@ fn state(row: &rusqlite::Row<'_>, flags: i64) -> Result<State> {
         refund: refund.transpose()?,
         hold: json::<Hold>(row.maybe_text(27)?)?,
         failure: json::<Failure>(row.maybe_text(28)?)?,
+        late_ok: flags & LATE_OK != 0,
     })
 }
 

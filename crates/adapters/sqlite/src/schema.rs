@@ -24,7 +24,7 @@ pub struct Version {
 }
 
 /// Every version of the schema. A file of version n gets those after the n-th.
-pub(crate) static VERSIONS: [Version; 5] = [
+pub(crate) static VERSIONS: [Version; 7] = [
     Version {
         number: 1,
         name: "operations, their keys and their queue",
@@ -49,6 +49,16 @@ pub(crate) static VERSIONS: [Version; 5] = [
         number: 5,
         name: "API keys and batches of some domains",
         sql: include_str!("../sql/schema/0005.sql"),
+    },
+    Version {
+        number: 6,
+        name: "deadlines that count from run_at",
+        sql: include_str!("../sql/schema/0006.sql"),
+    },
+    Version {
+        number: 7,
+        name: "the time that the store has seen",
+        sql: include_str!("../sql/schema/0007.sql"),
     },
 ];
 

@@ -102,6 +102,9 @@ pub(crate) fn look(world: &World) {
             .is_some_and(|all| all.len() > 5)
     );
     client.get("/v1/domains").is(200);
+    let retention = client.get("/v1/retention").is(200).body;
+    assert_eq!(retention["held_back"], false, "{retention}");
+    client.post("/v1/retention/confirm", &json!({})).is(200);
     for path in ["/healthz", "/readyz", "/metrics"] {
         client.get(path).is(200);
     }

@@ -1,4 +1,4 @@
-//! `clinch domains`, `destinations`, `batches`, `completions`.
+//! `clinch domains`, `destinations`, `batches`, `retention`, `completions`.
 
 use crate::documents::OP;
 use crate::run::{command, ended, run};
@@ -65,6 +65,24 @@ psp          open     7                      T
     );
     assert_eq!((ran.code, ran.out), (0, expected));
     assert_eq!(server.lines(), [format!("GET /v1/batches/{OP}")]);
+}
+
+#[test]
+fn retention_is_shown_and_confirmed() {
+    let body = r#"{"now":"N","seen_at":"S","held_back":true,"ahead_ms":43200000000}"#;
+    let server = Server::always(200, body);
+    let ran = run(&server, &["retention", "show"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.out.starts_with("now        N\nseen_at    S\n"),
+        "{}",
+        ran.out
+    );
+    let ran = run(&server, &["retention", "confirm"]);
+    let told = "retention goes by the store's clock from now on\n";
+    assert_eq!((ran.code, ran.err.as_str()), (0, told));
+    let expected = ["GET /v1/retention", "POST /v1/retention/confirm"];
+    assert_eq!(server.lines(), expected);
 }
 
 #[test]

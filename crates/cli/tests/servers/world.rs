@@ -149,7 +149,7 @@ pub(crate) fn claim(by: &str, lasting: std::time::Duration, max: usize) -> Claim
         by: WorkerId::new(by).expect("a name"),
         lasting,
         max,
-        domains: None,
+        among: clinch::core::ports::Among::All,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Store::accept: operation, key and queue row, together and once.
 
-use clinch_core::ports::{Accepted, NewOperation};
+use clinch_core::ports::{Accepted, NewOperation, Scan};
 use clinch_core::protocol::{Inherited, State};
 use clinch_core::{Effect, Payload, Status};
 
@@ -8,7 +8,7 @@ use crate::case::{Case, Failure, Verdict};
 use crate::compare::same_state;
 use crate::concurrent::together;
 use crate::fixtures::{
-    self, DEADLINE, KEYED, LANE, LONG, NATURAL, UNROUTED, UNSAFE, deadline, label, operation,
+    self, AGES, DEADLINE, KEYED, LANE, LONG, NATURAL, UNROUTED, UNSAFE, deadline, label, operation,
     run_at, secs,
 };
 use crate::world::{World, ids};
@@ -27,6 +27,7 @@ pub(super) const CASES: &[Case] = area!(
         a_redrive_marks_its_predecessor: [],
         a_redrive_inherits_what_may_have_happened: ["CORE-7"],
         the_deadline_is_the_commands_or_the_routes: [],
+        a_routes_deadline_counts_from_run_at: [],
         takes_none_and_answers_none: [],
     }
 );
@@ -344,6 +345,35 @@ async fn the_deadline_is_the_commands_or_the_routes(w: World) -> Verdict {
         })
         .await?;
     ensure_eq!(state.deadline, Some(own), "the command's deadline");
+    Ok(())
+}
+
+async fn a_routes_deadline_counts_from_run_at(w: World) -> Verdict {
+    let before = w.now().await?;
+    let later = before + AGES;
+    let new = NewOperation {
+        options: run_at(later),
+        ..w.op(NATURAL)?
+    };
+    let (_, state) = w.take_in(&new).await?;
+    ensure_eq!(state.deadline, Some(later + DEADLINE), "after run_at");
+    let (_, state) = w
+        .take_in(&NewOperation {
+            options: run_at(before - AGES),
+            ..w.op(NATURAL)?
+        })
+        .await?;
+    let after = w.now().await?;
+    let ends = state.deadline;
+    ensure!(
+        Some(before + DEADLINE) <= ends && ends <= Some(after + DEADLINE),
+        "a run_at that has passed: {ends:?}"
+    );
+    w.advance(AGES).await;
+    let overdue = w.scan(Scan::Overdue).await?;
+    ensure!(!overdue.contains(&new.op_id), "it is overdue before it ran");
+    let attempt = w.begun(new.op_id).await?;
+    ensure_eq!(attempt.state.attempts, 1, "it runs at its time");
     Ok(())
 }
 

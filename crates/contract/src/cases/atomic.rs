@@ -361,6 +361,7 @@ fn letter(op_id: OpId, new: &NewOperation) -> DeadLetter {
         payload: new.payload.clone(),
         content_hash: new.content_hash,
         failed_at: Timestamp::from_millis(1_000),
+        late_ok: false,
     }
 }
 
@@ -393,6 +394,8 @@ async fn a_prune_that_failed_deleted_nothing(w: World) -> Verdict {
         failed: zero,
         keys: zero,
         max: 99,
+        reckoned: None,
+        jump_max: std::time::Duration::MAX,
     };
     for fault in FAULTS {
         w.arm(fault).await;

@@ -156,6 +156,8 @@ async fn lists_domains_that_had_operations(w: World) -> Verdict {
         failed: age,
         keys: age,
         max: 99,
+        reckoned: None,
+        jump_max: std::time::Duration::MAX,
     };
     ensure_eq!(w.recovery.prune(&prune).await?.operations, 1, "pruned");
     let view = w.domain(NATURAL).await?.map(|view| view.counts);
@@ -305,6 +307,8 @@ async fn counters_equal_the_rows_after_a_random_workload(w: World) -> Verdict {
             failed: age,
             keys: age,
             max: 50,
+            reckoned: None,
+            jump_max: std::time::Duration::MAX,
         })
         .await?;
     counters_equal_rows(&w).await

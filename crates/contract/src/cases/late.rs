@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = area!(
         a_late_yes_completes_a_held_operation: ["CORE-7"],
         a_yes_from_a_spill_file_completes_any_open_operation: ["CORE-7"],
         a_late_yes_replaces_a_recorded_no: ["CORE-7"],
-        a_late_yes_on_failed_is_kept_in_the_ledger_alone: ["CORE-5"],
+        a_late_yes_on_failed_is_in_the_ledger_and_marks_it: ["CORE-5"],
         a_second_yes_on_completed_changes_nothing: ["CORE-5", "CORE-13"],
     }
 );
@@ -96,13 +96,15 @@ async fn a_late_yes_replaces_a_recorded_no(w: World) -> Verdict {
     Ok(())
 }
 
-async fn a_late_yes_on_failed_is_kept_in_the_ledger_alone(w: World) -> Verdict {
-    let failed = w.failed(NATURAL).await?;
+async fn a_late_yes_on_failed_is_in_the_ledger_and_marks_it(w: World) -> Verdict {
+    let mut failed = w.failed(NATURAL).await?;
+    ensure!(!failed.state.late_ok, "marked before the yes");
+    failed.state.late_ok = true;
     for answer in [Some(1), None] {
         let lines = w.ledger(failed.op_id).await?.len();
         let changed = w.settle(ok_answer(failed.op_id, answer, "late")?).await??;
         ensure_eq!(changed.effects, [Action::AlertLateOk], "what follows");
-        ensure_eq!(changed.state, failed.state, "the state stays");
+        ensure_eq!(changed.state, failed.state, "the state, but for the mark");
         unchanged(&failed, &w.row(failed.op_id).await?)?;
         let ledger = w.ledger(failed.op_id).await?;
         ensure_eq!(ledger.len(), lines + 1, "ledger lines");

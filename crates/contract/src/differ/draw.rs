@@ -1,11 +1,12 @@
 //! Draws the next call.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_core::policy::SplitMix;
+use clinch_core::policy::{EventTypes, Routes, Rules, SplitMix};
 use clinch_core::ports::{
-    Amendment, Answer, Claim, Claimed, Extension, Filter, NewBatch, NewOperation, Operation, Prune,
-    Reschedule, Restriction, Scan,
+    Amendment, Among, Answer, Claim, Claimed, Extension, Filter, NewBatch, NewOperation, Operation,
+    Prune, Reschedule, Restriction, Scan,
 };
 use clinch_core::protocol::{Event, Phase};
 use clinch_core::{BatchId, OpId, Options, Retry, Status};
@@ -86,6 +87,8 @@ impl Drawn {
                 failed: secs(rng.next_u64() % 100_000),
                 keys: secs(rng.next_u64() % 300_000),
                 max: 100_000,
+                reckoned: None,
+                jump_max: Duration::MAX,
             }),
             84..=86 => {
                 let owner = fixtures::worker(usize::from(one_in(2, rng)))?;
@@ -249,10 +252,15 @@ impl Drawn {
         let max = usize::try_from(1 + rng.next_u64() % 3).unwrap_or(1);
         let domain = pick(&ROUTED, rng).copied().unwrap_or(UNROUTED);
         let domain = fixtures::domain(domain)?;
+        let only = Routes::new().with(domain, EventTypes::Any, Rules::default());
         let claim = Claim {
             lasting: CLAIM,
             max,
-            domains: one_in(3, rng).then(|| vec![domain]),
+            among: match rng.next_u64() % 6 {
+                0 => Among::Routes(Arc::new(only)),
+                1 => Among::Others(Arc::new(only)),
+                _ => Among::All,
+            },
             ..fixtures::claim(3, max)?
         };
         let scan = pick(&SCANS, rng).copied().unwrap_or(Scan::Overdue);

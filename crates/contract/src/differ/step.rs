@@ -114,7 +114,10 @@ impl Side {
             }
             Step::Scan(scan, claim) => text(w.recovery.scan(*scan, claim).await),
             Step::NextNeed(scan) => text(w.recovery.next_due(*scan).await),
-            Step::Prune(prune) => text(w.recovery.prune(prune).await),
+            Step::Prune(prune) => {
+                let pruned = w.recovery.prune(prune).await;
+                text(pruned.map(|pruned| (pruned.operations, pruned.keys)))
+            }
             Step::Get(ops) => match w.inspect.get(ops).await {
                 Ok(rows) => rows
                     .iter()

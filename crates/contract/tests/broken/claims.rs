@@ -141,6 +141,22 @@ impl Flaw for PrunesKeysWithHistory {
     }
 }
 
+/// What the clock shows is the time.
+#[derive(Default)]
+pub(crate) struct BelievesAnyClock;
+
+#[async_trait]
+impl Flaw for BelievesAnyClock {
+    async fn prune(&self, real: &Real, prune: &Prune) -> Result<Pruned> {
+        real.memory
+            .prune(&Prune {
+                jump_max: Duration::MAX,
+                ..prune.clone()
+            })
+            .await
+    }
+}
+
 /// Old is old, open or not.
 #[derive(Default)]
 pub(crate) struct PrunesOpenOperations;

@@ -83,6 +83,9 @@ fn row_flaws() -> Vec<Broken> {
         SpawnsOutsideTheCommit: "spawn::survives_a_crash_between_write_ahead_and_finalize",
         SpawnsBeforeTheCommit: "spawn::is_accepted_by_finalize_and_not_before",
         KeepsDeadLettersOfCancels: "retention::every_failure_but_cancel_is_a_dead_letter",
+        CountsTheDeadlineFromAccept: "accept::a_routes_deadline_counts_from_run_at",
+        RedrivesWhatWasApplied: "redrive::is_refused_alone_if_the_call_was_applied_after_all",
+        ForgetsTheRedrive: "redrive::a_late_yes_completes_the_redrive_in_every_phase",
     }
 }
 
@@ -107,6 +110,7 @@ fn claim_flaws() -> Vec<Broken> {
         SweepsWithoutAPause: "sweep::each_round_waits_twice_as_long_up_to_a_bound",
         PublishesWhatChanged: "outbox::published_does_nothing_to_a_row_that_changed",
         PrunesKeysWithHistory: "retention::a_key_outlives_its_operation",
+        BelievesAnyClock: "clock::a_jump_ahead_forgets_no_key",
         PrunesOpenOperations: "retention::open_operations_are_never_pruned",
         ImportsTwice: "retention::importing_twice_is_importing_once",
         LetsCountersDrift: "domains::counters_equal_the_rows_after_a_random_workload",

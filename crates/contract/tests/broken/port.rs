@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_contract::{Control, Fault, LockPorts, StorePorts, Subject};
-use clinch_core::policy::Routes;
+use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
     Accepted, Amendment, Answer, Batch, Batches, BeginRequest, Bus, Claim, Claimed, DeadLetter,
     Delivery, Dequeue, DomainView, Domains, Extension, Filter, Inspect, Known, Leader, LedgerLine,
-    LockManager, NewBatch, NewOperation, Notice, Notices, Operation, Outbox, Page, Prune, Pruned,
-    Publication, Receipt, Recovery, Refused, Reschedule, Scan, Silence, Store, Tenure,
+    LockManager, NewBatch, NewOperation, Notice, Notices, OpenRoute, Operation, Outbox, Page,
+    Prune, Pruned, Publication, Receipt, Recovery, Refused, Reschedule, Scan, Silence, Store,
+    Tenure,
 };
 use clinch_core::{AttemptId, BatchId, Domain, Keys, OpId, Result, Sealed, Timestamp, WorkerId};
 
@@ -144,6 +145,12 @@ impl Recovery for Port {
     async fn prune(&self, prune: &Prune) -> Result<Pruned> {
         self.flaw.prune(&self.real, prune).await
     }
+    async fn seen_time(&self) -> Result<Option<SeenTime>> {
+        self.real.memory.seen_time().await
+    }
+    async fn confirm_time(&self) -> Result<SeenTime> {
+        self.real.memory.confirm_time().await
+    }
 }
 
 #[async_trait]
@@ -166,6 +173,9 @@ impl Domains for Port {
     }
     async fn domains(&self) -> Result<Vec<DomainView>> {
         self.real.memory.domains().await
+    }
+    async fn open_routes(&self) -> Result<Vec<OpenRoute>> {
+        self.real.memory.open_routes().await
     }
 }
 

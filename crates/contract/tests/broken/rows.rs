@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use clinch_contract::Fault;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Accepted, Amendment, Answer, AnswerBody, Extension, Inspect, NewOperation, Refused, Reschedule,
-    Store,
+    Accepted, Amendment, Answer, AnswerBody, Clock, Extension, Inspect, NewOperation, Refused,
+    Reschedule, Store,
 };
 use clinch_core::protocol::{IllegalTransition, State, Status, Why, WriteAhead};
 use clinch_core::{Applied, Effect, Error, ErrorKind, Failure, OpId, Result};
@@ -431,10 +431,75 @@ impl Flaw for KeepsDeadLettersOfCancels {
                 payload: operation.payload,
                 content_hash: operation.content_hash,
                 failed_at,
+                late_ok: false,
             };
             real.memory
                 .edit(|tables| tables.dead_letters.insert(letter.op_id, letter));
         }
         Ok(results)
+    }
+}
+
+/// Work that is to wait uses up its route's deadline by waiting.
+#[derive(Default)]
+pub(crate) struct CountsTheDeadlineFromAccept;
+
+#[async_trait]
+impl Flaw for CountsTheDeadlineFromAccept {
+    async fn accept(
+        &self,
+        real: &Real,
+        new: &[NewOperation],
+        routes: &Routes,
+    ) -> Result<Vec<Accepted>> {
+        let mut accepted = real.memory.accept(new, routes).await?;
+        for (new, accepted) in new.iter().zip(&mut accepted) {
+            let Accepted::New { state, .. } = accepted else {
+                continue;
+            };
+            let delay = new
+                .options
+                .run_at
+                .map(|run_at| run_at.since(real.clock.now()));
+            let deadline = state.deadline.filter(|_| new.options.deadline.is_none());
+            state.deadline = deadline.map(|at| at - delay.unwrap_or_default());
+            real.edit(new.op_id, |row| {
+                row.operation.state.deadline = state.deadline;
+            });
+        }
+        Ok(accepted)
+    }
+}
+
+/// A redrive is an operation like any other.
+#[derive(Default)]
+pub(crate) struct RedrivesWhatWasApplied;
+
+#[async_trait]
+impl Flaw for RedrivesWhatWasApplied {
+    async fn accept(
+        &self,
+        real: &Real,
+        new: &[NewOperation],
+        routes: &Routes,
+    ) -> Result<Vec<Accepted>> {
+        for predecessor in new.iter().filter_map(|new| new.redrive_of) {
+            real.edit(predecessor, |row| row.operation.state.late_ok = false);
+        }
+        real.memory.accept(new, routes).await
+    }
+}
+
+/// A late yes is for the operation that it names and for no other.
+#[derive(Default)]
+pub(crate) struct ForgetsTheRedrive;
+
+#[async_trait]
+impl Flaw for ForgetsTheRedrive {
+    async fn settle(&self, real: &Real, answers: &[Answer], routes: &Routes) -> Changes {
+        for answer in answers {
+            real.edit(answer.op_id, |row| row.operation.redriven_by = None);
+        }
+        real.memory.settle(answers, routes).await
     }
 }

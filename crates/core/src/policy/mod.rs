@@ -7,6 +7,7 @@ mod rate;
 mod rng;
 mod routes;
 mod rules;
+mod seen_time;
 
 pub use backoff::Backoff;
 pub use idempotency::Idempotency;
@@ -18,3 +19,4 @@ pub use rate::{Rate, check_destination};
 pub use rng::SplitMix;
 pub use routes::{Covered, EventTypes, Routes};
 pub use rules::{Order, ProbeRules, ReaperStrategy, RetryRules, Rules, Safety};
+pub use seen_time::SeenTime;

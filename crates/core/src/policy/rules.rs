@@ -19,7 +19,8 @@ pub struct Rules {
     pub retry: RetryRules,
     /// Attempts lost in a row before an operation counts as poison.
     pub deliveries_max: u32,
-    /// From accept to the last begin, where the command names no deadline.
+    /// From accept, or from `run_at` if that is later, to the last begin, where the command
+    /// names no deadline.
     pub deadline: Option<Duration>,
     /// How the provider can be asked; without it unknown effects wait for a person or end
     /// as failed with effect unknown.

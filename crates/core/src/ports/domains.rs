@@ -24,6 +24,23 @@ pub trait Domains: Send + Sync {
     /// - The age of a due row counts from when it became due: from its `run_at`, and from its
     ///   accept if that was later.
     async fn domains(&self) -> Result<Vec<DomainView>>;
+
+    /// Which routes have open operations that wait for a begin or for recovery, and how many.
+    ///
+    /// - Counted, not maintained: for a look from time to time.
+    /// - Lane followers and held operations that wait for a person may be left out.
+    async fn open_routes(&self) -> Result<Vec<OpenRoute>>;
+}
+
+/// Open operations of one domain and event type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenRoute {
+    /// The domain.
+    pub domain: Domain,
+    /// The event type.
+    pub event_type: EventType,
+    /// How many are open.
+    pub open: u64,
 }
 
 /// One domain as it stands.

@@ -32,7 +32,7 @@ pub use documents::{
     DOCUMENT_BYTES_MAX, DOCUMENT_ID_BYTES_MAX, DOCUMENT_NAME_BYTES_MAX, DOCUMENTS_MAX, Document,
     DocumentFilter, DocumentSink, check_document_search, check_documents,
 };
-pub use domains::{DomainView, Domains};
+pub use domains::{DomainView, Domains, OpenRoute};
 pub use executor::{Attempt, Executor, Probe, ProbeVerdict};
 pub use guard::{
     Admission, Admitted, Bulkhead, CircuitBreaker, CircuitState, Fallback, Gate, HedgePolicy,
@@ -43,7 +43,7 @@ pub use inspect::{
     Counts, Filter, Inspect, LedgerLine, Operation, PAGE_BYTES_MAX, PAGE_MAX, Page, ResultRecord,
 };
 pub use lock::{Leader, LockManager, Tenure};
-pub use outbox::{Claim, Claimed, Outbox, Silence};
+pub use outbox::{Among, Claim, Claimed, Outbox, Silence};
 pub use quota::Quota;
 pub use records::{
     Expected, KeyRange, RECORD_BYTES_MAX, RECORD_KEY_BYTES_MAX, RECORDS_MAX, Record, RecordList,

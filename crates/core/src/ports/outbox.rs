@@ -1,12 +1,13 @@
 //! From the queue rows to the bus.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::Hint;
 use crate::policy::Routes;
-use crate::{Domain, OpId, Result, Timestamp, WorkerId};
+use crate::{Domain, EventType, OpId, Result, Timestamp, WorkerId};
 
 /// The transactional outbox: one queue row per open operation.
 #[async_trait]
@@ -47,8 +48,20 @@ pub trait Outbox: Send + Sync {
     async fn next_due(&self, routes: Option<&Routes>) -> Result<Option<Duration>>;
 }
 
+/// Which rows a claim covers, by their routes.
+#[derive(Debug, Clone, Default)]
+pub enum Among {
+    /// All.
+    #[default]
+    All,
+    /// Rows with a route among these: a process recovers at once only what it knows the rules of.
+    Routes(Arc<Routes>),
+    /// Rows without a route among these.
+    Others(Arc<Routes>),
+}
+
 /// Who claims, for how long, and how much.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Claim {
     /// Stamped on the rows.
     pub by: WorkerId,
@@ -56,15 +69,18 @@ pub struct Claim {
     pub lasting: Duration,
     /// At most so many rows.
     pub max: usize,
-    /// Of these domains; `None` means all. A process recovers only what it has routes for.
-    pub domains: Option<Vec<Domain>>,
+    /// Of these routes.
+    pub among: Among,
 }
 
 impl Claim {
-    /// Rows of this domain are asked for.
-    pub fn covers(&self, domain: &Domain) -> bool {
-        let asked = self.domains.as_ref();
-        asked.is_none_or(|asked| asked.contains(domain))
+    /// Rows of this domain and event type are asked for.
+    pub fn covers(&self, domain: &Domain, event_type: &EventType) -> bool {
+        match &self.among {
+            Among::All => true,
+            Among::Routes(routes) => routes.find(domain, event_type).is_some(),
+            Among::Others(routes) => routes.find(domain, event_type).is_none(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::Operation;
-use crate::policy::Routes;
+use crate::policy::{Routes, Rules};
 use crate::protocol::{Effects, Event, IllegalTransition, Inherited, State};
 use crate::{
     Applied, AttemptId, BatchId, ContentHash, Effect, Fail, Fingerprint, Keys, OpId, Options,
@@ -39,6 +39,8 @@ pub trait Store: Send + Sync {
     ///   exactly as without.
     /// - A `batch_id` that is sealed or unknown is refused for that item alone.
     /// - `redrive_of` marks the predecessor as redriven in the same commit.
+    /// - A predecessor with a recorded late yes refuses that item alone, also if the yes was
+    ///   recorded by a concurrent call.
     async fn accept(&self, new: &[NewOperation], routes: &Routes) -> Result<Vec<Accepted>>;
 
     /// Starts attempts.
@@ -67,6 +69,8 @@ pub trait Store: Send + Sync {
     /// - The answer is readable after this commit even if nothing else ever succeeds.
     /// - A stale Fail changes nothing but the ledger.
     /// - A late Ok completes the operation in this commit.
+    /// - A late Ok on FAILED is told to the operation that redrives it, in the same commit: one
+    ///   that is open is COMPLETED and makes no further call.
     /// - The first recorded yes is kept: a second one says the same of the same call.
     async fn write_ahead(
         &self,
@@ -184,6 +188,8 @@ pub enum Accepted {
     Mismatch(Known),
     /// The batch it names is sealed or unknown.
     BatchClosed,
+    /// The operation that it redrives was applied: a late yes is recorded.
+    PredecessorApplied,
 }
 
 /// What is known of an operation by its keys.
@@ -367,5 +373,16 @@ impl NewOperation {
     /// makes an operation old nor puts it before those that were accepted earlier.
     pub fn run_at(&self, now: Timestamp) -> Timestamp {
         self.options.run_at.map_or(now, |run_at| run_at.max(now))
+    }
+
+    /// No attempt begins at or after it, if it was accepted at `now`: the command's own
+    /// deadline, or that of the route, counted from when the operation may run first.
+    pub fn deadline(&self, now: Timestamp, rules: &Rules) -> Option<Timestamp> {
+        let by_route = || {
+            rules
+                .deadline
+                .map(|after| self.run_at(now).max(now) + after)
+        };
+        self.options.deadline.or_else(by_route)
     }
 }

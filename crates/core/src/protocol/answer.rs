@@ -22,11 +22,16 @@ impl Event {
 
 impl State {
     /// A yes from the current attempt is written ahead. Any other yes (stale fence, spill
-    /// file, probe, a second one) settles in one commit: it claims no ownership.
+    /// file, probe, a second one) settles in one commit: it claims no ownership. FAILED keeps
+    /// its state and is marked, so that it is not redriven.
     pub(super) fn say_yes(&self, event: &Event) -> Step {
         match self.status {
             Status::Completed => return Err(Why::Terminal),
-            Status::Failed => return Ok((self.clone(), vec![Action::AlertLateOk])),
+            Status::Failed => {
+                let mut next = self.clone();
+                next.late_ok = true;
+                return Ok((next, vec![Action::AlertLateOk]));
+            }
             Status::Pending | Status::InProgress => {}
         }
         let current = match event {

@@ -137,8 +137,8 @@ impl State {
     ///
     /// - The same arguments give the same answer; no clock is read, nothing is sent.
     /// - A change raises `version` by exactly one; a refusal changes nothing.
-    /// - A terminal state never changes. A late Ok on FAILED returns the same state with
-    ///   [`Action::AlertLateOk`](super::Action::AlertLateOk).
+    /// - A terminal state never changes. A late Ok on FAILED sets its mark `late_ok`, under the
+    ///   same version, and gives [`Action::AlertLateOk`](super::Action::AlertLateOk).
     /// - While an outcome is recorded and not final, only Finalize, Ok and Cancel apply.
     pub fn apply(
         &self,

@@ -152,7 +152,8 @@ pub enum Action {
     DeadLetter,
     /// Tell the running attempt that it is canceled.
     TellAttempt,
-    /// The provider did what we had given up: page someone. The state stays.
+    /// The provider did what we had given up: page someone. The state stays and is marked; an
+    /// operation that redrives this one is told the same yes in the same commit.
     AlertLateOk,
 }
 

@@ -165,6 +165,9 @@ pub struct State {
     pub hold: Option<Hold>,
     /// Of FAILED, and of a recorded Fail.
     pub failure: Option<Failure>,
+    /// Of FAILED: a provider's yes was recorded afterwards. It may not be redriven.
+    #[serde(default)]
+    pub late_ok: bool,
     /// +1 at every change.
     pub version: u64,
 }
@@ -207,6 +210,7 @@ impl State {
             refund: None,
             hold: None,
             failure: None,
+            late_ok: false,
             version: 1,
         }
     }
@@ -317,6 +321,7 @@ impl State {
                         .is_some_and(|f| f.effect == self.effect),
                 "FAILED says what is known of the effect",
             ),
+            (!self.late_ok || failed, "a late yes is a mark of FAILED"),
             (
                 !matches!(self.write_ahead, WriteAhead::Pending { .. }) || live,
                 "a recorded outcome is finalized from live",

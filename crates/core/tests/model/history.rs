@@ -79,7 +79,9 @@ impl History {
         if before.is_terminal() {
             let alerted = step.effects.contains(&Action::AlertLateOk);
             self.late_yes |= alerted;
-            if before != after {
+            let mut marked = before.clone();
+            marked.late_ok |= alerted;
+            if marked != *after {
                 self.breaks(Broken::TerminalChanged);
             }
             if is_yes(step.event) && !alerted {

@@ -213,6 +213,7 @@ impl World {
             *count = 0;
         }
         row.cancel_requested = false;
+        row.late_ok = false;
         self.left = Budget::default();
         self.history.doubt = false;
         self.history.permit = false;

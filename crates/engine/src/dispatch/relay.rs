@@ -1,9 +1,11 @@
 //! Announces due rows, and silent ones again. Trouble with the bus delays and alerts; it
 //! never ends an operation.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_core::ports::{Bus, Claim, Claimed, Hint, Publication, Silence, Topic};
+use clinch_core::policy::{EventTypes, Routes, Rules};
+use clinch_core::ports::{Among, Bus, Claim, Claimed, Hint, Publication, Silence, Topic};
 use clinch_core::{Domain, Result};
 
 use crate::Orchestrator;
@@ -39,15 +41,15 @@ impl Node {
             by: self.config.worker.clone(),
             lasting: self.config.claim,
             max: self.config.batch,
-            domains: None,
+            among: Among::All,
         }
     }
 
-    /// For recovery scans.
+    /// For recovery scans: of what this process knows the rules of.
     pub(crate) fn brief_claim(&self) -> Claim {
         Claim {
             lasting: self.config.recovery_claim,
-            domains: Some(self.declared.clone()),
+            among: Among::Routes(self.routes.clone()),
             ..self.claim()
         }
     }
@@ -91,8 +93,10 @@ impl Node {
             return Ok(());
         };
         let resumed_at = self.ports.clock.monotonic();
+        // Every event type of the domain, whatever this process declares.
+        let any = Routes::new().with(domain.clone(), EventTypes::Any, Rules::default());
         let claim = Claim {
-            domains: Some(vec![domain.clone()]),
+            among: Among::Routes(Arc::new(any)),
             ..self.claim()
         };
         while !self.is_stopping() {

@@ -15,9 +15,9 @@ use crate::node::Node;
 pub(crate) struct DueNews(BTreeMap<Domain, watch::Sender<u64>>);
 
 impl DueNews {
-    pub(crate) fn new(domains: &[Domain]) -> Self {
+    pub(crate) fn new<'a>(domains: impl Iterator<Item = &'a Domain>) -> Self {
         let news = |domain: &Domain| (domain.clone(), watch::Sender::new(0));
-        Self(domains.iter().map(news).collect())
+        Self(domains.map(news).collect())
     }
 
     /// Rows of this domain may be due; `None`: of any.

@@ -7,6 +7,7 @@ mod prober;
 mod pruner;
 mod reaper;
 mod spill;
+mod undeclared;
 
 use std::time::Duration;
 

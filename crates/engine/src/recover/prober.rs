@@ -2,22 +2,24 @@
 //!
 //! A probe is a call: it takes a slot and a moment of its destination like any other, and a
 //! `Retry-After` to a probe pauses the destination for everyone. Rows are claimed only for
-//! domains with a destination that has room, and no more than there is room for; whatever ends
-//! (a probe, a call, a wait for the rate) is the occasion for the next claim.
+//! routes whose destination has room, and no more than there is room for; the end of a probe,
+//! of a call or of a wait for the rate triggers the next claim.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Admitted, Amendment, Claim, Claimed, Operation, ProbeVerdict, Reason, Rejection, Room, Scan,
-    StoredOk, Verdict,
+    Admitted, Amendment, Among, Claim, Claimed, Operation, ProbeVerdict, Reason, Rejection, Room,
+    Scan, StoredOk, Verdict,
 };
 use clinch_core::protocol::{Event, ProbeAnswer};
-use clinch_core::{Domain, OpId, Result};
+use clinch_core::{OpId, Result};
 
 use super::Scanned;
+use crate::handlers::Handler;
 use crate::node::Node;
 use crate::panics::caught;
 use crate::telemetry::tags_of_row;
@@ -27,18 +29,21 @@ use crate::telemetry::tags_of_row;
 const RATE_NAP: Duration = Duration::from_millis(25);
 
 /// Where probes can be made now.
-#[derive(Default)]
-struct Outlook<'a> {
-    /// Domains with a destination that has room, or with rows that end without a question.
-    domains: Vec<Domain>,
+struct Outlook {
+    /// Routes whose destination has room, or whose rows end without a question.
+    routes: Arc<Routes>,
     /// Questions that all of them together take.
     room: usize,
     /// When another destination has room.
     again_in: Option<Duration>,
     /// Another destination has room when a running call or probe ends.
     full: bool,
-    /// Destinations without room.
-    closed: Vec<&'a str>,
+}
+
+impl Outlook {
+    fn is_empty(&self) -> bool {
+        self.routes.iter().next().is_none()
+    }
 }
 
 /// A row to ask about.
@@ -52,47 +57,54 @@ pub(crate) struct Question {
 
 impl Node {
     /// Looks at every route: a destination counts once, however many routes call it.
-    fn probe_outlook(&self) -> Outlook<'_> {
+    fn probe_outlook(&self) -> Outlook {
         let mut rooms: BTreeMap<&str, Room> = BTreeMap::new();
-        let mut outlook = Outlook::default();
-        for (domain, handler) in self.handlers.by_domain() {
-            let room = match (&handler.probe, &handler.rules.probe) {
-                (Some(_), _) => *rooms
-                    .entry(handler.gate.destination())
-                    .or_insert_with(|| handler.gate.room()),
-                // Another process makes the probe that this route promises.
-                (None, Some(_)) => continue,
-                (None, None) => Room::UNBOUNDED,
-            };
-            if room.is_closed() {
-                outlook.closed.push(handler.gate.destination());
-                let again_in = room.again_in.map(|again_in| again_in.max(RATE_NAP));
-                outlook.again_in = outlook.again_in.into_iter().chain(again_in).min();
-                outlook.full |= again_in.is_none();
-            } else if outlook.domains.last() != Some(domain) {
-                outlook.domains.push(domain.clone());
-            }
-            if handler.probe.is_none() {
-                outlook.room = usize::MAX;
+        let mut ends_without_question = false;
+        for (_, handler) in self.handlers.by_domain() {
+            let gate = &handler.gate;
+            match handler.probe {
+                Some(_) => {
+                    let room = rooms.entry(gate.destination());
+                    room.or_insert_with(|| gate.room());
+                }
+                None => ends_without_question |= handler.rules.probe.is_none(),
             }
         }
+        let is_open = |handler: &Handler| match (&handler.probe, &handler.rules.probe) {
+            (Some(_), _) => {
+                let room = rooms.get(handler.gate.destination());
+                room.is_some_and(|room| !room.is_closed())
+            }
+            // Another process makes the probe that this route promises.
+            (None, Some(_)) => false,
+            (None, None) => true,
+        };
+        let closed = || rooms.values().filter(|room| room.is_closed());
         let open = rooms.values().map(|room| room.calls);
-        outlook.room = open.fold(outlook.room, usize::saturating_add);
-        outlook
+        let first = if ends_without_question { usize::MAX } else { 0 };
+        Outlook {
+            routes: Arc::new(self.handlers.those(is_open)),
+            room: open.fold(first, usize::saturating_add),
+            again_in: closed()
+                .filter_map(|room| room.again_in)
+                .map(|again_in| again_in.max(RATE_NAP))
+                .min(),
+            full: closed().any(|room| room.again_in.is_none()),
+        }
     }
 
-    /// Claims held rows whose probe is due, of these domains.
+    /// Claims held rows of these routes whose probe is due.
     async fn due_probes(
         &self,
         max: usize,
-        domains: Vec<Domain>,
+        routes: Arc<Routes>,
     ) -> Result<Vec<(Claimed, Option<Operation>)>> {
         if planted!(ProberSleeps) {
             return Ok(Vec::new());
         }
         let claim = Claim {
             max,
-            domains: Some(domains),
+            among: Among::Routes(routes),
             ..self.brief_claim()
         };
         let claimed = self.ports.recovery.scan(Scan::ProbeDue, &claim).await?;
@@ -104,14 +116,14 @@ impl Node {
     /// One pass over at most `max` of them, one after the other.
     pub(crate) async fn probe_some(self: &Arc<Self>, max: usize) -> Result<usize> {
         let outlook = self.probe_outlook();
-        if outlook.domains.is_empty() {
+        if outlook.is_empty() {
             return Ok(0);
         }
         let max = max.min(outlook.room);
-        let due = self.due_probes(max, outlook.domains).await?;
+        let due = self.due_probes(max, outlook.routes).await?;
         let found = due.len();
         for (claim, row) in due {
-            let question = self.question(claim, row, &outlook.closed).await;
+            let question = self.question(claim, row).await;
             if let Some(question) = question.filter(|question| question.admitted.is_ok()) {
                 self.probe_one(question).await;
             }
@@ -130,7 +142,7 @@ impl Node {
         let permits = std::iter::from_fn(permit).take(outlook.room);
         let mut permits: Vec<_> = permits.collect();
         let max = permits.len();
-        if max == 0 || outlook.domains.is_empty() {
+        if max == 0 || outlook.is_empty() {
             // Probes that run end and wake us; a rate is waited for.
             let waits_for_rate = outlook.room == 0 && !outlook.full;
             self.probes_starved.store(!waits_for_rate, Ordering::SeqCst);
@@ -138,10 +150,10 @@ impl Node {
             return Ok(Scanned { found: 0, next });
         }
         self.probes_starved.store(outlook.full, Ordering::SeqCst);
-        let due = self.due_probes(max, outlook.domains).await?;
+        let due = self.due_probes(max, outlook.routes).await?;
         let found = due.len();
         for (claim, row) in due {
-            let Some(question) = self.question(claim, row, &outlook.closed).await else {
+            let Some(question) = self.question(claim, row).await else {
                 continue;
             };
             let (node, permit) = (self.clone(), permits.pop());
@@ -185,20 +197,13 @@ impl Node {
         })
     }
 
-    /// `None`: not ours to ask, or its destination was closed when the row was claimed for
-    /// another one of its domain.
-    async fn question(
-        &self,
-        claim: Claimed,
-        row: Option<Operation>,
-        closed: &[&str],
-    ) -> Option<Question> {
+    /// `None`: not ours to ask.
+    async fn question(&self, claim: Claimed, row: Option<Operation>) -> Option<Question> {
         let row = row.filter(|row| row.state.version == claim.version)?;
         let keys = &row.keys;
         let rules = self.routes.find(&keys.domain, &keys.event_type)?;
         let handler = self.handlers.find(&keys.domain, &keys.event_type);
         let admitted = match handler.filter(|handler| handler.probe.is_some()) {
-            Some(handler) if closed.contains(&handler.gate.destination()) => return None,
             Some(handler) => handler.gate.admit().await.map(Some),
             // A route that promises a probe is another process's to ask about.
             None if rules.probe.is_some() => return None,

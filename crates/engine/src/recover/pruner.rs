@@ -1,13 +1,23 @@
 //! Deletes what is older than its retention, a bounded step at a time.
+//!
+//! What is deleted is gone for good, the memory of keys included, so a clock that jumped ahead is
+//! not believed: ages count by the time that the store has seen. This process vouches for the time
+//! that passed on its monotonic clock since it last looked.
 
-use clinch_core::Result;
+use clinch_core::policy::SeenTime;
+use clinch_core::ports::{Level, Prune, Pruned, Tags};
+use clinch_core::{Result, Timestamp};
 
 use super::Scanned;
 use crate::node::Node;
 
+/// Set while pruning waits for an operator or for real time: by how many seconds the store's
+/// clock is ahead.
+const AHEAD: &str = "orchestrator.clock.ahead";
+
 impl Node {
     pub(crate) async fn prune_old(&self) -> Result<Scanned> {
-        let pruned = self.ports.recovery.prune(&self.config.retention).await?;
+        let pruned = self.prune(&self.config.retention).await?;
         let full = self.config.retention.max;
         // A full step means that there is more.
         let more = pruned.operations >= full || pruned.keys >= full;
@@ -15,5 +25,65 @@ impl Node {
             found: if more { self.config.batch } else { 0 },
             next: None,
         })
+    }
+
+    /// One bounded step, logged and counted.
+    pub(crate) async fn prune(&self, prune: &Prune) -> Result<Pruned> {
+        let prune = Prune {
+            reckoned: self.reckoned_time(),
+            ..prune.clone()
+        };
+        let pruned = self.ports.recovery.prune(&prune).await?;
+        self.note_time(pruned.time).await;
+        for (kind, count) in [("operations", pruned.operations), ("keys", pruned.keys)] {
+            if count > 0 {
+                let labels = [("kind", kind)];
+                let meter = &self.ports.meter;
+                meter.add("orchestrator.prune.count", &labels, count as u64);
+                let tags = Tags {
+                    code: Some(kind),
+                    count: Some(count),
+                    ..Tags::default()
+                };
+                self.log(Level::Info, "pruned by retention", &tags);
+            }
+        }
+        Ok(pruned)
+    }
+
+    /// What this process saw last, and its monotonic clock since.
+    fn reckoned_time(&self) -> Option<Timestamp> {
+        let (time, looked_at) = (*self.time_seen())?;
+        let since = self.ports.clock.monotonic().saturating_sub(looked_at);
+        Some(time.seen_at + since)
+    }
+
+    /// Remembers the seen time; pages once if the clock has jumped.
+    async fn note_time(&self, time: SeenTime) {
+        let looked_at = self.ports.clock.monotonic();
+        *self.time_seen() = Some((time, looked_at));
+        let ahead = time.ahead();
+        self.ports.meter.set(AHEAD, &[], ahead.as_secs_f64());
+        if !time.is_held_back() {
+            self.set_clock_ahead(false);
+            return;
+        }
+        let tags = Tags {
+            code: Some("clock_ahead"),
+            ..Tags::default()
+        };
+        let message = "the clock is ahead of the time that was seen: pruning waits";
+        self.log(Level::Warn, message, &tags);
+        if self.set_clock_ahead(true) {
+            let message = format!(
+                "the store's clock shows {} ms since the epoch, {} s after the last time that was \
+                 seen ({} ms); nothing is pruned by it. If the clock is right, run `clinch \
+                 retention confirm`",
+                time.now.as_millis(),
+                ahead.as_secs(),
+                time.seen_at.as_millis()
+            );
+            self.alert("clock_ahead", &message, None).await;
+        }
     }
 }

@@ -58,6 +58,9 @@ fn read(text: &str, around: &Around) -> Result<Command, Problem> {
         labels: fields.labels("labels")?,
         trace: around.trace.clone(),
     };
+    options
+        .validate()
+        .map_err(|invalid| fields.invalid(&invalid))?;
     fields.finish()?;
     Ok(Command {
         keys,

@@ -39,6 +39,8 @@ pub(crate) struct LetterDocument {
     failure: FailureDocument,
     attempts: u32,
     failed_at: String,
+    /// A late answer says that the call was applied: it is not redriven.
+    late_ok: bool,
     /// The same for errors that look alike.
     fingerprint: String,
 }
@@ -155,6 +157,7 @@ struct Letter {
     failure: Failure,
     attempts: u32,
     failed_at: Timestamp,
+    late_ok: bool,
 }
 
 impl From<DeadLetter> for Letter {
@@ -165,6 +168,7 @@ impl From<DeadLetter> for Letter {
             failure: letter.failure,
             attempts: letter.attempts,
             failed_at: letter.failed_at,
+            late_ok: letter.late_ok,
         }
     }
 }
@@ -270,6 +274,7 @@ fn document(letter: &Letter) -> LetterDocument {
         failure: failure(&letter.failure),
         attempts: letter.attempts,
         failed_at: time::write(letter.failed_at),
+        late_ok: letter.late_ok,
         fingerprint: fingerprint(letter),
     }
 }
@@ -282,6 +287,7 @@ fn letter_of(row: Operation) -> Option<Letter> {
         op_id: row.op_id,
         attempts: row.state.attempts,
         failed_at: row.finished_at.unwrap_or(row.accepted_at),
+        late_ok: row.state.late_ok,
         keys: row.keys,
         failure,
     })

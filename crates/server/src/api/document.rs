@@ -41,6 +41,8 @@ pub(crate) struct OperationDocument {
     next_attempt_at: Option<String>,
     /// Whether a call may have had its effect: none or unknown.
     effect: &'static str,
+    /// Of FAILED: a late answer says that the call was applied.
+    late_ok: bool,
     cancel_requested: bool,
     /// Why it is not running now.
     pub(crate) hold: Option<HoldDocument>,
@@ -141,6 +143,7 @@ impl OperationDocument {
             finished_at: operation.finished_at.map(time::write),
             next_attempt_at: state.next_attempt_at.map(time::write),
             effect: effect(state.effect),
+            late_ok: state.late_ok,
             cancel_requested: state.cancel_requested,
             hold,
             redrive_of: operation.redrive_of.map(|op_id| op_id.to_string()),
@@ -184,6 +187,7 @@ impl OperationDocument {
             finished_at: None,
             next_attempt_at: None,
             effect: "none",
+            late_ok: false,
             cancel_requested: false,
             hold: None,
             redrive_of: None,

@@ -22,6 +22,7 @@ mod operations;
 mod outcomes;
 mod problem;
 mod query;
+mod retention;
 mod submit;
 mod system;
 mod time;
@@ -81,6 +82,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(batches::get))
         .routes(routes!(batches::add))
         .routes(routes!(batches::seal))
+        .routes(routes!(retention::get))
+        .routes(routes!(retention::confirm))
         .routes(routes!(system::healthz))
         .routes(routes!(system::readyz))
         .routes(routes!(system::metrics))

@@ -44,11 +44,7 @@ pub(crate) fn say_how_to_send_less(problem: Problem) -> Problem {
 }
 
 /// Reads the outcome: its fields may also stand in `outcome`.
-pub(crate) fn read(
-    mut around: Fields<'_>,
-    app: &App,
-    caller: &Caller,
-) -> Result<Heard, Problem> {
+pub(crate) fn read(mut around: Fields<'_>, app: &App, caller: &Caller) -> Result<Heard, Problem> {
     let inner = match around.has("outcome") {
         true => around.object("outcome")?,
         false => None,

@@ -47,7 +47,8 @@ pub(crate) struct SubmitDocument {
     /// Not before this moment.
     #[schema(format = DateTime)]
     run_at: Option<String>,
-    /// Not begun after this moment.
+    /// Not begun after this moment, which must be later than `run_at`. By default the route's
+    /// deadline, counted from accept or from `run_at`, whichever is later.
     #[schema(format = DateTime)]
     deadline: Option<String>,
     #[schema(minimum = -10, maximum = 10)]

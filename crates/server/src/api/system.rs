@@ -13,9 +13,10 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
-use super::app::{Answer, Shared, json};
+use super::app::{Answer, App, Shared, json};
 use super::caller::Caller;
 use super::problem::{Problem, ProblemDocument};
+use super::time;
 use crate::serve::Look;
 
 /// A store that takes longer does not answer.
@@ -95,9 +96,48 @@ pub(crate) async fn healthz() -> Answer {
     json(StatusCode::OK, &HealthDocument { status: "ok" })
 }
 
+/// It works; what an operator should look at all the same.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ReadyDocument {
+    status: &'static str,
+    warnings: Vec<WarningDocument>,
+}
+
+/// Something to look at.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WarningDocument {
+    /// clock_ahead or undeclared_routes.
+    code: &'static str,
+    message: String,
+}
+
+/// What this process found. Anyone may ask, so no domain is named.
+fn warnings(app: &App) -> Vec<WarningDocument> {
+    let (time, undeclared) = app.orchestrator().concerns();
+    let jumped = time.filter(|time| time.is_held_back());
+    let jumped = jumped.map(|jumped| WarningDocument {
+        code: "clock_ahead",
+        message: format!(
+            "the store's clock shows {} and {} was the last time seen: nothing is pruned; if the \
+             clock is right, run `clinch retention confirm`",
+            time::write(jumped.now),
+            time::write(jumped.seen_at)
+        ),
+    });
+    let open: u64 = undeclared.values().sum();
+    let undeclared = (open > 0).then(|| WarningDocument {
+        code: "undeclared_routes",
+        message: format!(
+            "{open} open operations have no route in this configuration; the metric \
+             orchestrator.undeclared names their domains"
+        ),
+    });
+    jumped.into_iter().chain(undeclared).collect()
+}
+
 #[utoipa::path(get, path = "/readyz", tag = "system",
     responses(
-        (status = 200, body = HealthDocument, description = "The store's files are in their place, rows can be read, and a write was taken; `detail` of a 503 names the part that fails"),
+        (status = 200, body = ReadyDocument, description = "The store's files are in their place, rows can be read, and a write was taken; `detail` of a 503 names the part that fails"),
         (status = "4XX", body = ProblemDocument, description = "unavailable"),
     ))]
 pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
@@ -115,7 +155,11 @@ pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
     };
     *found = Some((at, is_ready.clone()));
     match is_ready {
-        Ok(()) => json(StatusCode::OK, &HealthDocument { status: "ok" }),
+        Ok(()) => {
+            let warnings = warnings(&app);
+            let status = "ok";
+            json(StatusCode::OK, &ReadyDocument { status, warnings })
+        }
         Err(what) => Err(Problem::unavailable(what)),
     }
 }

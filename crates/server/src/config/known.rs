@@ -52,12 +52,18 @@ pub(super) const ROOT: Keys = &[
             ("interval", Text),
             ("strategy", Text),
             ("in_progress_warn", Text),
+            ("undeclared_after", Text),
         ]),
     ),
     ("telemetry", Kind::Keys(&[("otlp", Text)])),
     (
         "retention",
-        Kind::Keys(&[("completed", Text), ("failed", Text), ("keys", Text)]),
+        Kind::Keys(&[
+            ("completed", Text),
+            ("failed", Text),
+            ("keys", Text),
+            ("clock_jump_max", Text),
+        ]),
     ),
     (
         "dead_letter",

@@ -198,6 +198,8 @@ section!(
         strategy: ReaperStrategyConfig = ReaperStrategyConfig::Auto,
         /// An operation that is in progress for longer is worth a warning.
         in_progress_warn: Span = Span::secs(300),
+        /// An open operation without a route here is left for so long to a process that has one.
+        undeclared_after: Span = Span::secs(600),
     }
 );
 
@@ -218,6 +220,8 @@ section!(
         failed: Span = Span::secs(30 * 86_400),
         /// Keys, so that an old key never charges again.
         keys: Span = Span::secs(400 * 86_400),
+        /// A clock that is further ahead of the time seen last has jumped: nothing is pruned by it.
+        clock_jump_max: Span = Span::secs(86_400),
     }
 );
 
@@ -331,6 +335,7 @@ impl Config {
         engine.finalizer_interval = self.finalizer.interval.0;
         engine.pending_age_max = self.finalizer.pending_age_max.0;
         engine.reaper_interval = self.reaper.interval.0;
+        engine.undeclared_grace = self.reaper.undeclared_after.0;
         // The deadline of the whole stop comes first, and says that something was left.
         engine.shutdown_grace = self.server.shutdown_deadline.0.saturating_mul(2);
         engine.retention = Prune {
@@ -338,6 +343,8 @@ impl Config {
             failed: self.retention.failed.0,
             keys: self.retention.keys.0,
             max: PRUNE_MAX,
+            reckoned: None,
+            jump_max: self.retention.clock_jump_max.0,
         };
         engine
     }

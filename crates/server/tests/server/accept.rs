@@ -42,6 +42,7 @@ async fn core_8_settled_within_the_budget_is_200_with_the_whole_document() {
         "effect",
         "cancel_requested",
         "hold",
+        "late_ok",
         "redrive_of",
         "redriven_by",
         "batch_id",
@@ -225,6 +226,12 @@ async fn invalid_commands_name_their_field() {
             reply.text
         );
     }
+    let mut body = command("pay", "ok", "k1");
+    body["run_at"] = json!("2030-01-02T00:00:00Z");
+    body["deadline"] = json!("2030-01-02T00:00:00Z");
+    let reply = server.post("/v1/operations", &body).await;
+    let problem = reply.is_problem(400, "invalid_command");
+    assert_eq!(problem.body["field"], "deadline", "{}", reply.text);
     let reply = server
         .post("/v1/operations", &command("pay", "nowhere", "k1"))
         .await;
@@ -345,6 +352,8 @@ async fn a_pruned_operation_is_still_known_by_its_keys() {
         failed: std::time::Duration::ZERO,
         keys: std::time::Duration::from_secs(86_400),
         max: 10,
+        reckoned: None,
+        jump_max: std::time::Duration::MAX,
     };
     while server
         .clinch

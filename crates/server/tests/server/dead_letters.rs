@@ -1,5 +1,7 @@
 //! Dead letters, and redriving them.
 
+use clinch_core::WorkerId;
+use clinch_core::ports::{Answer, AnswerBody, Store, StoredOk};
 use serde_json::{Value, json};
 
 use crate::harness::Running;
@@ -120,4 +122,68 @@ async fn an_unsafe_call_that_may_have_been_applied_is_not_redriven() {
         "{reply}"
     );
     assert!(reply["results"][0]["reason"].is_string());
+}
+
+/// An unsafe operation that a person gave up as not applied.
+async fn given_up(server: &Running) -> String {
+    let op_id = server.submit("unsure", "k1", "0").await.op_id();
+    server.phase(&op_id, "held").await;
+    let body = json!({"as": "failed", "code": "gave_up", "message": "", "effect": "none"});
+    let path = format!("/v1/operations/{op_id}/resolve");
+    assert_eq!(server.post(&path, &body).await.status, 200);
+    op_id
+}
+
+/// The provider's yes to its first attempt comes after all.
+async fn say_yes_late(server: &Running, op_id: &str) {
+    let answer = Answer {
+        op_id: op_id.parse().expect("an op_id"),
+        fence: Some(1),
+        worker: WorkerId::new("late").expect("a name"),
+        body: AnswerBody::Ok(StoredOk::default()),
+    };
+    let routes = server.clinch.orchestrator().routes();
+    let told = server.memory.settle(&[answer], routes).await;
+    assert!(told.expect("it answers")[0].is_ok());
+}
+
+#[tokio::test]
+async fn core_7_a_dead_letter_whose_call_was_applied_after_all_is_not_redriven() {
+    let server = Running::new().await;
+    let op_id = given_up(&server).await;
+    let letter = format!("/v1/dead-letters/{op_id}");
+    assert_eq!(server.get(&letter).await.body["late_ok"], false);
+    say_yes_late(&server, &op_id).await;
+    assert_eq!(server.get(&letter).await.body["late_ok"], true);
+    let page = server.get("/v1/dead-letters").await.body;
+    assert_eq!(page["dead_letters"][0]["late_ok"], true);
+    let document = server.get(&format!("/v1/operations/{op_id}")).await.body;
+    assert_eq!(
+        (&document["state"], &document["late_ok"]),
+        (&json!("FAILED"), &json!(true))
+    );
+    for dry_run in [true, false] {
+        let body = json!({"filter": {"op_ids": [op_id]}, "dry_run": dry_run});
+        let told = server.post("/v1/dead-letters/redrive", &body).await.body;
+        assert_eq!(told["refused"], 1, "{told}");
+        let reason = told["results"][0]["reason"].as_str().expect("a reason");
+        assert!(reason.contains("applied"), "{reason}");
+    }
+    assert_eq!(server.provider.calls(), 1);
+}
+
+#[tokio::test]
+async fn core_7_a_late_answer_settles_a_redrive_that_has_not_called() {
+    let server = Running::new().await;
+    let op_id = given_up(&server).await;
+    server.post("/v1/domains/pay/pause", &json!({})).await;
+    let body = json!({"filter": {"op_ids": [op_id]}, "dry_run": false});
+    let told = server.post("/v1/dead-letters/redrive", &body).await.body;
+    let redrive = told["results"][0]["redriven_by"]
+        .as_str()
+        .expect("an op_id");
+    say_yes_late(&server, &op_id).await;
+    assert_eq!(server.settled(redrive).await["state"], "COMPLETED");
+    server.post("/v1/domains/pay/resume", &json!({})).await;
+    assert_eq!(server.provider.calls(), 1);
 }

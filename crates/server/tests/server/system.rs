@@ -1,11 +1,16 @@
 //! Health, metrics, the description of the API, and paths that do not exist.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::WorkerId;
+use clinch_memory::{ManualClock, Memory};
 use clinch_server::Role;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::harness::{ROUTES, Running, command, store};
+use crate::harness::{ROUTES, Running, command, config, store};
 
 #[tokio::test]
 async fn it_is_healthy_and_ready() {
@@ -179,4 +184,71 @@ async fn a_panic_in_a_handler_is_500_and_the_next_request_is_answered() {
     reply.is_problem(500, "internal");
     assert!(!reply.text.contains("hunter2"));
     assert_eq!(server.get("/healthz").await.status, 200);
+}
+
+/// What `/readyz` warns of.
+async fn warnings(server: &Running) -> Vec<String> {
+    let reply = server.get("/readyz").await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    let warnings = reply.body["warnings"].as_array().expect("a list").clone();
+    let code = |warning: &Value| warning["code"].as_str().expect("a code").to_owned();
+    warnings.iter().map(code).collect()
+}
+
+#[tokio::test]
+async fn core_6_a_jump_of_the_clock_is_told_and_confirmed() {
+    let clock = Arc::new(ManualClock::default());
+    let memory = Memory::new(clock.clone());
+    let server = Running::with(ROUTES, memory, &Role::ALL).await;
+    server.submit("ok", "k1", "30s").await;
+    let retention = config(ROUTES)
+        .engine(WorkerId::new("prunes").expect("a name"))
+        .retention;
+    let prune = async || {
+        let pruned = server.clinch.runtime().prune(&retention).await;
+        pruned.expect("it prunes").operations
+    };
+    prune().await;
+    assert_eq!(warnings(&server).await, Vec::<String>::new());
+    clock.advance(Duration::from_secs(500 * 86_400));
+    assert_eq!(prune().await, 0);
+    assert_eq!(warnings(&server).await, ["clock_ahead"]);
+    let retention = server.get("/v1/retention").await.body;
+    assert_eq!(retention["held_back"], true, "{retention}");
+    let metrics = server.get("/metrics").await.text;
+    assert!(
+        metrics.contains("orchestrator_clock_ahead 432"),
+        "{metrics}"
+    );
+    let replayed = server.submit("ok", "k1", "30s").await;
+    assert_eq!(replayed.header("idempotency-replayed"), Some("true"));
+    assert_eq!(server.provider.calls(), 1);
+    let confirmed = server.post("/v1/retention/confirm", &json!({})).await;
+    assert_eq!(
+        (confirmed.status, &confirmed.body["held_back"]),
+        (200, &json!(false))
+    );
+    assert_eq!(warnings(&server).await, Vec::<String>::new());
+    assert_eq!(prune().await, 1);
+    let metrics = server.get("/metrics").await.text;
+    let counted = r#"orchestrator_prune_count_total{kind="operations"}"#;
+    assert!(metrics.contains(counted), "{metrics}");
+}
+
+#[tokio::test]
+async fn open_operations_of_a_route_that_was_removed_are_told() {
+    let memory = store();
+    let before = Running::with(ROUTES, memory.clone(), &Role::ALL).await;
+    let op_id = before.submit("busy", "k1", "0").await.op_id();
+    before.phase(&op_id, "waiting").await;
+    assert_eq!(warnings(&before).await, Vec::<String>::new());
+    assert!(before.stop().await);
+    let edited = ROUTES.replace(r#"event_type = "busy""#, r#"event_type = "other""#);
+    let after = Running::with(&edited, memory, &Role::ALL).await;
+    let handled = after.clinch.runtime().recover_undeclared().await;
+    assert_eq!(handled.expect("a pass"), 0, "it waits for its time");
+    assert_eq!(warnings(&after).await, ["undeclared_routes"]);
+    let metrics = after.get("/metrics").await.text;
+    let gauge = r#"orchestrator_undeclared{domain="pay"} 1"#;
+    assert!(metrics.contains(gauge), "{metrics}");
 }

@@ -82,6 +82,8 @@ async fn what_is_left_still_answers(store: &Mysql, same: NewOperation) {
         failed: std::time::Duration::ZERO,
         keys: std::time::Duration::from_secs(3_600),
         max: 10,
+        reckoned: None,
+        jump_max: std::time::Duration::MAX,
     };
     assert_eq!(store.prune(&prune).await.expect("prunes").operations, 1);
     let replayed = store.accept(&[same], &routes()).await.expect("answers");
@@ -274,6 +276,14 @@ fn core_1_what_rust_refuses_the_procedure_refuses() {
                 "'{\"run_at_ms\": \"soon\"}'",
             ),
             with("'d'", "'e'", "'b'", "'i'", "'1'", "'{\"order\": \"size\"}'"),
+            with(
+                "'d'",
+                "'e'",
+                "'b'",
+                "'i'",
+                "'1'",
+                "'{\"run_at_ms\": 4102444800000, \"deadline_ms\": 4102444800000}'",
+            ),
         ];
         for sql in &bad {
             let refused = client(&database, sql).expect_err(sql);

@@ -160,6 +160,25 @@ fn core_9_a_payload_that_is_too_long_is_refused() {
     });
 }
 
+#[test]
+fn core_9_a_deadline_that_is_not_after_run_at_is_refused() {
+    on_a_runtime(async {
+        let database = Database::new().await.expect("a database");
+        let client = database.client().await;
+        let offered = async |deadline: &str| {
+            let sql = format!(
+                "SELECT clinch_accept('natural', 'call', 'o', 'k', 'null', \
+                 run_at => '2030-01-02', deadline => '{deadline}')"
+            );
+            client.execute(sql.as_str(), &[]).await
+        };
+        let refused = offered("2030-01-02").await.expect_err("refused");
+        let message = refused.as_db_error().map(|e| e.message().to_owned());
+        assert!(message.is_some_and(|message| message.contains("later than run_at")));
+        offered("2030-01-03").await.expect("accepted");
+    });
+}
+
 /// A random JSON text.
 fn draw(rng: &mut SplitMix, depth: u32) -> String {
     let mut below = |count: u64| rng.next_u64() % count;

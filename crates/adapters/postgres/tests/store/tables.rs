@@ -82,6 +82,8 @@ fn out_9_a_day_without_rows_is_dropped_and_days_are_made_ahead() {
             failed: never,
             keys: never,
             max: 10,
+            reckoned: None,
+            jump_max: std::time::Duration::MAX,
         };
         store.prune(&prune).await.expect("prunes");
         assert_eq!(days().await, 5, "the old ones went, new ones came");

@@ -151,6 +151,8 @@ fn core_12_a_prune_takes_keys_out_of_every_level() {
             failed: hour,
             keys: hour,
             max: COUNT,
+            reckoned: None,
+            jump_max: Duration::MAX,
         };
         let pruned = sqlite.prune(&prune).await.expect("pruned");
         assert_eq!((pruned.operations, pruned.keys), (COUNT, 0));

@@ -8,6 +8,7 @@
 
 mod backup;
 mod caller;
+mod clock;
 mod common;
 mod differential;
 mod engine;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Finding, Subject};
-use crate::client::{Base, Client, Request, StoreTold};
+use crate::client::{Answer, Base, Client, Request, StoreTold};
 use crate::error::CliError;
 use crate::store::Place;
 use crate::{settings, store_check};
@@ -20,10 +20,10 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
     };
     subject.runtime.block_on(async {
         match ask(&base, "/healthz").await {
-            Ok(told) => {
+            Ok(answer) => {
                 let mut findings = vec![Finding::ok(format!("a server answers at {base}"))];
-                findings.extend(store(subject, &base, told.as_ref()).await);
-                findings.push(ready(&base).await);
+                findings.extend(store(subject, &base, answer.store.as_ref()).await);
+                findings.extend(ready(&base).await);
                 findings
             }
             Err(CliError::Unreachable { .. }) if subject.global.url.is_none() => {
@@ -56,20 +56,45 @@ async fn store(subject: &Subject<'_>, base: &Base, told: Option<&StoreTold>) -> 
     })
 }
 
-async fn ready(base: &Base) -> Finding {
-    match ask(base, "/readyz").await {
-        Ok(_) => Finding::ok("it is ready: its store answers"),
-        Err(error) => Finding::fail(
+async fn ready(base: &Base) -> Vec<Finding> {
+    let said = match ask(base, "/readyz").await {
+        Ok(answer) => serde_json::from_str(answer.document.get())
+            .map_err(|_| CliError::failed("the answer is not that of a Clinch server")),
+        Err(error) => Err(error),
+    };
+    match said {
+        Ok(Said { warnings }) => {
+            let mut findings = vec![Finding::ok("it is ready: its store answers")];
+            findings.extend(warnings.into_iter().map(|warning| {
+                match warning.message.split_once("; ") {
+                    Some((what, to_do)) => Finding::warn(what, to_do),
+                    None => Finding::warn(warning.message, ""),
+                }
+            }));
+            findings
+        }
+        Err(error) => vec![Finding::fail(
             format!("it is not ready: {error}"),
             "look at its log and at its store",
-        ),
+        )],
     }
 }
 
+/// What a server says of itself.
+#[derive(serde::Deserialize)]
+struct Said {
+    #[serde(default)]
+    warnings: Vec<Warning>,
+}
+
+#[derive(serde::Deserialize)]
+struct Warning {
+    message: String,
+}
+
 /// No key is needed for either, so none is sent.
-async fn ask(base: &Base, path: &str) -> Result<Option<StoreTold>, CliError> {
+async fn ask(base: &Base, path: &str) -> Result<Answer, CliError> {
     let mut client = Client::new(base.clone(), None);
     let asked = tokio::time::timeout(PATIENCE, client.send(Request::get(path))).await;
-    let answer = asked.map_err(|_| CliError::failed("no answer in time"))??;
-    Ok(answer.store)
+    asked.map_err(|_| CliError::failed("no answer in time"))?
 }

@@ -1,0 +1,1 @@
+SELECT seen_at FROM clinch_clock WHERE id = 1

@@ -1,0 +1,1 @@
+SELECT seen_at, clinch_now() FROM clinch_clock

@@ -1,0 +1,1 @@
+SELECT seen_at FROM clinch_clock FOR UPDATE
