@@ -98,6 +98,12 @@ pub async fn api_keys(keys: &dyn ApiKeys) -> Result<(), String> {
         .await;
     let expired = expired.map_err(failed)?;
     expect(expired == [false], "a key that had expired was not active")?;
+    restrictions(keys).await
+}
+
+/// Keys keep what they are restricted to.
+async fn restrictions(keys: &dyn ApiKeys) -> Result<(), String> {
+    let failed = |error: clinch_core::Error| error.to_string();
     let one = restricted(key("c", "mail", 4, 40), &["mail"], &[]);
     let two = restricted(key("d", "shop", 5, 50), &["pay", "mail:eu"], &["charge"]);
     let (Some(one), Some(two)) = (one, two) else {

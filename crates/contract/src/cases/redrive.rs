@@ -1,6 +1,6 @@
 //! Redrives and late answers: what was applied is not called again by a redrive.
 
-use clinch_core::ports::{Accepted, NewBatch, NewOperation, Operation};
+use clinch_core::ports::{Accepted, NewBatch, NewOperation, Operation, Restriction};
 use clinch_core::protocol::{Event, Phase, Resolution};
 use clinch_core::{Effect, OpId, Retry, Status};
 

@@ -53,6 +53,71 @@ struct World {
     batch: String,
 }
 
+const SUBMIT: &[Scope] = &[Scope::Submit];
+const READ: &[Scope] = &[Scope::Read];
+const BOTH: &[Scope] = &[Scope::Read, Scope::Submit];
+const WORK: &[Scope] = &[Scope::Work];
+const OPERATE: &[Scope] = &[Scope::Operate];
+
+fn row(
+    method: &'static str,
+    route: &'static str,
+    body: Value,
+    scopes: &'static [Scope],
+    wrong: Seen,
+) -> Row {
+    Row {
+        method,
+        route,
+        path: route.replace("{domain}", "pay"),
+        body,
+        scopes,
+        right: Seen::Allowed,
+        wrong,
+    }
+}
+
+fn look(route: &'static str, scopes: &'static [Scope], wrong: Seen) -> Row {
+    row("GET", route, Value::Null, scopes, wrong)
+}
+
+fn post(route: &'static str, body: Value, scopes: &'static [Scope], wrong: Seen) -> Row {
+    row("POST", route, body, scopes, wrong)
+}
+
+impl Row {
+    /// Of this operation or batch.
+    fn of(mut self, id: &str) -> Self {
+        self.path = self.path.replace("{op_id}", id).replace("{batch_id}", id);
+        self
+    }
+}
+
+fn domains() -> Vec<Row> {
+    vec![
+        look("/v1/domains", READ, Seen::Nothing),
+        post(
+            "/v1/domains/{domain}/pause",
+            json!({}),
+            OPERATE,
+            Seen::Missing,
+        ),
+        post(
+            "/v1/domains/{domain}/resume",
+            json!({}),
+            OPERATE,
+            Seen::Missing,
+        ),
+        look("/v1/destinations", READ, Seen::Nothing),
+        look("/v1/events", READ, Seen::Nothing),
+        // It tells of every domain.
+        Row {
+            right: Seen::Forbidden,
+            ..look("/metrics", READ, Seen::Forbidden)
+        },
+    ]
+}
+
 const RIGHT: [&str; 2] = ["away", "pay"];
 const WRONG: [&str; 1] = ["lane"];
 
@@ -130,150 +195,95 @@ impl World {
     }
 
     fn rows(&self) -> Vec<Row> {
-        use Scope::{Operate, Read, Submit, Work};
-        use Seen::{Allowed, Forbidden, Missing, Nothing, Refused};
-        let row = |method, route: &'static str, body, scopes, wrong| Row {
-            method,
-            path: route.to_owned(),
-            route,
-            body,
-            scopes,
-            right: Allowed,
-            wrong,
-        };
-        let of = |id: &str, row: Row| Row {
-            path: row.route.replace("{op_id}", id).replace("{batch_id}", id),
-            ..row
-        };
-        let at = |route, id, body, scopes, wrong| of(id, row("POST", route, body, scopes, wrong));
-        let look = |route, id, scopes, wrong| of(id, row("GET", route, Value::Null, scopes, wrong));
+        let mut rows = vec![
+            look("/healthz", &[], Seen::Allowed),
+            look("/readyz", &[], Seen::Allowed),
+        ];
+        rows.extend(self.operations());
+        rows.extend(self.dead_letters());
+        rows.extend(domains());
+        rows.extend(self.leases());
+        rows.extend(self.batches());
+        rows
+    }
+
+    fn operations(&self) -> Vec<Row> {
+        let op = self.settled.as_str();
         let new = command("pay", "ok", "new");
         let many = json!({"operations": [new]});
+        let retry = json!({"as": "retry"});
+        vec![
+            post("/v1/operations", new, SUBMIT, Seen::Forbidden),
+            look("/v1/operations", READ, Seen::Nothing),
+            post("/v1/operations/bulk", many, SUBMIT, Seen::Refused),
+            look("/v1/operations/{op_id}", BOTH, Seen::Missing).of(op),
+            look("/v1/operations/{op_id}/attempts", READ, Seen::Missing).of(op),
+            post(
+                "/v1/operations/{op_id}/cancel",
+                json!({}),
+                OPERATE,
+                Seen::Missing,
+            )
+            .of(op),
+            post(
+                "/v1/operations/{op_id}/resolve",
+                retry,
+                OPERATE,
+                Seen::Missing,
+            )
+            .of(op),
+        ]
+    }
+
+    fn dead_letters(&self) -> Vec<Row> {
         let all = json!({"filter": {}, "dry_run": true});
-        let report = |more: Value| {
+        vec![
+            look("/v1/dead-letters", READ, Seen::Nothing),
+            look("/v1/dead-letters/{op_id}", READ, Seen::Missing).of(&self.failed),
+            post("/v1/dead-letters/redrive", all, OPERATE, Seen::Nothing),
+        ]
+    }
+
+    fn leases(&self) -> Vec<Row> {
+        let lease = json!({"domain": "away"});
+        let report = |what: &'static str, more: Value| {
             let mut report = self.report.clone();
             let more = more.as_object().expect("an object").clone();
             report.as_object_mut().expect("an object").extend(more);
-            report
+            post(what, report, WORK, Seen::Missing).of(&self.leased)
         };
-        let of_domain = |row: Row| Row {
-            path: row.route.replace("{domain}", "pay"),
-            ..row
-        };
-        let (settled, failed) = (self.settled.as_str(), self.failed.as_str());
-        let (leased, batch) = (self.leased.as_str(), self.batch.as_str());
-        let mut rows = vec![
-            look("/healthz", "", &[], Allowed),
-            look("/readyz", "", &[], Allowed),
-            row("POST", "/v1/operations", new.clone(), &[Submit], Forbidden),
-            look("/v1/operations", "", &[Read], Nothing),
-            row(
-                "POST",
-                "/v1/operations/bulk",
-                many.clone(),
-                &[Submit],
-                Refused,
-            ),
-            look("/v1/operations/{op_id}", settled, &[Read, Submit], Missing),
-            look("/v1/operations/{op_id}/attempts", settled, &[Read], Missing),
-            at(
-                "/v1/operations/{op_id}/cancel",
-                settled,
-                json!({}),
-                &[Operate],
-                Missing,
-            ),
-            at(
-                "/v1/operations/{op_id}/resolve",
-                settled,
-                json!({"as": "retry"}),
-                &[Operate],
-                Missing,
-            ),
-            look("/v1/dead-letters", "", &[Read], Nothing),
-            look("/v1/dead-letters/{op_id}", failed, &[Read], Missing),
-            row("POST", "/v1/dead-letters/redrive", all, &[Operate], Nothing),
-            look("/v1/domains", "", &[Read], Nothing),
-            of_domain(row(
-                "POST",
-                "/v1/domains/{domain}/pause",
-                json!({}),
-                &[Operate],
-                Missing,
-            )),
-            of_domain(row(
-                "POST",
-                "/v1/domains/{domain}/resume",
-                json!({}),
-                &[Operate],
-                Missing,
-            )),
-            look("/v1/destinations", "", &[Read], Nothing),
-            look("/v1/events", "", &[Read], Nothing),
-            row(
-                "POST",
-                "/v1/leases",
-                json!({"domain": "away"}),
-                &[Work],
-                Forbidden,
-            ),
-            at(
-                "/v1/leases/{op_id}/heartbeat",
-                leased,
-                report(json!({})),
-                &[Work],
-                Missing,
-            ),
-            at(
-                "/v1/leases/{op_id}/release",
-                leased,
-                report(json!({})),
-                &[Work],
-                Missing,
-            ),
-            at(
-                "/v1/leases/{op_id}/checkpoint",
-                leased,
-                report(json!({"checkpoint": 1})),
-                &[Work],
-                Missing,
-            ),
-            at(
-                "/v1/leases/{op_id}/outcome",
-                leased,
-                report(json!({"type": "retry"})),
-                &[Work],
-                Missing,
-            ),
-            row(
-                "POST",
-                "/v1/batches",
-                json!({"on_complete": new}),
-                &[Submit],
-                Forbidden,
-            ),
-            look("/v1/batches/{batch_id}", batch, &[Read], Missing),
-            at(
+        vec![
+            post("/v1/leases", lease, WORK, Seen::Forbidden),
+            report("/v1/leases/{op_id}/heartbeat", json!({})),
+            report("/v1/leases/{op_id}/release", json!({})),
+            report("/v1/leases/{op_id}/checkpoint", json!({"checkpoint": 1})),
+            report("/v1/leases/{op_id}/outcome", json!({"type": "retry"})),
+        ]
+    }
+
+    fn batches(&self) -> Vec<Row> {
+        let batch = self.batch.as_str();
+        let new = command("pay", "ok", "new");
+        let end = json!({"on_complete": new});
+        let many = json!({"operations": [new]});
+        vec![
+            post("/v1/batches", end, SUBMIT, Seen::Forbidden),
+            look("/v1/batches/{batch_id}", READ, Seen::Missing).of(batch),
+            post(
                 "/v1/batches/{batch_id}/operations",
-                batch,
                 many,
-                &[Submit],
-                Missing,
-            ),
-            at(
+                SUBMIT,
+                Seen::Missing,
+            )
+            .of(batch),
+            post(
                 "/v1/batches/{batch_id}/seal",
-                batch,
                 json!({}),
-                &[Submit],
-                Missing,
-            ),
-        ];
-        // It tells of every domain.
-        rows.push(Row {
-            right: Forbidden,
-            ..look("/metrics", "", &[Read], Forbidden)
-        });
-        rows
+                SUBMIT,
+                Seen::Missing,
+            )
+            .of(batch),
+        ]
     }
 
     /// The answer to a request; of the stream of events its beginning.

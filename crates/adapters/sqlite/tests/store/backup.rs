@@ -119,7 +119,7 @@ fn out_7_backups_to_one_target_at_once_never_mix() {
 
 async fn check(folder: &Folder, copy: &std::path::Path, round: usize, accepted_before: usize) {
     let target = folder.0.join(format!("restored-{round}.db"));
-    let (clock, routes) = (clock(), routes());
+    let clock = clock();
     let settings = Settings::default();
     let restored = restore(copy, &target, Existing::Refuse, BackupKeys::Revoke);
     let restored = restored.expect("restores");

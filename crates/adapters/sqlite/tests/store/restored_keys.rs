@@ -86,8 +86,7 @@ fn core_16_keys_of_an_older_schema_are_taken_over_by_a_restore() {
     let (folder, copy) = with_keys("older-keys");
     let conn = rusqlite::Connection::open(folder.file()).expect("opens");
     let older = "ALTER TABLE clinch_api_key DROP COLUMN domains; \
-                 ALTER TABLE clinch_api_key DROP COLUMN event_types; \
-                 PRAGMA user_version = 3;";
+                 ALTER TABLE clinch_api_key DROP COLUMN event_types;";
     conn.execute_batch(older).expect("an older schema");
     drop(conn);
     let restored = restore(&copy, &folder.file(), Existing::Replace, BackupKeys::Revoke);
