@@ -84,6 +84,7 @@ pub(crate) async fn accept(
             router: door.router.clone(),
             tls: door.tls.clone(),
             limits,
+            clock: clock.clone(),
             stop: stop.clone(),
         };
         connections.spawn(connection.open(stream));
@@ -96,6 +97,7 @@ struct Connection {
     router: Router,
     tls: Option<TlsAcceptor>,
     limits: Limits,
+    clock: Arc<dyn Clock>,
     stop: CancellationToken,
 }
 
@@ -103,7 +105,7 @@ impl Connection {
     async fn open(self, stream: TcpStream) {
         // Answers are written whole; waiting for more to send helps nobody.
         let _ = stream.set_nodelay(true);
-        let stream = Stalled::new(stream, self.limits.write_timeout);
+        let stream = Stalled::new(stream, self.limits.write_timeout, self.clock.clone());
         let Some(tls) = self.tls.clone() else {
             return self.serve(stream).await;
         };

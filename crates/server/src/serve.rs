@@ -187,14 +187,7 @@ impl Server {
             let tls = tls::acceptor(&config.server)?;
             let router = api::router(app, parts.extra, parts.described);
             let router = identity::told(router, parts.store.as_ref());
-            let limits = Limits {
-                header_timeout: config.server.header_timeout.0,
-                write_timeout: config.server.write_timeout.0,
-                connections_max: descriptors::connections(
-                    config.server.connections_max,
-                    descriptors,
-                ),
-            };
+            let limits = connection_limits(&config, descriptors);
             front = Some(Front::bind(listen, router, tls, limits).await?);
         }
         Ok(Self {
@@ -297,6 +290,15 @@ impl Front {
             tls,
             limits,
         })
+    }
+}
+
+fn connection_limits(config: &Config, descriptors: Option<u64>) -> Limits {
+    let server = &config.server;
+    Limits {
+        header_timeout: server.header_timeout.0,
+        write_timeout: server.write_timeout.0,
+        connections_max: descriptors::connections(server.connections_max, descriptors),
     }
 }
 

@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::keys::{LookUp, biz_bytes, key_of, look_up};
-use crate::link::Link;
+use crate::link::{Link, Params};
 use crate::query::Query;
 use crate::row::{Row, STREAM, bytes, millis, phase_column, status_column, stored};
 use crate::{Postgres, Shared};
@@ -44,6 +44,26 @@ impl Shared {
             row.operation(checkpoint)
         };
         Ok(rows.into_iter().map(whole).collect())
+    }
+}
+
+impl Shared {
+    /// One page of a statement that reads rows in order.
+    async fn page(
+        &self,
+        link: &Link<'_>,
+        query: Query,
+        params: Params<'_>,
+        mut filling: Filling<tokio_postgres::Row>,
+    ) -> Result<Page<Operation>> {
+        let push = |row| {
+            let bytes = bytes(&row);
+            filling.push(row, bytes)
+        };
+        link.each(query, params, push).await?;
+        let items = self.operations(link, filling.items()).await?;
+        let page = filling.with(items);
+        Ok(page.page(|operation| operation.seq.to_string()))
     }
 }
 
@@ -117,43 +137,34 @@ impl Inspect for Postgres {
         let phase = filter.phase.map(phase_column);
         let batch = filter.batch_id.map(|id| id.0);
         let (from, to) = (millis(filter.from), millis(filter.to));
-        let mut filling = Filling::new(limit);
+        let filling = Filling::new(limit);
         let limit = stored(filling.rows() as u64);
-        let items = {
-            let mut params: Vec<&(dyn ToSql + Sync)> = vec![
-                &below,
-                &streams,
-                &biz_key,
-                &idem_key,
-                &filter.provider_txn_id,
-                &status,
-                &phase,
-                &label,
-                &value,
-                &batch,
-                &from,
-                &to,
-                &limit,
-            ];
-            let (first, last);
-            let query = match &range {
-                Some((low, high)) => {
-                    (first, last) = (&low[..], &high[..]);
-                    params.extend([&first as &(dyn ToSql + Sync), &last]);
-                    Query::ListOfKey
-                }
-                None if batch.is_some() => Query::ListOfBatch,
-                None => Query::List,
-            };
-            link.each(query, &params, |row| {
-                let bytes = bytes(&row);
-                filling.push(row, bytes)
-            })
-            .await?;
-            self.shared.operations(&link, filling.items()).await?
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![
+            &below,
+            &streams,
+            &biz_key,
+            &idem_key,
+            &filter.provider_txn_id,
+            &status,
+            &phase,
+            &label,
+            &value,
+            &batch,
+            &from,
+            &to,
+            &limit,
+        ];
+        let (first, last);
+        let query = match &range {
+            Some((low, high)) => {
+                (first, last) = (&low[..], &high[..]);
+                params.extend([&first as &(dyn ToSql + Sync), &last]);
+                Query::ListOfKey
+            }
+            None if batch.is_some() => Query::ListOfBatch,
+            None => Query::List,
         };
-        let page = filling.with(items);
-        Ok(page.page(|operation| operation.seq.to_string()))
+        self.shared.page(&link, query, &params, filling).await
     }
 
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {

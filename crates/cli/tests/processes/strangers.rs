@@ -189,6 +189,9 @@ fn exchange(caller: &mut TcpStream, line: &str, key: &str, body: &str) -> Value 
         "{line} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
+    // A caller that is locked out fails rather than hangs.
+    let patience = Some(Duration::from_secs(90));
+    caller.set_read_timeout(patience).expect("set");
     caller.write_all(request.as_bytes()).expect("written");
     let mut reader = BufReader::new(caller);
     let mut length = 0;

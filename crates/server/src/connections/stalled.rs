@@ -2,26 +2,29 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use clinch_core::ports::Clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Fails with `TimedOut` when the other side takes no byte of what is written for as long as
 /// `limit`. A slow reader is fine, one that stopped reading is not.
 pub(super) struct Stalled<S> {
     inner: S,
     limit: Duration,
+    clock: Arc<dyn Clock>,
     /// Runs while a write waits.
-    waits: Option<Pin<Box<Sleep>>>,
+    waits: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<S> Stalled<S> {
-    pub(super) fn new(inner: S, limit: Duration) -> Self {
+    pub(super) fn new(inner: S, limit: Duration, clock: Arc<dyn Clock>) -> Self {
         Self {
             inner,
             limit,
+            clock,
             waits: None,
         }
     }
@@ -35,10 +38,11 @@ impl<S> Stalled<S> {
             self.waits = None;
             return written;
         }
-        let limit = self.limit;
-        let waits = self
-            .waits
-            .get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + limit)));
+        let (clock, limit) = (&self.clock, self.limit);
+        let waits = self.waits.get_or_insert_with(|| {
+            let clock = clock.clone();
+            Box::pin(async move { clock.sleep(limit).await })
+        });
         ready!(waits.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
