@@ -121,6 +121,8 @@ impl Engine {
         }
         let config = Config {
             lease: LEASE,
+            // The suite's clock runs ahead of the calls of a real store.
+            store_timeout: Duration::from_secs(365 * 24 * 60 * 60),
             ..Config::new(fixtures::worker(1)?)
         };
         let runtime = Runtime::new(ports.clone(), handlers, config.clone())?;

@@ -118,7 +118,7 @@ impl Inspect for Sqlite {
             let quick = &self.shared.quick;
             let read = quick.try_call(|db| ops.iter().map(|op| db.get(*op)).collect());
             if let Some(read) = read {
-                return read;
+                return read.map_err(|error| self.lost_or(error));
             }
         }
         let ops = ops.to_vec();

@@ -291,7 +291,13 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&mut Db<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.shared.readers.call(work).await
+        let read = self.shared.readers.call(work).await;
+        read.map_err(|error| self.lost_or(error))
+    }
+
+    /// What a read that failed tells: that the file was lost, if it was.
+    fn lost_or(&self, error: Error) -> Error {
+        self.check().err().unwrap_or(error)
     }
 }
 

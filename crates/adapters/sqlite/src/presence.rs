@@ -222,6 +222,7 @@ impl Watch {
                      the right files back, and start it again"
                 );
                 Err(Error::new(ErrorKind::Unavailable, message)
+                    .with("code", "store_lost")
                     .with("path", self.file.path.display()))
             }
         }

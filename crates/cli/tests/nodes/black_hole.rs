@@ -13,10 +13,10 @@ use crate::node::{Folder, Node};
 use crate::provider::{Answer, Provider};
 
 /// Calls of each kind, and what they are answered.
-const CALLS: [(&str, u16, usize); 2] = [("ok", 200, 16), ("refuse", 402, 4)];
+const CALLS: [(&str, u16, usize); 2] = [("ok", 200, 12), ("refuse", 402, 4)];
 /// Of all of them, so many are answered at the begin of the dark; the others at its end, right
 /// before the process is told to stop.
-const EARLY: usize = 10;
+const EARLY: usize = 8;
 /// How long a wait for something that comes may take.
 const LIMIT: Duration = Duration::from_secs(120);
 

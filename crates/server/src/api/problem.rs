@@ -150,6 +150,10 @@ impl From<Error> for Problem {
                 shed.retry_after(millis.div_ceil(1_000))
             }
             ErrorKind::NotFound => Self::not_found(message),
+            // Trying again does not help: a person has to put a file back.
+            ErrorKind::Unavailable if error.context("code") == Some("store_lost") => {
+                Self::unavailable(message)
+            }
             ErrorKind::Unavailable | ErrorKind::Full | ErrorKind::Conflict => {
                 Self::unavailable("the store does not take it now; try again")
             }

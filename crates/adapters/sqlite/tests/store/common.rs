@@ -22,9 +22,12 @@ pub(crate) fn operation(domain: &str, number: usize) -> NewOperation {
     samples::operation(SystemIds.op_id(), domain, number)
 }
 
-/// `PRAGMA integrity_check` of a file, by a connection of its own.
+/// `PRAGMA integrity_check` of a file, by a connection of its own. One that could write would take
+/// the log of a killed process into the file and remove it, which looks like a loss.
 pub(crate) fn integrity(folder: &Folder) -> String {
-    let conn = rusqlite::Connection::open(folder.file()).expect("the file opens");
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let conn = rusqlite::Connection::open_with_flags(folder.file(), flags);
+    let conn = conn.expect("the file opens");
     let check = "PRAGMA integrity_check";
     conn.query_row(check, [], |row| row.get(0))
         .expect("the check runs")
