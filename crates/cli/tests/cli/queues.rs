@@ -73,7 +73,11 @@ fn retention_is_shown_and_confirmed() {
     let server = Server::always(200, body);
     let ran = run(&server, &["retention", "show"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.out.starts_with("now        N\nseen_at    S\n"), "{}", ran.out);
+    assert!(
+        ran.out.starts_with("now        N\nseen_at    S\n"),
+        "{}",
+        ran.out
+    );
     let ran = run(&server, &["retention", "confirm"]);
     let told = "retention goes by the store's clock from now on\n";
     assert_eq!((ran.code, ran.err.as_str()), (0, told));

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use clinch_contract::Fault;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Accepted, Amendment, Answer, AnswerBody, Clock, Extension, Inspect, NewOperation, Refused, Reschedule,
-    Store,
+    Accepted, Amendment, Answer, AnswerBody, Clock, Extension, Inspect, NewOperation, Refused,
+    Reschedule, Store,
 };
 use clinch_core::protocol::{IllegalTransition, State, Status, Why, WriteAhead};
 use clinch_core::{Applied, Effect, Error, ErrorKind, Failure, OpId, Result};
@@ -442,7 +442,10 @@ impl Flaw for CountsTheDeadlineFromAccept {
             let Accepted::New { state, .. } = accepted else {
                 continue;
             };
-            let delay = new.options.run_at.map(|run_at| run_at.since(real.clock.now()));
+            let delay = new
+                .options
+                .run_at
+                .map(|run_at| run_at.since(real.clock.now()));
             let deadline = state.deadline.filter(|_| new.options.deadline.is_none());
             state.deadline = deadline.map(|at| at - delay.unwrap_or_default());
             real.edit(new.op_id, |row| {
