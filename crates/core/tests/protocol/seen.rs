@@ -16,6 +16,7 @@ pub(crate) struct Seen {
     /// Of FAILED, and of a recorded Fail.
     pub(crate) failure: Option<(String, Effect)>,
     pub(crate) hold: Option<(String, HoldThen)>,
+    pub(crate) late_ok: bool,
     pub(crate) actions: Effects,
 }
 
@@ -32,6 +33,7 @@ impl Seen {
             cancel_requested: state.cancel_requested,
             failure: (state.failure.clone()).map(|failure| (failure.code, failure.effect)),
             hold: (state.hold.clone()).map(|hold| (hold.failure.code, hold.then)),
+            late_ok: state.late_ok,
             actions,
         }
     }
@@ -83,7 +85,10 @@ impl Seen {
             ["same"] => {}
             ["same", now] => seen.effect = effect(now),
             ["flagged"] => seen.actions = vec![Action::TellAttempt],
-            ["alert"] => seen.actions = vec![Action::AlertLateOk],
+            ["alert"] => {
+                seen.late_ok = true;
+                seen.actions = vec![Action::AlertLateOk];
+            }
             _ => panic!("{becomes:?} is not among the words of the table"),
         }
         seen

@@ -243,6 +243,7 @@ fn core_1_what_rust_refuses_the_procedure_refuses() {
                 "CALL clinch_accept({domain}, {event}, {biz}, {idem}, {payload}, {options}, @op, @new)"
             )
         };
+        let options = |options: &str| with("'d'", "'e'", "'b'", "'i'", "'1'", options);
         let bad = [
             with("'a b'", "'e'", "'b'", "'i'", "'1'", "NULL"),
             with("NULL", "'e'", "'b'", "'i'", "'1'", "NULL"),
@@ -264,26 +265,12 @@ fn core_1_what_rust_refuses_the_procedure_refuses() {
             with("'d'", "'e'", "'b'", "REPEAT('i', 256)", "'1'", "NULL"),
             with("'d'", "'e'", "'b'", "'i'", "'{'", "NULL"),
             with("'d'", "'e'", "'b'", "'i'", "NULL", "NULL"),
-            with("'d'", "'e'", "'b'", "'i'", "'1'", "'[]'"),
-            with("'d'", "'e'", "'b'", "'i'", "'1'", "'{\"prority\": 1}'"),
-            with("'d'", "'e'", "'b'", "'i'", "'1'", "'{\"priority\": 11}'"),
-            with(
-                "'d'",
-                "'e'",
-                "'b'",
-                "'i'",
-                "'1'",
-                "'{\"run_at_ms\": \"soon\"}'",
-            ),
-            with("'d'", "'e'", "'b'", "'i'", "'1'", "'{\"order\": \"size\"}'"),
-            with(
-                "'d'",
-                "'e'",
-                "'b'",
-                "'i'",
-                "'1'",
-                "'{\"run_at_ms\": 4102444800000, \"deadline_ms\": 4102444800000}'",
-            ),
+            options("'[]'"),
+            options("'{\"prority\": 1}'"),
+            options("'{\"priority\": 11}'"),
+            options("'{\"run_at_ms\": \"soon\"}'"),
+            options("'{\"order\": \"size\"}'"),
+            options("'{\"run_at_ms\": 4102444800000, \"deadline_ms\": 4102444800000}'"),
         ];
         for sql in &bad {
             let refused = client(&database, sql).expect_err(sql);
