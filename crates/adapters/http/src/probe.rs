@@ -8,6 +8,7 @@ use clinch_core::{Envelope, Fail, Timestamp};
 use hyper::header::HeaderMap;
 
 use crate::body::{self, Body};
+use crate::client::{Trouble, Unsent};
 use crate::executor::HttpExecutor;
 use crate::plan::ProbePlan;
 use crate::retry_after::retry_after;
@@ -53,7 +54,11 @@ impl HttpProbe {
         let question = route.question(plan, envelope, &values, client.spans());
         let question = question.ok()?;
         let sent = client.send(&plan.place, &question, executor.carriage(), || None);
-        let (response, connection) = sent.await.ok()?;
+        let (response, connection) = match sent.await {
+            Ok(answered) => answered,
+            Err(Trouble::Unsent(Unsent::Exhausted(_))) => return Some(ProbeVerdict::NotAsked),
+            Err(_) => return None,
+        };
         let (head, mut body) = response.into_parts();
         let code = head.status.as_u16();
         let read = body::read(&mut body, route.response_max).await.ok()?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch::core::policy::EventTypes;
-use clinch::core::policy::{ProbeRules, Routes, Rules, Safety};
+use clinch::core::policy::{ProbeRules, Routes, Rules, Safety, SeenTime};
 use clinch::core::ports::{
     Alert, AlertNote, Attempt, BeginRequest, Claim, Claimed, Clock, DeadLetter, Executor, Ids,
     Journal, JournalRecords, Outbox, Page, PlainText, Probe, ProbeVerdict, Prune, Pruned, Recovery,
@@ -98,6 +98,12 @@ impl Recovery for Late {
     }
     async fn prune(&self, prune: &Prune) -> Result<Pruned> {
         self.memory.prune(prune).await
+    }
+    async fn seen_time(&self) -> Result<Option<SeenTime>> {
+        self.memory.seen_time().await
+    }
+    async fn confirm_time(&self) -> Result<SeenTime> {
+        self.memory.confirm_time().await
     }
 }
 

@@ -44,6 +44,7 @@ pub trait Probe: Send + Sync {
     ///
     /// - `Succeeded` and `Failed` only for *our* call.
     /// - An error or a doubt is `Unknown`; a 429 or a `Retry-After` is `Later`.
+    /// - A question that this machine could not send is `NotAsked`.
     async fn probe(&self, envelope: &Envelope) -> ProbeVerdict;
 }
 
@@ -61,4 +62,6 @@ pub enum ProbeVerdict {
     /// The provider takes no questions now; not a doubt. `Some`: it asked everyone to stay away
     /// for so long.
     Later(Option<Duration>),
+    /// This machine could not send the question (no file descriptor, no port); not a doubt.
+    NotAsked,
 }

@@ -320,7 +320,7 @@ impl Node {
         verdict: ProbeVerdict,
     ) -> Option<(ProbeAnswer, Option<StoredOk>)> {
         Some(match verdict {
-            ProbeVerdict::Later(_) => return None,
+            ProbeVerdict::Later(_) | ProbeVerdict::NotAsked => return None,
             ProbeVerdict::Succeeded(success) => {
                 let ok = self.record(row.op_id, &success, row.trace.as_deref()).await;
                 (ProbeAnswer::Succeeded, Some(ok))
@@ -346,7 +346,9 @@ fn health(verdict: Option<&ProbeVerdict>, took: Duration) -> Verdict {
         Some(ProbeVerdict::Succeeded(_) | ProbeVerdict::Failed(_) | ProbeVerdict::NotFound) => {
             Verdict::Answered { took }
         }
-        Some(ProbeVerdict::Unknown | ProbeVerdict::Later(Some(_))) => Verdict::Ignored,
+        Some(ProbeVerdict::Unknown | ProbeVerdict::NotAsked | ProbeVerdict::Later(Some(_))) => {
+            Verdict::Ignored
+        }
         Some(ProbeVerdict::Later(None)) | None => Verdict::Failed { took },
     }
 }

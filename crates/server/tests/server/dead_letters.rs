@@ -139,6 +139,7 @@ async fn say_yes_late(server: &Running, op_id: &str) {
     let answer = Answer {
         op_id: op_id.parse().expect("an op_id"),
         fence: Some(1),
+        attempt_id: None,
         worker: WorkerId::new("late").expect("a name"),
         body: AnswerBody::Ok(StoredOk::default()),
     };
