@@ -1,3 +1,2 @@
--- As api_keys.sql, of a schema whose keys know no domains.
+-- Every key, of a schema whose keys know no domains.
 SELECT id, name, hash, scopes, created_at, expires_at, revoked_at, '', '' FROM clinch_api_key
-ORDER BY created_at, id
