@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use clinch::core::ports::{CircuitState, Clock};
-use clinch::core::{ErrorKind, Outcome, Payload, Retry, Success};
+use clinch::core::{ErrorKind, Fail, Outcome, Payload, Retry, Success};
 use clinch::engine::{LeaseRequest, Leased, Report};
 use clinch::protect::{BulkheadConfig, CircuitConfig, DestinationConfig, RateConfig, Window};
 use clinch::{Clinch, Route};
 use clinch_core::{Domain, WorkerId};
 
 use crate::support::Cluster;
+use crate::telemetry::{Board, Lines};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -204,4 +205,43 @@ async fn a_route_that_another_process_calls_is_not_leased() {
         .map(|leased| leased.len())
         .map_err(|error| error.kind());
     assert_eq!(kind, Err(ErrorKind::Invalid));
+}
+
+#[tokio::test]
+async fn core_14_core_15_outcomes_of_remote_workers_are_counted_measured_and_traced() {
+    let (board, lines) = (Board::default(), Lines::default());
+    let recording = metrics::set_default_local_recorder(&board);
+    let logging = lines.capture();
+    let cluster = cluster(DestinationConfig::NONE, &route());
+    submitted(&cluster, 3).await;
+    let refused = Outcome::Fail(Fail::new("declined", "no"));
+    let ends = [yes(), broken(), refused];
+    for (leased, outcome) in lease(&cluster, 3).await.iter().zip(ends) {
+        report(&cluster, leased, outcome.clone()).await;
+        // The same again is no second outcome.
+        report(&cluster, leased, outcome).await;
+    }
+    drop((logging, recording));
+    let board = board.0.lock().expect("a board").clone();
+    let call = "domain=far event_type=call";
+    for (name, count) in [
+        ("pump.outcome.ok.count", 1.0),
+        ("pump.outcome.retry.count", 1.0),
+        ("pump.outcome.fail.count", 1.0),
+        ("execute.duration", 3.0),
+        ("settle.duration", 3.0),
+        ("end_to_end.duration", 2.0),
+    ] {
+        let told = board.get(&format!("orchestrator.{name} {call}"));
+        assert_eq!(told, Some(&count), "{name} in {board:#?}");
+    }
+    let text = lines.text();
+    for stage in ["attempt", "settle"] {
+        assert!(text.contains(&format!("stage=\"{stage}\"")), "{stage}");
+    }
+    let ended = text.lines().find(|line| line.contains("attempt ended"));
+    let ended = ended.expect("its end is logged");
+    for tag in ["op.id=", "attempt=", "latency.ms=", "outcome="] {
+        assert!(ended.contains(tag), "{tag} in {ended}");
+    }
 }

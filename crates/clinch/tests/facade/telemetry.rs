@@ -20,7 +20,7 @@ const CANARY: &str = "canary-4f1d";
 
 /// Every line that is logged on this thread.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -40,12 +40,12 @@ impl MakeWriter<'_> for Lines {
 }
 
 impl Lines {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.0.lock().expect("lines").clone()).expect("text")
     }
 
     /// Logs everything, at every level, with every span's beginning and end.
-    fn capture(&self) -> tracing::subscriber::DefaultGuard {
+    pub(crate) fn capture(&self) -> tracing::subscriber::DefaultGuard {
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(Level::TRACE)
             .with_span_events(FmtSpan::FULL)
@@ -224,7 +224,7 @@ async fn run_10_one_trace_follows_an_operation_through_every_process() {
 
 /// Keeps what is told of every metric.
 #[derive(Clone, Default)]
-struct Board(Arc<Mutex<BTreeMap<String, f64>>>);
+pub(crate) struct Board(pub(crate) Arc<Mutex<BTreeMap<String, f64>>>);
 
 struct Slot {
     board: Board,

@@ -192,6 +192,8 @@ fn core_19_contradictions_are_one_line_that_says_what_to_do() {
             "domain is missing",
         ),
         (route("remote = true"), "contradict"),
+        (route("timeout = \"0s\""), "timeout"),
+        (route("probe = { match = \"json:/key\" }"), "probe.url"),
         (
             route("hedge = { after = \"1s\" }"),
             "safety keyed or natural",
@@ -277,4 +279,41 @@ fn out_5_the_preset_of_the_outbox_retries_after_30_60_and_120_seconds() {
     let mut rng = clinch_core::policy::SplitMix::new(1);
     let delays = [1, 2, 3].map(|call| retry.delay(call, None, &mut rng).as_secs());
     assert_eq!(delays, [30, 60, 120]);
+}
+
+/// What a remote worker could only ignore is refused by its name.
+#[test]
+fn core_19_a_remote_route_names_nothing_that_would_be_ignored() {
+    let remote = |more: &str| {
+        let text = format!("[[route]]\nname = \"r\"\ndomain = \"d\"\nremote = true\n{more}");
+        load(&text, &[], &[])
+    };
+    for (more, key) in [
+        ("safety = \"natural\"\nhedge = { after = \"1s\" }", "hedge"),
+        ("safety = \"natural\"\nfallback = \"{}\"", "fallback"),
+        ("method = \"PUT\"", "method"),
+        ("duplicate_status = [409]", "duplicate_status"),
+        ("unavailable_is_clean = true", "unavailable_is_clean"),
+        ("idempotency_header = \"X-Key\"", "idempotency_header"),
+        ("headers = { x = \"y\" }", "headers"),
+        ("txn_id = \"json:/id\"", "txn_id"),
+        ("allow_private = true", "allow_private"),
+        ("probe = { match = \"json:/key\" }", "probe.url"),
+    ] {
+        let error = remote(more).expect_err(key);
+        assert!(error.contains(key), "{error}");
+    }
+    let guards = "rate = { permits = 5, per = \"1s\" }\nconcurrency = 2\nbreaker = {}\n\
+        retry = { budget = 0.1 }\ntimeout = \"5m\"";
+    let config = remote(guards).expect("these hold for leases");
+    let destinations = config.destinations().expect("valid");
+    let guards = &destinations["r"];
+    assert!(guards.rate.is_some() && guards.concurrency.is_some());
+    assert!(guards.breaker.is_some() && guards.budget.is_some());
+    let plain = remote("").expect("valid").destinations().expect("valid");
+    let plain = &plain["r"];
+    assert!(plain.concurrency.is_none() && plain.breaker.is_none(), "no defaults");
+    let probed = "headers = { x = \"y\" }\nallow_private = true\n\
+        probe = { url = \"http://h/x\", match = \"json:/key\" }";
+    remote(probed).expect("the server asks");
 }

@@ -248,10 +248,13 @@ impl Exhausted {
         }
     }
 
-    async fn call(self) -> Outcome {
+    fn client(self) -> HttpClient {
         let builder = HttpClient::builder(Arc::new(SystemClock::new()));
-        let client = builder.network(Arc::new(self)).build().expect("a client");
-        call(&executor_on(&client, route("https://psp.example/"))).await
+        builder.network(Arc::new(self)).build().expect("a client")
+    }
+
+    async fn call(self) -> Outcome {
+        call(&executor_on(&self.client(), route("https://psp.example/"))).await
     }
 }
 
