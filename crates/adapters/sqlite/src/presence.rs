@@ -111,7 +111,7 @@ impl Arrival {
         if state == IN_USE && !self.has_log {
             let message = format!(
                 "the database was in use and its log, the -wal file beside it, is gone: commits \
-                 are missing; {TO_DO}"
+                 are missing, unless another program took the log into the file; {TO_DO}"
             );
             return self.refuse(&message);
         }
