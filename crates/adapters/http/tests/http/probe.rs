@@ -10,7 +10,7 @@ use crate::support::{
     Provider, Reply, Vault, body, client, envelope, executor, header, route, status,
 };
 
-fn probing(url: String) -> HttpRoute {
+pub(crate) fn probing(url: String) -> HttpRoute {
     let mut route = route("http://127.0.0.1:9/v1");
     route.txn_id = Some("json:/id".into());
     route

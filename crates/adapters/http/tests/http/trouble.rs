@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Attempt, Executor};
+use clinch_core::ports::{Attempt, Executor, Probe, ProbeVerdict};
 use clinch_core::{Outcome, Retry};
 use clinch_http::{HttpClient, Network, SystemNetwork};
 use clinch_protect::{Chain, Destination, DestinationConfig};
@@ -13,6 +13,7 @@ use clinch_system::SystemClock;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::probe::probing;
 use crate::support::{
     FakeNetwork, Lease, Provider, Reply, Told, call, client_on, envelope, executor, executor_on,
     lease, route, status,
@@ -302,4 +303,13 @@ async fn a_machine_without_descriptors_or_ports_has_called_nobody() {
     };
     let expected = Retry::not_applied("connect_failed: connection refused");
     assert_eq!(refused.call().await, Outcome::Retry(expected));
+}
+
+#[tokio::test]
+async fn a_probe_that_cannot_be_sent_is_no_doubt() {
+    let client = Exhausted::new(rustix::io::Errno::MFILE).client();
+    let route = probing("https://psp.example/find?key={outbound_key}".to_owned());
+    let probe = executor_on(&client, route).probe().expect("a probe");
+    let verdict = probe.probe(&envelope("order-123", &json!({}))).await;
+    assert_eq!(verdict, ProbeVerdict::NotAsked);
 }
