@@ -215,9 +215,9 @@ BEGIN
         -- The packed state of a new operation, and the line of its history that says so.
         INSERT INTO clinch_queue (seq, status, version, next_retry_at, deadline, state, dispatch_no,
             line, stream, rank_no, due_at, ledger)
-        VALUES (v_seq, 0, 1, COALESCE(v_run_at, v_now), v_deadline, X'010000000000', 0,
+        VALUES (v_seq, 0, 1, GREATEST(COALESCE(v_run_at, v_now), v_now), v_deadline, X'010000000000', 0,
             IF(v_is_behind, 0, 1), IF(v_is_behind, '', CONCAT(v_domain, X'00', v_event_type)),
-            IF(v_is_behind, 0, v_rank), IF(v_is_behind, 0, COALESCE(v_run_at, v_now)), X'00000F000001');
+            IF(v_is_behind, 0, v_rank), IF(v_is_behind, 0, GREATEST(COALESCE(v_run_at, v_now), v_now)), X'00000F000001');
         IF v_is_ordered THEN
             INSERT INTO clinch_lane_member (lane, seq) VALUES (v_lane, v_seq);
         END IF;

@@ -91,10 +91,11 @@ BEGIN
         SELECT s.id INTO stream_id FROM clinch_stream AS s
             WHERE s.domain = domain_id AND s.event_type = event_type AND s.rank = -priority;
     END IF;
-    due := coalesce((extract(epoch FROM run_at) * 1000)::bigint, at);
+    -- A run_at in the past makes no row old.
+    due := greatest(coalesce((extract(epoch FROM run_at) * 1000)::bigint, at), at);
     ends := (extract(epoch FROM deadline) * 1000)::bigint;
     extras := json_strip_nulls(json_build_object(
-        'run_at', CASE WHEN run_at IS NOT NULL THEN due END, 'deadline', ends, 'trace', trace));
+        'run_at', (extract(epoch FROM run_at) * 1000)::bigint, 'deadline', ends, 'trace', trace));
     is_head := lane IS NULL OR NOT EXISTS (SELECT FROM clinch_queue AS q WHERE q.lane = lane);
     INSERT INTO clinch_queue AS q (
         op_id, seq, accepted_at, next_attempt_at, deadline, version, stream, status, line, biz_key,
