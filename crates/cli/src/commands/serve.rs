@@ -120,7 +120,10 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
             biased;
             in_time = server.run(stop) => if in_time { Exit::Ok } else { Exit::Failed },
             exit = second => {
-                note(&left_behind(clinch.runtime().attempts()));
+                let attempts = clinch.runtime().attempts();
+                // An answer that is here goes to the spill file; a call that runs is left.
+                clinch.runtime().close().await;
+                note(&left_behind(attempts));
                 exit
             }
         })
