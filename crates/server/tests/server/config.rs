@@ -295,7 +295,10 @@ fn core_19_a_remote_route_names_nothing_that_would_be_ignored() {
     assert!(guards.breaker.is_some() && guards.budget.is_some());
     let plain = remote("").expect("valid").destinations().expect("valid");
     let plain = &plain["r"];
-    assert!(plain.concurrency.is_none() && plain.breaker.is_none(), "no defaults");
+    assert!(
+        plain.concurrency.is_none() && plain.breaker.is_none(),
+        "no defaults"
+    );
     let probed = "headers = { x = \"y\" }\nallow_private = true\n\
         probe = { url = \"http://h/x\", match = \"json:/key\" }";
     remote(probed).expect("the server asks");
