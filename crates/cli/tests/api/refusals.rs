@@ -35,6 +35,16 @@ fn sample(route: &Route) -> Value {
     }
 }
 
+/// The same, as the worker that has this lease.
+fn ask_as(client: &Client, route: &Route, path: &str, lease: &Value) -> crate::http::Reply {
+    if !route.template.starts_with("/v1/leases/") {
+        return ask(client, route, path);
+    }
+    let mut report = sample(route);
+    report["token"] = lease["token"].clone();
+    client.post(path, &report)
+}
+
 fn ask(client: &Client, route: &Route, path: &str) -> crate::http::Reply {
     match route.method.as_str() {
         "GET" => client.get(path),
@@ -227,7 +237,8 @@ pub(crate) fn of_a_store_without_room(world: &World) {
         } else {
             &path
         };
-        ask(&client, route, path).refused(503, "unavailable");
+        let reply = ask_as(&client, route, path, &leased["deliveries"][0]);
+        reply.refused(503, "unavailable");
     }
     while client.get("/readyz").status == 200 {
         std::thread::yield_now();

@@ -95,17 +95,19 @@ async fn send(
             effect,
             reason,
         } if !by_amend => {
-            let applied = match effect {
-                Effect::None => Applied::No,
-                Effect::Unknown => Applied::Unknown,
-            };
-            w.store
-                .reschedule(&[ended(fence, after, &reason, applied)], routes)
-                .await?
+            let ended = ended(fence, after, &reason, applied(effect));
+            w.store.reschedule(&[ended], routes).await?
         }
         event => return w.amend(op_id, event).await,
     };
     only(answers)
+}
+
+fn applied(effect: Effect) -> Applied {
+    match effect {
+        Effect::None => Applied::No,
+        Effect::Unknown => Applied::Unknown,
+    }
 }
 
 /// One event on one row, compared with the protocol.

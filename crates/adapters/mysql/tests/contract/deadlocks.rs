@@ -12,6 +12,18 @@ use mysql_async::{Conn, TxOpts};
 
 use crate::common::{self, Database, on_a_runtime, operation, routes, worker};
 
+fn cancel(op: &OpId) -> Amendment {
+    Amendment {
+        op_id: *op,
+        event: Event::Cancel,
+        ok: None,
+        checkpoint: None,
+        by: worker("person"),
+        reason: "enough".into(),
+        attempt_id: None,
+    }
+}
+
 /// An outsider locks the operation that a call needs last, and then wants the one that it has.
 fn run_7_a_call_that_the_server_ends_is_run_again() {
     on_a_runtime(async {
@@ -52,15 +64,6 @@ fn run_7_a_call_that_the_server_ends_is_run_again() {
                 .expect("the second");
             let (caller, both) = (store.clone(), ids.clone());
             let call = tokio::spawn(async move {
-                let cancel = |op: &OpId| Amendment {
-                    op_id: *op,
-                    event: Event::Cancel,
-                    ok: None,
-                    checkpoint: None,
-                    by: worker("person"),
-                    reason: "enough".into(),
-                    attempt_id: None,
-                };
                 let cancels: Vec<_> = both.iter().map(cancel).collect();
                 caller.amend(&cancels, &routes()).await
             });
