@@ -229,8 +229,11 @@ impl Watch {
     }
 }
 
-/// State and numbers; `None`: the file is of a release that had none, or new.
-fn marks(conn: &Connection) -> Result<Option<(i64, Vec<u8>, Vec<u8>)>> {
+/// State, number of the last opening, and the number before.
+type Marks = (i64, Vec<u8>, Vec<u8>);
+
+/// `None`: the file is of a release that had none, or new.
+fn marks(conn: &Connection) -> Result<Option<Marks>> {
     let there = "SELECT 1 FROM sqlite_schema WHERE name = 'clinch_file'";
     let there = conn.query_row(there, [], |_| Ok(())).optional();
     if there.map_err(error::sql)?.is_none() {
