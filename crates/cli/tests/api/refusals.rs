@@ -68,7 +68,13 @@ pub(crate) fn of_requests(world: &World) {
             let torn = client.send("POST", &path, &[JSON], "{");
             torn.refused(400, "invalid_request");
         }
-        if route.answers(404) {
+        // Only keys of other domains do not find these: see `of_other_domains`.
+        let is_there = [
+            "/v1/batches",
+            "/v1/domains/{domain}/pause",
+            "/v1/domains/{domain}/resume",
+        ];
+        if route.answers(404) && !is_there.contains(&route.template.as_str()) {
             ask(client, &route, &route.path()).refused(404, "not_found");
         }
         if route.template.contains('{') {

@@ -94,10 +94,8 @@ async fn core_16_a_provider_id_finds_nothing_of_others() {
         .await
         .op_id();
     let by_txn = "/v1/operations?provider_txn_id=tx_9";
-    assert_eq!(
-        ids(&look(&server, &pay, by_txn).await, "operations"),
-        [op_id.clone()]
-    );
+    let found = ids(&look(&server, &pay, by_txn).await, "operations");
+    assert_eq!(found, [op_id.as_str()]);
     assert!(ids(&look(&server, &away, by_txn).await, "operations").is_empty());
     let body = json!({"filter": {"op_ids": [op_id]}, "dry_run": false});
     let redriven = post(&server, &away, "/v1/dead-letters/redrive", body).await;
