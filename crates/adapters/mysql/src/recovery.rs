@@ -162,7 +162,6 @@ impl Recovery for Mysql {
     }
 
     async fn confirm_time(&self) -> Result<SeenTime> {
-        self.write(|tx| Box::pin(async move { tx.confirm_clock().await }))
-            .await
+        self.write(|tx| Box::pin(tx.confirm_clock())).await
     }
 }

@@ -81,7 +81,6 @@ impl Postgres {
     }
 
     pub(crate) async fn confirm_seen_time(&self) -> Result<SeenTime> {
-        self.write(|tx| Box::pin(async move { tx.confirm_clock().await }))
-            .await
+        self.write(|tx| Box::pin(tx.confirm_clock())).await
     }
 }
