@@ -141,14 +141,11 @@ impl Server {
             is_loopback_only: listen.ip().is_loopback(),
             response_bytes_max: config.server.response_max.0,
         };
-        let mut builder = Clinch::builder()
+        let builder = Clinch::builder()
             .backend(parts.backend.clone())
             .clock(clock.clone())
             .config(config.engine(worker()?));
-        let limit = config.server.shed_queue_age.0;
-        if !limit.is_zero() {
-            builder = builder.shed(QueueAge { limit });
-        }
+        let builder = with_shedding(builder, &config);
         let (inspect, recovery) = (parts.backend.inspect(), parts.backend.recovery());
         let mut chores = Chores::new(parts.outlets, clock.clone(), inspect, recovery);
         chores.look = parts.look.clone();
@@ -310,6 +307,15 @@ fn refuse_open_door(listen: &SocketAddr, has_keys: bool) -> Result<()> {
     Err(invalid(format!(
         "server.listen = \"{listen}\" is not loopback and there is no API key; make one with `clinch keys create`, or listen on 127.0.0.1"
     )))
+}
+
+/// Turns callers away while work waits for longer than `server.shed_queue_age`; 0: never.
+fn with_shedding(builder: Builder, config: &Config) -> Builder {
+    let limit = config.server.shed_queue_age.0;
+    match limit.is_zero() {
+        true => builder,
+        false => builder.shed(QueueAge { limit }),
+    }
 }
 
 /// Files for what the store does not take; a store that ends with its process needs none.

@@ -11,6 +11,7 @@ mod flaw;
 mod hints;
 mod port;
 mod rows;
+mod spawns;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -65,6 +66,7 @@ fn with<F: Flaw + Default>() -> Factory {
 
 fn row_flaws() -> Vec<Broken> {
     use rows::*;
+    use spawns::*;
     broken! {
         ForgetsTheFence: "attempt::a_stale_fence_changes_nothing_in_any_call",
         HearsAnyAttempt: "proof::a_report_that_names_another_attempt_changes_nothing",
