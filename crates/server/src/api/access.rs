@@ -17,7 +17,7 @@ const WORK: &[Scope] = &[Scope::Work];
 const OPERATE: &[Scope] = &[Scope::Operate];
 
 /// Every route of the server itself.
-pub(super) const ROUTES: [Row; 28] = [
+pub(super) const ROUTES: [Row; 30] = [
     ("GET", "/healthz", ANYONE),
     ("GET", "/readyz", ANYONE),
     ("GET", "/openapi.json", ANYONE),
@@ -41,6 +41,8 @@ pub(super) const ROUTES: [Row; 28] = [
     ("POST", "/v1/domains/{domain}/pause", OPERATE),
     ("POST", "/v1/domains/{domain}/resume", OPERATE),
     ("GET", "/v1/destinations", READ),
+    ("GET", "/v1/retention", READ),
+    ("POST", "/v1/retention/confirm", OPERATE),
     ("GET", "/v1/events", READ),
     ("POST", "/v1/leases", WORK),
     ("POST", "/v1/leases/{op_id}/heartbeat", WORK),

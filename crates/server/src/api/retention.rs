@@ -7,6 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::app::{Answer, Shared, json};
+use super::caller::Caller;
 use super::problem::ProblemDocument;
 use super::time;
 
@@ -39,7 +40,8 @@ impl RetentionDocument {
     responses(
         (status = 200, body = RetentionDocument, description = "The time by which old data is deleted"),
     ))]
-pub(crate) async fn get(State(app): State<Shared>) -> Answer {
+pub(crate) async fn get(State(app): State<Shared>, caller: Caller) -> Answer {
+    caller.everything()?;
     let document = match app.recovery.seen_time().await? {
         Some(time) => RetentionDocument::of(time),
         None => RetentionDocument {
@@ -57,8 +59,10 @@ pub(crate) async fn get(State(app): State<Shared>) -> Answer {
         (status = 200, body = RetentionDocument, description = "Old data is deleted by the clock as it is now"),
         (status = "4XX", body = ProblemDocument, description = "unavailable"),
     ))]
-pub(crate) async fn confirm(State(app): State<Shared>) -> Answer {
+pub(crate) async fn confirm(State(app): State<Shared>, caller: Caller) -> Answer {
+    caller.everything()?;
     let time = app.orchestrator().confirm_time().await?;
-    tracing::info!(target: "clinch", "the store's clock was confirmed: retention goes by it");
+    let by = caller.name();
+    tracing::info!(target: "clinch", by, "the store's clock was confirmed: retention goes by it");
     json(StatusCode::OK, &RetentionDocument::of(time))
 }

@@ -93,6 +93,14 @@ impl Row {
     }
 }
 
+/// No key of some domains may use the route.
+fn whole_store(row: Row) -> Row {
+    Row {
+        right: Seen::Forbidden,
+        ..row
+    }
+}
+
 fn domains() -> Vec<Row> {
     vec![
         look("/v1/domains", READ, Seen::Nothing),
@@ -110,11 +118,15 @@ fn domains() -> Vec<Row> {
         ),
         look("/v1/destinations", READ, Seen::Nothing),
         look("/v1/events", READ, Seen::Nothing),
-        // It tells of every domain.
-        Row {
-            right: Seen::Forbidden,
-            ..look("/metrics", READ, Seen::Forbidden)
-        },
+        // These tell of every domain, or change what is kept of every domain.
+        whole_store(look("/metrics", READ, Seen::Forbidden)),
+        whole_store(look("/v1/retention", READ, Seen::Forbidden)),
+        whole_store(post(
+            "/v1/retention/confirm",
+            json!({}),
+            OPERATE,
+            Seen::Forbidden,
+        )),
     ]
 }
 
