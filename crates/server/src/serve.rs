@@ -127,11 +127,7 @@ impl Server {
     /// Puts everything together and listens. Without any API key it listens on loopback only.
     pub async fn bind(config: Config, parts: Parts, roles: &[Role]) -> Result<Self> {
         config.validate()?;
-        if roles.is_empty() {
-            return Err(invalid(
-                "name at least one role: api, worker or recovery".to_owned(),
-            ));
-        }
+        refuse_no_role(roles)?;
         let descriptors = descriptors::raise();
         let listen = config.listen()?;
         let has_keys = !parts.keys.list().await?.is_empty();
@@ -296,6 +292,15 @@ fn connection_limits(config: &Config, descriptors: Option<u64>) -> Limits {
         header_timeout: server.header_timeout.0,
         write_timeout: server.write_timeout.0,
         connections_max: descriptors::connections(server.connections_max, descriptors),
+    }
+}
+
+fn refuse_no_role(roles: &[Role]) -> Result<()> {
+    match roles.is_empty() {
+        true => Err(invalid(
+            "name at least one role: api, worker or recovery".to_owned(),
+        )),
+        false => Ok(()),
     }
 }
 
