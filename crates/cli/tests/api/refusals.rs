@@ -149,7 +149,6 @@ fn of_other_domains(keyed: &World, batch: &Value) {
     let again = mailer.post("/v1/batches", &json!({"batch_id": batch}));
     again.refused(404, "not_found");
     mailer.get("/metrics").refused(403, "forbidden");
-    mailer.get("/v1/github/runs").refused(404, "not_found");
     assert_eq!(
         mailer.get("/v1/operations").is(200).body["operations"],
         json!([])
