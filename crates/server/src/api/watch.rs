@@ -87,9 +87,7 @@ impl Doorkeeper {
         let response = tokio::select! {
             biased;
             response = answer => response,
-            () = self.clone().ended(caller.clone()) => {
-                return Err(Problem::unauthenticated("the API key ended while the request waited"));
-            }
+            () = self.clone().ended(caller.clone()) => return Err(self.why_ended(&caller).await),
         };
         let is_whole = response.body().size_hint().exact().is_some();
         if is_whole {
@@ -97,6 +95,19 @@ impl Doorkeeper {
         }
         let ended = self.clone().ended(caller);
         Ok(response.map(|body| Body::from_stream(body.into_data_stream().take_until(ended))))
+    }
+
+    /// The answer to a request that was ended: 503 where the store did not say that its key
+    /// ended, so that the caller asks again.
+    async fn why_ended(&self, caller: &Caller) -> Problem {
+        let who = [caller.key_hash()];
+        let look = tokio::time::timeout(LOOK_TIMEOUT, self.unwelcome(&who)).await;
+        match look {
+            Ok(Ok(ended)) if !ended.is_empty() => {
+                Problem::unauthenticated("the API key ended while the request waited")
+            }
+            _ => Problem::unavailable("the API key could not be checked while the request waited"),
+        }
     }
 
     /// Those who would no longer be let in.
