@@ -74,7 +74,8 @@ fn retention_is_shown_and_confirmed() {
     let ran = run(&server, &["retention", "show"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(
-        ran.out.starts_with("now        N\nseen_at    S\n"),
+        ran.out
+            .starts_with("now               N\nseen_at           S\n"),
         "{}",
         ran.out
     );

@@ -5,14 +5,6 @@ use serde_json::json;
 use crate::hub::Hub;
 use crate::support::{Folder, Server, clinch, document, ends, said};
 
-fn collect(login: &str) -> String {
-    json!({
-        "domain": "github", "event_type": "collect", "biz_key": format!("user:{login}"),
-        "idem_key": "signup-1", "payload": {"login": login},
-    })
-    .to_string()
-}
-
 #[test]
 fn col_17_a_server_without_a_github_section_has_no_collector() {
     let folder = Folder::with("");
@@ -73,8 +65,7 @@ fn col_17_jobs_of_a_removed_section_wait_and_the_doctor_names_them() {
         let server = Server::start(&folder, "api,worker,recovery");
         server.ask("POST", "/v1/domains/github/pause", "{}", 200);
         server.ask("POST", "/v1/github/runs", "{\"login\":\"octocat\"}", 202);
-        let operation = collect("hubot");
-        server.ask("POST", "/v1/operations?wait=0s", &operation, 202);
+        server.ask("POST", "/v1/github/runs", "{\"login\":\"hubot\"}", 202);
     }
     let asked = hub.tally().requests;
     folder.configure("");

@@ -18,7 +18,7 @@ const THINKS: Duration = Duration::from_millis(50);
 /// A question may be on its way for so long: its moment was within the rate.
 const ON_ITS_WAY: Duration = Duration::from_millis(100);
 /// Operations of one request.
-const CHUNK: usize = 1_000;
+const CHUNK: usize = 250;
 
 /// Knows every call, and notes when it was asked.
 struct Provider {

@@ -332,9 +332,13 @@ async fn run_6_the_prober_misses_no_probe_that_falls_due_behind_its_scan() {
 async fn run_6_the_sweeper_misses_no_deadline_that_passes_behind_its_scan() {
     let scene = Scene::start(natural());
     scene.advance(SECOND).await;
+    // No worker begins it before its deadline.
+    let paused = Domain::new("pay").expect("a name");
+    clinch::core::ports::Domains::set_paused(&scene.late.memory, &paused, true)
+        .await
+        .expect("paused");
     scene.late.arm(Question::Scan(Scan::Overdue), SECOND * 6);
     let mut command = Command::new(keys("overdue"), Payload::null());
-    command.options.run_at = Some(scene.clock.now() + SECOND * 100);
     command.options.deadline = Some(scene.clock.now() + SECOND * 5);
     let op_id = scene.submit(command).await;
     scene.advance(Duration::ZERO).await;

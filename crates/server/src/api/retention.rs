@@ -1,5 +1,7 @@
 //! The time by which old data is deleted.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use clinch_core::policy::SeenTime;
@@ -26,11 +28,12 @@ pub(crate) struct RetentionDocument {
 }
 
 impl RetentionDocument {
-    fn of(time: SeenTime) -> Self {
+    fn of(time: SeenTime, jump_max: Duration) -> Self {
         Self {
             now: time::write(time.now),
             seen_at: Some(time::write(time.seen_at)),
-            held_back: time.is_held_back(),
+            // Between two looks the seen time is a little behind.
+            held_back: time.ahead() > jump_max,
             ahead_ms: u64::try_from(time.ahead().as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -42,8 +45,9 @@ impl RetentionDocument {
     ))]
 pub(crate) async fn get(State(app): State<Shared>, caller: Caller) -> Answer {
     caller.everything()?;
+    let jump_max = app.config.retention.clock_jump_max.0;
     let document = match app.recovery.seen_time().await? {
-        Some(time) => RetentionDocument::of(time),
+        Some(time) => RetentionDocument::of(time, jump_max),
         None => RetentionDocument {
             now: time::write(app.inspect.now().await?),
             seen_at: None,
@@ -64,5 +68,6 @@ pub(crate) async fn confirm(State(app): State<Shared>, caller: Caller) -> Answer
     let time = app.orchestrator().confirm_time().await?;
     let by = caller.name();
     tracing::info!(target: "clinch", by, "the store's clock was confirmed: retention goes by it");
-    json(StatusCode::OK, &RetentionDocument::of(time))
+    let jump_max = app.config.retention.clock_jump_max.0;
+    json(StatusCode::OK, &RetentionDocument::of(time, jump_max))
 }
