@@ -10,7 +10,7 @@ use clinch_core::ports::{
     Reschedule, Store,
 };
 use clinch_core::protocol::{IllegalTransition, State, Status, Why, WriteAhead};
-use clinch_core::{Applied, Effect, Error, ErrorKind, Failure, OpId, Result};
+use clinch_core::{Applied, Effect, Error, ErrorKind, Failure, Result};
 use clinch_memory::Memory;
 
 use crate::flaw::{Changes, Flaw, Real};
