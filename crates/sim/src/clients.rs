@@ -106,7 +106,10 @@ fn draw_command(scene: &Scene, client: usize, number: usize) -> Option<Command> 
         command.options.run_at = Some(real_now + world.delay(120_000));
     }
     if world.chance(100) {
-        command.options.deadline = Some(real_now + world.delay(180_000));
+        // A deadline before its run_at would be refused.
+        let from = command.options.run_at.unwrap_or(real_now);
+        let later = world.delay(180_000) + Duration::from_millis(1);
+        command.options.deadline = Some(from + later);
     }
     Some(command)
 }

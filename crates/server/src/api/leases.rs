@@ -407,7 +407,7 @@ pub(crate) async fn checkpoint(
     request_body = OutcomeDocument,
     responses(
         (status = 200, body = LeaseState, description = "Taken; the same again is 200 too. An ok is kept whatever else is wrong with it: left_out says which parts were not stored"),
-        (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence, invalid_request; payload_too_large: the body is longer than server.bulk_max, send the ok without its payload"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence, invalid_request, payload_too_large"),
     ))]
 pub(crate) async fn outcome(
     State(app): State<Shared>,
