@@ -15,8 +15,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::ports::{Clock, Ids};
 use clinch_core::{Error, ErrorKind, Result};
-use clinch_servers::{Kind, Server};
 use clinch_system::{SystemClock, SystemIds};
+use clinch_testbed::{Kind, Server};
 
 use crate::{Bounds, DOMAIN, Everything, Load, Node, Report};
 use arguments::{Arguments, Part};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use clinch_servers::{Kind, database, sql};
+use clinch_testbed::{Kind, database, sql};
 
 const KILLS: usize = 10;
 /// Each writer begins here, so that what a kill left half done is never done again.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clinch_servers::{Harm, Kind, Outcome, Scene};
+use clinch_testbed::{Harm, Kind, Outcome, Scene};
 
 use crate::{Failure, cargo, servers};
 

@@ -7,6 +7,7 @@ mod bench;
 mod cargo;
 mod chaos;
 mod coverage;
+mod mutants;
 mod proof;
 mod schema;
 mod servers;
@@ -68,9 +69,10 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "mutants",
-        arguments: "[--seeds N]",
-        summary: "plants bugs in the engine and says by which seed each is found",
-        run: sim::mutants,
+        arguments: "[--seeds N] [NAME …]",
+        summary: "plants each known bug, at a port or by patching a copy of the engine in\n      \
+                  target/mutants, and says by which seed it is found; five to ten minutes",
+        run: mutants::run,
     },
     Command {
         name: "bench",

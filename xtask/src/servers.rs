@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use clinch_servers::{Kind, PgBouncer, Server, nats_environment};
+use clinch_testbed::{Kind, PgBouncer, Server, nats_environment};
 
 use crate::Failure;
 

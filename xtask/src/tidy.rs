@@ -11,7 +11,7 @@ mod dead_files;
 mod dependency_rule;
 mod excuses;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod length;
 mod links;
 mod machine_paths;
@@ -19,9 +19,10 @@ mod manifests;
 mod markdown;
 mod modules;
 mod requirements;
+mod stages;
 mod test_code;
-mod tokens;
-mod tree;
+pub(crate) mod tokens;
+pub(crate) mod tree;
 mod unused_deps;
 
 use std::path::Path;
@@ -31,7 +32,7 @@ use tree::Tree;
 
 /// One violation of a rule.
 #[derive(Debug, PartialEq, Eq)]
-struct Finding {
+pub(crate) struct Finding {
     path: String,
     line: usize,
     message: String,
@@ -73,6 +74,7 @@ const fn excusable(name: &'static str, run: fn(&Tree) -> Vec<Finding>) -> Check 
 const CHECKS: &[Check] = &[
     firm("dependency-rule", dependency_rule::check),
     firm("core-purity", core_purity::check),
+    firm("stages", stages::check),
     firm("length", length::check),
     excusable("banned-calls", banned_calls::check),
     excusable("attributes", attributes::check),

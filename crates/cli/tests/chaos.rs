@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use clinch_servers::{Harm, Kind, Outcome, Scene, idle_on_redis, idle_statements};
+use clinch_testbed::{Harm, Kind, Outcome, Scene, idle_on_redis, idle_statements};
 
 /// How much of a scene is played: little in a test run, all of it where a proof is asked for.
 fn size<T>(small: T, whole: T) -> T {

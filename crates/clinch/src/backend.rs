@@ -1,4 +1,4 @@
-//! Where operations live.
+//! The store and the bus of a [`Clinch`](crate::Clinch).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use clinch_system::SystemClock;
 /// ```
 /// use clinch::Backend;
 ///
-/// // For tests and trials: what it holds ends with the process.
+/// // For tests and trials: its data is lost when the process ends.
 /// let backend = Backend::memory();
 /// # let _ = backend;
 /// ```
@@ -30,7 +30,7 @@ pub struct Backend {
     pub(crate) counted: Vec<Arc<Counted>>,
 }
 
-/// A counter that the backend keeps itself.
+/// A counter that the backend maintains.
 pub(crate) struct Counted {
     pub(crate) name: &'static str,
     read: Box<dyn Fn() -> u64 + Send + Sync>,
@@ -38,7 +38,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// How much it grew since the last look.
+    /// How much the counter grew since the last call.
     pub(crate) fn growth(&self) -> u64 {
         let now = (self.read)();
         now.saturating_sub(self.told.fetch_max(now, Ordering::Relaxed))
@@ -46,7 +46,7 @@ impl Counted {
 }
 
 impl Backend {
-    /// The in-memory reference. What it holds ends with the process.
+    /// The in-memory reference store. Its data is lost when the process ends.
     pub fn memory() -> Self {
         Self::memory_on(Arc::new(SystemClock::new()))
     }
@@ -74,15 +74,15 @@ impl Backend {
         }
     }
 
-    /// The same store, dispatched by a bus of hints.
+    /// The same store, with a bus of hints for dispatch.
     #[must_use]
     pub fn with_bus(mut self, bus: Arc<dyn Bus>) -> Self {
         self.dispatch = Dispatch::Hints(bus);
         self
     }
 
-    /// Tells a counter of the store's own with the metrics, such as transactions that its
-    /// server made it run again.
+    /// Adds one of the store's own counters to the metrics, for example the number of transactions
+    /// that its server made it run again.
     #[must_use]
     pub fn counted(
         mut self,
@@ -97,22 +97,22 @@ impl Backend {
         self
     }
 
-    /// Reading, for whoever shows operations.
+    /// Reads operations.
     pub fn inspect(&self) -> Arc<dyn Inspect> {
         self.inspect.clone()
     }
 
-    /// Dead letters.
+    /// Dead letters, recovery scans and pruning.
     pub fn recovery(&self) -> Arc<dyn Recovery> {
         self.recovery.clone()
     }
 
-    /// Pausing, and counters.
+    /// Pauses and counters of domains.
     pub fn domains(&self) -> Arc<dyn Domains> {
         self.domains.clone()
     }
 
-    /// News of the store.
+    /// Notices of the store.
     pub fn notices(&self) -> Arc<dyn Notices> {
         self.notices.clone()
     }

@@ -6,8 +6,8 @@ use clinch_engine::{Orchestrator, Redriven};
 
 use crate::Request;
 
-/// A group of operations whose end is told once: when it is sealed and its last member is
-/// settled.
+/// A group of operations with one end: when the batch is sealed and its last member is settled. The
+/// end is reported once.
 ///
 /// ```
 /// # use clinch::{Backend, Call, Clinch, Retry, Route};
@@ -37,13 +37,13 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Names it, for [`Clinch::find_batch`](crate::Clinch::find_batch) in another process.
+    /// The batch's id, for [`Clinch::find_batch`](crate::Clinch::find_batch) in another process.
     pub fn batch_id(&self) -> BatchId {
         self.batch_id
     }
 
-    /// Accepts requests as members; one commit for all of them. A request that is not valid
-    /// fails alone, and one that was accepted before is no member. Nothing is turned away for load.
+    /// Accepts requests as members, all in one commit. An invalid request fails alone. A request
+    /// that was accepted before does not become a member. Nothing is shed.
     pub async fn add<O>(&self, requests: Vec<Request<O>>) -> Result<Vec<Result<OpId>>> {
         let (commands, places) = crate::clinch::valid(requests);
         let orchestrator = &self.orchestrator;
@@ -53,18 +53,19 @@ impl Batch {
         Ok(crate::clinch::in_order(known, places))
     }
 
-    /// Redrives dead letters as members, in order; twice is once.
+    /// Redrives dead letters as members, in order. A second call creates no second operation.
     pub async fn redrive(&self, ops: &[OpId]) -> Result<Vec<Redriven>> {
         let orchestrator = &self.orchestrator;
         orchestrator.redrive_to_batch(self.batch_id, ops).await
     }
 
-    /// No more members from outside. True: that completed it.
+    /// Seals the batch: it takes no more members from outside. Returns true if sealing completed
+    /// it.
     pub async fn seal(&self) -> Result<bool> {
         self.orchestrator.seal_batch(self.batch_id).await
     }
 
-    /// The batch as it stands.
+    /// The batch as it is now.
     pub async fn look(&self) -> Result<ports::Batch> {
         self.orchestrator.batch(self.batch_id).await
     }

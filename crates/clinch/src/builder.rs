@@ -1,4 +1,4 @@
-//! Puts routes, handlers, guards and a backend together.
+//! Combines routes, handlers, guards and a backend.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::route::Spec;
 use crate::safety_net::{NoFile, OnlyLogged};
 use crate::{Backend, Call, Classify, Clinch, Done, Probed, Route, Telemetry};
 
-/// Puts a [`Clinch`] together. What is not said has the recommended value.
+/// Builds a [`Clinch`]. Settings that are not made have the recommended value.
 ///
 /// ```
 /// use std::time::Duration;
@@ -63,7 +63,7 @@ pub struct Builder {
     pub(crate) clock: Option<Arc<dyn Clock>>,
     ids: Option<Arc<dyn Ids>>,
     spawner: Option<Arc<dyn Spawner>>,
-    /// What was said that contradicts something said before.
+    /// The first contradiction between the settings.
     problem: Option<Error>,
 }
 
@@ -75,14 +75,14 @@ struct Declared {
 }
 
 impl Builder {
-    /// Where operations live. Must be said.
+    /// The store and bus. Required.
     #[must_use]
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = Some(backend);
         self
     }
 
-    /// This function makes the calls of the route.
+    /// Sets the function that makes the calls of the route.
     #[must_use]
     pub fn handle<I, O, F, Fut, R, E>(self, route: &Route<I, O>, handler: F) -> Self
     where
@@ -96,11 +96,11 @@ impl Builder {
         let executor = Arc::new(Typed::<I, O, F>::new(handler));
         self.declare(route, |declared| {
             let first = declared.executor.replace(executor).is_none();
-            first.then_some(()).ok_or("it has two handlers")
+            first.then_some(()).ok_or("the route has two handlers")
         })
     }
 
-    /// This function asks the provider what became of a call of the route.
+    /// Sets the function that asks the provider what became of a call of the route.
     #[must_use]
     pub fn probe<I, O, F, Fut, E>(self, route: &Route<I, O>, probe: F) -> Self
     where
@@ -113,37 +113,37 @@ impl Builder {
         let probe = Arc::new(Typed::<I, O, F>::new(probe));
         self.declare(route, |declared| {
             let first = declared.probe.replace(probe).is_none();
-            first.then_some(()).ok_or("it has two probes")
+            first.then_some(()).ok_or("the route has two probes")
         })
     }
 
-    /// An executor of your own makes the calls of the route, without types in between.
+    /// Sets an executor of your own for the calls of the route, without typed input and output.
     #[must_use]
     pub fn execute_with<I, O>(self, route: &Route<I, O>, executor: Arc<dyn Executor>) -> Self {
         self.declare(route, |declared| {
             let first = declared.executor.replace(executor).is_none();
-            first.then_some(()).ok_or("it has two handlers")
+            first.then_some(()).ok_or("the route has two handlers")
         })
     }
 
-    /// A probe of your own, without types in between.
+    /// Sets a probe of your own, without typed input and output.
     #[must_use]
     pub fn probe_with<I, O>(self, route: &Route<I, O>, probe: Arc<dyn Probe>) -> Self {
         self.declare(route, |declared| {
             let first = declared.probe.replace(probe).is_none();
-            first.then_some(()).ok_or("it has two probes")
+            first.then_some(()).ok_or("the route has two probes")
         })
     }
 
-    /// Other processes make the calls of the route; this one may accept them.
+    /// Declares a route whose calls other processes make. This process may accept its operations.
     #[must_use]
     pub fn remote<I, O>(self, route: &Route<I, O>) -> Self {
         self.declare(route, |_| Ok(()))
     }
 
-    /// Remote workers make the calls of the route: they lease attempts and report on them. The
-    /// guards of its destination hold for their leases, and have no default: only what is said
-    /// with [`Builder::destination`].
+    /// Declares a route whose calls remote workers make: they lease attempts and report on them.
+    /// The guards of its destination apply to the leases. They have no defaults: only guards set
+    /// with [`Builder::destination`] exist.
     #[must_use]
     pub fn leased<I, O>(self, route: &Route<I, O>) -> Self {
         self.declare(route, |declared| {
@@ -152,7 +152,7 @@ impl Builder {
         })
     }
 
-    /// The guards that routes with this destination share.
+    /// Sets the guards that routes with this destination share.
     #[must_use]
     pub fn destination(mut self, name: impl Into<String>, guards: DestinationConfig) -> Self {
         let name = name.into();
@@ -163,7 +163,7 @@ impl Builder {
         self
     }
 
-    /// Guards of your own, such as a rate limit that several processes share.
+    /// Sets guards of your own, for example a rate limit that several processes share.
     #[must_use]
     pub fn guarded_by(mut self, destination: Arc<Destination>) -> Self {
         let name = destination.status().name;
@@ -174,52 +174,51 @@ impl Builder {
         self
     }
 
-    /// Turns new work away while too much waits.
+    /// Sheds new work while too much due work waits.
     #[must_use]
     pub fn shed(mut self, policy: impl LoadShed + 'static) -> Self {
         self.shed = Some(Arc::new(policy));
         self
     }
 
-    /// Attempts at once from the queue, and as many again for callers that wait.
+    /// Concurrent attempts from the queue, and as many again for callers that wait.
     #[must_use]
     pub fn concurrency(mut self, attempts: usize) -> Self {
         self.concurrency = Some(attempts);
         self
     }
 
-    /// Every parameter of the engine.
+    /// Sets every parameter of the engine.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
         self
     }
 
-    /// Most bytes that an attempt may leave for the next, if that is more than the
-    /// configuration says.
+    /// Raises the maximum size of a checkpoint, if `bytes` is more than the configuration says.
     #[must_use]
     pub fn checkpoint_max(mut self, bytes: usize) -> Self {
         self.checkpoint_max = self.checkpoint_max.max(bytes);
         self
     }
 
-    /// Seals payloads and results before any adapter sees them.
+    /// Sets a sealer, which payloads and results pass before any adapter sees them.
     #[must_use]
     pub fn sealer(mut self, sealer: impl Sealer + 'static) -> Self {
         self.sealer = Some(Arc::new(sealer));
         self
     }
 
-    /// Pages someone. By default what is worth a page is logged as an error.
+    /// Sets where alerts go. By default alerts are logged as errors.
     #[must_use]
     pub fn alert(mut self, alert: impl Alert + 'static) -> Self {
         self.alert = Some(Arc::new(alert));
         self
     }
 
-    /// Files for answers and dead letters that the store does not take, such as
-    /// [`FileJournal`](clinch_system::FileJournal)s. Without them such an answer is offered to
-    /// the store for as long as the process lives.
+    /// Sets files for answers and dead letters that the store does not take, such as
+    /// [`FileJournal`](clinch_system::FileJournal)s. Without them such an answer is offered to the
+    /// store for as long as the process lives.
     #[must_use]
     pub fn safety_net(
         mut self,
@@ -231,7 +230,7 @@ impl Builder {
         self
     }
 
-    /// The file of dead letters alone, for a program that only reads it back:
+    /// Sets only the dead-letter file, for a program that only imports it:
     /// [`Runtime::import_dead_letters`].
     #[must_use]
     pub fn dead_letter_file(mut self, dead_letters: impl Journal + 'static) -> Self {
@@ -239,14 +238,14 @@ impl Builder {
         self
     }
 
-    /// What is counted, traced and logged.
+    /// Sets what is counted, traced and logged.
     #[must_use]
     pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
         self.telemetry = Some(telemetry);
         self
     }
 
-    /// Another source of time.
+    /// Sets another clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -269,7 +268,7 @@ impl Builder {
         let same = if declared.spec.says_the_same_as(spec) {
             Ok(())
         } else {
-            Err("it is declared twice, with different policies")
+            Err("the route is declared twice, with different policies")
         };
         if let Err(problem) = same.and_then(|()| change(declared)) {
             self.problem.get_or_insert_with(|| of_route(spec, problem));
@@ -277,7 +276,7 @@ impl Builder {
         self
     }
 
-    /// Refuses what contradicts itself. Runs nothing by itself: see [`Clinch::run`].
+    /// Refuses contradictory settings. Runs nothing by itself: see [`Clinch::run`].
     pub fn build(self) -> Result<Clinch> {
         if let Some(problem) = self.problem {
             return Err(problem);
@@ -341,7 +340,7 @@ impl Builder {
     }
 }
 
-/// Makes each destination once.
+/// Creates each destination once.
 struct Guards {
     clock: Arc<dyn Clock>,
     configs: BTreeMap<String, DestinationConfig>,
@@ -383,7 +382,7 @@ impl Guards {
         if leased && executor.is_some() {
             return Err(of_route(
                 &spec,
-                "it has a handler and is for remote workers",
+                "the route has a handler and is for remote workers",
             ));
         }
         spec.timeouts.validate()?;
@@ -413,7 +412,7 @@ impl Guards {
         }
         handler.internal = spec.internal;
         handler.probe = probe;
-        // Worth a warning before it is cut off.
+        // A call is logged as slow before it reaches its timeout.
         handler.slow = Some(spec.timeouts.per_attempt.mul_f64(0.8));
         if let Some(executor) = executor {
             let destination = self.destination(&spec, false)?;
@@ -433,7 +432,7 @@ impl Guards {
         Ok(handler)
     }
 
-    /// A destination that is called by remote workers only has the guards that it was given.
+    /// A destination that only remote workers call has exactly the guards that were set for it.
     fn destination(&mut self, spec: &Spec, leased: bool) -> Result<Arc<Destination>> {
         let name = spec.destination_name();
         if let Some(made) = self.made.get(&name) {
@@ -462,7 +461,7 @@ fn of_route(spec: &Spec, message: &str) -> Error {
         .with("event_type", &spec.event_type)
 }
 
-/// Names this process: people see it on claims and ledger lines.
+/// The name of this process on claims and ledger lines.
 fn worker(ids: &dyn Ids) -> Result<WorkerId> {
     let id = ids.attempt_id().to_string();
     let short = id.get(id.len().saturating_sub(12)..).unwrap_or(&id);

@@ -1,4 +1,4 @@
-//! What a handler gets, and what it returns.
+//! What a handler receives, and what it returns.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::Request;
 /// use clinch::{Call, Done, Retry};
 ///
 /// async fn charge(call: Call<u64>) -> Result<Done<String>, Retry> {
-///     // The same for every attempt, so that the provider can tell a repeat.
+///     // The same for every attempt, so that the provider can recognize a repeat.
 ///     let key = call.key().to_owned();
 ///     if call.is_canceled() {
 ///         return Err(Retry::not_called("canceled before the first byte"));
@@ -25,7 +25,7 @@ use crate::Request;
 /// # let _ = charge;
 /// ```
 pub struct Call<I> {
-    /// What was asked for.
+    /// The input of the request.
     pub input: I,
     envelope: Envelope,
     attempt: Arc<dyn Attempt>,
@@ -50,17 +50,17 @@ impl<I> Call<I> {
         self.envelope.command.keys.biz_key.as_str()
     }
 
-    /// What to send as the idempotency key: the same for every attempt, hedge and redrive.
+    /// The idempotency key to send: the same for every attempt, hedge and redrive.
     pub fn key(&self) -> &str {
         self.envelope.outbound_key.as_str()
     }
 
-    /// Which call this is, from 1.
+    /// Number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.envelope.attempt
     }
 
-    /// No attempt begins after it.
+    /// No attempt begins at or after it.
     pub fn deadline(&self) -> Option<Timestamp> {
         self.envelope.deadline
     }
@@ -80,13 +80,13 @@ impl<I> Call<I> {
         self.attempt.is_canceled()
     }
 
-    /// The lease is still believed in. Ask right before the first byte: it narrows the race of
-    /// a paused process, it cannot close it.
+    /// Whether the attempt holds its lease as far as this process knows. Ask right before the first
+    /// byte is sent: this narrows the race of a paused process but cannot close it.
     pub fn holds_lease(&self) -> bool {
         self.attempt.holds_lease()
     }
 
-    /// What an earlier attempt left with [`Call::save`].
+    /// Bytes that an earlier attempt kept with [`Call::save`].
     pub fn saved(&self) -> Option<&[u8]> {
         self.envelope.checkpoint.as_deref()
     }
@@ -97,7 +97,7 @@ impl<I> Call<I> {
     }
 }
 
-/// A provider's yes.
+/// A provider's Ok.
 ///
 /// ```
 /// use clinch::Done;
@@ -110,7 +110,7 @@ impl<I> Call<I> {
 pub struct Done<O> {
     /// The result that callers get.
     pub value: O,
-    /// The provider's own id of what it did.
+    /// The provider's own transaction id.
     pub provider_txn_id: Option<String>,
     pub(crate) spawn: Vec<Result<Command, SpawnError>>,
 }
@@ -119,7 +119,7 @@ pub struct Done<O> {
 pub(crate) type SpawnError = String;
 
 impl<O> Done<O> {
-    /// With this result.
+    /// An Ok with this result.
     pub fn new(value: O) -> Self {
         Self {
             value,
@@ -128,16 +128,15 @@ impl<O> Done<O> {
         }
     }
 
-    /// With the provider's own id of what it did.
+    /// Sets the provider's own transaction id.
     #[must_use]
     pub fn txn_id(mut self, id: impl Into<String>) -> Self {
         self.provider_txn_id = Some(id.into());
         self
     }
 
-    /// Accepts a further request in the commit that settles this one. The yes is kept
-    /// whatever is wrong with the request: one that is not valid is left out, and logged as an
-    /// error.
+    /// Accepts a further request in the commit that settles this one. The Ok is kept whatever is
+    /// wrong with the request: an invalid request is left out and logged as an error.
     #[must_use]
     pub fn then<P>(mut self, request: Request<P>) -> Self {
         let command = request.into_command();
@@ -160,15 +159,16 @@ pub(crate) fn decode<T: DeserializeOwned>(payload: &Payload) -> Result<T> {
     Ok(payload.to()?)
 }
 
-/// The one field of a result that is kept as text.
+/// The only member of a result that is kept as text.
 const AS_TEXT: &str = "clinch.text";
 
-/// Longest result that is stored: with what it spawns it must still fit a record of the spill
-/// file, where bytes are written as hex.
+/// Maximum size of a stored result: together with the operations that it spawns it must fit one
+/// record of the spill file, where bytes are written as hex.
 const RESULT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// A result as it is stored. What is no canonical JSON (an integer past 2^53, say) is kept as
-/// its text; what is too long, or no JSON at all, is left out and logged. The yes stays.
+/// The result as it is stored. A result that is not canonical JSON (for example an integer past
+/// 2^53) is kept as its text. A result that is too long, or not JSON at all, is left out and
+/// logged. The Ok is kept.
 pub(crate) fn encode_result<T: Serialize>(op_id: OpId, value: &T) -> Payload {
     if let Ok(payload) = encode(value, RESULT_BYTES_MAX) {
         return payload;
@@ -179,14 +179,14 @@ pub(crate) fn encode_result<T: Serialize>(op_id: OpId, value: &T) -> Payload {
         encode(&wrapped, RESULT_BYTES_MAX).ok()
     });
     kept.unwrap_or_else(|| {
-        let message = "a result is too long or no JSON and was left out";
+        let message = "a result is too long or not JSON and was left out";
         tracing::event!(target: "clinch", tracing::Level::ERROR, op.id = op_id.to_string(), "{message}");
         let left_out = serde_json::json!({"truncated": true});
         encode(&left_out, RESULT_BYTES_MAX).unwrap_or_else(|_| Payload::null())
     })
 }
 
-/// What [`encode_result`] stored.
+/// The inverse of [`encode_result`].
 pub(crate) fn decode_result<T: DeserializeOwned>(payload: &Payload) -> Option<T> {
     let text = || {
         let value = payload.value();

@@ -53,18 +53,18 @@ pub struct Clinch {
 }
 
 impl Clinch {
-    /// Puts one together.
+    /// A builder.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Accepts the request and waits up to `budget` for its end. The work goes on when the
-    /// budget ends first, and when the caller goes away.
+    /// Accepts the request and waits up to `budget` for the operation's end. The work continues if
+    /// the budget ends first or the caller goes away.
     ///
     /// - The same keys give the same operation, and the same waiting rules.
     /// - Another input under the same keys is refused: [`ErrorKind::Mismatch`], naming the
     ///   operation.
-    /// - New work may be turned away: [`ErrorKind::Shed`]. A replay never is.
+    /// - New work may be shed: [`ErrorKind::Shed`]. A replay never is.
     pub async fn start<O: DeserializeOwned>(
         &self,
         request: Request<O>,
@@ -80,19 +80,17 @@ impl Clinch {
         Ok(Handle::of(handle))
     }
 
-    /// Accepts requests without waiting for their ends; one commit for all of them. A request
-    /// that is not valid fails alone. Nothing is turned away for load: this is how an application
-    /// hands in work of its own.
+    /// Accepts requests in one commit without waiting for their ends. An invalid request fails
+    /// alone. Nothing is shed: this is how an application submits work of its own.
     pub async fn submit<O>(&self, requests: Vec<Request<O>>) -> Result<Vec<Result<OpId>>> {
         let (commands, places) = valid(requests);
         let known = self.orchestrator.submit(commands).await?;
         Ok(in_order(known, places))
     }
 
-    /// The operation that a request would be, for a transaction of your own: a store's
+    /// The operation that a request would become, for a transaction of your own: a store's
     /// `accept_in` takes it together with [`Clinch::routes`], and your rows and the operation
-    /// commit together or not at all. Nothing is accepted before that commit, and nothing is
-    /// turned away for load.
+    /// commit together or not at all. Nothing is accepted before that commit, and nothing is shed.
     pub fn prepare<O>(&self, request: Request<O>) -> Result<NewOperation> {
         self.orchestrator.new_operation(request.into_command()?)
     }
@@ -102,7 +100,7 @@ impl Clinch {
         self.orchestrator.routes()
     }
 
-    /// The operation as it stands.
+    /// The operation as it is now.
     pub async fn look<I, O: DeserializeOwned>(
         &self,
         _route: &Route<I, O>,
@@ -112,7 +110,7 @@ impl Clinch {
         Ok(Handle::of_snapshot(snapshot))
     }
 
-    /// Waits for its end, at most so long, and shows it as it stands then.
+    /// Waits for the operation's end, at most `wait`, and returns the operation as it is then.
     pub async fn wait<I, O: DeserializeOwned>(
         &self,
         _route: &Route<I, O>,
@@ -123,8 +121,8 @@ impl Clinch {
         Ok(Handle::of_snapshot(snapshot))
     }
 
-    /// No further call is wanted; the status says what came of it: FAILED, or still
-    /// IN_PROGRESS because a call is running or may have been applied.
+    /// No further call is wanted. The status says what follows: FAILED, or still IN_PROGRESS
+    /// because a call is running or may have been applied.
     pub async fn cancel(&self, op_id: OpId, reason: &str) -> Result<Status> {
         match self.orchestrator.cancel(op_id, reason).await? {
             Ok(changed) => Ok(changed.state.status),
@@ -138,7 +136,7 @@ impl Clinch {
         }
     }
 
-    /// No attempt of this domain begins until [`Clinch::resume`]; what runs is settled.
+    /// No attempt of this domain begins until [`Clinch::resume`]. Running attempts settle.
     pub async fn pause(&self, domain: &Domain) -> Result<()> {
         self.orchestrator.set_paused(domain, true).await
     }
@@ -155,7 +153,7 @@ impl Clinch {
         Ok(self.find_batch(batch_id))
     }
 
-    /// Opens a batch under an id of your own: opening it twice is opening it once.
+    /// Opens a batch under an id of your own. Two calls with the same id open one batch.
     pub async fn batch_as<O>(
         &self,
         batch_id: BatchId,
@@ -174,8 +172,8 @@ impl Clinch {
         }
     }
 
-    /// Runs everything until [`Clinch::stop`]; returns when the attempts of this process are
-    /// done or the grace has passed.
+    /// Runs every runner until [`Clinch::stop`]. Returns when this process's attempts are done or
+    /// the shutdown grace has passed.
     pub async fn run(&self) {
         self.runtime.run().await;
     }
@@ -185,8 +183,8 @@ impl Clinch {
         self.runtime.stop();
     }
 
-    /// One step of everything, with up to `max` attempts one after the other. For tests and
-    /// for programs that bring their own loop.
+    /// One step of every runner, with up to `max` attempts one after the other. For tests, and for
+    /// programs with their own loop.
     pub async fn pump(&self, max: usize) -> Result<Pumped> {
         self.runtime.pump(max).await
     }
@@ -196,7 +194,7 @@ impl Clinch {
         self.destinations.iter().map(|one| one.status()).collect()
     }
 
-    /// Reads the gauges anew. Call it when metrics are asked for: nothing polls.
+    /// Updates the gauges. Call it when metrics are read: nothing polls.
     pub async fn measure(&self) -> Result<()> {
         for counted in self.counted.iter() {
             self.meter.add(counted.name, &[], counted.growth());
@@ -240,7 +238,7 @@ impl Clinch {
         self.measure_bus(&all).await
     }
 
-    /// What is on its way to workers. Where the store is the queue, its rows are.
+    /// Measures the hints on the bus. If the store is the queue, its due rows count.
     async fn measure_bus(&self, all: &Counts) -> Result<()> {
         match &self.dispatch {
             Dispatch::Queue(_) => {
@@ -263,14 +261,14 @@ impl Clinch {
         self.meter.set(gauge, &[], value as f64);
     }
 
-    /// Pages someone, as the engine does when it cannot go on by itself: logged, counted as
-    /// `orchestrator.alert.count`, and handed to [`Builder::alert`]. The message holds no
-    /// payload and no key.
+    /// Alerts an operator, as the engine does when it needs help: logs, counts
+    /// `orchestrator.alert.count`, and calls [`Builder::alert`]. The message must hold no payload
+    /// and no key.
     pub async fn alert(&self, code: &'static str, message: &str, op_id: Option<OpId>) {
         self.orchestrator.alert(code, message, op_id).await;
     }
 
-    /// The engine's own handle: resolving held operations, and everything untyped.
+    /// The engine's own handle, for resolving held operations and everything untyped.
     pub fn orchestrator(&self) -> &Orchestrator {
         &self.orchestrator
     }
@@ -281,7 +279,7 @@ impl Clinch {
     }
 }
 
-/// The valid commands, and for each request its error if it is not.
+/// The valid commands, and for each invalid request its error.
 pub(crate) fn valid<O>(requests: Vec<Request<O>>) -> (Vec<Command>, Vec<Option<Error>>) {
     let mut commands = Vec::with_capacity(requests.len());
     let mut errors = Vec::with_capacity(requests.len());
@@ -300,7 +298,7 @@ pub(crate) fn valid<O>(requests: Vec<Request<O>>) -> (Vec<Command>, Vec<Option<E
 /// Results in the order of the requests.
 pub(crate) fn in_order(known: Vec<Result<Known>>, errors: Vec<Option<Error>>) -> Vec<Result<OpId>> {
     let mut known = known.into_iter();
-    let missing = || Error::new(ErrorKind::Internal, "the engine gave no result");
+    let missing = || Error::new(ErrorKind::Internal, "the engine returned no result");
     let result = |error: Option<Error>| match error {
         Some(error) => Err(error),
         None => Ok(known.next().ok_or_else(missing)??.op_id),

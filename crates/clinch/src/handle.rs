@@ -1,4 +1,4 @@
-//! What became of a request.
+//! The result of a request.
 
 use clinch_core::{Failure, OpId, OperationHandle, Payload, Result, Status};
 use clinch_engine::Snapshot;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::Done;
 use crate::call::decode_result;
 
-/// An operation as it stood when the wait ended.
+/// An operation as it was when the wait ended.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct Handle<O> {
     pub(crate) settled: Option<Settled<O>>,
 }
 
-/// How an operation ended. It never ends another way later.
+/// How an operation ended. This never changes.
 ///
 /// ```
 /// use clinch::{Done, Settled};
@@ -48,17 +48,17 @@ pub struct Handle<O> {
 pub enum Settled<O> {
     /// COMPLETED, with its result.
     Completed(Done<O>),
-    /// FAILED, and why; `failure.effect` says whether the call may have been applied.
+    /// FAILED, and why. `failure.effect` says whether a call may have been applied.
     Failed(Failure),
-    /// COMPLETED, with a result that is no `O`: of an older version of the route, or left out
-    /// because it was too long.
+    /// COMPLETED, but the stored result is not an `O`: it is from an older version of the route, or
+    /// was left out because it was too long.
     OtherResult {
-        /// The provider's own id of what it did.
+        /// The provider's own transaction id.
         provider_txn_id: Option<String>,
         /// The result as it is stored.
         payload: Payload,
     },
-    /// It ended long ago; how is all that is left of it.
+    /// The operation was pruned: only its final status is left.
     Pruned(Status),
 }
 
@@ -73,12 +73,13 @@ impl<O> Handle<O> {
         self.replayed
     }
 
-    /// Its end: answer 200. `None`: not within the budget, answer 202; the work goes on.
+    /// How the operation ended: answer 200. `None`: it did not end within the budget; answer 202,
+    /// the work continues.
     pub fn settled(&self) -> Option<&Settled<O>> {
         self.settled.as_ref()
     }
 
-    /// Its end as a `Result`; `None` if it has none yet, or none that is an `O`.
+    /// The end as a `Result`. `None` if there is no end yet, or its result is not an `O`.
     pub fn into_result(self) -> Option<Result<Done<O>, Failure>> {
         match self.settled? {
             Settled::Completed(done) => Some(Ok(done)),
@@ -124,7 +125,8 @@ impl<O: DeserializeOwned> Handle<O> {
     }
 }
 
-/// A result of another type is the route's fault, not the operation's: that one is COMPLETED.
+/// A result of another type is a mistake of the route, not of the operation: the operation is
+/// COMPLETED.
 fn completed<O: DeserializeOwned>(provider_txn_id: Option<String>, payload: Payload) -> Settled<O> {
     match decode_result(&payload) {
         Some(value) => Settled::Completed(Done {

@@ -1,4 +1,4 @@
-//! From typed functions to the engine's ports.
+//! Adapts typed functions to the engine's ports.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ where
     }
 }
 
-/// A yes is kept whatever else is wrong with it.
+/// An Ok is kept whatever else is wrong with it.
 fn success<O: Serialize>(envelope: &Envelope, done: Done<O>) -> Success {
     let payload = encode_result(envelope.op_id, &done.value);
     let mut spawn = Vec::with_capacity(done.spawn.len());
@@ -76,7 +76,7 @@ fn success<O: Serialize>(envelope: &Envelope, done: Done<O>) -> Success {
     }
 }
 
-/// What the provider says of an earlier call of ours.
+/// What the provider says about an earlier call.
 ///
 /// ```
 /// use clinch::{Call, Done, Probed, Retry};
@@ -90,20 +90,20 @@ fn success<O: Serialize>(envelope: &Envelope, done: Done<O>) -> Success {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Probed<O> {
-    /// It was applied.
+    /// The call was applied.
     Succeeded(Done<O>),
-    /// It was refused.
+    /// The call was refused.
     Failed(Fail),
-    /// It is not known there.
+    /// The provider does not know the call.
     NotFound,
-    /// No verdict.
+    /// The provider gave no verdict.
     Unknown,
-    /// The provider takes no questions now; not a doubt. `Some`: it asked everyone to stay away
-    /// for so long.
+    /// The provider takes no questions now, which is not an `Unknown`. `Some`: it asked every
+    /// caller to pause for this long.
     Later(Option<Duration>),
 }
 
-/// A probe function as a probe. An error is no verdict.
+/// A probe function as a probe. An error counts as `Unknown`.
 #[async_trait]
 impl<I, O, F, Fut, E> Probe for Typed<I, O, F>
 where
@@ -128,7 +128,7 @@ where
     }
 }
 
-/// A question is no attempt: it has no lease and keeps nothing.
+/// A probe is not an attempt: it has no lease and keeps no checkpoint.
 struct NoAttempt;
 
 #[async_trait]
@@ -142,7 +142,7 @@ impl Attempt for NoAttempt {
     }
 
     async fn checkpoint(&self, _bytes: &[u8]) -> clinch_core::Result<()> {
-        let message = "a probe is not an attempt and keeps nothing";
+        let message = "a probe is not an attempt and keeps no checkpoint";
         Err(clinch_core::Error::new(
             clinch_core::ErrorKind::Unsupported,
             message,

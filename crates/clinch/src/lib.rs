@@ -1,10 +1,10 @@
 //! Clinch makes a call to a system you do not control end exactly one way.
 //!
 //! A [`Route`] names a kind of call: its domain, its event type, whether it may be repeated
-//! ([`Safety`]), how it is retried and protected. A handler is an async function over a serde
-//! type. [`Clinch::builder`] puts routes, handlers and a [`Backend`] together; [`Clinch::start`]
-//! accepts a [`Request`] once for its keys and waits up to a time budget: settled within it
-//! (answer 200), or not yet (answer 202, the work goes on).
+//! ([`Safety`]), how it is retried and protected. A handler is an async function over a serde type.
+//! [`Clinch::builder`] combines routes, handlers and a [`Backend`]. [`Clinch::start`] accepts a
+//! [`Request`] once for its keys and waits up to a time budget: the operation is settled within it
+//! (answer 200), or not yet (answer 202, the work continues).
 //!
 //! ```
 //! use std::time::Duration;
@@ -36,8 +36,8 @@
 //! # }
 //! ```
 //!
-//! What is behind it: [`core`] is the vocabulary and the protocol, [`engine`] the stages of an
-//! operation, [`protect`] what surrounds a call, [`testing`] an engine for tests.
+//! The modules behind this facade: [`core`] is the vocabulary and the protocol, [`engine`] the
+//! stages of an operation, [`protect`] the guards around a call, [`testing`] an engine for tests.
 #![forbid(unsafe_code)]
 
 mod backend;

@@ -51,8 +51,8 @@ pub enum Refusal {
 /// assert!(matches!(PspError::Timeout.classify(), Refusal::Retry(_)));
 /// ```
 pub trait Classify {
-    /// What it means for the operation. In doubt [`Retry::unknown`]: the call may have had its
-    /// effect.
+    /// What the error means for the operation. In doubt, return [`Retry::unknown`]: the call may
+    /// have been applied.
     fn classify(self) -> Refusal;
 }
 
@@ -92,8 +92,8 @@ impl Classify for std::convert::Infallible {
     }
 }
 
-/// A refused connection was never made; every other error of a connection leaves it open
-/// whether the request arrived.
+/// A refused connection means that no request was sent; after every other connection error it is
+/// unknown whether the request arrived.
 impl Classify for io::Error {
     fn classify(self) -> Refusal {
         match self.kind() {

@@ -18,14 +18,14 @@ use serde::de::DeserializeOwned;
 use crate::Safety;
 use crate::call::{decode, encode};
 
-/// A kind of call: its names, what it takes and gives, and its policies. What is not said is
-/// safe: a route may not be repeated unless it says that it may.
+/// A kind of call: its names, its input and output, and its policies. The defaults are safe: a call
+/// is not repeated unless the route says that it may be.
 ///
 /// ```
 /// use std::time::Duration;
 /// use clinch::Route;
 ///
-/// // Takes an amount, gives a receipt number; the provider remembers our key for a day.
+/// // Takes an amount, returns a receipt number; the provider remembers the key for a day.
 /// let charge: Route<u64, String> = Route::new("payments", "charge")
 ///     .keyed(Duration::from_secs(86_400))
 ///     .destination("psp")
@@ -64,7 +64,7 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// Everything that can be compared is equal.
+    /// Whether everything that can be compared is equal.
     pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
         self.rules == other.rules
             && self.idempotency == other.idempotency
@@ -76,7 +76,7 @@ impl Spec {
             && self.internal == other.internal
     }
 
-    /// By default each route has its own.
+    /// The destination's name. By default each route has its own destination.
     pub(crate) fn destination_name(&self) -> String {
         let own = || format!("{}/{}", self.domain, self.event_type);
         self.destination.clone().unwrap_or_else(own)
@@ -109,19 +109,19 @@ impl<I, O> Route<I, O> {
         self
     }
 
-    /// Everything that the protocol looks at, at once.
+    /// Sets all rules that the protocol reads, at once.
     #[must_use]
     pub fn rules(self, rules: Rules) -> Self {
         self.with(|spec| spec.rules = rules)
     }
 
-    /// Whether the call may be repeated when nobody knows if it was applied.
+    /// Sets whether a call may be repeated while it is unknown if an earlier call was applied.
     #[must_use]
     pub fn safety(self, safety: Safety) -> Self {
         self.with(|spec| spec.rules.safety = safety)
     }
 
-    /// The provider remembers our key for so long after the first call.
+    /// The provider remembers the outbound key for this long after the first call.
     #[must_use]
     pub fn keyed(self, ttl: Duration) -> Self {
         self.safety(Safety::Keyed {
@@ -136,19 +136,19 @@ impl<I, O> Route<I, O> {
         self.safety(Safety::Natural)
     }
 
-    /// How often and when to try again.
+    /// Sets how often and when to retry.
     #[must_use]
     pub fn retry(self, rules: RetryRules) -> Self {
         self.with(|spec| spec.rules.retry = rules)
     }
 
-    /// Calls in all, the first included.
+    /// Sets the maximum number of calls, including the first.
     #[must_use]
     pub fn max_attempts(self, calls: u32) -> Self {
         self.with(|spec| spec.rules.retry.max_attempts = calls)
     }
 
-    /// From accept, or from `run_at` if that is later, to the last begin, where the request
+    /// Time from accept, or from `run_at` if that is later, to the last begin. Used if the request
     /// names no deadline.
     #[must_use]
     pub fn deadline(self, within: Duration) -> Self {
@@ -161,13 +161,13 @@ impl<I, O> Route<I, O> {
         self.with(|spec| spec.rules.order = Order::Key)
     }
 
-    /// How answers of the probe are judged.
+    /// Sets how the probe's answers are judged.
     #[must_use]
     pub fn probe_rules(self, rules: ProbeRules) -> Self {
         self.with(|spec| spec.rules.probe = Some(rules))
     }
 
-    /// What the Reaper does with a lost attempt.
+    /// Sets what the Reaper does with a lost attempt.
     #[must_use]
     pub fn reaper(self, strategy: ReaperStrategy) -> Self {
         self.with(|spec| spec.rules.reaper = strategy)
@@ -180,8 +180,8 @@ impl<I, O> Route<I, O> {
         self.with(|spec| spec.idempotency.raw_idem_key = true)
     }
 
-    /// Who is called: routes with the same destination share breaker, bulkhead, rate limit and
-    /// pauses. By default each route has its own.
+    /// Sets the called system: routes with the same destination share breaker, bulkhead, rate limit
+    /// and pauses. By default each route has its own.
     #[must_use]
     pub fn destination(self, name: impl Into<String>) -> Self {
         self.with(|spec| spec.destination = Some(name.into()))
@@ -195,7 +195,7 @@ impl<I, O> Route<I, O> {
         self.with(|spec| spec.internal = true)
     }
 
-    /// The limit for one call.
+    /// Sets the timeout of one call.
     #[must_use]
     pub fn timeout(self, per_attempt: Duration) -> Self {
         self.with(|spec| {
@@ -204,19 +204,19 @@ impl<I, O> Route<I, O> {
         })
     }
 
-    /// The longest lease that a remote worker is given, at once or by a heartbeat.
+    /// Sets the longest lease of a remote worker, both at first and after a heartbeat.
     #[must_use]
     pub fn lease_max(self, longest: Duration) -> Self {
         self.with(|spec| spec.lease_max = Some(longest))
     }
 
-    /// The limit for all of an attempt: waits for permits and further copies included.
+    /// Sets the timeout of a whole attempt, including waits for permits and further copies.
     #[must_use]
     pub fn total_timeout(self, total: Duration) -> Self {
         self.with(|spec| spec.timeouts.total = total)
     }
 
-    /// Sends a second copy of a call that has no answer after so long. Refused by `build` for
+    /// Sends a second copy of a call that has no answer after this time. `build` refuses this for
     /// routes that may not be repeated, and for ordered ones.
     #[must_use]
     pub fn hedge(self, after: Duration) -> Self {
@@ -227,8 +227,8 @@ impl<I, O> Route<I, O> {
         })
     }
 
-    /// An answer of our own where the provider gives none: when its breaker is open, or the
-    /// last attempt was used. Refused by `build` for all but natural routes.
+    /// Sets a substitute answer for when the provider gives none: its breaker is open, or the last
+    /// attempt was used. `build` refuses this for all but natural routes.
     #[must_use]
     pub fn fallback<F>(self, answer: F) -> Self
     where
@@ -243,8 +243,8 @@ impl<I, O> Route<I, O> {
         self.with(|spec| spec.fallback = Some(Arc::new(fallback)))
     }
 
-    /// A request for one call. The same business object under the same idempotency key is the
-    /// same operation, however often it is requested.
+    /// A request for one call. Requests for the same business object with the same idempotency key
+    /// are one operation, however often they are made.
     pub fn request(
         &self,
         biz_key: impl Into<String>,
@@ -274,9 +274,8 @@ impl<I, O> Route<I, O> {
     }
 }
 
-/// A request for one call of a route whose result is an `O`. What is wrong with it is said by
-/// whoever takes it: [`Clinch::start`](crate::Clinch::start) or
-/// [`Clinch::submit`](crate::Clinch::submit).
+/// A request for one call of a route whose result is an `O`. An invalid request is reported by
+/// [`Clinch::start`](crate::Clinch::start) or [`Clinch::submit`](crate::Clinch::submit).
 ///
 /// ```
 /// use clinch::Route;
@@ -306,7 +305,7 @@ impl<O> Request<O> {
         self
     }
 
-    /// Not before this moment.
+    /// No attempt begins before this moment.
     #[must_use]
     pub fn run_at(self, at: Timestamp) -> Self {
         self.with(|options| {
@@ -315,7 +314,7 @@ impl<O> Request<O> {
         })
     }
 
-    /// Not begun after this moment.
+    /// No attempt begins at or after this moment.
     #[must_use]
     pub fn deadline(self, at: Timestamp) -> Self {
         self.with(|options| {
@@ -324,7 +323,7 @@ impl<O> Request<O> {
         })
     }
 
-    /// Higher is claimed first among due operations: −10 to 10.
+    /// Among due operations, a higher priority is claimed first: −10 to 10.
     #[must_use]
     pub fn priority(self, priority: i8) -> Self {
         self.with(|options| {
@@ -333,15 +332,15 @@ impl<O> Request<O> {
         })
     }
 
-    /// A label for people.
+    /// Adds a label, for humans.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
     }
 
-    /// The trace that it belongs to: a W3C `traceparent`. One that is not valid is ignored, as
-    /// the standard asks; without one a fresh trace begins.
+    /// Sets the trace of the operation: a W3C `traceparent`. An invalid one is ignored, as the
+    /// standard requires; without one a fresh trace begins.
     #[must_use]
     pub fn trace(self, parent: &str) -> Self {
         let valid = clinch_core::ports::is_traceparent(parent).then(|| parent.to_owned());

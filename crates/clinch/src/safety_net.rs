@@ -1,16 +1,16 @@
-//! What stands in for files and a pager that nobody configured.
+//! Substitutes for files and an alert port that are not configured.
 
 use async_trait::async_trait;
 use clinch_core::ports::{Alert, AlertNote, Journal, JournalRecords};
 use clinch_core::{Error, ErrorKind, Result};
 
-/// No file: nothing can be put there, so an answer stays with the process that has it.
+/// No file: every append fails, so an answer stays in the memory of its process.
 pub(crate) struct NoFile;
 
 #[async_trait]
 impl Journal for NoFile {
     async fn append(&self, _records: &[Vec<u8>]) -> Result<()> {
-        let message = "no file is configured for what the store does not take";
+        let message = "no file is configured for answers that the store does not take";
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 
@@ -23,7 +23,7 @@ impl Journal for NoFile {
     }
 }
 
-/// The engine logs every alert as an error; there is no other pager.
+/// No alert port: the engine logs every alert as an error anyway.
 pub(crate) struct OnlyLogged;
 
 #[async_trait]

@@ -1,9 +1,9 @@
-//! Metrics, spans and logs, in one place: the engine tells, this translates.
+//! Metrics, spans and logs: translates the engine's reports for the `metrics` and `tracing` crates.
 //!
-//! Numbers go to the `metrics` crate and cost nothing without a recorder; spans and lines go to
-//! the `tracing` crate under the target `clinch` and cost next to nothing without a
-//! subscriber. Lines are made of constants and of the standard tags (CORE-14); payloads,
-//! results and errors in a provider's words never reach them.
+//! Metrics go to the `metrics` crate and cost nothing without a recorder. Spans and log lines go to
+//! the `tracing` crate under the target `clinch` and cost next to nothing without a subscriber.
+//! Lines consist of constants and the standard tags (CORE-14); payloads, results and texts of a
+//! provider never reach them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,14 +26,14 @@ use tracing::instrument::Instrument;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ShownKeys {
-    /// As eight hex digits of their hash: lines about the same key can be found. Who can
-    /// guess a key can confirm the guess; keys out of a small set are better hidden. The
+    /// As eight hex digits of their hash, so that lines about the same key can be found. A reader
+    /// who guesses a key can confirm the guess, so keys from a small set should be hidden. The
     /// default.
     #[default]
     Hashed,
-    /// As they are. Only where they hold nothing about people.
+    /// As they are. Only if they contain no personal data.
     Plain,
-    /// Not at all.
+    /// Not shown.
     Hidden,
 }
 
@@ -54,22 +54,22 @@ pub struct Telemetry {
     also: Vec<(Arc<dyn Meter>, Arc<dyn Tracer>)>,
 }
 
-/// Gives the caller's own `traceparent`.
+/// Returns the caller's own `traceparent`.
 type Current = dyn Fn() -> Option<String> + Send + Sync;
 /// Makes a span the child of a `traceparent`.
 type Link = dyn Fn(&tracing::Span, &str) + Send + Sync;
 
 impl Telemetry {
-    /// How keys are shown.
+    /// Sets how keys are shown.
     #[must_use]
     pub fn keys(mut self, keys: ShownKeys) -> Self {
         self.keys = keys;
         self
     }
 
-    /// Ties into a tracing system: `current` gives the caller's own W3C `traceparent`, `link`
-    /// makes a span the child of one. Without it each operation has a fresh trace, whose id is
-    /// the field `trace.id` of its spans in every process.
+    /// Connects to a tracing system: `current` returns the caller's own W3C `traceparent`, `link`
+    /// makes a span the child of one. Without it each operation has a fresh trace, whose id is the
+    /// field `trace.id` of its spans in every process.
     #[must_use]
     pub fn propagate(
         mut self,
@@ -81,7 +81,7 @@ impl Telemetry {
         self
     }
 
-    /// Tells these everything too, such as an exporter.
+    /// Also reports everything to these, for example an exporter.
     #[must_use]
     pub fn also(mut self, meter: Arc<dyn Meter>, tracer: Arc<dyn Tracer>) -> Self {
         self.also.push((meter, tracer));
@@ -119,7 +119,7 @@ impl Telemetry {
     }
 }
 
-/// Tags as they are shown.
+/// Tags in the form in which they are shown.
 struct Fields {
     op_id: Option<String>,
     domain: Option<String>,
@@ -136,7 +136,7 @@ impl Tracer for Telemetry {
         let current = self.current.as_ref().and_then(|current| current());
         Some(current.unwrap_or_else(|| {
             let (high, low) = (self.rng.next_u64(), self.rng.next_u64());
-            // All zeros would not be valid.
+            // An id of all zeros would not be valid.
             let span = self.rng.next_u64() | 1;
             format!("00-{:016x}{:016x}-{span:016x}-01", high | 1, low)
         }))

@@ -1,4 +1,4 @@
-//! An engine for tests: in memory, on a clock that moves when it is told to.
+//! An engine for tests: in memory, on a clock that only the test moves.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,9 +23,9 @@
 //! # }
 //! ```
 //!
-//! Run such tests on tokio's current-thread runtime (`#[tokio::test]`): time moves on when no
-//! task has anything left to do. A handler that waits for something outside of the process is
-//! not waited for.
+//! Run such tests on tokio's current-thread runtime (`#[tokio::test]`): the clock moves when every
+//! task is idle. The clock does not wait for a handler that waits for something outside of the
+//! process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,11 +38,11 @@ pub use clinch_memory::ManualClock;
 
 use crate::{Backend, Builder, Clinch, Done, Route, Settled};
 
-/// How often other tasks get their turn before they count as idle: more turns than any
-/// operation needs from one wait to the next.
+/// How often other tasks are polled before they count as idle: more often than any operation needs
+/// from one wait to the next.
 const TURNS: usize = 500;
 
-/// No test waits longer, on the engine's clock: every operation ends within its deadline.
+/// Upper bound of a test's wait, on the engine's clock: every operation ends within its deadline.
 const PATIENCE: Duration = Duration::from_secs(48 * 60 * 60);
 
 /// An engine under test. Its runners stop when it is dropped.
@@ -83,7 +83,7 @@ pub fn start(builder: Builder) -> Result<Test> {
 }
 
 impl Test {
-    /// Moves the clock, and lets everything happen that falls due on the way, in order.
+    /// Moves the clock. Everything that falls due meanwhile happens, in order.
     pub async fn advance(&self, by: Duration) {
         advance(&self.clock, by).await;
     }
@@ -92,8 +92,8 @@ impl Test {
     ///
     /// # Panics
     ///
-    /// If it is not settled within two days of the engine's clock, with its ledger: it is held for a person, or no
-    /// handler runs it.
+    /// If it is not settled within two days of the engine's clock, with its ledger: it is held for
+    /// an operator, or no handler runs it.
     pub async fn assert_settled<I, O: DeserializeOwned>(
         &self,
         route: &Route<I, O>,
@@ -116,7 +116,7 @@ impl Test {
         fail(&format!("{op_id} is not settled: {:?}", operation.state))
     }
 
-    /// As [`Test::assert_settled`], for one that must be COMPLETED.
+    /// Like [`Test::assert_settled`], for an operation that must be COMPLETED.
     pub async fn assert_completed<I, O: DeserializeOwned>(
         &self,
         route: &Route<I, O>,
@@ -130,7 +130,7 @@ impl Test {
         }
     }
 
-    /// As [`Test::assert_settled`], for one that must be FAILED.
+    /// Like [`Test::assert_settled`], for an operation that must be FAILED.
     pub async fn assert_failed<I, O: DeserializeOwned>(
         &self,
         route: &Route<I, O>,
@@ -145,12 +145,12 @@ impl Test {
         }
     }
 
-    /// Calls that may have been sent for it.
+    /// Number of calls that may have been sent for the operation.
     pub async fn attempts(&self, op_id: OpId) -> u32 {
         self.operation(op_id).await.state.attempts
     }
 
-    /// The row as it stands.
+    /// The row as it is now.
     pub async fn operation(&self, op_id: OpId) -> Operation {
         match self.clinch.orchestrator().status(op_id).await {
             Ok(snapshot) => snapshot.operation,
@@ -170,8 +170,8 @@ impl Drop for Test {
     }
 }
 
-/// Moves a clock that several engines may share, and lets everything happen that falls due on
-/// the way, in order.
+/// Moves a clock that several engines may share. Everything that falls due meanwhile happens, in
+/// order.
 ///
 /// ```
 /// use std::time::Duration;
@@ -205,7 +205,7 @@ async fn idle() {
     }
 }
 
-/// Fails the test that asked.
+/// Fails the calling test.
 #[expect(
     clippy::panic,
     reason = "this module is for tests, and this is how they fail"

@@ -1,4 +1,4 @@
-//! What any store of API keys must do, for adapters that have one.
+//! The behaviour that every store of API keys must have, for adapters with such a store.
 
 use clinch_core::ports::{ApiKey, ApiKeys, Scope};
 use clinch_core::{Domain, EventType, Timestamp};
@@ -17,7 +17,7 @@ fn key(id: &str, name: &str, byte: u8, at: i64) -> ApiKey {
     }
 }
 
-/// A key of these domains and event types.
+/// A key that is restricted to these domains and event types.
 fn restricted(key: ApiKey, domains: &[&str], event_types: &[&str]) -> Option<ApiKey> {
     let domain = |name: &&str| Domain::new(*name).ok();
     let event_type = |name: &&str| EventType::new(*name).ok();
@@ -37,7 +37,7 @@ fn expect(holds: bool, promise: &str) -> Result<(), String> {
     }
 }
 
-/// Every behaviour of the port on an empty store; `Err` says what was promised.
+/// Checks every behaviour of the port on an empty store. `Err` says which promise is broken.
 pub async fn api_keys(keys: &dyn ApiKeys) -> Result<(), String> {
     let failed = |error: clinch_core::Error| error.to_string();
     expect(
@@ -101,7 +101,7 @@ pub async fn api_keys(keys: &dyn ApiKeys) -> Result<(), String> {
     restrictions(keys).await
 }
 
-/// Keys keep what they are restricted to.
+/// Keys keep their restrictions.
 async fn restrictions(keys: &dyn ApiKeys) -> Result<(), String> {
     let failed = |error: clinch_core::Error| error.to_string();
     let one = restricted(key("c", "mail", 4, 40), &["mail"], &[]);

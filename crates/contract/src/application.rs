@@ -1,4 +1,4 @@
-//! Both ports of an application on one store.
+//! The two application ports, records and documents, on one store.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ pub struct ApplicationSubject<S> {
     pub store: Arc<S>,
     /// Makes its next writing call fail.
     pub fail_next: FailNext,
-    /// What must stay as long as a case lasts, such as a folder.
+    /// Kept alive for as long as a case runs, for example a folder.
     pub held: Arc<dyn Any + Send + Sync>,
 }
 
-/// Every case of the areas `records::` and `documents::`, as tests of a store that keeps
-/// documents exactly, and in its own transactions.
+/// Every case of the areas `records::` and `documents::`, as tests of a store that keeps documents
+/// exactly and in its own transactions.
 pub fn application_trials<S, F, O>(adapter: &str, open: F) -> Vec<Trial>
 where
     S: Records + DocumentSink + 'static,

@@ -1,4 +1,4 @@
-//! One case: a behaviour that is named, traced to its requirements and checked.
+//! One case: a named behaviour, its requirements, and the check.
 
 use std::fmt;
 use std::future::Future;
@@ -23,13 +23,13 @@ pub struct Case {
     pub name: &'static str,
     /// Ids of the requirements that it proves.
     pub proves: &'static [&'static str],
-    /// What an adapter must have for it.
+    /// The capabilities that an adapter must have for it.
     pub needs: Need,
     /// Checks it on a fresh subject.
     pub run: fn(Subject) -> BoxFuture<Result<(), Failure>>,
 }
 
-/// What an adapter must have for a case.
+/// The capabilities that an adapter must have for a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// The ports of a store.
@@ -49,7 +49,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// An adapter with these capabilities must pass the case.
+    /// Whether an adapter with these capabilities must pass the case.
     pub fn is_met_by(self, capabilities: Capabilities) -> bool {
         let Capabilities {
             store,
@@ -70,7 +70,7 @@ impl Need {
     }
 }
 
-/// A promise that was not kept, and where the suite noticed.
+/// A broken promise, and where the suite noticed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(String);
 
@@ -110,9 +110,9 @@ impl From<Invalid> for Failure {
     }
 }
 
-/// What a case works on: a view of the subject with the ports that it needs.
+/// What a case works on: a view of the subject with the ports that the case needs.
 pub(crate) trait Stage: Sized {
-    /// Takes the ports; a missing one is a failure, since capabilities promised it.
+    /// Takes the ports. A missing port is a failure, since the capabilities claimed it.
     fn open(subject: Subject) -> Verdict<Self>;
 }
 
@@ -154,7 +154,7 @@ macro_rules! area {
     };
 }
 
-/// Lists every scenario of a file twice: on the store as its own bus, and over a bus of hints.
+/// Lists every scenario of a file twice: with the store as its own bus, and with a bus of hints.
 macro_rules! scenarios {
     ($queue:literal, $hints:literal, $($run:ident: [$($id:literal),*],)+) => {
         pub(super) const BY_QUEUE: &[$crate::case::Case] =

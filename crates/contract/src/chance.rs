@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::fixtures::{LEASE, no, secs};
 
-/// What may happen to a row: mostly what fits it, sometimes anything.
+/// An event for a row: mostly one that fits its state, sometimes any.
 pub(crate) fn event(row: &Operation, now: Timestamp, rng: &mut SplitMix) -> Event {
     let dice = rng.next_u64() % 100;
     let recorded = row.state.write_ahead != WriteAhead::Empty;
@@ -61,7 +61,7 @@ fn anything(row: &Operation, now: Timestamp, rng: &mut SplitMix) -> Event {
     }
 }
 
-/// What the attempt with the row's fence may report.
+/// A report of the attempt with the row's fence.
 fn attempted(row: &Operation, rng: &mut SplitMix) -> Event {
     let fence = row.state.fence;
     let after = rng.next_u64().is_multiple_of(3).then_some(secs(90));

@@ -1,4 +1,4 @@
-//! Comparing states without trusting two clocks to agree.
+//! Compares states without assuming that two clocks agree.
 
 use clinch_core::Timestamp;
 use clinch_core::ports::{Changed, Operation, Refused};
@@ -6,7 +6,7 @@ use clinch_core::protocol::{Effects, IllegalTransition, State};
 
 use crate::case::{Failure, Verdict};
 
-/// What [`State::apply`] says.
+/// The result of [`State::apply`].
 pub(crate) type Applied = Result<(State, Effects), IllegalTransition>;
 
 fn moments(state: &State) -> [Option<Timestamp>; 7] {
@@ -21,7 +21,7 @@ fn moments(state: &State) -> [Option<Timestamp>; 7] {
     ]
 }
 
-/// The state with every moment replaced by one and the same.
+/// The state with every timestamp replaced by the same one.
 fn timeless(state: &State) -> State {
     let blur = |moment: Option<Timestamp>| moment.map(|_| Timestamp::default());
     let mut state = state.clone();
@@ -39,8 +39,8 @@ fn timeless(state: &State) -> State {
     state
 }
 
-/// `actual` is what `early` and `late` say: the same transition, computed at moments before
-/// and after the store computed it.
+/// Checks that `actual` agrees with `early` and `late`: the same transition, computed at times
+/// before and after the store computed it.
 pub(crate) fn same_state(actual: &State, early: &State, late: &State) -> Verdict {
     ensure_eq!(timeless(actual), timeless(early), "the state (times aside)");
     let bounds = moments(early).into_iter().zip(moments(late));
@@ -54,7 +54,7 @@ pub(crate) fn same_state(actual: &State, early: &State, late: &State) -> Verdict
     Ok(())
 }
 
-/// Two rows that went the same way, maybe at slightly different times.
+/// Checks that two rows had the same transitions, perhaps at slightly different times.
 pub(crate) fn same_but_for_time(left: &State, right: &State) -> Verdict {
     let anonymous = |state: &State| State {
         attempt_id: None,
@@ -68,7 +68,7 @@ pub(crate) fn same_but_for_time(left: &State, right: &State) -> Verdict {
     Ok(())
 }
 
-/// A port's answer to a change is what `apply` says of it.
+/// Checks that a port's answer to a change is what `apply` returns.
 pub(crate) fn same_answer(
     answer: &Result<Changed, Refused>,
     early: &Applied,
@@ -89,7 +89,7 @@ pub(crate) fn same_answer(
     }
 }
 
-/// The row is as it was, to the last field.
+/// Checks that the row has not changed in any field.
 pub(crate) fn unchanged(before: &Operation, after: &Operation) -> Verdict {
     ensure_eq!(after, before, "a row that must not have changed");
     Ok(())

@@ -1,4 +1,4 @@
-//! Callers at the same time, and calls that wait.
+//! Concurrent callers, and calls that wait.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::case::{Failure, Verdict};
 
-/// Runs `count` callers that start together; their results in no particular order.
+/// Runs `count` callers that start together. Returns their results in no particular order.
 pub(crate) async fn together<T, C, F>(count: usize, caller: C) -> Verdict<Vec<T>>
 where
     T: Send + 'static,
@@ -33,11 +33,11 @@ where
     Ok(results)
 }
 
-/// How often a waiting call is looked at before it counts as waiting: enough for a call
-/// that needs a few turns of the runtime to reach its wait.
+/// How often a call is polled before it counts as waiting: enough for a call that needs a few polls
+/// to reach its wait.
 const LOOKS: usize = 200;
 
-/// Drives a call until it waits; a call that returns instead fails the case.
+/// Polls a call until it waits. A call that returns instead fails the case.
 pub(crate) async fn until_it_waits<T: std::fmt::Debug>(
     mut call: Pin<&mut (impl Future<Output = T> + ?Sized)>,
 ) -> Verdict {

@@ -1,9 +1,10 @@
 //! The same calls on two adapters give the same answers.
 //!
-//! A sequence is drawn from a seed: calls of every port of a store, mostly such as fit the
-//! rows that are there, with few keys so that they meet each other. Each call goes to both
-//! subjects and the answers are compared, to the last field. Both subjects must show the same
-//! time, and must move it only by [`Control::advance`](crate::Control::advance).
+//! A seed determines a sequence: calls of every port of a store, mostly calls that fit the existing
+//! rows, with few keys so that calls meet. Each call goes to both subjects, and the answers are
+//! compared in every field. A commit mixes writes of every kind; the reference commits them one by
+//! one. Both subjects must show the same time, and must move it only by
+//! [`Control::advance`](crate::Control::advance).
 
 mod draw;
 mod step;
@@ -27,17 +28,17 @@ pub struct Sequences {
     pub count: u64,
     /// Calls of one sequence.
     pub calls: usize,
-    /// Sequences on one pair of subjects: what the earlier ones left is part of the test.
+    /// Sequences on one pair of subjects: rows of the earlier sequences are part of the test.
     pub each: u64,
 }
 
-/// Compares the two; `Err` names the seed, the call and both answers.
+/// Compares the two subjects. `Err` names the seed, the call and both answers.
 pub async fn differ(reference: &Factory, other: &Factory, plan: Sequences) -> Result<(), String> {
     let seeds: Vec<u64> = (plan.from..plan.from + plan.count).collect();
     let each = usize::try_from(plan.each.max(1)).unwrap_or(usize::MAX);
     for seeds in seeds.chunks(each) {
         let sides = (reference().await?, other().await?);
-        let sides = Side::of(sides.0).and_then(|one| Ok((one, Side::of(sides.1)?)));
+        let sides = Side::of(sides.0, true).and_then(|one| Ok((one, Side::of(sides.1, false)?)));
         let (one, two) = sides.map_err(|failure| failure.to_string())?;
         let mut drawn = Drawn::new().map_err(|failure| failure.to_string())?;
         for seed in seeds {

@@ -18,16 +18,16 @@ pub struct DocumentsSubject {
     pub documents: Arc<dyn DocumentSink>,
     /// Makes the next writing call fail, where the sink is transactional.
     pub fail_next: Option<FailNext>,
-    /// What must stay as long as the case lasts, such as a folder.
+    /// Kept alive for as long as the case runs, for example a folder.
     pub held: Arc<dyn Any + Send + Sync>,
 }
 
-/// What a sink can do beyond what all of them do.
+/// Abilities that not every sink has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SinkAbilities {
-    /// A call that fails leaves nothing behind, and tests can make one fail.
+    /// A failed call leaves nothing behind, and tests can make a call fail.
     pub transactional: bool,
-    /// Bodies come back to the byte.
+    /// Bodies are returned byte for byte.
     pub exact: bool,
 }
 
@@ -55,7 +55,7 @@ fn document(id: &str, kind: &str, user: &str, resource: &str) -> Document {
     }
 }
 
-/// One of which only the id matters.
+/// A document of which only the id matters.
 fn plain(id: &str) -> Document {
     document(id, "issue", "ann", "repo")
 }

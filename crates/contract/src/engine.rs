@@ -35,7 +35,7 @@ pub(crate) struct Engine {
     config: Config,
 }
 
-/// What surrounds the calls of a case.
+/// The guards around the calls of a case.
 pub(crate) struct Guards {
     pub(crate) destination: DestinationConfig,
     pub(crate) timeouts: Timeouts,
@@ -44,7 +44,7 @@ pub(crate) struct Guards {
 }
 
 impl Default for Guards {
-    /// None but the timeouts.
+    /// No guards, only timeouts.
     fn default() -> Self {
         Self {
             destination: DestinationConfig {
@@ -60,7 +60,7 @@ impl Default for Guards {
     }
 }
 
-/// The same, fed by a bus of hints.
+/// The same engine with a bus of hints.
 pub(crate) struct OverHints(pub(crate) Engine);
 
 impl Stage for Engine {
@@ -121,7 +121,7 @@ impl Engine {
         }
         let config = Config {
             lease: LEASE,
-            // The suite's clock runs ahead of the calls of a real store.
+            // The suite's clock runs ahead of a real store's calls.
             store_timeout: Duration::from_secs(365 * 24 * 60 * 60),
             ..Config::new(fixtures::worker(1)?)
         };
@@ -136,8 +136,8 @@ impl Engine {
         })
     }
 
-    /// The same with every call inside these guards, which all routes share. Without a gate
-    /// operations are claimed whatever the guards say, so that attempts meet them.
+    /// The same engine with every call inside these guards, which all routes share. There is no
+    /// gate: operations are claimed whatever the guards say, so that attempts meet the guards.
     pub(crate) fn guarded(self, guards: Guards) -> Verdict<(Self, Arc<Destination>)> {
         let clock: Arc<dyn Clock> = self.clock.clone();
         let psp = Destination::new("psp", clock.clone(), guards.destination)?;
@@ -161,7 +161,7 @@ impl Engine {
         Ok((Self { runtime, ..self }, psp))
     }
 
-    /// The same with every call left to workers outside of the process.
+    /// The same engine, with all calls made by remote workers.
     pub(crate) fn remote(self) -> Verdict<Self> {
         let mut handlers = Handlers::new();
         for (domain, event_types, rules) in self.w.routes.iter() {
@@ -173,7 +173,7 @@ impl Engine {
         Ok(Self { runtime, ..self })
     }
 
-    /// Runs one pump, and moves time on while a call runs.
+    /// Runs one pump, and advances time while a call runs.
     pub(crate) async fn pump_through(&self, step: Duration) -> Verdict {
         let mut pump = std::pin::pin!(self.runtime.pump(1));
         loop {
@@ -185,20 +185,20 @@ impl Engine {
                 }
                 () = tokio::task::yield_now() => {}
             }
-            // It was polled just now: whoever waits for the time has said so.
+            // The future was polled just now: every task that waits for the clock has registered.
             if self.provider.running.load(Ordering::SeqCst) > 0 {
                 self.advance(step).await;
             }
         }
     }
 
-    /// Moves the store's clock and the process's.
+    /// Advances the store's clock and the process's clock.
     pub(crate) async fn advance(&self, by: Duration) {
         self.w.advance(by).await;
         self.clock.passed.send_modify(|passed| *passed += by);
     }
 
-    /// Steps until nothing is left to do now.
+    /// Pumps until nothing is left to do now.
     pub(crate) async fn pump_all(&self) -> Verdict {
         /// More steps than any case needs.
         const STEPS_MAX: usize = 100;
@@ -218,15 +218,15 @@ pub(crate) fn command(domain: &str, idem_key: &str) -> Verdict<Command> {
     Ok(Command::new(keys, fixtures::payload(1)?))
 }
 
-/// A provider that says what it is told to say, then yes.
+/// A provider that returns the scripted outcomes, and then Ok.
 pub(crate) struct Script {
     outcomes: Mutex<VecDeque<Outcome>>,
     pub(crate) calls: AtomicUsize,
-    /// Calls that have neither ended nor been given up.
+    /// Calls that have neither ended nor been dropped.
     pub(crate) running: AtomicUsize,
-    /// A call goes on while it can take one.
+    /// A call continues when it gets a permit.
     pub(crate) gate: Semaphore,
-    /// So many of the next calls are never answered.
+    /// This many of the next calls are never answered.
     pub(crate) unanswered: AtomicUsize,
 }
 
@@ -243,7 +243,7 @@ impl Default for Script {
 }
 
 impl Script {
-    /// The next calls end like this.
+    /// Sets the outcomes of the next calls.
     pub(crate) fn says(&self, outcomes: impl IntoIterator<Item = Outcome>) {
         let mut waiting = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.extend(outcomes);
@@ -266,7 +266,7 @@ impl Executor for Script {
         if hung.is_ok() {
             std::future::pending::<()>().await;
         }
-        // Never closed.
+        // The semaphore is never closed.
         let _go = self.gate.acquire().await;
         let mut waiting = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         let yes = || Outcome::Ok(Success::new(Payload::null()));
@@ -289,7 +289,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Stands still until it is advanced.
+/// A clock that stands still until it is advanced.
 struct SuiteClock {
     passed: watch::Sender<Duration>,
 }

@@ -1,4 +1,4 @@
-//! Operations, keys and routes that the cases share. All of it is deterministic.
+//! Deterministic operations, keys and routes that the cases share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,17 +21,17 @@ use crate::case::Verdict;
 pub(crate) const NATURAL: &str = "natural";
 /// Calls may not be repeated; no probe.
 pub(crate) const UNSAFE: &str = "unsafe";
-/// The provider remembers our key for [`KEY_TTL`].
+/// The provider remembers the outbound key for [`KEY_TTL`].
 pub(crate) const KEYED: &str = "keyed";
-/// The same, refusals included.
+/// The same; the provider also remembers refusals.
 pub(crate) const VERDICTS: &str = "verdicts";
-/// Calls may not be repeated, and the provider can be asked.
+/// Calls may not be repeated, but the provider can be probed.
 pub(crate) const PROBED: &str = "probed";
 /// One at a time per key; calls may be repeated.
 pub(crate) const LANE: &str = "lane";
 /// One at a time per key; calls may not be repeated.
 pub(crate) const UNSAFE_LANE: &str = "lane.unsafe";
-/// The Reaper fails what was lost.
+/// The Reaper's strategy is `fail`.
 pub(crate) const REAPED: &str = "reaped";
 /// No route is declared.
 pub(crate) const UNROUTED: &str = "unrouted";
@@ -48,19 +48,19 @@ pub(crate) const ROUTED: [&str; 8] = [
     REAPED,
 ];
 
-/// How long providers of keyed routes remember.
+/// How long providers of keyed routes remember a key.
 pub(crate) const KEY_TTL: Duration = Duration::from_secs(3_600);
 /// Length of a lease.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 /// How long a claim lasts.
 pub(crate) const CLAIM: Duration = Duration::from_secs(60);
-/// Longer than any delay that the routes bring, shorter than any deadline.
+/// Longer than any delay of the routes, shorter than any deadline.
 pub(crate) const LONG: Duration = Duration::from_secs(2 * 3_600);
 /// Longer than every deadline.
 pub(crate) const AGES: Duration = Duration::from_secs(48 * 3_600);
 /// The deadline of every route.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(24 * 3_600);
-/// Longer than any wait that a case lets pass: who waits so long is woken or hangs.
+/// Longer than any wait of a case: a caller that waits this long is woken or hangs.
 pub(crate) const FOREVER: Duration = Duration::from_secs(3_600);
 
 /// Seconds.
@@ -68,7 +68,7 @@ pub(crate) const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// One route for each safety, and one for each rule that stores have a part in.
+/// One route for each safety, and one for each rule that concerns stores.
 pub(crate) fn routes() -> Verdict<Routes> {
     let keyed = |remembers_refusals| Safety::Keyed {
         ttl: KEY_TTL,
@@ -137,7 +137,7 @@ pub(crate) fn payload(number: u64) -> Verdict<Payload> {
     Ok(Payload::parse(&format!("{{\"n\":{number}}}"), 1_000)?)
 }
 
-/// An operation with these keys and this payload, and nothing special.
+/// An operation with these keys and this payload, and default options.
 pub(crate) fn operation(op_id: OpId, keys: Keys, payload: &Payload) -> NewOperation {
     let stored = Sealed::new(payload.as_bytes().to_vec());
     NewOperation {
@@ -173,7 +173,7 @@ pub(crate) fn priority(value: i8) -> Verdict<Options> {
     })
 }
 
-/// Options with a time.
+/// Options with a `run_at`.
 pub(crate) fn run_at(at: Timestamp) -> Options {
     Options {
         run_at: Some(at),
@@ -197,7 +197,7 @@ pub(crate) fn label(name: &str, value: &str) -> Verdict<Options> {
     })
 }
 
-/// A yes with this transaction id.
+/// An Ok with this transaction id.
 pub(crate) fn yes(txn: &str) -> StoredOk {
     StoredOk {
         provider_txn_id: Some(txn.into()),
@@ -206,12 +206,12 @@ pub(crate) fn yes(txn: &str) -> StoredOk {
     }
 }
 
-/// A provider's no.
+/// A provider's refusal.
 pub(crate) fn no() -> Fail {
     Fail::new("http_402", "card declined").because("no money")
 }
 
-/// A yes as an attempt brings it.
+/// An Ok as an attempt reports it.
 pub(crate) fn ok_answer(op_id: OpId, fence: Option<u64>, txn: &str) -> Verdict<Answer> {
     Ok(Answer {
         op_id,
@@ -222,7 +222,7 @@ pub(crate) fn ok_answer(op_id: OpId, fence: Option<u64>, txn: &str) -> Verdict<A
     })
 }
 
-/// A no as an attempt brings it.
+/// A Fail as an attempt reports it.
 pub(crate) fn fail_answer(op_id: OpId, fence: u64) -> Verdict<Answer> {
     Ok(Answer {
         op_id,
@@ -243,21 +243,21 @@ pub(crate) fn claim(number: usize, max: usize) -> Verdict<Claim> {
     })
 }
 
-/// Silent after 10 s, then 20 s, 40 s, and 60 s for good.
+/// Silent after 10 s, then 20 s, 40 s, and 60 s from then on.
 pub(crate) const SILENCE: Silence = Silence {
     grace: secs(10),
     pause_max: secs(60),
 };
 
-/// Draws ids: ordered, distinct within a case, the same in every run.
+/// Generates ids: ordered, distinct within a case, the same in every run.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence(AtomicU64);
 
-/// Ids for so many attempts; no two calls give the same.
+/// Ids for this many attempts. No two calls return the same ids.
 pub(crate) fn fresh_attempts(count: usize) -> Vec<AttemptId> {
     static GIVEN: AtomicU64 = AtomicU64::new(0);
     let fresh = |_| Uuid::from_u64_pair(3, GIVEN.fetch_add(1, Ordering::Relaxed));
-    // More than any adapter hands out at once are not needed.
+    // No adapter hands out more at once.
     (0..count.min(20_000)).map(fresh).map(AttemptId).collect()
 }
 

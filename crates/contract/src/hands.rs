@@ -1,4 +1,4 @@
-//! Hands that only move a clock.
+//! A control of a subject that only moves its clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use clinch_core::OpId;
 
 use crate::{BoxFuture, Control, Fault, Subject};
 
-struct Moved<F>(F);
+struct ClockControl<F>(F);
 
 /// For subjects that are only compared: nothing is corrupted, nothing fails or crashes.
 pub fn moved_by<F>(advance: F) -> Arc<dyn Control>
 where
     F: Fn(Duration) -> BoxFuture<()> + Send + Sync + 'static,
 {
-    Arc::new(Moved(advance))
+    Arc::new(ClockControl(advance))
 }
 
 #[async_trait]
-impl<F> Control for Moved<F>
+impl<F> Control for ClockControl<F>
 where
     F: Fn(Duration) -> BoxFuture<()> + Send + Sync + 'static,
 {

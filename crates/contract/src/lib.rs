@@ -1,4 +1,4 @@
-//! The suite that any storage or bus adapter must pass.
+//! The contract suite that every storage or bus adapter must pass.
 //!
 //! The ports of `clinch-core` state their behaviour as bullets on each method; here each
 //! bullet is a case. An adapter has one test file with `harness = false` and one call:
@@ -13,27 +13,27 @@
 //! }
 //! ```
 //!
-//! The suite finds its own cases, so an adapter cannot forget one: what [`Capabilities`]
-//! claims is tested in full, what it does not claim is not listed at all.
+//! The suite finds its own cases, so an adapter cannot forget one: the [`Capabilities`] that it
+//! claims are tested in full, and cases for other capabilities are not listed at all.
 //!
 //! How a case works:
 //!
-//! - It gets a fresh, empty [`Subject`] and a runtime of its own, and knows nothing of the
-//!   adapter but the ports. Order, ids of receipts and the like are looked at only where a
-//!   port promises them.
-//! - Time moves by [`Control::advance`] alone. No case sleeps, and none compares a moment
-//!   exactly: the clock of a real server also runs on its own.
-//! - Faults and crashes are asked of the adapter ([`Control::arm`], [`Control::crash`]). A
-//!   crash is followed by work on the reopened instance, never just by a look at it.
-//! - A failed expectation is an error that says what was promised. A panic is a failure of
-//!   that case, and so is a hang: [`HANG_AFTER`] is a guard, nothing is measured by it.
+//! - It gets a fresh, empty [`Subject`] and a runtime of its own, and knows only the ports of the
+//!   adapter. Order, receipt ids and the like are checked only where a port promises them.
+//! - Time moves only by [`Control::advance`]. No case sleeps, and none compares a timestamp
+//!   exactly: the clock of a real server also runs by itself.
+//! - The adapter injects faults and crashes ([`Control::arm`], [`Control::crash`]). After a crash a
+//!   case works with the reopened instance; it does not only read it.
+//! - A failed expectation is an error that says what was promised. A panic is a failure of that
+//!   case, and so is a hang: [`HANG_AFTER`] is only a guard, not a measurement.
 //!
-//! That the suite bites is tested too: `tests/broken.rs` runs it against adapters that are
-//! wrong in one way each, and names the case that must notice.
+//! The suite itself is tested too: `tests/broken.rs` runs it against adapters that are wrong in one
+//! way each, and names the case that must notice.
 #![forbid(unsafe_code)]
 
 mod api_keys;
 mod application;
+mod calls;
 #[macro_use]
 mod case;
 mod cases;
@@ -59,6 +59,7 @@ mod world;
 
 pub use api_keys::api_keys;
 pub use application::{ApplicationSubject, application_trials};
+pub use calls::{Calls, Changes};
 pub use case::{BoxFuture, Case, Failure, Need};
 pub use cases::cases;
 pub use clinch_stored::Fault;

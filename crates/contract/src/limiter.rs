@@ -1,4 +1,5 @@
-//! Rates and pauses that nodes share: the area `limiter::`, for whatever implements the port.
+//! Rate limits and pauses that nodes share: the area `limiter::`, for every implementation of the
+//! port.
 
 mod cases;
 
@@ -16,20 +17,20 @@ use crate::runner::{HANG_AFTER, guarded};
 
 pub use cases::limiter_cases;
 
-/// Fresh rates: nobody has called anything yet.
+/// Fresh limiters: no call was made yet.
 pub type LimiterSubject = Arc<dyn LimiterControl>;
 
-/// The suite's hands on an implementation.
+/// The suite's control of an implementation.
 #[async_trait]
 pub trait LimiterControl: Send + Sync {
-    /// The limiter of a destination, as one more node that starts now has it.
+    /// The limiter of a destination on one more node that starts now.
     async fn node(
         &self,
         destination: &str,
         rate: Option<&RateConfig>,
     ) -> clinch_core::Result<Arc<dyn RateLimiter>>;
 
-    /// Moves the clock that the nodes share forward.
+    /// Advances the clock that the nodes share.
     async fn advance(&self, by: Duration);
 }
 

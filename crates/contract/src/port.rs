@@ -1,4 +1,4 @@
-//! Suites of one port, for whatever implements it, store or not.
+//! Suites of single ports, for every implementation, store or not.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ pub struct PortCase<S> {
     pub(crate) run: fn(S) -> BoxFuture<Result<(), Failure>>,
 }
 
-/// Makes fresh, empty subjects. `Err` says why there is none, such as a server that is down.
+/// Makes fresh, empty subjects. `Err` says why it cannot, for example because a server is down.
 pub type PortFactory<S> = Arc<dyn Fn() -> BoxFuture<Result<S, String>> + Send + Sync>;
 
 /// Makes the next writing call of a subject fail.
 pub type FailNext = Arc<dyn Fn(Fault) + Send + Sync>;
 
-/// A factory of what `open` returns.
+/// A factory from `open`.
 pub fn port_factory<S, F, O>(open: F) -> PortFactory<S>
 where
     F: Fn() -> O + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Budgets: the area `quota::`, for whatever implements the port, store or not.
+//! Budgets: the area `quota::`, for every implementation of the port, store or not.
 
 mod cases;
 
@@ -22,16 +22,16 @@ pub use cases::quota_cases;
 pub struct QuotaSubject {
     /// The port.
     pub quota: Arc<dyn Quota>,
-    /// The suite's hands on its clock.
+    /// The suite's control of its clock.
     pub control: Arc<dyn QuotaControl>,
 }
 
 /// The clock of an implementation.
 #[async_trait]
 pub trait QuotaControl: Send + Sync {
-    /// What it shows.
+    /// The current time.
     async fn now(&self) -> Timestamp;
-    /// Moves it forward.
+    /// Advances the clock.
     async fn advance(&self, by: Duration);
 }
 
@@ -89,7 +89,7 @@ impl Budget {
         Ok(self.ask(permits).await? == Reservation::Granted)
     }
 
-    /// The wait of an ask that must not be granted.
+    /// The wait of a reservation that must not be granted.
     async fn wait(&self, permits: u32) -> Verdict<Duration> {
         match self.ask(permits).await? {
             Reservation::WaitFor(lasting) => Ok(lasting),
@@ -113,7 +113,7 @@ impl Budget {
         Ok(self.subject.quota.update(KEY, &reading).await?)
     }
 
-    /// An answer: so many of `limit` left, for so long.
+    /// Reports an answer: `remaining` of `limit` left, until the window ends in `reset_in`.
     async fn says(&self, limit: u64, remaining: i64, reset_in: Duration) -> Verdict {
         let reset_at = Some(self.subject.control.now().await + reset_in);
         self.tell(reading(limit, remaining, reset_at)).await

@@ -19,7 +19,7 @@ pub struct RecordsSubject {
     pub records: Arc<dyn Records>,
     /// Makes the next writing call fail.
     pub fail_next: FailNext,
-    /// What must stay as long as the case lasts, such as a folder.
+    /// Kept alive for as long as the case runs, for example a folder.
     pub held: Arc<dyn Any + Send + Sync>,
 }
 
@@ -56,7 +56,7 @@ impl RecordsSubject {
         Ok(read.remove(0))
     }
 
-    /// A record that must be there.
+    /// A record that must exist.
     async fn get(&self, key: &str) -> Verdict<Record> {
         let missing = || Failure::new(format!("{key:?} is not there"));
         self.read(key).await?.ok_or_else(missing)
@@ -66,7 +66,7 @@ impl RecordsSubject {
         Ok(self.records.write_records(writes).await?)
     }
 
-    /// Records that are new, each with its key as the body.
+    /// Creates records, each with its key as the body.
     async fn fill<'k>(&self, keys: impl IntoIterator<Item = &'k str>) -> Verdict {
         let new = |key| put(key, Expected::Absent, key);
         let writes: Vec<_> = keys.into_iter().map(new).collect();

@@ -11,17 +11,17 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::{BoxFuture, Capabilities, Case, Subject, cases, run_trials};
 
-/// A case that takes this much real time hangs. A guard: far above what any case needs, and
-/// nothing is measured by it.
+/// A case that takes this much real time hangs. Far above what any case needs; it is only a guard,
+/// not a measurement.
 pub const HANG_AFTER: Duration = Duration::from_secs(60);
 
-/// Threads of a case's runtime: enough for concurrent callers to overlap in earnest.
+/// Threads of a case's runtime: enough for concurrent callers to really overlap.
 const WORKERS: usize = 4;
 
-/// Makes fresh, empty subjects. `Err` says why there is none, such as a server that is down.
+/// Makes fresh, empty subjects. `Err` says why it cannot, for example because a server is down.
 pub type Factory = Arc<dyn Fn() -> BoxFuture<Result<Subject, String>> + Send + Sync>;
 
-/// A factory of what `open` returns.
+/// A factory from `open`.
 pub fn factory<F, O>(open: F) -> Factory
 where
     F: Fn() -> O + Send + Sync + 'static,
@@ -31,7 +31,7 @@ where
 }
 
 /// The `main` of an adapter's contract test: lists and runs every case that the adapter's
-/// capabilities call for. Understands the arguments of `cargo test`.
+/// capabilities require. Understands the arguments of `cargo test`.
 pub fn run(adapter: &str, capabilities: Capabilities, factory: Factory) -> ExitCode {
     run_trials(contract_trials(adapter, cases(capabilities), &factory))
 }
@@ -55,7 +55,7 @@ pub fn check(case: &Case, factory: &Factory) -> Result<(), String> {
     check_within(case, factory, HANG_AFTER)
 }
 
-/// The same with a guard of one's own, for adapters that are known to hang.
+/// The same with another hang limit, for adapters that are known to hang.
 pub fn check_within(case: &Case, factory: &Factory, hang_after: Duration) -> Result<(), String> {
     let (run, factory) = (case.run, factory.clone());
     let body = move || -> BoxFuture<Result<(), String>> {
@@ -74,10 +74,10 @@ pub(crate) fn guarded(
     body: impl FnOnce() -> BoxFuture<Result<(), String>> + Send + 'static,
 ) -> Result<(), String> {
     let (verdict, verdicts) = mpsc::channel();
-    // On a thread of its own, watched from outside: a runtime whose threads an adapter keeps
-    // busy could not tell its own hang.
+    // On a thread of its own, watched from outside: if an adapter keeps all threads of a runtime
+    // busy, that runtime cannot notice its own hang.
     let body = move || {
-        // Nobody listens any more if the case was given up.
+        // There is no receiver any more if the case was given up.
         let _ = verdict.send(on_a_runtime(body));
     };
     let spawned = thread::Builder::new().name(name.into()).spawn(body);
@@ -97,7 +97,7 @@ fn on_a_runtime(
         .build()
         .map_err(|error| format!("cannot start a runtime: {error}"))?;
     let joined = runtime.block_on(async { tokio::spawn(async { body().await }).await });
-    // What a failed case left running must not keep the next one waiting.
+    // Tasks that a failed case left running must not delay the next case.
     runtime.shutdown_background();
     joined.unwrap_or_else(|lost| Err(format!("panicked: {}", panic_text(lost))))
 }

@@ -1,6 +1,6 @@
 //! Operations, keys and routes for an adapter's own tests.
 //!
-//! Each function panics on what is not valid: it is called with constants of a test.
+//! Each function panics on invalid arguments: tests call it with constants.
 
 use clinch_core::policy::{EventTypes, Routes, Rules, Safety};
 use clinch_core::ports::NewOperation;
@@ -36,7 +36,7 @@ pub fn operation(op_id: OpId, domain: &str, number: usize) -> NewOperation {
     operation_of(op_id, keys(domain, number), &payload)
 }
 
-/// An operation with these keys and this payload, and nothing special.
+/// An operation with these keys and this payload, and default options.
 pub fn operation_of(op_id: OpId, keys: Keys, payload: &Payload) -> NewOperation {
     fixtures::operation(op_id, keys, payload)
 }

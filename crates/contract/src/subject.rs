@@ -1,4 +1,4 @@
-//! What an adapter hands to the suite.
+//! What an adapter provides to the suite.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,31 +22,31 @@ pub struct Subject {
     pub queue: Option<Arc<dyn Bus>>,
     /// Locks and leadership.
     pub locks: Option<LockPorts>,
-    /// The suite's hands on the instance.
+    /// The suite's control of the instance.
     pub control: Arc<dyn Control>,
 }
 
 /// The ports of a store.
 #[derive(Clone)]
 pub struct StorePorts {
-    /// The hot path.
+    /// Writes of the hot path.
     pub store: Arc<dyn Store>,
-    /// Queue rows to bus.
+    /// Claims of queue rows.
     pub outbox: Arc<dyn Outbox>,
-    /// Scans, dead letters, pruning.
+    /// Recovery scans, dead letters, pruning.
     pub recovery: Arc<dyn Recovery>,
-    /// Groups.
+    /// Groups of operations with one end.
     pub batches: Arc<dyn Batches>,
-    /// Pausing and counters.
+    /// Pauses and counters.
     pub domains: Arc<dyn Domains>,
-    /// Reading.
+    /// Reads.
     pub inspect: Arc<dyn Inspect>,
-    /// News.
+    /// Notices.
     pub notices: Arc<dyn Notices>,
 }
 
 impl StorePorts {
-    /// All of them on one store.
+    /// All of these ports on one store.
     pub fn of<S>(store: &Arc<S>) -> Self
     where
         S: Store + Outbox + Recovery + Batches + Domains + Inspect + Notices + 'static,
@@ -64,8 +64,8 @@ impl StorePorts {
 }
 
 impl Subject {
-    /// A store with a queue and locks of its own. The suite runs the engine on it with hints as
-    /// well if there is a bus.
+    /// A store with its own queue and locks. If there is a bus, the suite also runs the engine with
+    /// hints.
     pub fn of_store<S>(store: &Arc<S>, bus: Option<Arc<dyn Bus>>, control: Arc<dyn Control>) -> Self
     where
         S: Store + Outbox + Recovery + Batches + Domains + Inspect + Notices,
@@ -96,23 +96,22 @@ pub struct LockPorts {
 /// What the suite does to an instance besides using its ports.
 #[async_trait]
 pub trait Control: Send + Sync {
-    /// Moves the instance's clock forward. An adapter on a real clock shifts its own notion
-    /// of now; none sleeps.
+    /// Advances the instance's clock. An adapter on a real clock adds an offset; none sleeps.
     async fn advance(&self, by: Duration);
 
-    /// Changes one bit of the stored payload, behind the adapter's back.
+    /// Changes one bit of the stored payload, without going through the adapter.
     async fn corrupt(&self, op: OpId);
 
-    /// Makes the next writing call of a store port fail in this way. Only where
+    /// Makes the next writing call of a store port fail in this way. Used only if
     /// [`Capabilities::faults`] is set.
     async fn arm(&self, fault: Fault);
 
-    /// Kills the instance without warning and opens what it had committed.
+    /// Kills the instance without warning, and reopens what it had committed.
     async fn crash(&self) -> Subject;
 }
 
-/// Which cases an adapter must pass. What is `false` here is not listed at all, so that a
-/// case that is listed is one that ran.
+/// Which cases an adapter must pass. Cases for a `false` capability are not listed at all, so that
+/// every listed case is one that ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// The ports of a store.

@@ -15,13 +15,13 @@ pub(crate) const VISIBILITY: Duration = secs(30);
 
 /// A bus of hints under test.
 #[derive(Clone)]
-pub(crate) struct Wire {
+pub(crate) struct HintBus {
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) control: Arc<dyn Control>,
     pub(crate) ids: Arc<Sequence>,
 }
 
-impl Stage for Wire {
+impl Stage for HintBus {
     fn open(subject: Subject) -> Verdict<Self> {
         let Some(bus) = subject.bus else {
             return Err(Failure::new(
@@ -36,7 +36,7 @@ impl Stage for Wire {
     }
 }
 
-/// What one worker asks for: hints of these domains, without waiting.
+/// One worker's request for hints of these domains, waiting up to `wait`.
 pub(crate) fn ask(domains: &[&str], max: usize, wait: Duration) -> Verdict<Dequeue> {
     let domains: Result<Vec<_>, _> = domains.iter().map(|name| fixtures::domain(name)).collect();
     ask_for(domains?.iter().map(Topic::of).collect(), max, wait)
@@ -56,8 +56,8 @@ pub(crate) fn ask_for(topics: Vec<Topic>, max: usize, wait: Duration) -> Verdict
     })
 }
 
-impl Wire {
-    /// A hint for nobody in particular.
+impl HintBus {
+    /// A hint without a lane.
     pub(crate) fn hint(&self, domain: &str) -> Verdict<Hint> {
         Ok(Hint {
             op_id: self.ids.op_id(),
@@ -101,7 +101,7 @@ impl Wire {
         Ok(hint)
     }
 
-    /// Takes what is there, without waiting.
+    /// Takes the hints that are there, without waiting.
     pub(crate) async fn take(&self, max: usize) -> Verdict<Vec<Delivery>> {
         let taken = self
             .bus
@@ -116,7 +116,7 @@ impl Wire {
         crate::world::only(self.take(9).await?)
     }
 
-    /// Moves the bus's clock.
+    /// Advances the bus's clock.
     pub(crate) async fn advance(&self, by: Duration) {
         self.control.advance(by).await;
     }

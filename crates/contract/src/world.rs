@@ -1,5 +1,5 @@
-//! A store as the cases use it: its ports, and short ways to bring a row where a case
-//! needs it.
+//! A store as the cases use it: its ports, and helpers that bring a row into the state that a case
+//! needs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use clinch_core::ports::{
 use clinch_core::protocol::{Event, State};
 use clinch_core::{Error, ErrorKind, EventType, OpId, Retry, Timestamp};
 
+use crate::calls::Calls;
 use crate::case::{Failure, Stage, Verdict};
 use crate::fixtures::{self, Sequence};
 use crate::{Control, Fault, Subject};
@@ -60,13 +61,13 @@ impl World {
         })
     }
 
-    /// Kills the instance and goes on with what it had committed.
+    /// Kills the instance and continues with what it had committed.
     pub(crate) async fn crash(&self) -> Verdict<Self> {
         let subject = self.control.crash().await;
         Self::on(subject, self.routes.clone(), self.ids.clone())
     }
 
-    /// The same store under other rules for one domain: a route that was edited.
+    /// The same store under other rules for one domain, as if the route was edited.
     pub(crate) fn under(&self, domain: &str, edit: impl FnOnce(&mut Rules)) -> Verdict<Self> {
         let name = fixtures::domain(domain)?;
         let mut rules = self.routes.rules(&name, &EventType::new("call")?).clone();
@@ -111,7 +112,7 @@ impl World {
         only(self.accept_all(std::slice::from_ref(new)).await?)
     }
 
-    /// Accepts what must be new; its seq and state.
+    /// Accepts an operation that must be new. Returns its seq and state.
     pub(crate) async fn take_in(&self, new: &NewOperation) -> Verdict<(u64, State)> {
         match self.accept(new).await? {
             Accepted::New { seq, state } => Ok((seq, *state)),
@@ -170,7 +171,7 @@ impl World {
         only(self.store.reschedule(&[ended], &self.routes).await?)
     }
 
-    /// A new operation whose first attempt is waiting for its second.
+    /// A new operation whose first attempt has ended and that waits for its second.
     pub(crate) async fn waiting(&self, domain: &str) -> Verdict<Operation> {
         let attempt = self.live(domain).await?;
         self.retry(&attempt, Retry::not_applied("busy")).await??;
@@ -191,7 +192,7 @@ impl World {
         self.row(attempt.op_id).await
     }
 
-    /// A new operation that ended FAILED by its provider's word.
+    /// A new operation that its provider refused.
     pub(crate) async fn failed(&self, domain: &str) -> Verdict<Operation> {
         let attempt = self.live(domain).await?;
         self.settle_fail(&attempt).await??;
@@ -237,7 +238,7 @@ impl World {
             .await
     }
 
-    /// Settles with a yes that spawns.
+    /// Settles with an Ok that spawns operations.
     pub(crate) async fn settle_spawning(
         &self,
         attempt: &Operation,
@@ -295,7 +296,7 @@ impl World {
         Ok(self.inspect.ledger(op).await?)
     }
 
-    /// The operations that a relay is handed, in order.
+    /// The rows that a relay claims, in order.
     pub(crate) async fn claim(&self, max: usize) -> Verdict<Vec<Claimed>> {
         let claimed = self.outbox.claim(&fixtures::claim(1, max)?).await?;
         ensure!(
@@ -333,7 +334,7 @@ impl World {
     }
 }
 
-/// A yes of this attempt that spawns.
+/// An Ok of this attempt that spawns operations.
 pub(crate) fn spawning(attempt: &Operation, spawn: Vec<NewOperation>) -> Verdict<Answer> {
     let fence = Some(attempt.state.fence);
     let mut answer = fixtures::ok_answer(attempt.op_id, fence, "txn")?;
@@ -343,7 +344,7 @@ pub(crate) fn spawning(attempt: &Operation, spawn: Vec<NewOperation>) -> Verdict
     Ok(answer)
 }
 
-/// The one answer to a batch of one.
+/// The one answer of a batch of one.
 pub(crate) fn only<T>(answers: Vec<T>) -> Verdict<T> {
     let count = answers.len();
     match answers.into_iter().next() {
@@ -359,7 +360,7 @@ pub(crate) fn ids(claimed: &[Claimed]) -> Vec<OpId> {
     claimed.iter().map(Claimed::op_id).collect()
 }
 
-/// The call failed with this kind of error.
+/// Checks that the call failed with this kind of error.
 pub(crate) fn failed_as<T>(result: Result<T, Error>, kind: ErrorKind) -> Verdict {
     match result {
         Ok(_) => Err(Failure::new(format!(

@@ -1,4 +1,4 @@
-//! What callers hand in, and what executors and callers get back.
+//! Commands that callers submit, and what executors and callers receive.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::{
     Status, Timestamp,
 };
 
-/// Most labels on one operation: they are stored and shown, not queried in bulk.
+/// Maximum number of labels on one operation: labels are stored and shown, not queried in bulk.
 pub const LABELS_MAX: usize = 16;
-/// Longest label name or value, in bytes.
+/// Maximum length of a label name or value, in bytes.
 pub const LABEL_BYTES_MAX: usize = 128;
 
 /// The four keys. The same four keys always name the same operation.
@@ -20,7 +20,7 @@ pub const LABEL_BYTES_MAX: usize = 128;
 pub struct Keys {
     /// Business area.
     pub domain: Domain,
-    /// What is to be done.
+    /// What is to be done within the domain.
     pub event_type: EventType,
     /// The business object.
     pub biz_key: BizKey,
@@ -50,14 +50,14 @@ impl Keys {
     }
 }
 
-/// A request to have one external call made.
+/// A request to make one external call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {
     /// The four keys.
     pub keys: Keys,
     /// What the executor needs.
     pub payload: Payload,
-    /// How and when.
+    /// When and how to run it.
     pub options: Options,
 }
 
@@ -72,19 +72,19 @@ impl Command {
     }
 }
 
-/// What does not count for "is it the same request".
+/// The part of a command that does not count for "is it the same request?".
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Options {
-    /// Not before this moment.
+    /// No attempt begins before this moment.
     pub run_at: Option<Timestamp>,
-    /// Not begun after this moment, and later than `run_at`; by default the route's deadline,
-    /// counted from accept or from `run_at`, whichever is later.
+    /// No attempt begins at or after this moment. Must be later than `run_at`. Default: the
+    /// route's deadline, counted from accept or from `run_at`, whichever is later.
     pub deadline: Option<Timestamp>,
-    /// Higher is claimed first among due rows.
+    /// Among due rows, a higher priority is claimed first.
     pub priority: Priority,
-    /// Free labels for people.
+    /// Free text labels.
     pub labels: Labels,
-    /// W3C `traceparent` of whoever asks. Kept beside the row, not among its options.
+    /// W3C `traceparent` of the submitter. Stored in a column of its own, not with the options.
     #[serde(skip)]
     pub trace: Option<String>,
 }
@@ -148,7 +148,7 @@ impl From<Priority> for i8 {
 pub struct Labels(BTreeMap<String, String>);
 
 impl Labels {
-    /// Takes the labels if they are valid.
+    /// The labels, if they are valid.
     pub fn new(labels: BTreeMap<String, String>) -> Result<Self, Invalid> {
         if labels.len() > LABELS_MAX {
             return Err(Invalid::new(
@@ -194,24 +194,24 @@ impl From<Labels> for BTreeMap<String, String> {
     }
 }
 
-/// What an executor gets: the command and everything about this attempt.
+/// What an executor receives: the command and the facts of this attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
     /// The operation.
     pub op_id: OpId,
-    /// What was asked for.
+    /// The command that was accepted.
     pub command: Command,
     /// Grows within (domain, biz_key).
     pub seq: u64,
-    /// Which call this is, from 1.
+    /// Number of this attempt, from 1.
     pub attempt: u32,
-    /// Carried by every write of this attempt.
+    /// Every write of this attempt carries it.
     pub fence: u64,
-    /// What the provider sees: the same for every attempt.
+    /// The idempotency key for the provider: the same for every attempt.
     pub outbound_key: OutboundKey,
-    /// No attempt begins after it.
+    /// No attempt begins at or after it.
     pub deadline: Option<Timestamp>,
-    /// What an earlier attempt left with `checkpoint`.
+    /// Bytes that an earlier attempt kept with `checkpoint`.
     pub checkpoint: Option<Vec<u8>>,
     /// W3C `traceparent` of the operation.
     pub trace: Option<String>,
@@ -224,7 +224,7 @@ pub struct OperationHandle {
     pub op_id: OpId,
     /// The same keys had been accepted before.
     pub replayed: bool,
-    /// Where it stood when the wait ended.
+    /// The status when the wait ended.
     pub status: Status,
     /// The result, if COMPLETED.
     pub result: Option<(Option<String>, Payload)>,
@@ -235,22 +235,23 @@ pub struct OperationHandle {
 }
 
 impl OperationHandle {
-    /// Settled within the time budget: answer 200, else 202 with a status URL.
+    /// The operation settled within the time budget: answer 200. Otherwise answer 202 with a status
+    /// URL.
     pub fn completed_fast(&self) -> bool {
         self.status.is_terminal()
     }
 }
 
-/// How long a caller waits before it is told 202. The work goes on either way.
+/// How long a caller waits before it gets a 202. The work continues either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeBudget(Duration);
 
 impl TimeBudget {
-    /// Longest wait; longer ones are clamped, so that no connection is held for minutes.
+    /// The longest wait. Longer budgets are clamped, so that no connection is held for minutes.
     pub const MAX: Duration = Duration::from_secs(60);
-    /// The wait when the caller names none.
+    /// The wait if the caller names none.
     pub const DEFAULT: Self = Self(Duration::from_secs(2));
-    /// Answer at once.
+    /// Answers at once.
     pub const NONE: Self = Self(Duration::ZERO);
 
     /// A budget, clamped to [`TimeBudget::MAX`].
@@ -263,7 +264,7 @@ impl TimeBudget {
         self.0
     }
 
-    /// What is left after `waited`; zero means: answer 202 now.
+    /// The rest of the budget after `waited`. Zero: answer 202 now.
     pub fn left_after(self, waited: Duration) -> Duration {
         self.0.saturating_sub(waited)
     }

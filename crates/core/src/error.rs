@@ -33,27 +33,27 @@ pub enum ErrorKind {
     Ambiguous,
     /// No room: disk, quota or a bounded queue. Nothing was changed.
     Full,
-    /// Turned away because too much waits already; the context says when to come back.
-    /// Nothing was changed.
+    /// Shed because too much due work is waiting; the context says when to try again. Nothing was
+    /// changed.
     Shed,
     /// Another writer won a race. Nothing was changed.
     Conflict,
     /// The same keys were accepted with another payload; the context names the operation.
     Mismatch,
-    /// The caller's argument is wrong; the message says what would be right.
+    /// An argument of the caller is wrong; the message says what would be right.
     Invalid,
-    /// What was named does not exist.
+    /// The named thing does not exist.
     NotFound,
-    /// This adapter cannot do it.
+    /// This adapter does not support it.
     Unsupported,
-    /// Stored data is damaged or was written by something else.
+    /// Stored data is damaged or was written by other software.
     Corrupt,
     /// A bug or an unexpected answer.
     Internal,
 }
 
 impl ErrorKind {
-    /// Trying the same again later can succeed. Not so for `Ambiguous`: read back first.
+    /// Trying the same again later may succeed. False for `Ambiguous`: read back first.
     pub fn is_retryable(self) -> bool {
         matches!(
             self,
@@ -97,13 +97,13 @@ impl Error {
         &self.message
     }
 
-    /// What was added under `name`.
+    /// The context that was added under `name`.
     pub fn context(&self, name: &str) -> Option<&str> {
         let found = self.context.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Trying the same again later can succeed.
+    /// Trying the same again later may succeed.
     pub fn is_retryable(&self) -> bool {
         self.kind.is_retryable()
     }
@@ -124,7 +124,7 @@ impl fmt::Display for Error {
 }
 
 impl From<Invalid> for Error {
-    /// Names the field.
+    /// The context names the field.
     fn from(invalid: Invalid) -> Self {
         Self::new(ErrorKind::Invalid, invalid.to_string()).with("field", invalid.field)
     }
@@ -136,7 +136,7 @@ impl StdError for Error {
     }
 }
 
-/// What every port returns.
+/// The result type of every port.
 ///
 /// ```
 /// use clinch_core::{Error, ErrorKind, Result};

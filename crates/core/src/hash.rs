@@ -1,10 +1,10 @@
 //! Digests of payloads and keys. All are SHA-256.
 //!
-//! They are stored and compared across releases, so nothing here may change in place: a new
-//! recipe gets a new version and a new tag. What is hashed is a list of fields, the first of
-//! them a tag that says what the digest is for; each stands behind its length (u64,
-//! big-endian), so that no two lists give the same bytes, and no digest of one kind can be
-//! mistaken for, or computed from, one of another.
+//! Digests are stored and compared across releases, so no recipe may change: a new recipe gets a
+//! new version and a new tag. A digest covers a list of fields. The first field is a tag that says
+//! what the digest is for. Each field is preceded by its length (u64, big-endian), so that no two
+//! lists give the same bytes, and no digest of one kind can be mistaken for, or computed from, a
+//! digest of another kind.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ use crate::payload::Payload;
 
 /// Bytes of a SHA-256 digest.
 const DIGEST_BYTES: usize = 32;
-/// Block of SHA-256, in bytes: the size to which HMAC brings its key.
+/// Block size of SHA-256, in bytes. HMAC pads its key to this size.
 const BLOCK_BYTES: usize = 64;
 
 fn feed(hasher: &mut impl Update, tag: &str, fields: &[&[u8]]) {
@@ -36,8 +36,8 @@ fn sha256(tag: &str, fields: &[&[u8]]) -> [u8; DIGEST_BYTES] {
 }
 
 fn hmac_sha256(key: &[u8], tag: &str, fields: &[&[u8]]) -> [u8; DIGEST_BYTES] {
-    // HMAC's own first step, done here because the constructor that takes any length
-    // returns an error that cannot happen.
+    // HMAC's own first step. It is done here because the library's constructor for keys of any
+    // length returns an error that cannot happen.
     let mut block = [0; BLOCK_BYTES];
     if key.len() > BLOCK_BYTES {
         block[..DIGEST_BYTES].copy_from_slice(&Sha256::digest(key));
@@ -49,8 +49,8 @@ fn hmac_sha256(key: &[u8], tag: &str, fields: &[&[u8]]) -> [u8; DIGEST_BYTES] {
     mac.finalize().into_bytes().into()
 }
 
-/// The attempt id of the begin that a lease token was given out for: a UUIDv8. Who reads the
-/// id learns nothing of the token.
+/// The attempt id that is derived from a lease token: a UUIDv8. The id reveals nothing about the
+/// token.
 pub(crate) fn leased_attempt(token: &[u8; 16]) -> AttemptId {
     let digest = sha256("clinch/lease/1", &[token]);
     let mut id = [0; 16];
@@ -67,8 +67,8 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// The bytes that [`to_hex`] gave; `None` for any other text, upper-case digits included, so
-/// that a digest has one spelling.
+/// The inverse of [`to_hex`]. `None` for any other text, upper-case digits included, so that a
+/// digest has one spelling.
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -142,8 +142,8 @@ macro_rules! versioned_digest {
                 bytes
             }
 
-            /// Reads the stored form. Refuses another length, and versions that this
-            /// release does not know.
+            /// Reads the stored form. Refuses other lengths, and versions that this release does
+            /// not know.
             pub fn from_bytes(bytes: &[u8]) -> Result<Self, Invalid> {
                 match bytes.split_first() {
                     Some((&version @ $versions, rest)) => Ok(Self {
@@ -202,8 +202,8 @@ versioned_digest!(
     /// exactly if the payloads are equal as JSON values, whatever the order of members and
     /// the spelling of numbers.
     ///
-    /// Version 1 is plain: who guesses a payload can confirm it. Version 2 is keyed, and
-    /// tells nothing to who lacks the key. Fingerprints of different versions or keys never
+    /// Version 1 is plain: a reader who guesses a payload can confirm the guess. Version 2 is
+    /// keyed: without the key it reveals nothing. Fingerprints of different versions or keys never
     /// compare equal; that says nothing about the payloads.
     Fingerprint, "fingerprint", 1..=2
 );
@@ -217,8 +217,8 @@ impl Fingerprint {
         }
     }
 
-    /// Version 2: HMAC-SHA-256. Any key length works; one below 32 random bytes protects
-    /// less than the digest could, and whoever reads the configuration has to refuse it.
+    /// Version 2: HMAC-SHA-256. Any key length works, but a key below 32 random bytes protects less
+    /// than the digest could. The code that reads the configuration has to refuse such a key.
     pub fn keyed(key: &[u8], payload: &Payload) -> Self {
         Self {
             version: 2,
@@ -230,13 +230,13 @@ impl Fingerprint {
 versioned_digest!(
     /// Binds stored bytes to the operation that they were stored for (OUT-3).
     ///
-    /// Detects corruption, careless edits and rows that were swapped. Does not detect a
-    /// determined writer, who computes the hash anew; a sealer does.
+    /// Detects corruption, careless edits and swapped rows. Does not detect a determined attacker
+    /// who computes the hash again; a sealer does.
     ContentHash, "content_hash", 1
 );
 
 impl ContentHash {
-    /// The hash of what is about to be stored.
+    /// The hash of bytes that are about to be stored.
     pub fn of(op_id: &OpId, event_type: &EventType, stored: &[u8]) -> Self {
         let fields = [
             op_id.0.as_bytes().as_slice(),
@@ -249,7 +249,7 @@ impl ContentHash {
         }
     }
 
-    /// Whether what was read is what was stored.
+    /// Whether the bytes that were read are the bytes that were stored.
     pub fn verifies(&self, op_id: &OpId, event_type: &EventType, stored: &[u8]) -> bool {
         *self == Self::of(op_id, event_type, stored)
     }
@@ -284,7 +284,7 @@ macro_rules! key_digest {
                 &self.0
             }
 
-            /// Reads the stored form. Refuses another length.
+            /// Reads the stored form. Refuses other lengths.
             pub fn from_bytes(bytes: &[u8]) -> Result<Self, Invalid> {
                 digest($field, bytes).map(Self)
             }
@@ -310,8 +310,8 @@ macro_rules! key_digest {
 }
 
 key_digest!(
-    /// The four keys of an operation as one index entry of fixed size. Equal exactly if all four
-    /// are equal, byte for byte.
+    /// The four keys of an operation as one index entry of fixed size. Two hashes are equal exactly
+    /// if all four keys are equal, byte for byte.
     KeyHash, "key_hash"
 );
 
@@ -329,8 +329,8 @@ impl KeyHash {
 }
 
 key_digest!(
-    /// Names the lane of a business object: the partition of its hints on a bus. A hash, so
-    /// that no business key leaves the store.
+    /// The lane of a business object: the partition of its hints on a bus. It is a hash, so that no
+    /// business key leaves the store.
     LaneKey, "lane"
 );
 
@@ -342,22 +342,21 @@ impl LaneKey {
     }
 }
 
-/// The idempotency key that the provider sees. It depends on the four keys only, so every
-/// attempt and hedge of an operation sends the same one. A redrive has keys of its own and
-/// must send the key of the operation that it redrives, not one derived anew.
+/// The idempotency key that the provider sees. It depends only on the four keys, so every attempt
+/// and hedge of an operation sends the same key. A redrive has four keys of its own, but it must
+/// send the outbound key of the operation that it redrives.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OutboundKey(Box<str>);
 
-/// Bytes of the digest that a derived key shows. 192 bits collide for nobody, and in base32
-/// they make a key of 43 characters, which fits the narrowest limit met (Square's 45); all
-/// 256 bits would not. Base32 in lower case survives headers, URLs and providers that fold
-/// case.
+/// Bytes of the digest that a derived key shows. 192 bits do not collide in practice. In base32
+/// they make a key of 43 characters, which fits the lowest known limit (Square's 45); 256 bits
+/// would not. Lower-case base32 survives headers, URLs and providers that fold case.
 const OUTBOUND_DIGEST_BYTES: usize = 24;
 
 impl OutboundKey {
-    /// `ck1_` and 39 characters of `a`–`z` and `2`–`7`, from all four keys. Safe in a header.
-    /// Does not reveal the keys to who cannot guess them.
+    /// `ck1_` and 39 characters of `a`–`z` and `2`–`7`, derived from all four keys. Safe in a
+    /// header. Reveals the keys only to a reader who can guess them.
     pub fn derive(
         domain: &Domain,
         event_type: &EventType,
@@ -370,10 +369,10 @@ impl OutboundKey {
         Self(format!("ck1_{text}").into_boxed_str())
     }
 
-    /// The caller's own key, for a route that is told to send it. Any text that is a valid
-    /// [`IdemKey`]: up to 255 bytes and not necessarily ASCII, so the route has to check
-    /// that its header can carry it. Operations that differ in another of the four keys
-    /// share it.
+    /// The caller's own key, for a route that is configured to send it. It is any valid
+    /// [`IdemKey`]: up to 255 bytes and not necessarily ASCII, so the route has to check that its
+    /// header can carry it. Operations that differ only in another of the four keys send the same
+    /// key.
     pub fn raw(idem_key: &IdemKey) -> Self {
         Self(idem_key.as_str().into())
     }
@@ -393,8 +392,7 @@ impl fmt::Display for OutboundKey {
 impl FromStr for OutboundKey {
     type Err = Invalid;
 
-    /// Reads the text back. A derived key satisfies the rules of a raw one, so those are
-    /// checked.
+    /// Parses the text. A derived key satisfies the rules of a raw key, so only those are checked.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         IdemKey::new(text)
             .map(|idem_key| Self::raw(&idem_key))

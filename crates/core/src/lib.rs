@@ -1,9 +1,9 @@
 //! Clinch core: the vocabulary, the pure state machine, the policies and the ports.
 //!
-//! Nothing here reads a clock, sends a byte or knows a runtime. Read it in the order of an
-//! operation's life: [`Command`] is what callers hand in; [`protocol`] is the whole table of
-//! states and events as one pure function; [`policy`] is what a route says about its calls;
-//! [`ports`] is what the engine needs from the world.
+//! Nothing in this crate reads a clock, sends a byte or knows an async runtime. Read it in the
+//! order of an operation's life: a caller submits a [`Command`]; [`protocol`] is the whole table of
+//! states and events as one pure function; [`policy`] holds what a route declares about its calls;
+//! [`ports`] are the traits that adapters implement for the engine.
 #![forbid(unsafe_code)]
 
 mod command;

@@ -1,5 +1,5 @@
-//! Names and ids. Each validates itself on construction, so that code past the edge
-//! never asks again.
+//! Names and ids. Each type validates itself on construction, so that later code need not check
+//! again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Longest domain or event type, in bytes: fits an index column of every backend.
+/// Maximum length of a domain or event type, in bytes: fits an index column of every backend.
 pub const NAME_BYTES_MAX: usize = 128;
-/// Longest biz_key or idem_key, in bytes: four keys stay below MySQL's index row limit
-/// even before they are hashed.
+/// Maximum length of a biz_key or idem_key, in bytes: the four keys stay below MySQL's index row
+/// limit even before they are hashed.
 pub const KEY_BYTES_MAX: usize = 255;
-/// Longest worker id, in bytes.
+/// Maximum length of a worker id, in bytes.
 pub const WORKER_BYTES_MAX: usize = 128;
 
 /// Why a value was refused. `field` is the JSON name of the field.
@@ -83,7 +83,7 @@ macro_rules! text_type {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// Takes the text if it is valid.
+            /// The value, if the text is valid.
             pub fn new(text: impl Into<String>) -> Result<Self, Invalid> {
                 let text = text.into();
                 let check: fn(&str) -> Result<(), Invalid> = $check;
@@ -186,8 +186,8 @@ id_type!(
     OpId, "op_id"
 );
 id_type!(
-    /// Names one begin of an attempt: fresh each time, so that a begin whose commit is
-    /// ambiguous can be recognised when it is read back.
+    /// Names one begin of an attempt. It is new for each begin, so that a begin whose commit is
+    /// ambiguous can be recognized when the row is read back.
     AttemptId, "attempt_id"
 );
 id_type!(
@@ -197,31 +197,31 @@ id_type!(
 
 /// Proves that a report comes from the worker that an attempt was leased to.
 ///
-/// The attempt id of a leased begin is derived from its token: rows, ledgers and backups hold
-/// the id only, and no attempt of our own processes has a token.
+/// The attempt id of a leased begin is derived from its token. Rows, ledgers and backups hold only
+/// the id. Attempts of Clinch's own processes have no token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LeaseToken(Uuid);
 
 impl LeaseToken {
-    /// A token out of a fresh random id: [`Ids::attempt_id`](crate::ports::Ids::attempt_id).
+    /// A token made from a fresh random id: [`Ids::attempt_id`](crate::ports::Ids::attempt_id).
     pub fn new(random: AttemptId) -> Self {
         Self(random.0)
     }
 
-    /// The attempt id of the begin that this token was given out for.
+    /// The attempt id of the begin that this token was issued for.
     pub fn attempt_id(self) -> AttemptId {
         crate::hash::leased_attempt(self.0.as_bytes())
     }
 }
 
 impl AttemptId {
-    /// The attempt was leased to a remote worker: its id was derived from a [`LeaseToken`].
+    /// Whether the attempt was leased to a remote worker: its id was derived from a [`LeaseToken`].
     pub fn is_leased(self) -> bool {
         self.0.get_version_num() == 8
     }
 }
 
-/// The token is a secret of its worker.
+/// Hides the token: it is a secret of its worker.
 impl fmt::Debug for LeaseToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LeaseToken(..)")

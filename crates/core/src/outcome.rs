@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Command, Payload};
 
-/// Longest failure code, in bytes.
+/// Maximum length of a failure code, in bytes.
 pub const CODE_BYTES_MAX: usize = 64;
-/// Longest stored message, reason or cause, in bytes; longer ones are cut (OUT-5).
+/// Maximum length of a stored message, reason or cause, in bytes; longer texts are cut (OUT-5).
 pub const MESSAGE_BYTES_MAX: usize = 500;
-/// Longest provider transaction id, in bytes; longer ones are cut.
+/// Maximum length of a provider transaction id, in bytes; longer ids are cut.
 pub const TXN_ID_BYTES_MAX: usize = 255;
-/// Most operations that one answer may spawn: they are accepted in its settle commit.
+/// Maximum number of operations that one answer may spawn: they are accepted in its settle commit.
 pub const SPAWN_MAX: usize = 1_000;
 
-/// Most payload bytes that one answer may spawn: with it the answer must still fit a record of
-/// the spill file.
+/// Maximum payload bytes that one answer may spawn: the answer and its spawned operations must fit
+/// one record of the spill file.
 pub const SPAWN_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// How one attempt ended. A panic or an error of the handler becomes one of these too.
+/// How one attempt ended. A panic or an error of the handler is converted into one of these too.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The provider did it.
+    /// The provider applied the call.
     Ok(Success),
     /// Not settled; try again if that is allowed.
     Retry(Retry),
@@ -30,12 +30,12 @@ pub enum Outcome {
     Fail(Fail),
 }
 
-/// A provider's yes.
+/// A provider's Ok.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Success {
-    /// The provider's own id of what it did.
+    /// The provider's own transaction id.
     pub provider_txn_id: Option<String>,
-    /// The result to hand to the caller.
+    /// The result for the caller.
     pub payload: Payload,
     /// Operations to accept in the commit that settles this one.
     pub spawn: Vec<Command>,
@@ -52,25 +52,25 @@ impl Success {
     }
 }
 
-/// An attempt that settled nothing.
+/// The outcome of an attempt that settled nothing.
 ///
 /// ```
 /// use std::time::Duration;
 /// use clinch_core::{Applied, Retry};
 ///
-/// // A timeout after the request left: nobody knows.
+/// // A timeout after the request left: it may have been applied.
 /// assert_eq!(Retry::unknown("timeout").applied, Applied::Unknown);
-/// // A 429: certainly not applied, and everyone is asked to stay away.
+/// // A 429: certainly not applied, and every caller is asked to pause.
 /// let throttled = Retry::not_applied("throttled").retry_after(Duration::from_secs(30));
 /// assert!(throttled.pauses);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// Why, for people.
+    /// The reason, for humans.
     pub reason: String,
-    /// Not again before so long, capped by the route; by default the backoff.
+    /// No attempt before this delay, capped by the route. Default: the backoff.
     pub after: Option<Duration>,
-    /// The delay holds for everyone who calls this destination.
+    /// The delay holds for every caller of this destination.
     pub pauses: bool,
     /// What may have happened at the provider.
     pub applied: Applied,
@@ -87,19 +87,19 @@ impl Retry {
         Self::with(reason, Applied::Unknown)
     }
 
-    /// No byte left this machine. The attempt is refunded.
+    /// No byte left this machine. The attempt is refunded: it does not count.
     pub fn not_called(reason: impl Into<String>) -> Self {
         Self::with(reason, Applied::NotCalled)
     }
 
-    /// Not again before so long: this operation alone.
+    /// No attempt of this operation before this delay. Other operations are not affected.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.after = Some(delay);
         self
     }
 
-    /// The provider's `Retry-After`: it holds for everyone who calls this destination.
+    /// The provider's `Retry-After`: it holds for every caller of this destination.
     #[must_use]
     pub fn retry_after(mut self, delay: Duration) -> Self {
         self.pauses = true;
@@ -122,13 +122,13 @@ impl Retry {
 pub enum Applied {
     /// No byte was sent.
     NotCalled,
-    /// Sent, and certainly without effect.
+    /// Sent, and certainly not applied.
     No,
-    /// Sent, and nobody knows.
+    /// Sent, and it is unknown whether it was applied.
     Unknown,
 }
 
-/// A provider's final no.
+/// A provider's final refusal.
 ///
 /// ```
 /// use clinch_core::Fail;
@@ -140,14 +140,14 @@ pub enum Applied {
 pub struct Fail {
     /// Stable code for programs, such as `http_402`.
     pub code: String,
-    /// What happened, for people.
+    /// What happened, for humans.
     pub message: String,
     /// The underlying error, redacted.
     pub cause: Option<String>,
 }
 
 impl Fail {
-    /// A refusal; over-long text is cut.
+    /// A refusal. Text that is too long is cut.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code: shorten(code.into(), CODE_BYTES_MAX),
@@ -156,7 +156,7 @@ impl Fail {
         }
     }
 
-    /// Adds the underlying error; over-long text is cut.
+    /// Adds the underlying error. Text that is too long is cut.
     #[must_use]
     pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(shorten(cause.into(), MESSAGE_BYTES_MAX));
@@ -164,16 +164,16 @@ impl Fail {
     }
 }
 
-/// Whether a call of an operation may have had its effect.
+/// Whether a call of an operation may have been applied without Clinch knowing.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// No call can have had an effect that we do not know of.
+    /// No call can have been applied without Clinch knowing.
     #[default]
     None,
-    /// A call ended without an answer. Sticky until an answer settles the operation.
+    /// A call ended without an answer. Stays set until an answer settles the operation.
     Unknown,
 }
 
@@ -189,21 +189,21 @@ pub enum Effect {
 pub struct Failure {
     /// Stable code for programs: one of [`code`] or the executor's own.
     pub code: String,
-    /// What happened, for people.
+    /// What happened, for humans.
     pub message: String,
     /// The underlying error, redacted.
     pub cause: Option<String>,
-    /// Whether the effect may have happened all the same.
+    /// Whether a call may have been applied nevertheless.
     pub effect: Effect,
 }
 
 impl Failure {
-    /// A failure with one of our own codes.
+    /// A failure with one of Clinch's own codes.
     pub fn own(code: &str, message: impl Into<String>, effect: Effect) -> Self {
         Self::from_fail(Fail::new(code, message), effect)
     }
 
-    /// A provider's refusal, with what is known of the effect.
+    /// A provider's refusal, with what is known about the effect.
     pub fn from_fail(fail: Fail, effect: Effect) -> Self {
         Self {
             code: fail.code,
@@ -214,7 +214,7 @@ impl Failure {
     }
 }
 
-/// Failure codes of our own. Executors add theirs.
+/// Clinch's own failure codes. Executors add theirs.
 pub mod code {
     /// All attempts were used.
     pub const RETRY_EXHAUSTED: &str = "retry_exhausted";
@@ -224,11 +224,11 @@ pub mod code {
     pub const CANCELED: &str = "canceled";
     /// The stored payload does not match its content hash; it was never sent.
     pub const INTEGRITY: &str = "integrity";
-    /// Its attempts kept losing their worker.
+    /// Too many attempts in a row lost their worker.
     pub const POISON: &str = "poison";
-    /// A worker was lost and the Reaper's strategy is `fail`.
+    /// An attempt was lost and the Reaper's strategy is `fail`.
     pub const ATTEMPT_LOST: &str = "attempt_lost";
-    /// A call ended unknown where it may not be repeated.
+    /// A call ended unknown and may not be repeated.
     pub const EFFECT_UNKNOWN: &str = "effect_unknown";
 }
 

@@ -1,5 +1,5 @@
-//! What an operation carries: as the caller sees it ([`Payload`]) and as adapters see it
-//! ([`Sealed`]). Neither shows its content in `Debug`, nor in the errors it makes.
+//! The content of an operation: as the caller sees it ([`Payload`]) and as adapters see it
+//! ([`Sealed`]). Neither type shows its content in `Debug` or in its errors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,9 +12,8 @@ use serde_json::value::RawValue;
 use crate::json;
 use crate::names::Invalid;
 
-/// Largest payload unless configured otherwise, in bytes: rows stay small enough that a
-/// batch of claims fits memory many times over; larger things belong in a blob store, with
-/// their address in the payload.
+/// Default maximum size of a payload, in bytes. Rows stay so small that a batch of claims fits
+/// memory many times over. Larger content belongs in a blob store, with its address in the payload.
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 
 /// A JSON value, as its canonical text (RFC 8785).
@@ -23,14 +22,14 @@ pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 ///   spelling (`1`, `1.0`) do not matter.
 /// - Accepts what [`json::parse`] accepts: no duplicate members, no integer past 2^53 − 1.
 /// - Cheap to clone. `Debug` shows the length only.
-/// - serde: is the JSON value itself. Deserialising holds to [`PAYLOAD_BYTES_MAX`] and to
-///   the strictness of `parse`; that needs the raw text, so it works from serde_json only,
-///   and not inside types that serde buffers (`untagged`, `flatten`, `tag = "…"`).
+/// - serde: the JSON value itself. Deserialization enforces [`PAYLOAD_BYTES_MAX`] and the
+///   strictness of `parse`. That needs the raw text, so it works only with serde_json, and not
+///   inside types that serde buffers (`untagged`, `flatten`, `tag = "…"`).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Payload(Arc<str>);
 
 impl Payload {
-    /// Takes JSON text.
+    /// Parses JSON text.
     ///
     /// `bytes_max` bounds the text as given, before it is parsed, and its canonical form,
     /// which can be longer (`1e9`).
@@ -39,27 +38,27 @@ impl Payload {
         Self::accept(text, bytes_max)
     }
 
-    /// Takes any value that serialises to JSON. `bytes_max` bounds the canonical form.
+    /// Converts any value that serializes to JSON. `bytes_max` bounds the canonical form.
     ///
-    /// Integers past 2^53 − 1 are refused, as in text; make them strings. serde_json writes
-    /// a float that is not finite as `null`, and so it arrives here.
+    /// Integers past 2^53 − 1 are refused, as in text; send them as strings. serde_json writes a
+    /// float that is not finite as `null`, so it becomes `null` here.
     pub fn from_value(
         value: &(impl Serialize + ?Sized),
         bytes_max: usize,
     ) -> Result<Self, Invalid> {
-        // The error of a foreign Serialize may quote what it failed on.
+        // The error of a foreign `Serialize` may quote the content.
         let text = serde_json::to_string(value)
             .map_err(|_| invalid("cannot be written as JSON".to_owned()))?;
         Self::accept(&text, bytes_max)
     }
 
-    /// What is kept of a provider's answer, whatever it is and however long.
+    /// The part of a provider's answer that is stored, whatever the answer is and however long.
     ///
     /// - JSON that [`Payload::parse`] accepts is kept as it is; an empty text is `null`.
-    /// - All else is `{"body": "<text>"}`: other types, and JSON that two readers could
+    /// - Everything else becomes `{"body": "<text>"}`: other types, and JSON that two readers could
     ///   understand differently.
-    /// - Text past `bytes_max`, or with more that was `cut_off` before, is
-    ///   `{"body": "<what came first>", "truncated": true}`, also if it was JSON.
+    /// - Text past `bytes_max`, or text that was `cut_off` before, becomes `{"body": "<the
+    ///   beginning>", "truncated": true}`, even if it was JSON.
     pub fn of_answer(text: &str, cut_off: bool, bytes_max: usize) -> Self {
         if text.is_empty() && !cut_off {
             return Self::null();
@@ -72,7 +71,7 @@ impl Payload {
             true => serde_json::json!({"body": text, "truncated": true}),
             false => serde_json::json!({ "body": text }),
         };
-        // Room for the members' names.
+        // Room for the member names.
         Self::from_value(&value, bytes_max.saturating_add(64)).unwrap_or_else(|_| Self::null())
     }
 
@@ -99,10 +98,10 @@ impl Payload {
         self.0.as_bytes()
     }
 
-    /// The payload as a `T`. The error names the type and the place, but nothing of what
-    /// stands there.
+    /// Decodes the payload as a `T`. The error names the type and the byte offset, but shows no
+    /// content.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, Invalid> {
-        // By way of the value, not of the text: serde_json's reader stops at a lower depth
+        // Decodes from the value, not from the text: serde_json's parser has a lower depth limit
         // and may round doubles differently.
         serde_json::from_value(self.value()).map_err(|_| {
             let place = match serde_json::from_str::<T>(&self.0) {
@@ -116,12 +115,11 @@ impl Payload {
         })
     }
 
-    /// The payload as a JSON value. Whole numbers are integers there, however they were
-    /// spelt.
+    /// The payload as a JSON value. Whole numbers are integers there, however they were written.
     pub fn value(&self) -> Value {
         match json::parse(&self.0) {
             Ok(value) => value,
-            // Better to stop than to act on a value that nobody sent.
+            // Better to stop than to act on a value that was never sent.
             Err(error) => unreachable!("canonical text is always accepted: {error}"),
         }
     }
@@ -141,7 +139,7 @@ impl Serialize for Payload {
 
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // A serde_json::Value would have lost duplicate members by the time we see it.
+        // A `serde_json::Value` would already have lost duplicate members.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Self::parse(raw.get(), PAYLOAD_BYTES_MAX).map_err(D::Error::custom)
     }
@@ -151,7 +149,7 @@ fn invalid(problem: String) -> Invalid {
     Invalid::new("payload", problem)
 }
 
-/// The longest beginning that takes at most `bytes_max` bytes as a JSON string.
+/// The longest prefix that takes at most `bytes_max` bytes as a JSON string.
 fn cut(text: &str, bytes_max: usize) -> (&str, bool) {
     let mut used = 0;
     for (at, letter) in text.char_indices() {
@@ -176,16 +174,16 @@ fn check_length(got: usize, form: &str, bytes_max: usize) -> Result<(), Invalid>
     )))
 }
 
-/// Bytes as an adapter stores and moves them: what the sealer made of a payload, a result or
-/// a checkpoint. Nothing can be told from them but their length and whether two are equal.
+/// Bytes as adapters store and move them: the sealer's output for a payload, a result or a
+/// checkpoint. Adapters can see only their length and whether two are equal.
 ///
-/// Cheap to clone. `Debug` shows the length only, since the default sealer changes nothing.
+/// Cheap to clone. `Debug` shows only the length, since the default sealer changes nothing.
 /// serde: a string of lower-case hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Sealed(Arc<[u8]>);
 
 impl Sealed {
-    /// Takes bytes that a sealer made, or that were stored as such.
+    /// Wraps bytes that a sealer made, or that were stored as such.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(Arc::from(bytes))
     }
@@ -195,7 +193,7 @@ impl Sealed {
         &self.0
     }
 
-    /// How many bytes there are.
+    /// Number of bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since the Unix epoch, on the clock of the store. The core never reads a
-/// clock: whoever calls it says what time it is.
+/// Milliseconds since the Unix epoch, on the store's clock. The core never reads a clock: callers
+/// pass the time.
 ///
-/// Arithmetic saturates, so a caller's absurd duration gives a far moment, not a panic.
+/// Arithmetic saturates, so an absurd duration gives a distant moment, not a panic.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

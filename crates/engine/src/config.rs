@@ -7,56 +7,57 @@ use clinch_core::{Error, ErrorKind, Result, WorkerId};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Everything that can be set about one process.
+/// The engine settings of one process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Names this process on claims and ledger lines.
+    /// The name of this process on claims and ledger lines.
     pub worker: WorkerId,
-    /// Attempts at once from the queue, and as many again for callers that wait inline: the
-    /// two do not starve each other.
+    /// Concurrent attempts from the queue, and as many again for callers that wait inline. Each
+    /// kind has its own limit, so neither starves the other.
     pub concurrency: usize,
-    /// Rows of one claim, hints of one dequeue, items of one shared commit.
+    /// Maximum rows of one claim, hints of one dequeue, writes of one group commit.
     pub batch: usize,
-    /// Callers that may wait for a shared commit; more are held back.
+    /// Writes that may wait for the group commit. Further callers wait for room.
     pub queue_max: usize,
-    /// Covers lost notifications: no wait is longer.
+    /// Upper bound of every wait for a notice, so that a lost notice only delays work.
     pub fallback_poll: Duration,
-    /// How long a row that is being announced is left to its claimer.
+    /// How long a claim keeps a row that is being announced from other processes.
     pub claim: Duration,
-    /// The same for a row that is being recovered: short, so that a recovery that failed is
-    /// tried again soon. Doing it twice at once is harmless.
+    /// The same for a row that is being recovered. Short, so that a failed recovery is retried
+    /// soon; recovering a row twice at once is harmless.
     pub recovery_claim: Duration,
-    /// Probes at once.
+    /// Concurrent probes.
     pub probes: usize,
-    /// What is old enough to be deleted.
+    /// Retention period of each kind of data.
     pub retention: Prune,
-    /// How often to look for it.
+    /// How often the pruner looks for data past its retention.
     pub prune_interval: Duration,
-    /// Length of a lease, extended while an attempt runs; visibility timeout of hints.
+    /// Length of a lease, which is extended while the attempt runs. Also the visibility timeout of
+    /// hints.
     pub lease: Duration,
-    /// A row that was announced and not begun for so long is announced again.
+    /// A row that was announced but not begun for this long is announced again.
     pub sweep_grace: Duration,
-    /// No pause between such announcements is longer.
+    /// Upper bound of the pause between such announcements.
     pub sweep_pause_max: Duration,
     /// Upper bound of the Finalizer's sleep.
     pub finalizer_interval: Duration,
-    /// An answer that waits longer to be final is worth a warning.
+    /// A recorded answer that is not final after this long raises an alert.
     pub pending_age_max: Duration,
     /// Upper bound of the Reaper's sleep.
     pub reaper_interval: Duration,
-    /// An operation without a route here is left for so long to a process that declares it.
+    /// How long an operation without a route here is left to a process that declares its route.
     pub undeclared_grace: Duration,
-    /// No call of the store, the bus or a file is waited for longer. The call may still happen:
-    /// a change past its deadline is `Ambiguous`.
+    /// Timeout of every call to the store, the bus or a file. The call may still happen: a change
+    /// past its deadline is `Ambiguous`.
     pub store_timeout: Duration,
-    /// How long an answer is offered to a store that does not take it, before it is spilled.
-    /// A process that stops waits no longer than a quarter of its grace.
+    /// How long an answer is offered to a store that does not take it, before the answer goes to
+    /// the spill file. A stopping process waits at most a quarter of `shutdown_grace`.
     pub settle_patience: Duration,
-    /// The first pause between such offers; doubles.
+    /// The first pause between such offers; it doubles.
     pub settle_pause: Duration,
-    /// Longest checkpoint, in bytes.
+    /// Maximum size of a checkpoint, in bytes.
     pub checkpoint_bytes_max: usize,
-    /// How long a stopping process waits for its attempts.
+    /// How long a stopping process waits for its running attempts.
     pub shutdown_grace: Duration,
 }
 
@@ -81,7 +82,7 @@ impl Config {
         }
     }
 
-    /// The defaults for a process with this name.
+    /// The defaults, for a process with this name.
     pub fn new(worker: WorkerId) -> Self {
         Self {
             worker,

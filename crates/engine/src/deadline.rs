@@ -1,9 +1,11 @@
-//! A deadline on every call of a store, a bus or a file.
+//! A deadline for every call to a store, a bus or a file.
 //!
-//! An adapter should keep deadlines of its own, since only it can give up the connection that
-//! hangs. These are for the adapter that does not: whatever hangs below a port, the stage that
-//! called it goes on. The call is dropped, and may still happen: a change past its deadline is
-//! `Ambiguous`. Every change carries its fence or its keys, so making it again is safe.
+//! An adapter should have deadlines of its own, since only the adapter can close the connection
+//! that hangs. These deadlines are for an adapter without them: whatever hangs below a port, the
+//! stage that called it continues.
+//!
+//! A call past its deadline is dropped, and may still happen: a change is then `Ambiguous`. Every
+//! change carries its fence or its keys, so repeating it is safe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +13,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
-    Accepted, Amendment, Answer, Batch, Batches, BeginRequest, Bus, Changed, Claim, Claimed, Clock,
-    DeadLetter, Delivery, Depth, Dequeue, DomainView, Domains, Extension, Filter, Inspect, Journal,
-    JournalRecords, Known, LedgerLine, NewBatch, NewOperation, Notice, Notices, OpenRoute,
-    Operation, Outbox, Page, Prune, Pruned, Publication, Receipt, Recovery, Refused, Reschedule,
-    Scan, Silence, Store,
+    Batch, Batches, Bus, Claim, Claimed, Clock, DeadLetter, Delivery, Depth, Dequeue, DomainView,
+    Domains, Filter, Inspect, Journal, JournalRecords, Known, LedgerLine, NewBatch, Notice,
+    Notices, OpenRoute, Operation, Outbox, Page, Prune, Pruned, Publication, Receipt, Recovery,
+    Scan, Silence, Store, Write, Written,
 };
 use clinch_core::{AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, Result, Timestamp};
 
-use crate::node::{Dispatch, Ports};
+use crate::ports::{Dispatch, Ports};
 
 /// Bounds every port that waits for something outside of the process.
 pub(crate) fn bound(ports: Ports, limit: Duration) -> Ports {
@@ -51,7 +52,7 @@ pub(crate) fn bound(ports: Ports, limit: Duration) -> Ports {
     }
 }
 
-/// A port whose calls end.
+/// A port whose calls have a deadline.
 struct Bounded<P: ?Sized> {
     port: Arc<P>,
     clock: Arc<dyn Clock>,
@@ -87,7 +88,7 @@ fn unanswered() -> Error {
     Error::new(ErrorKind::Unavailable, "no answer within store.timeout")
 }
 
-/// Passes each call on, as a `change` or as a `read`.
+/// Forwards each call, as a `change` or as a `read`.
 macro_rules! pass_on {
     ($port:ident { $($how:ident $name:ident($($arg:ident: $type:ty),*) -> $out:ty;)* }) => {
         #[async_trait]
@@ -99,17 +100,8 @@ macro_rules! pass_on {
     };
 }
 
-type Outcomes = Vec<Result<Changed, Refused>>;
-
 pass_on!(Store {
-    change accept(new: &[NewOperation], routes: &Routes) -> Vec<Accepted>;
-    change begin(begins: &[BeginRequest], routes: &Routes) -> Vec<Result<Operation, Refused>>;
-    change extend(extensions: &[Extension]) -> Outcomes;
-    change write_ahead(answers: &[Answer], routes: &Routes) -> Outcomes;
-    change finalize(ops: &[OpId], routes: &Routes) -> Outcomes;
-    change settle(answers: &[Answer], routes: &Routes) -> Outcomes;
-    change reschedule(attempts: &[Reschedule], routes: &Routes) -> Outcomes;
-    change amend(amendments: &[Amendment], routes: &Routes) -> Outcomes;
+    change commit(writes: &[Write], routes: &Routes) -> Vec<Written>;
 });
 
 pass_on!(Outbox {
@@ -132,7 +124,6 @@ pass_on!(Recovery {
 
 pass_on!(Batches {
     change open(batches: &[NewBatch]) -> Vec<bool>;
-    change seal(batches: &[BatchId], routes: &Routes) -> Vec<BatchId>;
     read read(batches: &[BatchId]) -> Vec<Option<Batch>>;
 });
 

@@ -1,123 +1,77 @@
 //! Group commit: concurrent callers share store calls.
 //!
-//! The first caller starts a driver; while its commit is under way, others queue up and go
-//! into the next one together. Nobody waits for a timer, and a lone caller waits for nobody.
-//! The queue is bounded: who finds it full waits for room.
+//! The first caller starts a driver. While its commit is in progress, other writes of any kind
+//! queue up and go into the next commit together. There is no timer: a lone caller's write is
+//! committed at once. The queue is bounded: a caller that finds it full waits for room.
 //!
-//! A commit that does not come back does not hold up the others: after a while another driver
-//! goes on with the queue, so that several commits may be outstanding. Their order means
-//! nothing: each item is guarded by its own fence or keys. An item that waits in the queue for
-//! longer than a store call may take is withdrawn, and nothing of it happens.
+//! A commit that does not return does not block the others: after a while a second driver continues
+//! with the queue, so that several commits may be outstanding. The order of commits does not
+//! matter: each write is guarded by its own fence or keys. A write that waits in the queue for
+//! longer than the store timeout is withdrawn, and nothing of it happens.
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
     Accepted, Amendment, Answer, BeginRequest, Changed, Clock, Extension, NewOperation, Operation,
-    Refused, Reschedule, Spawner,
+    Refused, Reschedule, Spawner, Store, Write, Written,
 };
-use clinch_core::{Error, ErrorKind, OpId, Result};
+use clinch_core::{Error, ErrorKind, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::panics::caught;
-use crate::settle::may_help;
 use crate::{Config, Ports};
 
-/// Commits of one kind that may be outstanding because the store does not answer. A store that
-/// leaves more unanswered is down, and further calls would only wait with them.
+/// Maximum number of commits that may be outstanding because the store does not answer. With more
+/// of them the store is down, and a further call would only wait too.
 const STALLED_MAX: usize = 7;
 
-/// A commit that takes longer than this part of the store's timeout holds up nobody else.
+/// A commit blocks the queue for at most this fraction of the store timeout (1/10). Then another
+/// driver continues with the queue.
 const STALLED_AFTER: u32 = 10;
 
-type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type Commit<I, O> = dyn Fn(Vec<I>) -> Task<Result<Vec<O>>> + Send + Sync;
+/// The result of a change of a row.
+pub(crate) type Outcome = Result<Result<Changed, Refused>>;
 
-/// Every shared store call of the hot path.
-pub(crate) struct Groups {
-    pub accept: Group<NewOperation, Accepted>,
-    pub begin: Group<BeginRequest, Result<Operation, Refused>>,
-    pub extend: Group<Extension, Result<Changed, Refused>>,
-    pub settle: Group<Answer, Result<Changed, Refused>>,
-    pub reschedule: Group<Reschedule, Result<Changed, Refused>>,
-    pub amend: Group<Amendment, Result<Changed, Refused>>,
-    pub finalize: Group<OpId, Result<Changed, Refused>>,
+/// Commits the writes of this process together, except those that are a commit of their own.
+pub(crate) struct GroupCommit {
+    shared: Arc<Shared>,
 }
 
-/// A call as a boxed task on its own copy of the store and the routes.
-macro_rules! shared {
-    ($ports:expr, $routes:expr, $config:expr, |$store:ident, $items:ident, $by:ident| $call:expr) => {{
-        let (store, routes) = ($ports.store.clone(), $routes.clone());
-        let commit = move |$items: Vec<_>| {
-            let ($store, $by) = (store.clone(), routes.clone());
-            Box::pin(async move { $call.await }) as Task<_>
-        };
-        Group::new($config, $ports, Box::new(commit))
-    }};
-}
-
-impl Groups {
-    pub(crate) fn new(
-        ports: &Ports,
-        routes: &Arc<Routes>,
-        runnable: &Arc<Routes>,
-        config: &Config,
-    ) -> Self {
-        Self {
-            accept: shared!(ports, routes, config, |s, new, by| s.accept(&new, &by)),
-            begin: shared!(ports, runnable, config, |s, begins, by| s
-                .begin(&begins, &by)),
-            extend: shared!(ports, routes, config, |s, leases, _by| s.extend(&leases)),
-            settle: shared!(ports, routes, config, |s, answers, by| s
-                .settle(&answers, &by)),
-            reschedule: shared!(ports, routes, config, |s, ends, by| s
-                .reschedule(&ends, &by)),
-            amend: shared!(ports, routes, config, |s, changes, by| s
-                .amend(&changes, &by)),
-            finalize: shared!(ports, routes, config, |s, ops, by| s.finalize(&ops, &by)),
-        }
-    }
-}
-
-/// Callers of one store method.
-pub(crate) struct Group<I, O> {
-    shared: Arc<Shared<I, O>>,
-}
-
-struct Shared<I, O> {
-    queue: Mutex<Queue<I, O>>,
+struct Shared {
+    queue: Mutex<Queue>,
     room: Arc<Semaphore>,
-    /// One for each commit that does not come back.
+    /// One permit for each commit that may be stalled.
     stalled: Arc<Semaphore>,
     batch: usize,
     timeout: Duration,
     clock: Arc<dyn Clock>,
     spawner: Arc<dyn Spawner>,
-    commit: Box<Commit<I, O>>,
+    store: Arc<dyn Store>,
+    routes: Arc<Routes>,
 }
 
-/// An item and its caller.
-struct Waiting<I, O> {
+/// A write and its caller.
+struct Waiting {
     number: u64,
-    item: I,
-    reply: oneshot::Sender<Result<O>>,
-    /// Its room in the queue: taken until the commit, also when the caller goes away.
+    write: Write,
+    reply: oneshot::Sender<Result<Written>>,
+    /// Its room in the queue, taken until the commit, even if the caller disconnects.
     room: OwnedSemaphorePermit,
 }
 
-struct Queue<I, O> {
-    /// By number.
-    waiting: VecDeque<Waiting<I, O>>,
+struct Queue {
+    /// In the order of their numbers.
+    waiting: VecDeque<Waiting>,
     last: u64,
     driving: bool,
 }
 
-impl<I: Clone + Send + 'static, O: Send + 'static> Group<I, O> {
-    fn new(config: &Config, ports: &Ports, commit: Box<Commit<I, O>>) -> Self {
+impl GroupCommit {
+    pub(crate) fn new(ports: &Ports, routes: &Arc<Routes>, config: &Config) -> Self {
         let queue = Queue {
             waiting: VecDeque::new(),
             last: 0,
@@ -131,26 +85,63 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Group<I, O> {
             timeout: config.store_timeout,
             clock: ports.clock.clone(),
             spawner: ports.spawner.clone(),
-            commit,
+            store: ports.store.clone(),
+            routes: routes.clone(),
         };
         Self {
             shared: Arc::new(shared),
         }
     }
 
-    /// Commits all of these, together with whoever else waits; an item that fails fails alone.
-    pub(crate) async fn call_all(&self, items: Vec<I>) -> Vec<Result<O>> {
-        let mut results = Vec::with_capacity(items.len());
-        for batch in items.chunks(self.shared.batch) {
-            results.extend(commit(&self.shared, batch.to_vec()).await);
-        }
-        results
+    pub(crate) async fn accept(&self, new: NewOperation) -> Result<Accepted> {
+        self.call(Write::Accept(new)).await?.accepted()
     }
 
-    /// Commits `item` together with whoever else waits. If the caller goes away the commit
-    /// happens all the same. An item whose turn does not come in time is withdrawn:
-    /// `Unavailable`.
-    pub(crate) async fn call(&self, item: I) -> Result<O> {
+    pub(crate) async fn begin(&self, begin: BeginRequest) -> Result<Result<Operation, Refused>> {
+        self.call(Write::Begin(begin)).await?.begun()
+    }
+
+    pub(crate) async fn extend(&self, extension: Extension) -> Outcome {
+        self.call(Write::Extend(extension)).await?.changed()
+    }
+
+    pub(crate) async fn settle(&self, answer: Answer) -> Outcome {
+        self.call(Write::Settle(answer)).await?.changed()
+    }
+
+    pub(crate) async fn reschedule(&self, attempt: Reschedule) -> Outcome {
+        self.call(Write::Reschedule(attempt)).await?.changed()
+    }
+
+    pub(crate) async fn amend(&self, amendment: Amendment) -> Outcome {
+        self.call(Write::Amend(amendment)).await?.changed()
+    }
+
+    /// Commits changes of rows, at most `batch` of them in one commit. A write that fails fails
+    /// alone.
+    pub(crate) async fn change_all(&self, writes: Vec<Write>) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(writes.len());
+        for batch in writes.chunks(self.shared.batch) {
+            let written = commit(&self.shared, batch.to_vec()).await;
+            outcomes.extend(
+                written
+                    .into_iter()
+                    .map(|one| one.and_then(Written::changed)),
+            );
+        }
+        outcomes
+    }
+
+    /// Commits new operations in a commit of their own: all or none.
+    pub(crate) async fn accept_all(&self, new: Vec<NewOperation>) -> Result<Vec<Accepted>> {
+        let writes: Vec<Write> = new.into_iter().map(Write::Accept).collect();
+        let written = attempt(&self.shared, &writes).await?;
+        written.into_iter().map(Written::accepted).collect()
+    }
+
+    /// Commits a write together with other waiting writes. If the caller disconnects, the commit
+    /// happens nevertheless. A write whose turn does not come in time is withdrawn: `Unavailable`.
+    pub(crate) async fn call(&self, write: Write) -> Result<Written> {
         let shared = &self.shared;
         let lost = |_| Error::new(ErrorKind::Ambiguous, "the commit was not confirmed");
         let mut late = pin!(shared.clock.sleep(shared.timeout));
@@ -161,7 +152,7 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Group<I, O> {
         };
         let room = room.map_err(|_| Error::new(ErrorKind::Unavailable, "the engine stopped"))?;
         let (reply, mut answer) = oneshot::channel();
-        let (number, starts) = shared.push(item, reply, room);
+        let (number, starts) = shared.push(write, reply, room);
         if starts {
             start(shared);
         }
@@ -182,16 +173,16 @@ fn too_slow() -> Error {
     Error::new(ErrorKind::Unavailable, message)
 }
 
-impl<I, O> Shared<I, O> {
-    fn lock(&self) -> MutexGuard<'_, Queue<I, O>> {
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The item's number. True: nobody drives, so the caller starts it.
+    /// Returns the write's number. True: no driver runs, so the caller starts one.
     fn push(
         &self,
-        item: I,
-        reply: oneshot::Sender<Result<O>>,
+        write: Write,
+        reply: oneshot::Sender<Result<Written>>,
         room: OwnedSemaphorePermit,
     ) -> (u64, bool) {
         let mut queue = self.lock();
@@ -199,22 +190,22 @@ impl<I, O> Shared<I, O> {
         let number = queue.last;
         queue.waiting.push_back(Waiting {
             number,
-            item,
+            write,
             reply,
             room,
         });
         (number, !std::mem::replace(&mut queue.driving, true))
     }
 
-    /// True: it was still waiting, and is not committed.
+    /// Withdraws a write that still waits, so that it is not committed. False: it no longer waits.
     fn withdraw(&self, number: u64) -> bool {
         let waiting = &mut self.lock().waiting;
         let found = waiting.binary_search_by_key(&number, |one| one.number);
         found.is_ok_and(|at| waiting.remove(at).is_some())
     }
 
-    /// The next batch, or the end of the drive.
-    fn next(&self) -> Vec<Waiting<I, O>> {
+    /// The next writes to commit. Empty: the driver ends.
+    fn next(&self) -> Vec<Waiting> {
         let mut queue = self.lock();
         let count = queue.waiting.len().min(self.batch);
         queue.driving = count > 0;
@@ -222,11 +213,11 @@ impl<I, O> Shared<I, O> {
     }
 }
 
-fn start<I: Clone + Send + 'static, O: Send + 'static>(shared: &Arc<Shared<I, O>>) {
+fn start(shared: &Arc<Shared>) {
     shared.spawner.spawn(Box::pin(drive(shared.clone())));
 }
 
-async fn drive<I: Clone + Send + 'static, O: Send + 'static>(shared: Arc<Shared<I, O>>) {
+async fn drive(shared: Arc<Shared>) {
     loop {
         let batch = shared.next();
         if batch.is_empty() {
@@ -240,7 +231,7 @@ async fn drive<I: Clone + Send + 'static, O: Send + 'static>(shared: Arc<Shared<
         }
         match shared.stalled.clone().try_acquire_owned() {
             Ok(_stalled) => {
-                // Another one goes on with the queue; this one ends with its commit.
+                // Another driver continues with the queue; this one ends with its commit.
                 start(&shared);
                 served.await;
                 return;
@@ -250,59 +241,54 @@ async fn drive<I: Clone + Send + 'static, O: Send + 'static>(shared: Arc<Shared<
     }
 }
 
-/// Commits a batch and answers its callers.
-async fn serve<I: Clone + Send + 'static, O: Send + 'static>(
-    shared: &Shared<I, O>,
-    batch: Vec<Waiting<I, O>>,
-) {
-    let pair = |one: Waiting<I, O>| (one.item, (one.reply, one.room));
-    let (items, replies): (Vec<I>, Vec<_>) = batch.into_iter().map(pair).unzip();
-    let results = commit(shared, items).await;
+/// Commits the writes and answers their callers.
+async fn serve(shared: &Shared, batch: Vec<Waiting>) {
+    let pair = |one: Waiting| (one.write, (one.reply, one.room));
+    let (writes, replies): (Vec<Write>, Vec<_>) = batch.into_iter().map(pair).unzip();
+    let results = commit(shared, writes).await;
     for ((reply, room), result) in replies.into_iter().zip(results) {
         drop(room);
-        // A caller that went away does not need its answer.
+        // The caller may have disconnected.
         let _ = reply.send(result);
     }
 }
 
-/// One commit for all. If it fails in a way that trying again does not help, each goes alone:
-/// one caller's mistake, or one damaged row, is not the others'.
-async fn commit<I: Clone + Send + 'static, O: Send + 'static>(
-    shared: &Shared<I, O>,
-    items: Vec<I>,
-) -> Vec<Result<O>> {
-    let count = items.len();
-    let retry = (count > 1).then(|| items.clone());
-    match (attempt(shared, items).await, retry) {
-        (Ok(results), _) => results.into_iter().map(Ok).collect(),
-        (Err(error), Some(items)) if !may_help(&error) => {
-            let mut results = Vec::with_capacity(count);
-            for item in items {
-                let result = attempt(shared, vec![item]).await;
-                results.push(result.and_then(only));
+/// Commits all writes together. If that fails with an error that retrying does not fix, each write
+/// is committed alone: one caller's mistake, or one damaged row, must not fail the others.
+async fn commit(shared: &Shared, writes: Vec<Write>) -> Vec<Result<Written>> {
+    match attempt(shared, &writes).await {
+        Ok(written) => written.into_iter().map(Ok).collect(),
+        Err(error) if writes.len() > 1 && !may_help(&error) => {
+            let mut results = Vec::with_capacity(writes.len());
+            for write in &writes {
+                let written = attempt(shared, std::slice::from_ref(write)).await;
+                results.push(written.and_then(only));
             }
             results
         }
-        (Err(error), _) => (0..count).map(|_| Err(error.clone())).collect(),
+        Err(error) => writes.iter().map(|_| Err(error.clone())).collect(),
     }
 }
 
-async fn attempt<I: Clone + Send + 'static, O: Send + 'static>(
-    shared: &Shared<I, O>,
-    items: Vec<I>,
-) -> Result<Vec<O>> {
-    let count = items.len();
+async fn attempt(shared: &Shared, writes: &[Write]) -> Result<Vec<Written>> {
     let panicked = |_| Error::new(ErrorKind::Ambiguous, "the store adapter panicked");
-    let results = caught((shared.commit)(items)).await.map_err(panicked)??;
-    if results.len() == count {
-        Ok(results)
+    let committed = Box::pin(shared.store.commit(writes, &shared.routes));
+    let written = caught(committed).await.map_err(panicked)??;
+    if written.len() == writes.len() {
+        Ok(written)
     } else {
-        let message = "the store adapter answered with another number of results";
+        let message = "the store adapter returned a wrong number of results";
         Err(Error::new(ErrorKind::Ambiguous, message))
     }
 }
 
-fn only<O>(results: Vec<O>) -> Result<O> {
-    let missing = || Error::new(ErrorKind::Ambiguous, "the store adapter gave no result");
-    results.into_iter().next().ok_or_else(missing)
+fn only(written: Vec<Written>) -> Result<Written> {
+    let missing = || Error::new(ErrorKind::Ambiguous, "the store adapter returned no result");
+    written.into_iter().next().ok_or_else(missing)
+}
+
+/// Whether retrying may help. Every write of an attempt carries its fence, so repeating a write
+/// whose commit is ambiguous is safe: the second is refused as stale or settled.
+pub(crate) fn may_help(error: &Error) -> bool {
+    error.is_retryable() || error.kind() == ErrorKind::Ambiguous
 }

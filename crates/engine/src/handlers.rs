@@ -1,43 +1,40 @@
-//! What is declared for a domain and its event types, and which destinations are called.
+//! The declared routes with their handlers, and the destinations that they call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use clinch_core::policy::{EventTypes, Idempotency, Routes, Rules};
-use clinch_core::ports::{Executor, Gate, Probe, Reason, Room, Topic, Unguarded};
+use clinch_core::ports::{Executor, Gate, Probe, Topic, Unguarded};
 use clinch_core::{Domain, Error, EventType, Result};
-
-use crate::Orchestrator;
-use crate::execute::{Reservations, Rest};
 
 /// What is declared for a domain and its event types.
 #[derive(Clone)]
 pub struct Handler {
-    /// Makes the call; `None` if other processes do.
+    /// Makes the call. `None`: only other processes execute this route.
     pub executor: Option<Arc<dyn Executor>>,
-    /// Asks what became of a call; `None` if nobody here can.
+    /// Asks the provider what became of a call. `None`: this process cannot ask.
     pub probe: Option<Arc<dyn Probe>>,
-    /// What the protocol looks at.
+    /// The part of the route that the protocol reads.
     pub rules: Rules,
-    /// What the provider sees as the key.
+    /// The key that the provider sees, and what its "already done" means.
     pub idempotency: Idempotency,
-    /// How much room the destination has. Nothing is claimed for one without.
+    /// How much room the destination has. Nothing is claimed for a destination without room.
     pub gate: Arc<dyn Gate>,
-    /// A call that takes longer is worth a warning.
+    /// A call that takes longer is logged as a warning.
     pub slow: Option<Duration>,
-    /// Remote workers lease its attempts; no executor of ours makes its calls.
+    /// Remote workers lease the attempts of this route; no executor of this process makes its
+    /// calls.
     pub leased: bool,
-    /// No lease and no extension is longer.
+    /// Upper bound of each lease and each extension.
     pub lease_max: Option<Duration>,
-    /// Only the application that declares the route submits and executes its operations: no
-    /// request of a caller and no remote worker may.
+    /// Only the application that declares the route submits and executes its operations. Requests
+    /// of callers and remote workers are refused.
     pub internal: bool,
 }
 
 impl Handler {
-    /// A route that other processes execute, without guards.
+    /// A route without guards that other processes execute.
     pub fn new(rules: Rules) -> Self {
         Self {
             executor: None,
@@ -56,41 +53,10 @@ impl Handler {
 /// Every declared route with its handler.
 #[derive(Clone, Default)]
 pub struct Handlers {
-    by_route: BTreeMap<(Domain, EventTypes), Handler>,
+    pub(crate) by_route: BTreeMap<(Domain, EventTypes), Handler>,
 }
 
-/// The routes that this process executes for one destination.
-pub(crate) struct Lot {
-    pub gate: Arc<dyn Gate>,
-    pub domains: Vec<Domain>,
-    /// Where its hints wait.
-    pub topics: Vec<Topic>,
-    pub routes: Arc<Routes>,
-    pub rest: Rest,
-    pub reservations: Reservations,
-    /// More hints for it may be waiting on the bus.
-    pub busy: AtomicBool,
-    /// When it was last seen closed by its breaker, its provider or its rate, in milliseconds of
-    /// the monotonic clock.
-    closed_at: AtomicU64,
-}
-
-impl Lot {
-    /// Notes why it takes no call now: while it waits for its provider, no work of it is late.
-    pub(crate) fn note_closed(&self, room: Room, now: Duration) {
-        if room.reason != Some(Reason::BulkheadFull) {
-            let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-            self.closed_at.fetch_max(now, Ordering::Relaxed);
-        }
-    }
-
-    /// Until then, on the monotonic clock, it waited for its provider, as far as was seen.
-    pub(crate) fn closed_until(&self) -> Duration {
-        Duration::from_millis(self.closed_at.load(Ordering::Relaxed))
-    }
-}
-
-/// What has no guards waits with what is for everybody.
+/// Routes without a destination use the domain-wide topic.
 pub(crate) fn topic(domain: &Domain, gate: &dyn Gate) -> Topic {
     match gate.destination() {
         "" => Topic::of(domain),
@@ -99,19 +65,20 @@ pub(crate) fn topic(domain: &Domain, gate: &dyn Gate) -> Topic {
 }
 
 impl Handlers {
-    /// None.
+    /// No routes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Declares a route; one declared before for the same types is replaced.
+    /// Declares a route. A route that was declared before for the same event types is replaced.
     #[must_use]
     pub fn with(mut self, domain: Domain, event_types: EventTypes, handler: Handler) -> Self {
         self.by_route.insert((domain, event_types), handler);
         self
     }
 
-    /// Where a hint for this event waits. Who does not know the route asks everybody.
+    /// The topic for hints of this event type: the domain-wide topic if the route is not declared
+    /// here.
     pub(crate) fn topic(&self, domain: &Domain, event_type: &EventType) -> Topic {
         match self.find(domain, event_type) {
             Some(handler) => topic(domain, &*handler.gate),
@@ -128,7 +95,8 @@ impl Handlers {
         ours.map(|((_, types), handler)| (types, handler))
     }
 
-    /// No routes, and a type with a route of its own is left out of one for all types.
+    /// No routes, but the named event types are known, so that a route for all types does not cover
+    /// them.
     pub(crate) fn none_of(&self, domain: &Domain) -> Routes {
         let mut routes = Routes::new();
         for (types, _) in self.of(domain) {
@@ -139,7 +107,7 @@ impl Handlers {
         routes
     }
 
-    /// The most specific handler.
+    /// The handler of the most specific route.
     pub(crate) fn find(&self, domain: &Domain, event_type: &EventType) -> Option<&Handler> {
         let one = (domain.clone(), EventTypes::One(event_type.clone()));
         let any = || (domain.clone(), EventTypes::Any);
@@ -148,26 +116,26 @@ impl Handlers {
             .or_else(|| self.by_route.get(&any()))
     }
 
-    /// The event type has a route of its own.
+    /// Whether the event type has a route of its own.
     pub(crate) fn is_named(&self, domain: &Domain, event_type: &EventType) -> bool {
         let one = (domain.clone(), EventTypes::One(event_type.clone()));
         self.by_route.contains_key(&one)
     }
 
-    /// Every handler with its domain, in the order of the domains.
+    /// Every handler with its domain, ordered by domain.
     pub(crate) fn by_domain(&self) -> impl Iterator<Item = (&Domain, &Handler)> {
         self.by_route
             .iter()
             .map(|((domain, _), handler)| (domain, handler))
     }
 
-    /// The most specific route is for its application only.
+    /// Whether the most specific route is internal.
     pub(crate) fn is_internal(&self, domain: &Domain, event_type: &EventType) -> bool {
         self.find(domain, event_type)
             .is_some_and(|handler| handler.internal)
     }
 
-    /// The destinations that some routes call from here.
+    /// The destinations that this process calls for the routes that `of` selects.
     pub(crate) fn destinations(
         &self,
         of: impl Fn(&Domain, &EventTypes) -> bool,
@@ -190,42 +158,13 @@ impl Handlers {
         Ok(self.those(|_| true))
     }
 
-    /// Those with an executor here.
+    /// Routes with an executor in this process.
     pub(crate) fn runnable(&self) -> Routes {
         self.those(|handler| handler.executor.is_some())
     }
 
-    /// What this process executes, by destination. A domain whose event types go to several
-    /// destinations is in several lots.
-    pub(crate) fn lots(&self) -> Vec<Lot> {
-        let runnable = |handler: &&Handler| handler.executor.is_some();
-        let mut gates = BTreeMap::new();
-        for handler in self.by_route.values().filter(runnable) {
-            let gate = handler.gate.clone();
-            gates.entry(gate.destination().to_owned()).or_insert(gate);
-        }
-        let lot = |(destination, gate): (String, Arc<dyn Gate>)| {
-            let ours = |h: &Handler| h.executor.is_some() && h.gate.destination() == destination;
-            let routes = self.those(ours);
-            let mut domains: Vec<_> = routes.iter().map(|(domain, ..)| domain.clone()).collect();
-            domains.dedup();
-            let at = |domain: &Domain| topic(domain, &*gate);
-            Lot {
-                topics: domains.iter().map(at).collect(),
-                gate,
-                domains,
-                routes: Arc::new(routes),
-                rest: Rest::default(),
-                reservations: Reservations::default(),
-                busy: AtomicBool::new(false),
-                closed_at: AtomicU64::new(0),
-            }
-        };
-        gates.into_iter().map(lot).collect()
-    }
-
-    /// Some of the routes. A type with a route of its own that is not among them is not
-    /// covered by one for all types either.
+    /// The routes whose handler matches `are`. A route for all types does not cover an event type
+    /// with a route of its own, even if that route does not match.
     pub(crate) fn those(&self, are: impl Fn(&Handler) -> bool) -> Routes {
         let mut routes = Routes::new();
         for ((domain, event_types), handler) in &self.by_route {
@@ -238,25 +177,5 @@ impl Handlers {
             };
         }
         routes
-    }
-}
-
-/// What a face of the engine has to know of the routes that it serves.
-impl Orchestrator {
-    /// Only the application that declares the route of these operations may submit and execute
-    /// them. Whoever takes commands from callers refuses such a command.
-    pub fn is_internal(&self, domain: &Domain, event_type: &EventType) -> bool {
-        self.node.handlers.is_internal(domain, event_type)
-    }
-
-    /// Remote workers may lease operations of this event type from this process.
-    pub fn is_remote(&self, domain: &Domain, event_type: &EventType) -> bool {
-        let handler = self.node.handlers.find(domain, event_type);
-        handler.is_some_and(|handler| handler.executor.is_none() && !handler.internal)
-    }
-
-    /// The destinations that the routes of `of` call from this process.
-    pub fn destinations(&self, of: impl Fn(&Domain, &EventTypes) -> bool) -> BTreeSet<String> {
-        self.node.handlers.destinations(of)
     }
 }

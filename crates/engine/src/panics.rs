@@ -1,16 +1,15 @@
-//! A panic in a task is an answer, not the end of the process.
+//! A panic in a task becomes an error of that task; the process continues.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The task panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Panicked;
 
-/// Runs `task`, and says so if it panics. What the task shared with others must survive
-/// that: locks here are poison-proof, and rows are changed by commits only.
+/// Runs `task` and returns an error if it panics. State that the task shared with others must
+/// survive the panic: the locks of this crate ignore poisoning, and rows change only by commits.
 pub(crate) async fn caught<T>(task: impl Future<Output = T> + Send) -> Result<T, Panicked> {
     Caught(Box::pin(task)).await
 }

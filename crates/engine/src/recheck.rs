@@ -1,28 +1,28 @@
-//! When to look again for a row that fell due between a claim and the question when the next
-//! row is due: it was not claimed, and the answer is "now".
+//! When to claim again if a row became due between a claim and the question when the next row is
+//! due: the claim did not return the row, and the answer to the question is "now".
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The first such pause. Doubles while the claims that follow do not return the row either: then
-/// another process has it, or only another process may.
+/// The first such pause. It doubles while the following claims do not return the row either: then
+/// another process has claimed the row, or only another process may.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Doublings of it: ten seconds at most.
+/// Maximum number of doublings: the pause stays at about ten seconds.
 const DOUBLINGS_MAX: u32 = 11;
 
-/// Consecutive answers that a row is due which the preceding claim did not return.
+/// Counts consecutive answers "a row is due" although the preceding claim did not return it.
 #[derive(Default)]
 pub(crate) struct Recheck(AtomicU32);
 
 impl Recheck {
-    /// A claim returned something.
+    /// A claim returned rows.
     pub(crate) fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// How long to rest after a claim that returned nothing, when the next row is due in `next`;
-    /// never beyond `bound`.
+    /// How long to rest after a claim that returned nothing, if the next row is due in `next`. At
+    /// most `bound`.
     pub(crate) fn pause(&self, next: Option<Duration>, bound: Duration) -> Duration {
         match next {
             Some(Duration::ZERO) => {

@@ -1,80 +1,97 @@
-//! Puts the runners together: one step at a time, or all of them until told to stop.
+//! Runs the runners: one step at a time, or all of them until told to stop.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clinch_core::Result;
 use clinch_core::ports::{Level, Notice, Prune, Pruned, Tags};
+use tokio::sync::Semaphore;
 
-use crate::handlers::Handlers;
-use crate::node::{Dispatch, Node, Ports};
+use crate::base::Base;
+use crate::dispatch::Relay;
+use crate::execute::Workers;
 use crate::panics::caught;
 use crate::recheck::Recheck;
-use crate::recover::{ImportedLetters, Scanned, Unread};
-use crate::{Config, Orchestrator};
+use crate::recover::{ImportedLetters, Recoverer, Unread};
+use crate::settle::Settler;
+use crate::wakes::Runner;
+use crate::{Config, Dispatch, Handlers, Orchestrator, Ports, Scanned};
 
-/// The first pause of a runner that failed; doubles.
+/// The first pause after a runner failed; it doubles.
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
-/// No such pause is longer.
+/// Upper bound of that pause.
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(30);
-/// How long a process that exits waits for its spill file: a disk that takes longer hangs.
+/// How long an exiting process waits for its spill file. A disk that takes longer counts as hung.
 const SPILL_MAX: Duration = Duration::from_secs(5);
 
 /// The runners of one process.
 #[derive(Clone)]
 pub struct Runtime {
-    node: Arc<Node>,
+    base: Arc<Base>,
+    relay: Arc<Relay>,
+    workers: Arc<Workers>,
+    recoverer: Arc<Recoverer>,
+    orchestrator: Orchestrator,
+    /// One permit for each runner. When all permits are back, no runner runs.
+    running: Arc<Semaphore>,
 }
 
-/// What one step of everything did.
+/// What one [`Runtime::pump`] did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pumped {
-    /// Hints that the relay announced, silent ones included.
+    /// Hints that were announced, silent rows included.
     pub announced: usize,
-    /// Deliveries that were run to their settle.
+    /// Deliveries that were run until they settled.
     pub executed: usize,
     /// Rows that recovery handled.
     pub recovered: usize,
 }
 
 impl Runtime {
-    /// An engine on these ports. Refuses rules that contradict themselves.
+    /// An engine on these ports. Refuses contradictory rules.
     pub fn new(ports: Ports, handlers: Handlers, config: Config) -> Result<Self> {
-        let node = Node::new(ports, handlers, config)?;
-        Ok(Self { node })
+        let base = Arc::new(Base::new(ports, handlers, config)?);
+        let relay = Arc::new(Relay::new(base.clone()));
+        let settler = Arc::new(Settler::new(base.clone()));
+        let workers = Arc::new(Workers::new(settler.clone()));
+        Ok(Self {
+            orchestrator: Orchestrator::new(workers.clone(), relay.clone()),
+            recoverer: Arc::new(Recoverer::new(settler)),
+            running: Arc::new(Semaphore::new(Runner::COUNT as usize)),
+            base,
+            relay,
+            workers,
+        })
     }
 
     /// The caller's handle.
     pub fn orchestrator(&self) -> Orchestrator {
-        Orchestrator {
-            node: self.node.clone(),
-        }
+        self.orchestrator.clone()
     }
 
     /// The ports as the engine uses them: each call has its deadline.
     pub fn ports(&self) -> &Ports {
-        &self.node.ports
+        &self.base.ports
     }
 
-    /// One step: relay, recover, then take and run up to `max` deliveries one after the other,
-    /// each begun when its turn comes. Never waits when there is nothing to do. A part that
-    /// fails does not keep the others from their step; the first error is returned.
+    /// One step: relay, recover, then take and run up to `max` deliveries one after the other. Each
+    /// delivery begins when its turn comes. If there is nothing to do, it does not wait. A part
+    /// that fails does not stop the others; the first error is returned.
     pub async fn pump(&self, max: usize) -> Result<Pumped> {
-        let node = &self.node;
-        if node.is_stopping() {
+        let workers = &self.workers;
+        if self.base.is_stopping() {
             return Ok(Pumped::default());
         }
-        let relayed = node.relay().await;
-        let swept = node.sweep().await;
+        let relayed = self.relay.relay().await;
+        let swept = self.relay.sweep().await;
         let recovered = self.recover().await;
         let mut executed = 0;
         while executed < max {
-            let asked_at = node.ports.clock.monotonic();
-            let Some(reserved) = node.next_delivery().await? else {
+            let asked_at = workers.ports.clock.monotonic();
+            let Some(reserved) = workers.next_delivery().await? else {
                 break;
             };
-            node.run_delivery(reserved, asked_at).await;
+            workers.run_delivery(reserved, asked_at).await;
             executed += 1;
         }
         Ok(Pumped {
@@ -84,117 +101,117 @@ impl Runtime {
         })
     }
 
-    /// One pass of every recovery runner; returns the rows that they handled.
+    /// One pass of every recovery runner. Returns the number of rows that were handled.
     pub async fn recover(&self) -> Result<usize> {
-        let node = &self.node;
-        node.read_spill_if_any().await?;
-        let finalized = node.finalize_recorded().await?.found;
-        let reaped = node.reap().await?.found;
-        let probed = node.probe_some(node.config.probes).await?;
-        let ended = node.end_overdue().await?.found;
+        let recoverer = &self.recoverer;
+        recoverer.read_spill_if_any().await?;
+        let finalized = recoverer.finalize_recorded().await?.found;
+        let reaped = recoverer.reap().await?.found;
+        let probed = recoverer.probe_some(self.base.config.probes).await?;
+        let ended = recoverer.end_overdue().await?.found;
         Ok(finalized + reaped + probed + ended)
     }
 
-    /// Reads filed dead letters back into the store, once however often it is done.
+    /// Imports the dead-letter file into the store. Importing a letter twice has no further effect.
     pub async fn import_dead_letters(&self) -> Result<ImportedLetters> {
-        self.node.import_dead_letters().await
+        self.recoverer.import_dead_letters().await
     }
 
-    /// One pass over open operations whose route is not declared here; returns the rows that it
-    /// handled.
+    /// One pass over open operations whose route is not declared here. Returns the number of rows
+    /// that were handled.
     pub async fn recover_undeclared(&self) -> Result<usize> {
-        Ok(self.node.recover_undeclared().await?.found)
+        Ok(self.recoverer.recover_undeclared().await?.found)
     }
 
-    /// Deletes what is older than its retention, one bounded step.
+    /// Deletes data that is older than its retention, in one bounded step.
     pub async fn prune(&self, prune: &Prune) -> Result<Pruned> {
-        self.node.prune(prune).await
+        self.recoverer.prune(prune).await
     }
 
-    /// Runs everything until [`Runtime::stop`]; returns when the attempts of this process
-    /// are done or the grace has passed. Each runner fails and restarts alone.
+    /// Runs every runner until [`Runtime::stop`]. Returns when this process's attempts are done or
+    /// the shutdown grace has passed. Each runner fails and restarts alone.
     pub async fn run(&self) {
         self.run_only(&Role::ALL).await;
     }
 
-    /// The same with the runners of these roles only. Other processes on the same store have
-    /// the other roles: without a recovery anywhere, what got lost stays lost.
+    /// Like [`Runtime::run`], with the runners of these roles only. Other processes on the same
+    /// store must have the other roles: if no process has the recovery role, lost operations stay
+    /// lost.
     pub async fn run_only(&self, roles: &[Role]) {
-        let announces_own = !self.node.ports.notices.reaches_other_processes();
+        let announces_own = !self.base.ports.notices.reaches_other_processes();
         let of_ours = |runner: &Runner| {
             roles.iter().any(|role| role.runs(*runner))
                 || (announces_own && *runner == Runner::Relay)
         };
         for runner in Runner::ALL.into_iter().filter(of_ours) {
-            let (node, busy) = (self.node.clone(), self.node.runners.clone());
+            let this = self.clone();
             let task = async move {
-                let _busy = busy.acquire_owned().await;
-                keep_running(node, runner).await;
+                let _running = this.running.clone().acquire_owned().await;
+                this.keep_running(runner).await;
             };
-            self.node.ports.spawner.spawn(Box::pin(task));
+            self.base.ports.spawner.spawn(Box::pin(task));
         }
-        self.node.stop_told().await;
+        self.base.stop_told().await;
         let all_done = async {
-            self.node.attempts_done().await;
-            let _idle = self.node.runners.acquire_many(Runner::COUNT).await;
+            self.workers.attempts_done().await;
+            let _idle = self.running.acquire_many(Runner::COUNT).await;
         };
         tokio::select! {
             biased;
             () = all_done => {}
-            () = self.node.sleep(self.node.config.shutdown_grace) => {}
+            () = self.base.sleep(self.base.config.shutdown_grace) => {}
         }
         self.close().await;
     }
 
-    /// To be awaited before the process exits, also where [`Runtime::run`] is not waited for
-    /// (it ends with this): every answer of a provider that the store has not taken goes to the
-    /// spill file. True: none is left.
+    /// Await this before the process exits, even if [`Runtime::run`] is not awaited (closing ends
+    /// it): every answer that the store has not taken goes to the spill file. True: none is left.
     pub async fn close(&self) -> bool {
-        let node = &self.node;
-        node.stop();
-        node.close();
+        let base = &self.base;
+        base.stop();
+        base.close();
         tokio::select! {
             biased;
-            () = node.hands_empty() => true,
-            () = node.sleep(SPILL_MAX) => {
+            () = self.workers.answers_saved() => true,
+            () = base.sleep(SPILL_MAX) => {
                 let message = "the process exits with answers that neither the store nor the \
                                spill file took; those operations will be held";
-                node.alert("answer_lost", message, None).await;
+                base.alert("answer_lost", message, None).await;
                 false
             }
         }
     }
 
-    /// Attempts that run in this process now.
+    /// Number of attempts that run in this process now.
     pub fn attempts(&self) -> usize {
-        self.node.attempts()
+        self.workers.attempts.count()
     }
 
-    /// Takes no more work, and lets [`Runtime::run`] return. An attempt that has begun and
-    /// not called is given back.
+    /// Takes no more work, and lets [`Runtime::run`] return. An attempt that has begun but not
+    /// called is given back.
     pub fn stop(&self) {
-        self.node.stop();
+        self.base.stop();
     }
 }
 
-/// What a process is for.
+/// The purpose of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Takes commands in and tells callers what became of them.
+    /// Accepts commands and answers callers.
     Api,
     /// Runs attempts from the queue.
     Worker,
-    /// Announces due rows, and finds what got lost on any arrow.
+    /// Announces due rows, and finds operations that got lost between two stages.
     Recovery,
 }
 
 impl Role {
-    /// One process that does everything.
+    /// All roles, for a process that does everything.
     pub const ALL: [Self; 3] = [Self::Api, Self::Worker, Self::Recovery];
 
     fn runs(self, runner: Runner) -> bool {
         match runner {
-            // Every role waits for news of the store, and may have spilled answers.
+            // Every role waits for notices of the store, and may have spilled answers.
             Runner::Listener | Runner::Spill => true,
             Runner::Worker => self == Self::Worker,
             Runner::Relay
@@ -209,191 +226,121 @@ impl Role {
     }
 }
 
-/// A loop of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Runner {
-    Listener,
-    Spill,
-    Relay,
-    Sweeper,
-    Worker,
-    Finalizer,
-    Reaper,
-    Prober,
-    Overdue,
-    Undeclared,
-    Pruner,
-}
-
-impl Runner {
-    pub(crate) const ALL: [Self; 11] = [
-        Self::Listener,
-        Self::Spill,
-        Self::Relay,
-        Self::Sweeper,
-        Self::Worker,
-        Self::Finalizer,
-        Self::Reaper,
-        Self::Prober,
-        Self::Overdue,
-        Self::Undeclared,
-        Self::Pruner,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Listener => "listener",
-            Self::Spill => "spill",
-            Self::Relay => "relay",
-            Self::Sweeper => "sweeper",
-            Self::Worker => "worker",
-            Self::Finalizer => "finalizer",
-            Self::Reaper => "reaper",
-            Self::Prober => "prober",
-            Self::Overdue => "overdue",
-            Self::Undeclared => "undeclared",
-            Self::Pruner => "pruner",
-        }
-    }
-
-    pub(crate) const COUNT: u32 = Self::ALL.len() as u32;
-    /// Woken by a row that is due for a begin.
-    const DUE: [Self; 2] = [Self::Relay, Self::Worker];
-    /// Woken by a row that needs recovery.
-    const RECOVERY: [Self; 4] = [Self::Finalizer, Self::Reaper, Self::Prober, Self::Overdue];
-}
-
-/// Steps until the process stops. A step that fails or panics is tried again after a pause;
-/// the other runners do not notice.
-async fn keep_running(node: Arc<Node>, runner: Runner) {
-    let mut pause = RESTART_PAUSE;
-    let mut seen = 0;
-    let recheck = Recheck::default();
-    while !node.is_stopping() {
-        match caught(node.step(runner, &mut seen)).await {
-            Ok(Ok(scanned)) => {
-                pause = RESTART_PAUSE;
-                if scanned.found < node.config.batch {
-                    node.rest(runner, scanned, &recheck).await;
+impl Runtime {
+    /// Repeats a runner's step until the process stops. A step that fails or panics is tried again
+    /// after a pause; the other runners are not affected.
+    async fn keep_running(&self, runner: Runner) {
+        let mut pause = RESTART_PAUSE;
+        let mut seen = 0;
+        let recheck = Recheck::default();
+        while !self.base.is_stopping() {
+            match caught(self.step(runner, &mut seen)).await {
+                Ok(Ok(scanned)) => {
+                    pause = RESTART_PAUSE;
+                    if scanned.found < self.base.config.batch {
+                        self.rest(runner, scanned, &recheck).await;
+                    }
+                }
+                Ok(Err(_)) | Err(_) => {
+                    self.base.count("orchestrator.runner.failed.count", None, 1);
+                    let tags = Tags {
+                        code: Some(runner.name()),
+                        ..Tags::default()
+                    };
+                    self.base
+                        .log(Level::Error, "a runner failed and is started again", &tags);
+                    self.base.sleep_unless_stopped(pause).await;
+                    pause = (pause * 2).min(RESTART_PAUSE_MAX);
                 }
             }
-            Ok(Err(_)) | Err(_) => {
-                node.count("orchestrator.runner.failed.count", None, 1);
-                let tags = Tags {
-                    code: Some(runner.name()),
-                    ..Tags::default()
-                };
-                node.log(Level::Error, "a runner failed and is started again", &tags);
-                node.sleep_unless_stopped(pause).await;
-                pause = (pause * 2).min(RESTART_PAUSE_MAX);
-            }
         }
     }
-}
 
-impl Node {
-    async fn step(self: &Arc<Self>, runner: Runner, seen: &mut u64) -> Result<Scanned> {
+    async fn step(&self, runner: Runner, seen: &mut u64) -> Result<Scanned> {
         match runner {
             Runner::Listener => self.listen(seen).await,
-            Runner::Relay => self.relay().await,
-            Runner::Sweeper => self.sweep().await,
-            Runner::Worker => self.work().await,
+            Runner::Relay => self.relay.relay().await,
+            Runner::Sweeper => self.relay.sweep().await,
+            Runner::Worker => self.workers.work().await,
             Runner::Spill => {
-                self.read_spill_if_any().await?;
+                self.recoverer.read_spill_if_any().await?;
                 Ok(Scanned::nothing_to_do())
             }
-            Runner::Finalizer => self.finalize_recorded().await,
+            Runner::Finalizer => self.recoverer.finalize_recorded().await,
             Runner::Reaper => {
-                // Before it takes an attempt for lost whose answer lies in the file: while the
-                // store does not take that, nothing is reaped. A file that cannot be read does
-                // not keep the Reaper from its work.
-                let unread = match self.read_spill_if_any().await {
+                // Read the spill file first: the answer of an attempt that looks lost may lie
+                // there. While the store does not take those answers, nothing is reaped. A file
+                // that cannot be read does not stop the Reaper.
+                let unread = match self.recoverer.read_spill_if_any().await {
                     Err(Unread::Store(error)) => return Err(error),
                     unread => unread.map_err(clinch_core::Error::from),
                 };
-                let scanned = self.reap().await;
+                let scanned = self.recoverer.reap().await;
                 unread.and(scanned)
             }
-            Runner::Prober => self.probe_held().await,
-            Runner::Overdue => self.end_overdue().await,
-            Runner::Undeclared => self.recover_undeclared().await,
-            Runner::Pruner => self.prune_old().await,
+            Runner::Prober => self.recoverer.probe_held().await,
+            Runner::Overdue => self.recoverer.end_overdue().await,
+            Runner::Undeclared => self.recoverer.recover_undeclared().await,
+            Runner::Pruner => self.recoverer.prune_old().await,
         }
     }
 
-    /// Until something is due, until news, or until the fallback: whichever comes first.
+    /// Sleeps until something is due, a notice comes, or the fallback has passed, whichever is
+    /// first.
     async fn rest(&self, runner: Runner, scanned: Scanned, recheck: &Recheck) {
-        let config = &self.config;
+        let config = &self.base.config;
         let bound = match runner {
-            // They wait by themselves: for news, and for hints.
+            // The listener waits for notices, and the worker for hints, within their own step.
             Runner::Listener => return,
             Runner::Worker if self.waits_on_the_bus() => return,
             Runner::Spill | Runner::Finalizer => config.finalizer_interval,
             Runner::Reaper => config.reaper_interval,
             Runner::Sweeper => config.sweep_grace,
             Runner::Pruner => config.prune_interval,
-            // What the grace has left to others is found soon after it.
+            // Rows past the grace period are found soon after it.
             Runner::Undeclared => (config.undeclared_grace / 2).max(config.fallback_poll),
             Runner::Relay | Runner::Worker | Runner::Prober | Runner::Overdue => {
                 config.fallback_poll
             }
         };
-        // The worker asks by destination and rests each by itself: its zero means that
-        // something came meanwhile.
+        // The worker rests each destination separately. If its `next` is zero, a notice came
+        // meanwhile.
         let nap = if scanned.found > 0 || runner == Runner::Worker {
             recheck.reset();
             scanned.next.map_or(bound, |next| next.min(bound))
         } else {
             recheck.pause(scanned.next, bound)
         };
-        self.nap(runner, nap).await;
+        self.base.nap(runner, nap).await;
     }
 
-    async fn nap(&self, runner: Runner, nap: Duration) {
-        tokio::select! {
-            biased;
-            () = self.wake[runner as usize].notified() => {}
-            () = self.sleep_unless_stopped(nap) => {}
-        }
-    }
-
-    /// A call ended that a worker waits for, or there is news.
-    pub(crate) async fn woken_to_work(&self) {
-        self.wake[Runner::Worker as usize].notified().await;
-    }
-
-    /// A worker whose destinations are all closed: until a call ends, or for so long.
-    pub(crate) async fn rest_until_woken(&self, nap: Duration) {
-        self.nap(Runner::Worker, nap).await;
-    }
-
-    /// Waits for news of the store and passes it on.
+    /// Waits for notices of the store and passes them on.
     async fn listen(&self, seen: &mut u64) -> Result<Scanned> {
-        let notices = &self.ports.notices;
+        let notices = &self.base.ports.notices;
         let news = tokio::select! {
             biased;
-            () = self.stop_told() => return Ok(Scanned::nothing_to_do()),
-            news = notices.news(*seen, self.config.fallback_poll) => news,
+            () = self.base.stop_told() => return Ok(Scanned::nothing_to_do()),
+            news = notices.news(*seen, self.base.config.fallback_poll) => news,
         };
         let (notices, last) = news?;
         *seen = last;
         for notice in notices {
             match notice {
                 Notice::Due(domain) => {
-                    self.wake_lots(Some(&domain));
-                    self.wake(&Runner::DUE);
-                    self.due_news.tell(Some(&domain));
+                    self.workers.wake_destinations(Some(&domain));
+                    self.base.wakes.wake(&Runner::DUE);
+                    self.base.wakes.due_news.tell(Some(&domain));
                 }
-                Notice::Recovery => self.wake(&Runner::RECOVERY),
+                Notice::Recovery => self.base.wakes.wake(&Runner::RECOVERY),
                 Notice::Settled(op_id) => {
-                    self.waiters.wake(op_id);
-                    self.lease_settled(op_id);
+                    self.workers.waiters.wake(op_id);
+                    self.workers.lease_settled(op_id);
                 }
                 Notice::Lagged => {
-                    self.wake_lots(None);
-                    self.wake(&Runner::ALL);
-                    self.due_news.tell(None);
-                    self.waiters.wake_all();
+                    self.workers.wake_destinations(None);
+                    self.base.wakes.wake(&Runner::ALL);
+                    self.base.wakes.due_news.tell(None);
+                    self.workers.waiters.wake_all();
                 }
             }
         }
@@ -401,62 +348,33 @@ impl Node {
         Ok(Scanned::nothing_to_do())
     }
 
-    /// Makes up for lost notices: once within the fallback, one read for many waiters.
+    /// Makes up for lost notices: at most once per fallback interval, in one read for many waiters.
     async fn look_for_waiters(&self) -> Result<()> {
-        /// Rows of one read: more would hold up the news.
+        /// Rows of one read. A larger read would delay the next notices.
         const READ_MAX: usize = 1_000;
-        let now = self.ports.clock.monotonic();
-        if !self.waiters.is_time_to_look(now, self.config.fallback_poll) {
+        let now = self.base.ports.clock.monotonic();
+        if !self
+            .workers
+            .waiters
+            .is_time_to_look(now, self.base.config.fallback_poll)
+        {
             return Ok(());
         }
-        let ops = self.waiters.waited_for();
+        let ops = self.workers.waiters.waited_for();
         for ops in ops.chunks(READ_MAX) {
-            let rows = self.ports.inspect.get(ops).await?;
+            let rows = self.base.ports.inspect.get(ops).await?;
             let settled = rows
                 .into_iter()
                 .flatten()
                 .filter(|row| row.state.is_terminal());
-            settled.for_each(|row| self.waiters.wake(row.op_id));
+            settled.for_each(|row| self.workers.waiters.wake(row.op_id));
         }
         Ok(())
     }
 
     fn waits_on_the_bus(&self) -> bool {
-        matches!(self.ports.dispatch, Dispatch::Hints(_)) && !self.lots.is_empty()
-    }
-
-    fn wake(&self, runners: &[Runner]) {
-        for runner in runners {
-            self.wake[*runner as usize].notify_one();
-        }
-    }
-
-    /// A call, a probe or a lease ended: its destination may have room for what waits.
-    pub(crate) fn call_ended(&self) {
-        if self.starved.swap(false, Ordering::SeqCst) {
-            self.wake(&[Runner::Worker]);
-        }
-        if self.probes_starved.swap(false, Ordering::SeqCst) {
-            self.wake(&[Runner::Prober]);
-        }
-        if self.leases.starved.swap(false, Ordering::SeqCst) {
-            self.due_news.tell(None);
-        }
-    }
-
-    pub(crate) async fn sleep_unless_stopped(&self, duration: Duration) {
-        tokio::select! {
-            biased;
-            () = self.stop_told() => {}
-            () = self.sleep(duration) => {}
-        }
-    }
-
-    /// Every permit is back: no attempt runs.
-    async fn attempts_done(&self) {
-        let all = u32::try_from(self.config.concurrency).unwrap_or(u32::MAX);
-        let _queue = self.queue_permits.acquire_many(all).await;
-        let _inline = self.inline_permits.acquire_many(all).await;
+        matches!(self.base.ports.dispatch, Dispatch::Hints(_))
+            && !self.workers.destinations.is_empty()
     }
 }
 

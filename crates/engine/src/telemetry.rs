@@ -1,15 +1,14 @@
-//! What the stages tell of themselves. Messages are constants, so that no payload and no
-//! provider's word can slip into a log.
+//! Metrics, log lines, spans and alerts of the stages. Log messages are constants, so that no
+//! payload and no text of a provider gets into a log.
 
 use std::time::Duration;
 
 use clinch_core::ports::{AlertNote, Level, Operation, Severity, Tags, Work};
 use clinch_core::{Applied, Domain, Envelope, Keys, OpId, Outcome};
 
-use crate::Orchestrator;
-use crate::node::Node;
+use crate::base::Base;
 
-impl Node {
+impl Base {
     pub(crate) fn count(&self, counter: &'static str, domain: Option<&Domain>, count: usize) {
         let domain = domain.map(|domain| [("domain", domain.as_str())]);
         let labels = domain.as_ref().map_or(&[][..], |domain| domain);
@@ -24,7 +23,7 @@ impl Node {
         self.ports.meter.record(histogram, &self.labels(keys), took);
     }
 
-    /// An event type without a route of its own is the caller's word: it is no label.
+    /// An event type without a route of its own is chosen by callers, so it is not used as a label.
     fn labels<'a>(&self, keys: &'a Keys) -> [(&'static str, &'a str); 2] {
         let named = self.handlers.is_named(&keys.domain, &keys.event_type);
         let event_type = if named { keys.event_type.as_str() } else { "*" };
@@ -35,7 +34,7 @@ impl Node {
         self.ports.tracer.log(level, message, tags);
     }
 
-    /// About one operation of which no more is known.
+    /// Logs a line about an operation of which only the id is known.
     pub(crate) fn log_op(&self, level: Level, message: &'static str, op_id: OpId) {
         let tags = Tags {
             op_id: Some(op_id),
@@ -44,7 +43,7 @@ impl Node {
         self.log(level, message, &tags);
     }
 
-    /// A pass of a recovery runner: worth a line if it found something.
+    /// Logs a pass of a recovery runner: at info if it found something.
     pub(crate) fn log_pass(&self, message: &'static str, found: usize) {
         let level = if found > 0 { Level::Info } else { Level::Debug };
         let tags = Tags {
@@ -58,14 +57,14 @@ impl Node {
         self.ports.tracer.within(stage, tags, work).await;
     }
 
-    /// Pages someone; a pager that fails is counted and nothing more: it is the last level.
+    /// Alerts an operator. An alert that fails is only counted: there is no further level.
     pub(crate) async fn alert(&self, code: &'static str, message: &str, op_id: Option<OpId>) {
         let tags = Tags {
             op_id,
             code: Some(code),
             ..Tags::default()
         };
-        self.log(Level::Error, "somebody should look", &tags);
+        self.log(Level::Error, "alert raised", &tags);
         let note = AlertNote {
             severity: Severity::Critical,
             code,
@@ -73,7 +72,7 @@ impl Node {
             op_id,
         };
         self.count("orchestrator.alert.count", None, 1);
-        // A pager that hangs must not hold up the answer that it is told about.
+        // An alert port that hangs must not delay the answer that the alert is about.
         let raised = tokio::select! {
             biased;
             raised = self.ports.alert.raise(&note) => raised.is_ok(),
@@ -82,14 +81,6 @@ impl Node {
         if !raised {
             self.count("orchestrator.alert.failed.count", None, 1);
         }
-    }
-}
-
-impl Orchestrator {
-    /// Pages someone as the engine itself does: logged, counted, and handed to the alert port.
-    /// The message holds no payload and no key.
-    pub async fn alert(&self, code: &'static str, message: &str, op_id: Option<OpId>) {
-        self.node.alert(code, message, op_id).await;
     }
 }
 
@@ -113,7 +104,7 @@ pub(crate) fn tags_of_row(row: &Operation) -> Tags<'_> {
     }
 }
 
-/// How an attempt ended, by the names of the tag `outcome`.
+/// The value of the tag `outcome`.
 pub(crate) fn name_of(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Ok(_) => "ok",

@@ -7,24 +7,24 @@ use std::time::Duration;
 use clinch_core::OpId;
 use tokio::sync::watch;
 
-/// Waiters by operation. Woken by the settle itself in this process, and by the store's news
-/// for settles elsewhere. A wake is a hint: who is woken reads the row.
+/// Waiters by operation. A settle in this process wakes them directly, a settle elsewhere by the
+/// store's notices. A wake is only a hint: the waiter reads the row.
 #[derive(Default)]
 pub(crate) struct Waiters {
     looked_at: Mutex<Duration>,
     by_op: Mutex<BTreeMap<OpId, watch::Sender<()>>>,
 }
 
-/// A place to wait. Dropping it leaves no trace.
+/// Waits for one operation. Unregistered when dropped.
 pub(crate) struct Waiter<'a> {
     waiters: &'a Waiters,
     op_id: OpId,
-    /// `None` only while it is dropped.
+    /// `None` only while the waiter is dropped.
     news: Option<watch::Receiver<()>>,
 }
 
 impl Waiters {
-    /// Registers before looking at the row: what happens in between is not missed.
+    /// Register before reading the row, so that a settle in between is not missed.
     pub(crate) fn register(&self, op_id: OpId) -> Waiter<'_> {
         let mut by_op = self.lock();
         let sender = by_op.entry(op_id).or_insert_with(|| watch::Sender::new(()));
@@ -43,7 +43,7 @@ impl Waiters {
         }
     }
 
-    /// True once within `every`: the caller looks at the rows.
+    /// True at most once per `every`: then the caller reads the rows.
     pub(crate) fn is_time_to_look(&self, now: Duration, every: Duration) -> bool {
         let mut looked_at = self
             .looked_at
@@ -56,12 +56,12 @@ impl Waiters {
         due
     }
 
-    /// Every operation that somebody waits for.
+    /// Every operation that has a waiter.
     pub(crate) fn waited_for(&self) -> Vec<OpId> {
         self.lock().keys().copied().collect()
     }
 
-    /// News were lost: everyone looks.
+    /// Notices were lost: wakes every waiter.
     pub(crate) fn wake_all(&self) {
         for sender in self.lock().values() {
             sender.send_replace(());
@@ -74,15 +74,15 @@ impl Waiters {
 }
 
 impl Waiter<'_> {
-    /// Everything up to now has been seen. Said before the row is read: a wake that comes
-    /// after this one counts, whatever the read shows.
+    /// Marks all wakes up to now as seen. Call this before reading the row, so that a wake during
+    /// the read counts.
     pub(crate) fn look(&mut self) {
         if let Some(news) = &mut self.news {
             news.borrow_and_update();
         }
     }
 
-    /// Returns when there was a wake since the last look.
+    /// Returns when a wake came after the last `look`.
     pub(crate) async fn woken(&mut self) {
         if let Some(news) = &mut self.news {
             // The sender lives as long as this receiver does: waiting cannot fail.

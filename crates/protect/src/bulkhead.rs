@@ -9,20 +9,20 @@ use clinch_core::Invalid;
 use clinch_core::ports::{Admission, Bulkhead, Clock, Permit, Reason, Rejection, Room, Verdict};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Most concurrent calls to one destination: far past what one process can have open.
+/// Maximum concurrent calls to one destination: far more than one process can have open.
 pub const CONCURRENT_MAX: u32 = 65_536;
 
-/// How many calls, and who may wait for one. Defaults: 16 of the recommended 8 to 64, and
-/// nobody waits: the engine claims no more than there is room for.
+/// The number of slots, and how many callers may wait for one. Defaults: 16 slots (recommended are
+/// 8 to 64), and no waiting: the engine claims no more than there is room for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BulkheadConfig {
-    /// Calls at once.
+    /// Concurrent calls.
     pub max_concurrent: u32,
-    /// Longest wait for a slot; zero: none.
+    /// Longest wait for a slot. Zero: no waiting.
     pub wait_max: Duration,
-    /// Callers that may wait at once.
+    /// Callers that may wait at the same time.
     pub waiters_max: u32,
-    /// What a caller that is turned away is told to wait before it tries again.
+    /// How long a rejected caller should wait before it tries again.
     pub after: Duration,
 }
 
@@ -50,8 +50,9 @@ impl BulkheadConfig {
 
 /// Slots of one destination in one process, given out first come, first served.
 ///
-/// - Both the wait and the number of waiters are bounded; over either is a rejection.
-/// - A caller that stops waiting loses nothing of the others' places.
+/// - Both the wait and the number of waiters are bounded; beyond either bound the caller is
+///   rejected.
+/// - A caller that stops waiting does not affect the order of the others.
 pub struct Slots {
     config: BulkheadConfig,
     slots: Arc<Semaphore>,
@@ -84,7 +85,7 @@ impl Slots {
 #[async_trait]
 impl Bulkhead for Slots {
     async fn acquire(&self) -> Admission {
-        // Freed slots go to the waiters first, so this overtakes nobody.
+        // Freed slots go to the waiters first, so this call overtakes no waiter.
         let slot = match Arc::clone(&self.slots).try_acquire_owned() {
             Ok(slot) => Some(slot),
             Err(_) if self.config.wait_max.is_zero() => None,
@@ -117,7 +118,7 @@ impl Permit for Slot {
     fn report(self: Box<Self>, _verdict: Verdict) {}
 }
 
-/// One of the places in the queue; dropping it leaves.
+/// One waiter. Dropping it leaves the queue.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {

@@ -17,9 +17,10 @@
 //!   permits of the first would be a call that nobody counts: the cap would be broken by
 //!   exactly the calls that come when a provider is slow.
 //!
-//! What a call's end means: an answer, a refusal included, is good news for the breaker;
-//! a timeout or a retry is bad news; our own rejections are no news. A provider's
-//! `Retry-After` without effect is no news either, but pauses the limiter for everyone.
+//! What the end of a call means for the breaker: an answer, a refusal included, counts as a
+//! success; a timeout or a retry counts as a failure; Clinch's own rejections do not count. A
+//! provider's `Retry-After` for a call that was not applied does not count either, but pauses the
+//! limiter for every caller.
 
 mod copy;
 mod join;
@@ -40,18 +41,18 @@ use self::copy::Race;
 use self::join::join;
 use crate::{Destination, Timeouts};
 
-/// The reason of an attempt that was cut off.
+/// The reason of an attempt that exceeded its timeout.
 const TIMEOUT: &str = "timeout";
 
 /// An executor inside its guards.
 ///
-/// - A call that no guard let through is `NotCalled`, with the reason's name
-///   ([`Reason::as_str`]) and when to come back.
+/// - A call that no guard let through is `NotCalled`, with the reason's name ([`Reason::as_str`])
+///   and when to try again.
 /// - A call that was cut off is `Unknown`, never `NotCalled`, and counts against the provider.
-/// - With a hedge the first Ok wins and the other copies are dropped; otherwise all copies
-///   that were sent are joined, and what is unknown of one is unknown of all.
-/// - A panic of the executor goes through to the caller; the permits are given back and the
-///   call counts as failed.
+/// - With a hedge the first Ok wins and the other copies are dropped; without an Ok the outcomes of
+///   all copies that were sent are joined, and if one is unknown, the joined outcome is unknown.
+/// - A panic of the executor reaches the caller; the permits are given back and the call counts as
+///   failed.
 ///
 /// Dropping a running `execute` cuts its calls off: they count as failed too.
 pub struct Chain {
@@ -84,29 +85,29 @@ impl Chain {
         }
     }
 
-    /// With these limits of time.
+    /// Sets the timeouts.
     #[must_use]
     pub fn timeouts(self, timeouts: Arc<dyn TimeoutPolicy>) -> Self {
         Self { timeouts, ..self }
     }
 
-    /// With further copies of slow calls. The route's rules must allow it, and its `copies`
-    /// must be no fewer.
+    /// Sends further copies of slow calls. The route's rules must allow it, and their `copies` must
+    /// be at least as high.
     #[must_use]
     pub fn hedge(self, hedge: Arc<dyn HedgePolicy>) -> Self {
         Self { hedge, ..self }
     }
 
-    /// With an answer of our own where the provider gives none: instead of a retry when it was
-    /// the last attempt or the breaker is open, never instead of a refusal. For natural routes
-    /// only; nothing here can check that.
+    /// Sets a substitute answer for when the provider gives none: instead of a retry after the last
+    /// attempt or while the breaker is open, never instead of a refusal. For natural routes only;
+    /// nothing here can check that.
     #[must_use]
     pub fn fallback(self, fallback: Arc<dyn Fallback>) -> Self {
         let fallback = Some(fallback);
         Self { fallback, ..self }
     }
 
-    /// With the route's number of attempts and its cap on `Retry-After`.
+    /// Sets the route's number of attempts and its cap on `Retry-After`.
     #[must_use]
     pub fn retries(self, rules: &RetryRules) -> Self {
         Self {
@@ -116,15 +117,15 @@ impl Chain {
         }
     }
 
-    /// What the engine looks at before it claims.
+    /// The gate that the engine checks before it claims.
     ///
-    /// With a fallback there is room while the breaker lets nothing through: an operation
-    /// must be claimed to be answered.
+    /// With a fallback there is room even while the breaker is open: an operation must be claimed
+    /// to be answered.
     pub fn gate(&self) -> Arc<dyn Gate> {
         Self::gate_of(Arc::clone(&self.destination), self.fallback.is_some())
     }
 
-    /// The gate of a route that another process calls, as that process sees it.
+    /// The gate of a route that another process executes, as that process sees it.
     pub fn gate_of(destination: Arc<Destination>, has_fallback: bool) -> Arc<dyn Gate> {
         match has_fallback {
             true => Arc::new(WithFallback {
@@ -135,7 +136,7 @@ impl Chain {
         }
     }
 
-    /// Sends copies until one is Ok or all that were sent have ended.
+    /// Sends copies until one is Ok or all copies that were sent have ended.
     async fn copies(&self, envelope: &Envelope, attempt: &Arc<dyn Attempt>) -> Outcome {
         let race = Race::default();
         let mut total = self.clock.sleep(self.timeouts.total());
@@ -155,7 +156,7 @@ impl Chain {
                     let pause = self.pause_of(&outcome);
                     let joined = join(ended.take(), outcome);
                     if let Some(lasting) = pause {
-                        // The limiter may be far away, and the answer is known.
+                        // The limiter may be a remote server, and the answer is known already.
                         tokio::select! {
                             biased;
                             () = self.destination.limiter().pause(lasting) => {}
@@ -168,7 +169,7 @@ impl Chain {
                     ended = Some(joined);
                 }
                 () = &mut total => return race.cut(ended),
-                // What failed is not hedged: to try again is the engine's to decide.
+                // A failed copy is not followed by another: the engine decides about retries.
                 () = &mut next, if ended.is_none() => {
                     running.push(self.copy(envelope, attempt, &race));
                     sent += 1;
@@ -178,11 +179,11 @@ impl Chain {
         }
     }
 
-    /// Returns when a further copy is to be sent: never, if none is.
+    /// Returns when a further copy is to be sent. If none is, it never returns.
     ///
-    /// The time runs from the call of the last copy, not from its wait for permits: a hedge
-    /// against our own queue would only make it longer. A copy that got no permit is not
-    /// followed by another.
+    /// The time counts from the call of the last copy, not from its wait for permits: a hedge
+    /// against this process's own queue would only make the queue longer. A copy that got no permit
+    /// is not followed by another.
     async fn next_copy(&self, sent: u32, race: &Race) {
         race.begun().await;
         match self.hedge.after(sent) {
@@ -200,7 +201,7 @@ impl Chain {
         }
     }
 
-    /// The fallback's answer, where there is one and it may be used.
+    /// The fallback's answer, if there is one and it may be used.
     fn fall_back(&self, envelope: &Envelope, outcome: &Outcome) -> Option<Success> {
         let fallback = self.fallback.as_ref()?;
         let Outcome::Retry(retry) = outcome else {
@@ -209,7 +210,7 @@ impl Chain {
         let is_last = envelope.attempt >= self.max_attempts;
         let is_open = || self.destination.breaker().state() == CircuitState::Open;
         let is_due = match retry.applied {
-            // The other rejections cost no attempt and pass soon.
+            // The other rejections cost no attempt and end soon.
             Applied::NotCalled => retry.reason == Reason::BreakerOpen.as_str(),
             Applied::No | Applied::Unknown => is_last || is_open(),
         };
@@ -224,7 +225,7 @@ impl Chain {
 impl Executor for Chain {
     async fn execute(&self, envelope: &Envelope, attempt: &Arc<dyn Attempt>) -> Outcome {
         let outcome = self.copies(envelope, attempt).await;
-        // Whoever is canceled or has lost its lease has no answer to give.
+        // An attempt that is canceled or has lost its lease must not answer.
         let may_answer = attempt.holds_lease() && !attempt.is_canceled();
         let fallback = self.fall_back(envelope, &outcome).filter(|_| may_answer);
         match fallback {
@@ -234,10 +235,11 @@ impl Executor for Chain {
     }
 }
 
-/// The gate of a route with a fallback: an open breaker is no reason to wait.
+/// The gate of a route with a fallback: an open breaker does not close it.
 struct WithFallback {
     destination: Arc<Destination>,
-    /// A name of its own: the engine claims for it while it does not for the others.
+    /// A name of its own: the engine claims for this gate while it does not for the plain
+    /// destination.
     name: String,
 }
 

@@ -1,18 +1,17 @@
 //! Stops calling a destination that keeps failing.
 //!
-//! The semantics are resilience4j's: a sliding window of outcomes with running totals, a
-//! failure rate and a slow-call rate, a minimum of calls, and a trial of a few calls before
-//! it closes. The state machine is pure (`core.rs`); this is the lock and the clock around
-//! it.
+//! The semantics are resilience4j's: a sliding window of outcomes with running totals, a failure
+//! rate and a slow-call rate, a minimum number of calls, and a trial of a few calls before the
+//! breaker closes. The state machine is pure (`core.rs`); this module adds the lock and the clock.
 //!
-//! - Every change of state raises an epoch. A permit carries the epoch it was given in, and
-//!   what it reports counts in no other: a call that was sent before the breaker opened
-//!   neither fails nor passes the trial that runs when it ends.
-//! - A permit that is dropped without a word counts as a failure that took as long as it was
-//!   held: that is a call cut off at its deadline. Our own rejections report
-//!   [`Verdict::Ignored`] and count nowhere.
-//! - One breaker knows the calls of one process. Nodes that should open together need a
-//!   [`CircuitBreaker`] of their own.
+//! - Every change of state raises an epoch. A permit carries the epoch in which it was given, and
+//!   its report counts only in that epoch: a call that was sent before the breaker opened neither
+//!   fails nor passes the trial that runs when the call ends.
+//! - A permit that is dropped without a report counts as a failure that took as long as the permit
+//!   was held: it is a call that was cut off at its deadline. Clinch's own rejections report
+//!   [`Verdict::Ignored`] and do not count.
+//! - One breaker sees the calls of one process. Nodes that should open together need another
+//!   implementation of [`CircuitBreaker`].
 
 mod config;
 mod core;
@@ -29,7 +28,7 @@ use crate::sync::{Mutex, lock};
 
 pub use config::{CircuitConfig, WINDOW_BUCKETS_MAX, WINDOW_CALLS_MAX, Window};
 
-/// A breaker with a window of its own. Cheap to clone; clones are the same breaker.
+/// A breaker with its own window. Cheap to clone; clones share the same breaker.
 #[derive(Clone)]
 pub struct Circuit {
     shared: Arc<Shared>,
@@ -41,7 +40,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// The time is read under the lock, so that it never steps back for the machine.
+    /// Reads the time under the lock, so that it never steps back for the state machine.
     fn with<T>(&self, step: impl FnOnce(&mut Core, Duration) -> T) -> T {
         let mut core = lock(&self.core);
         let now = self.clock.monotonic();
@@ -68,8 +67,8 @@ impl Circuit {
         self.shared.with(|core, _| core.force_closed());
     }
 
-    /// Back to measuring: closed, with an empty window and the first open time. Does nothing
-    /// to a breaker that nobody forced.
+    /// Returns to measuring: closed, with an empty window and the first open time. Does nothing if
+    /// the breaker was not forced.
     pub fn release(&self) {
         self.shared.with(|core, _| core.release());
     }

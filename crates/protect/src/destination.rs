@@ -14,20 +14,20 @@ use crate::{
     BulkheadConfig, Circuit, CircuitConfig, PauseOnly, Rate, RateConfig, Ratio, RatioConfig, Slots,
 };
 
-/// Which guards a destination has; `None`: not this one.
+/// The guards of a destination. `None`: without this guard.
 ///
-/// The default has a breaker, a bulkhead and a retry budget with their default values, and no
-/// rate, which only the provider knows. Without a rate a provider's `Retry-After` still pauses
-/// everyone.
+/// The default has a breaker, a bulkhead and a retry budget with their default values. It has no
+/// rate limit, because only the provider knows it. Without a rate limit, a provider's `Retry-After`
+/// still pauses every caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DestinationConfig {
-    /// Stops calling it while it keeps failing.
+    /// Stops calls while the destination keeps failing.
     pub breaker: Option<CircuitConfig>,
     /// Caps concurrent calls.
     pub concurrency: Option<BulkheadConfig>,
     /// Caps calls per time.
     pub rate: Option<RateConfig>,
-    /// Slows retries in a storm.
+    /// Slows down retries while there are too many.
     pub budget: Option<RatioConfig>,
 }
 
@@ -43,7 +43,7 @@ impl Default for DestinationConfig {
 }
 
 impl DestinationConfig {
-    /// No guards at all, but for `Retry-After`.
+    /// No guards, except that `Retry-After` is obeyed.
     pub const NONE: Self = Self {
         breaker: None,
         concurrency: None,
@@ -52,8 +52,8 @@ impl DestinationConfig {
     };
 }
 
-/// One set of guards. Routes that call the same destination hold the same one; the engine sees
-/// it as a [`Gate`].
+/// One set of guards. Routes that call the same destination share it; the engine sees it as a
+/// [`Gate`].
 pub struct Destination {
     name: String,
     breaker: Arc<dyn CircuitBreaker>,
@@ -63,25 +63,26 @@ pub struct Destination {
     budget: Arc<dyn RetryBudget>,
 }
 
-/// Where a destination stands, for people.
+/// The state of a destination, for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DestinationStatus {
     /// Its name.
     pub name: String,
     /// Its breaker.
     pub breaker: CircuitState,
-    /// What the guards let through together, what bounds it and when there may be more.
+    /// How many calls all guards together let through, which guard bounds it, and when there may be
+    /// more.
     pub room: Room,
-    /// What the bulkhead alone lets through.
+    /// How many calls the bulkhead alone lets through.
     pub concurrency: Room,
-    /// What the rate alone lets through.
+    /// How many calls the rate limit alone lets through.
     pub rate: Room,
-    /// The provider asked everyone to stay away for so much longer.
+    /// The provider asked every caller to pause for this much longer.
     pub paused: Option<Duration>,
 }
 
 impl Destination {
-    /// Guards of this process.
+    /// A destination with guards of this process.
     pub fn new(
         name: impl Into<String>,
         clock: Arc<dyn Clock>,
@@ -112,7 +113,7 @@ impl Destination {
         Ok(Self { circuit, ..guards })
     }
 
-    /// Guards of one's own: distributed ones, for example.
+    /// A destination with the given guards, for example distributed ones.
     pub fn with(
         name: impl Into<String>,
         breaker: Arc<dyn CircuitBreaker>,
@@ -130,14 +131,14 @@ impl Destination {
         }
     }
 
-    /// The same guards with another limiter, such as one that several processes share.
+    /// Replaces the limiter, for example by one that several processes share.
     #[must_use]
     pub fn limited_by(mut self, limiter: Arc<dyn RateLimiter>) -> Self {
         self.limiter = limiter;
         self
     }
 
-    /// Where it stands. The parts are looked at one after another, not at one moment.
+    /// The current state. The guards are read one after another, not at one moment.
     pub fn status(&self) -> DestinationStatus {
         let rate = self.limiter.room();
         let is_paused = rate.reason == Some(Reason::Paused);
@@ -151,27 +152,27 @@ impl Destination {
         }
     }
 
-    /// The breaker that [`Destination::new`] made, for a person to force open or closed.
+    /// The breaker that [`Destination::new`] made, for an operator to force open or closed.
     pub fn circuit(&self) -> Option<&Circuit> {
         self.circuit.as_ref()
     }
 
-    /// Its breaker.
+    /// The circuit breaker.
     pub fn breaker(&self) -> &dyn CircuitBreaker {
         &*self.breaker
     }
 
-    /// Its bulkhead.
+    /// The bulkhead.
     pub fn bulkhead(&self) -> &dyn Bulkhead {
         &*self.bulkhead
     }
 
-    /// Its rate limiter.
+    /// The rate limiter.
     pub fn limiter(&self) -> &dyn RateLimiter {
         &*self.limiter
     }
 
-    /// Its retry budget.
+    /// The retry budget.
     pub fn budget(&self) -> &dyn RetryBudget {
         &*self.budget
     }
@@ -193,7 +194,7 @@ impl Gate for Destination {
         self.budget.withdraw()
     }
 
-    /// In the order of the chain: breaker, bulkhead, rate.
+    /// In the order of the chain: breaker, bulkhead, rate limit.
     async fn admit(&self) -> Result<Admitted, Rejection> {
         let pass = self.breaker.try_acquire()?;
         let used = async {
@@ -222,8 +223,8 @@ impl Gate for Destination {
     }
 }
 
-/// Of two closed rooms the one that stays closed longer: looking again before that is in vain.
-/// One that opens when a running call ends counts as the shorter.
+/// Of two closed rooms, the one that stays closed longer: checking again before that is useless. A
+/// room that opens when a running call ends counts as the shorter.
 fn narrower(one: Room, other: Room) -> Room {
     if one.is_closed() && other.is_closed() {
         if other.again_in > one.again_in {

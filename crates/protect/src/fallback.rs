@@ -1,7 +1,7 @@
-//! An answer of our own where the provider gives none.
+//! A substitute answer for when the provider gives none.
 //!
-//! Off unless a route sets one, and for natural routes only: an operation that completes with
-//! a fallback may also have had its effect.
+//! Off unless a route sets one, and for natural routes only: the provider may have applied the call
+//! of an operation that completes with a fallback.
 
 use clinch_core::ports::Fallback;
 use clinch_core::{Command, Payload};
@@ -19,7 +19,7 @@ impl Fallback for Constant {
     }
 }
 
-/// An answer that is made from the command; see [`from_fn`].
+/// An answer that a function makes from the command; see [`from_fn`].
 #[derive(Debug, Clone, Copy)]
 pub struct FromFn<F>(F);
 

@@ -1,26 +1,26 @@
-//! A further copy of a call that takes long.
+//! Further copies of a slow call.
 
 use std::time::Duration;
 
 use clinch_core::Invalid;
 use clinch_core::ports::HedgePolicy;
 
-/// Most copies of one attempt: each takes permits of its own.
+/// Maximum copies of one attempt: each takes permits of its own.
 pub const COPIES_MAX: u32 = 10;
 
-/// One more copy each time `after` passes without an answer. Only for calls that may be
-/// repeated, and never where an order is kept; the route's rules refuse it elsewhere.
+/// Sends one more copy each time `after` passes without an answer. Only for calls that may be
+/// repeated, and never on an ordered route; the route's rules refuse it elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hedge {
-    /// From the call of the last copy to the next one.
+    /// Time from the call of the last copy to the next one.
     pub after: Duration,
-    /// Copies of one attempt, the first included.
+    /// Maximum copies of one attempt, including the first.
     pub copies_max: u32,
 }
 
 impl Hedge {
-    /// Two copies, the second after `after`: the slowest calls' time, such as their 95th
-    /// percentile.
+    /// Two copies, the second after `after`. Choose the time of the slowest calls, for example
+    /// their 95th percentile.
     pub fn new(after: Duration) -> Self {
         Self {
             after,

@@ -1,10 +1,9 @@
-//! What surrounds a call: the guards of a destination and the chain that composes them.
+//! Protection around a call: the guards of a destination and the chain that composes them.
 //!
 //! A [`Destination`] is one set of guards (a [`Circuit`], [`Slots`], a [`Rate`], a [`Ratio`] of
-//! retries) that every route to the same provider shares. A [`Chain`] is a route's executor
-//! inside those guards, in the one order that works; its module says why. [`QueueAge`] turns
-//! work away before it is accepted. Each part implements a port of
-//! [`clinch_core::ports`] and can be replaced by one's own.
+//! retries) that every route to the same provider shares. A [`Chain`] is a route's executor inside
+//! those guards, in the one order that works; its module says why. [`QueueAge`] sheds work before
+//! it is accepted. Each part implements a port of [`clinch_core::ports`] and can be replaced.
 //!
 //! All time comes from the injected clock, so a seeded simulation runs exactly this code.
 #![forbid(unsafe_code)]

@@ -1,24 +1,25 @@
-//! Turns new work away while old work waits too long.
+//! Sheds new work while old work waits too long.
 
 use std::time::Duration;
 
 use clinch_core::ports::LoadShed;
 use clinch_core::{Command, Invalid};
 
-/// Sooner nobody needs to come back: the queue would be as long.
+/// Shortest retry delay for a shed caller: sooner, the queue would be as long as before.
 pub const COME_BACK_MIN: Duration = Duration::from_secs(1);
-/// Later nobody is sent: by then the queue may long be empty.
+/// Longest retry delay for a shed caller: later, the queue may have been empty for long.
 pub const COME_BACK_MAX: Duration = Duration::from_secs(60);
 
 /// Sheds by how long the oldest due operation of a command's domain and destination has waited
-/// although it could have run: a queue that keeps its age keeps up, however long it is.
+/// although it could have run. If that age stays low, the workers keep up, however long the queue
+/// is.
 ///
 /// - Priority 0 is shed past `limit`, lower priorities past half of it, higher ones past twice.
-/// - Who is turned away is told to come back after as long as the queue is over the limit,
-///   between [`COME_BACK_MIN`] and [`COME_BACK_MAX`].
+/// - A caller that is turned away is told to try again after as long as the queue is over the
+///   limit, between [`COME_BACK_MIN`] and [`COME_BACK_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueAge {
-    /// The age that the oldest due operation may have.
+    /// Maximum age of the oldest due operation.
     pub limit: Duration,
 }
 

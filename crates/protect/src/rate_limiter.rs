@@ -12,28 +12,28 @@ use clinch_core::ports::{Clock, RateLimiter, Reason, Rejection, Room};
 use self::gcra::Gcra;
 use crate::sync::{Mutex, lock};
 
-/// Longest period of a rate: past it the numbers would no longer be exact.
+/// Longest period of a rate. Beyond it the arithmetic would not be exact.
 pub const PER_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Most permits of a rate: so many moments are remembered, to count exactly.
+/// Maximum permits of a rate. This many moments are stored, to count exactly.
 pub const PERMITS_MAX: u32 = 100_000;
 
-/// How many calls in how much time. There is no default rate: nobody but the provider knows.
+/// A number of calls in a period. There is no default rate: only the provider knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateConfig {
-    /// So many calls …
+    /// Number of calls in each period.
     pub permits: u32,
-    /// … in so much time.
+    /// The period.
     pub per: Duration,
-    /// Calls that may be sent at once after a quiet time; `permits` where it is left out. A
-    /// smaller burst spreads them: with 1 they are evenly spaced.
+    /// Calls that may be sent at once after a quiet time. Default: `permits`. A smaller burst
+    /// spreads the calls: with 1 they are evenly spaced.
     pub burst: Option<u32>,
-    /// Longest wait that a reservation hands out.
+    /// Longest wait that a reservation may return.
     pub wait_max: Duration,
 }
 
 impl RateConfig {
-    /// The longest wait by default: short enough to spend inside a running attempt.
+    /// The default longest wait: short enough to spend inside a running attempt.
     pub const WAIT_MAX: Duration = Duration::from_millis(100);
 
     /// `permits` calls per `per`, with a burst of as many.
@@ -46,7 +46,7 @@ impl RateConfig {
         }
     }
 
-    /// Refuses a rate of nothing, or in no time.
+    /// Refuses zero permits and a period of zero.
     pub fn validate(&self) -> Result<(), Invalid> {
         let refuse = |problem: &str| Err(Invalid::new("rate", problem));
         if self.permits == 0 {
@@ -69,16 +69,16 @@ impl RateConfig {
     }
 }
 
-/// A rate with reservations: every caller is given a moment of its own.
+/// A rate limiter with reservations: every caller gets a moment of its own.
 ///
-/// - In no stretch of `per` does it give out more than `permits` moments, wherever the
-///   stretch begins. A caller that sends later than its moment shifts its own call only.
-/// - It starts afresh with its process: two that follow each other within `per` may together
-///   send twice as much. Several at a time each have their own rate; to share one is what the
-///   port is for.
-/// - A rejected caller is told how long it would have taken for its reservation to succeed.
-///   Others may come first.
-/// - After a pause the burst is spent: one call at its end, then the rate.
+/// - In any period of length `per` it gives out at most `permits` moments, wherever the period
+///   begins. A caller that sends later than its moment delays only its own call.
+/// - It starts afresh with its process: two processes that follow each other within `per` may
+///   together send twice as much. Concurrent processes each have their own rate; implement the port
+///   to share one.
+/// - A rejected caller is told how long it would have had to wait for its reservation. Other
+///   callers may come first.
+/// - After a pause the burst is used up: one call at the end of the pause, then the rate.
 pub struct Rate {
     gcra: Mutex<Gcra>,
     wait_max: Duration,
@@ -119,8 +119,8 @@ impl RateLimiter for Rate {
     }
 }
 
-/// No rate, but a provider's `Retry-After` holds for everyone all the same. Where a pause
-/// ends everybody may call at once: without a rate nobody can say how few would be right.
+/// No rate limit, but a provider's `Retry-After` still pauses every caller. When the pause ends,
+/// all callers may call at once: without a rate nothing says how few would be right.
 pub struct PauseOnly {
     until: Mutex<Duration>,
     clock: Arc<dyn Clock>,
@@ -135,7 +135,7 @@ impl PauseOnly {
         }
     }
 
-    /// What is left of the pause.
+    /// The rest of the pause.
     fn left(&self) -> Duration {
         let until = *lock(&self.until);
         until.saturating_sub(self.clock.monotonic())

@@ -1,9 +1,9 @@
-//! Slows retries down in a storm.
+//! Slows down retries while there are too many.
 //!
-//! Every first call pays a share of a retry in; every retry takes one out. When the balance
-//! is used up retries go into debt, and each is told to wait until its own part of the debt is
-//! paid, at `min_per_second`. So in a storm a destination sees `ratio` retries for each first
-//! call and `min_per_second` besides, and none of them is lost: the budget only delays.
+//! Every first call adds a fraction of a retry to the balance; every retry takes one out. If the
+//! balance is used up, retries go into debt, and each is told to wait until its own part of the
+//! debt is paid, at `min_per_second`. So under a retry storm a destination gets `ratio` retries for
+//! each first call, plus `min_per_second`. No retry is lost: the budget only delays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,25 +13,24 @@ use clinch_core::ports::{Clock, RetryBudget};
 
 use crate::sync::{Mutex, lock};
 
-/// One retry in the unit of the balance. One nanosecond at one retry per second is one unit,
-/// so nothing is rounded over time.
+/// One retry in the unit of the balance. One nanosecond at one retry per second is one unit, so
+/// nothing is rounded over time.
 const RETRY: i128 = 1_000_000_000;
 
-/// Most retries that one first call can pay for: more than any route makes.
+/// Maximum retries that one first call can pay for: more than any route makes.
 pub const RATIO_MAX: f64 = 100.0;
 
-/// How many retries there are for a first call. The defaults let one call in five be a retry,
-/// and 10 a second on top, so that a quiet destination never notices the budget.
+/// How many retries a first call pays for. The defaults let one call in five be a retry, plus 10
+/// per second, so that a quiet destination never notices the budget.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RatioConfig {
     /// Retries that one first call pays for.
     pub ratio: f64,
-    /// Retries per second that are there without any first call: the rate at which debts are
-    /// paid.
+    /// Retries per second that need no first call: the rate at which debts are paid.
     pub min_per_second: u32,
-    /// Retries saved at most: good times must not save up a storm.
+    /// Maximum saved retries: a quiet time must not save up for a storm.
     pub balance_max: u32,
-    /// Longest delay. Debts that would take longer are forgiven.
+    /// Longest delay. Debts that would take longer are dropped.
     pub delay_max: Duration,
 }
 
@@ -72,14 +71,14 @@ pub struct Ratio {
 }
 
 struct Account {
-    /// In parts of [`RETRY`]; below zero is debt.
+    /// In units of [`RETRY`]. Below zero is debt.
     balance: i128,
-    /// Debts are paid up to here.
+    /// Debts are paid up to this time.
     paid_at: Duration,
 }
 
 impl Ratio {
-    /// A budget; its ratio is kept to the ninth digit.
+    /// A budget. Its ratio is exact to the ninth digit.
     pub fn new(config: RatioConfig, clock: Arc<dyn Clock>) -> Result<Self, Invalid> {
         config.validate()?;
         let per_second = i128::from(config.min_per_second);
@@ -103,7 +102,7 @@ impl Ratio {
         let paid = nanos(now.saturating_sub(account.paid_at)).saturating_mul(self.per_second);
         account.paid_at = now;
         if account.balance < 0 {
-            // Time pays debts; it saves nothing.
+            // Time pays debts; it does not save retries.
             account.balance = account.balance.saturating_add(paid).min(0);
         }
         step(&mut account)

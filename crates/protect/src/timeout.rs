@@ -5,12 +5,12 @@ use std::time::Duration;
 use clinch_core::Invalid;
 use clinch_core::ports::TimeoutPolicy;
 
-/// The limits of one attempt. Defaults: 3 s of the recommended 2 to 5 for a call, 30 s in all.
+/// The timeouts of one attempt. Defaults: 3 s for a call (recommended are 2 to 5), 30 s in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For one call, from its first byte.
+    /// Timeout of one call, from its first byte.
     pub per_attempt: Duration,
-    /// For all of it: waits for permits and further copies included.
+    /// Timeout of the whole attempt, including waits for permits and further copies.
     pub total: Duration,
 }
 
@@ -24,7 +24,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// Refuses limits that no call could keep.
+    /// Refuses timeouts that no call could meet.
     pub fn validate(&self) -> Result<(), Invalid> {
         if self.per_attempt.is_zero() {
             return Err(Invalid::new("timeout", "must be longer than 0"));

@@ -1,4 +1,4 @@
-//! Alerts to a web hook. Whoever raises one never waits for it.
+//! Alerts to a webhook. Raising an alert never waits for the delivery.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,26 +13,27 @@ use tokio_util::sync::CancellationToken;
 
 use crate::outbound::Outbound;
 
-/// Alerts that wait to be sent: who gets more at once needs no further one.
+/// Alerts that wait for delivery; an alert past this number is dropped, since the receiver has
+/// enough to act on.
 const WAITING_MAX: usize = 256;
-/// Times that one is tried.
+/// Attempts to deliver one alert.
 const TRIES_MAX: u32 = 5;
-/// The first pause between tries; doubles.
+/// The delay before the second attempt; doubles with each attempt.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The engine's end.
+/// The engine's end of the queue.
 #[derive(Clone)]
 pub(crate) struct Alerts(mpsc::Sender<Value>);
 
-/// The sender's end.
-pub(crate) struct Notes(mpsc::Receiver<Value>);
+/// The sender's end of the queue.
+pub(crate) struct AlertQueue(mpsc::Receiver<Value>);
 
-pub(crate) fn channel() -> (Alerts, Notes) {
+pub(crate) fn channel() -> (Alerts, AlertQueue) {
     let (notes, waiting) = mpsc::channel(WAITING_MAX);
-    (Alerts(notes), Notes(waiting))
+    (Alerts(notes), AlertQueue(waiting))
 }
 
-/// An alert holds no payload and no key: the message is ours.
+/// An alert holds no payload and no key: the server writes its message.
 fn document(note: &AlertNote) -> Value {
     json!({
         "source": "clinch",
@@ -49,13 +50,13 @@ fn document(note: &AlertNote) -> Value {
 #[async_trait]
 impl Alert for Alerts {
     async fn raise(&self, note: &AlertNote) -> Result<()> {
-        let full = |_| Error::new(ErrorKind::Full, "too many alerts wait to be sent");
+        let full = |_| Error::new(ErrorKind::Full, "the alert queue is full");
         self.0.try_send(document(note)).map_err(full)
     }
 }
 
-impl Notes {
-    /// Sends what comes until the server stops, then what is left, each once.
+impl AlertQueue {
+    /// Delivers alerts until the server stops; then tries each remaining alert once.
     pub(crate) async fn send(
         mut self,
         to: Arc<dyn Outbound>,
@@ -80,7 +81,7 @@ async fn send_one(note: &Value, to: &dyn Outbound, clock: &dyn Clock, stop: &Can
         match to.post(note.to_string().into_bytes()).await {
             Ok(()) => return,
             Err(error) if tried == TRIES_MAX || stop.is_cancelled() => {
-                tracing::error!(target: "clinch", code = %note["code"], "an alert was not taken: {}", error.message());
+                tracing::error!(target: "clinch", code = %note["code"], "alert not delivered: {}", error.message());
                 return;
             }
             Err(_) => {}

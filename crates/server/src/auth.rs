@@ -1,9 +1,9 @@
-//! API keys: made once, shown once, kept as a hash.
+//! API keys: created once, shown once, stored as a hash.
 //!
-//! A key is `clk_`, 64 hexadecimal digits (256 random bits) and 8 more that are a checksum, so
-//! that a mistyped or truncated key is told from one that does not exist, and so that scanners
-//! find leaked ones. What is stored is its SHA-256. A fast hash is enough: 256 random bits
-//! cannot be guessed, whatever a guess costs.
+//! A key is `clk_`, 64 hexadecimal digits (256 random bits) and 8 more digits that are a checksum.
+//! The checksum distinguishes a mistyped key from an unknown one, and prefix and checksum let
+//! scanners find leaked keys. The store holds the SHA-256 of a key. A fast hash is enough: 256
+//! random bits cannot be guessed.
 
 use std::fmt;
 use std::hint::black_box;
@@ -15,17 +15,17 @@ use sha2::{Digest, Sha256};
 
 pub use clinch_core::ports::{Restriction, Scope};
 
-/// Every key begins with it.
+/// The prefix of every key.
 pub const PREFIX: &str = "clk_";
 const SECRET_DIGITS: usize = 64;
 const CHECKSUM_DIGITS: usize = 8;
 
-/// A fresh key in clear text. `Debug` shows nothing of it.
+/// A new key in clear text. `Debug` does not show it.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text, to be shown once.
+    /// The clear text, to be shown once.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -37,14 +37,14 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Names of domains, and of event types, that one key may be restricted to: they fit the column
-/// of every store.
+/// The most domains, and the most event types, that one key may be restricted to: the list fits
+/// into a column of every store.
 const NAMES_MAX: usize = 50;
 
-/// Makes a key of every domain and keeps its hash. The secret is in the answer and nowhere else.
+/// Creates a key for every domain and stores its hash. Only the return value holds the secret.
 ///
-/// A name may have several active keys: make the new one, move the callers over, revoke the
-/// old one.
+/// Several active keys may have the same name: create the new key, move the callers, revoke the old
+/// key.
 pub async fn create(
     keys: &dyn ApiKeys,
     name: &str,
@@ -56,7 +56,7 @@ pub async fn create(
     create_restricted(keys, name, scopes, restriction, now, expires_at).await
 }
 
-/// Makes a key that is restricted to some domains or event types.
+/// Creates a key that is restricted to some domains or event types.
 pub async fn create_restricted(
     keys: &dyn ApiKeys,
     name: &str,
@@ -98,7 +98,7 @@ pub async fn create_restricted(
     scopes.sort();
     scopes.dedup();
     let key = ApiKey {
-        // Tells keys apart and gives nothing of the secret away.
+        // Distinguishes keys and reveals nothing of the secret.
         id: hex(&Sha256::digest(hash)[..8]),
         name: name.to_owned(),
         hash,
@@ -113,13 +113,13 @@ pub async fn create_restricted(
     Ok((key, secret))
 }
 
-/// Ends a key by its id; false: it was not active.
+/// Revokes a key by its id; false: the key was not active.
 pub async fn revoke(keys: &dyn ApiKeys, id: &str, now: Timestamp) -> Result<bool> {
     let revoked = keys.revoke(&[id.to_owned()], now).await?;
     Ok(revoked.first() == Some(&true))
 }
 
-/// Reads scopes as people write them: `submit,read`.
+/// Parses a comma-separated list of scopes: `submit,read`.
 pub fn parse_scopes(text: &str) -> Result<Vec<Scope>> {
     let scope = |name: &str| {
         let known = Scope::ALL
@@ -127,7 +127,7 @@ pub fn parse_scopes(text: &str) -> Result<Vec<Scope>> {
             .find(|scope| scope.as_str() == name.trim());
         known.ok_or_else(|| {
             let message =
-                format!("{name:?} is no scope; there are submit, read, work, operate and admin");
+                format!("{name:?} is not a scope; use submit, read, work, operate or admin");
             Error::new(ErrorKind::Invalid, message)
         })
     };
@@ -139,7 +139,7 @@ fn mint() -> Result<Secret> {
     getrandom::fill(&mut bytes).map_err(|_| {
         Error::new(
             ErrorKind::Unavailable,
-            "the operating system gives no randomness",
+            "the operating system provided no random bytes",
         )
     })?;
     let digits = hex(&bytes);
@@ -152,7 +152,7 @@ fn checksum(digits: &str) -> String {
     hex(&hash[..CHECKSUM_DIGITS / 2])
 }
 
-/// Whether the text can be a key at all.
+/// Whether the text has the form of a key.
 pub(crate) fn is_well_formed(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(PREFIX) else {
         return false;
@@ -168,7 +168,7 @@ pub(crate) fn hash(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Compares in a time that does not depend on where the two differ.
+/// Compares in constant time.
 pub(crate) fn same(one: &[u8], other: &[u8]) -> bool {
     let differs = one
         .iter()

@@ -1,10 +1,10 @@
-//! Connections, and what keeps some of them from starving the others.
+//! Connections, and the limits that keep some callers from starving the others.
 //!
-//! - A connection that does not finish its handshake or its headers in time is closed, and so
-//!   is one that is idle for as long.
-//! - One whose caller stopped reading an answer is closed.
-//! - At the limit, or when the process runs out of descriptors, another connection makes room:
-//!   see [`guests`].
+//! - A connection that does not finish its handshake or its headers in time is closed, and so is a
+//!   connection that is idle for as long.
+//! - A connection whose caller stopped reading an answer is closed.
+//! - At the connection limit, or when the process runs out of file descriptors, an open connection
+//!   is closed for a new one: see [`guests`].
 
 mod guests;
 mod stalled;
@@ -28,16 +28,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub(crate) use guests::Admission;
-use guests::{Busy, Guest, Guests};
+use guests::{ActiveRequest, OpenConnection, OpenConnections};
 use stalled::Stalled;
 
-/// How long to wait after a failed accept: the next one would fail as well.
+/// The delay after a failed accept: the next accept would fail as well.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Longest head of a request, and what is read ahead of a body.
+/// The longest head of a request, and the read buffer of a body.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// What is allowed.
+/// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) header_timeout: Duration,
@@ -45,44 +45,46 @@ pub(crate) struct Limits {
     pub(crate) connections_max: usize,
 }
 
-/// Where callers come in.
-pub(crate) struct Door {
+/// Where the server accepts connections.
+pub(crate) struct Endpoint {
     pub(crate) listener: TcpListener,
     pub(crate) router: Router,
-    /// https, if there is one.
+    /// Set for https.
     pub(crate) tls: Option<TlsAcceptor>,
 }
 
-/// Accepts until `stop`, then lets running requests finish: see [`TaskTracker::wait`].
+/// Accepts connections until `stop`, then lets running requests finish: see [`TaskTracker::wait`].
 pub(crate) async fn accept(
-    door: Door,
+    endpoint: Endpoint,
     limits: Limits,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
     connections: TaskTracker,
 ) {
-    let guests = Guests::new(limits.connections_max);
+    let open = OpenConnections::new(limits.connections_max);
     loop {
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            accepted = door.listener.accept() => accepted,
+            accepted = endpoint.listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {
-            guests.evict_one();
+            open.evict_one();
             clock.sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let guest = tokio::select! {
+        let registration = tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            guest = guests.admit() => guest,
+            registration = open.admit() => registration,
         };
-        let Some(guest) = guest else { break };
+        let Some(registration) = registration else {
+            break;
+        };
         let connection = Connection {
-            guest: Arc::new(guest),
-            router: door.router.clone(),
-            tls: door.tls.clone(),
+            registration: Arc::new(registration),
+            router: endpoint.router.clone(),
+            tls: endpoint.tls.clone(),
             limits,
             clock: clock.clone(),
             stop: stop.clone(),
@@ -93,7 +95,7 @@ pub(crate) async fn accept(
 }
 
 struct Connection {
-    guest: Arc<Guest>,
+    registration: Arc<OpenConnection>,
     router: Router,
     tls: Option<TlsAcceptor>,
     limits: Limits,
@@ -103,7 +105,7 @@ struct Connection {
 
 impl Connection {
     async fn open(self, stream: TcpStream) {
-        // Answers are written whole; waiting for more to send helps nobody.
+        // Answers are written whole: Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let stream = Stalled::new(stream, self.limits.write_timeout, self.clock.clone());
         let Some(tls) = self.tls.clone() else {
@@ -113,7 +115,7 @@ impl Connection {
         let shaken = tokio::select! {
             biased;
             shaken = shaken => shaken,
-            () = self.guest.evicted() => return,
+            () = self.registration.evicted() => return,
             () = self.stop.cancelled() => return,
         };
         if let Ok(Ok(stream)) = shaken {
@@ -126,14 +128,14 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let Self {
-            guest,
+            registration,
             router,
             limits,
             stop,
             ..
         } = self;
         let inner = TowerToHyperService::new(router);
-        let caller = guest.clone();
+        let caller = registration.clone();
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let busy = caller.request();
             request.extensions_mut().insert(caller.admission());
@@ -141,7 +143,7 @@ impl Connection {
             async move {
                 let answer = answer.await?;
                 Ok::<_, std::convert::Infallible>(
-                    answer.map(|body| Answering { body, _busy: busy }),
+                    answer.map(|body| AnswerBody { body, _busy: busy }),
                 )
             }
         });
@@ -154,7 +156,7 @@ impl Connection {
         tokio::select! {
             biased;
             _ = serving.as_mut() => {}
-            () = guest.evicted() => {}
+            () = registration.evicted() => {}
             () = stop.cancelled() => {
                 serving.as_mut().graceful_shutdown();
                 let _ = serving.await;
@@ -163,13 +165,13 @@ impl Connection {
     }
 }
 
-/// The body of an answer. The request lasts until all of it was taken.
-struct Answering {
+/// The body of an answer. The request lasts until the whole body was taken.
+struct AnswerBody {
     body: Body,
-    _busy: Busy,
+    _busy: ActiveRequest,
 }
 
-impl HttpBody for Answering {
+impl HttpBody for AnswerBody {
     type Data = Bytes;
     type Error = axum::Error;
 

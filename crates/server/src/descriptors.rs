@@ -1,9 +1,9 @@
-//! How many files and sockets this process may open.
+//! The limit of open files and sockets of this process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of this process to what the system allows it, and returns it; `None`: there
-/// is none.
+/// Raises the limit of this process to the maximum that the system allows, and returns it; `None`:
+/// there is no limit.
 pub(crate) fn raise() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
@@ -19,8 +19,8 @@ pub(crate) fn raise() -> Option<u64> {
     }
 }
 
-/// Connections that callers may have: at most half of the descriptors. The other half is for the
-/// store, for calls and for files. Says so if that is fewer than configured.
+/// The connection limit: at most half of the file descriptors. The other half is for the store,
+/// outgoing calls and files. Logs a warning if that is less than configured.
 pub(crate) fn connections(configured: usize, descriptors: Option<u64>) -> usize {
     let Some(descriptors) = descriptors else {
         return configured;

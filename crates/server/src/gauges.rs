@@ -1,11 +1,11 @@
-//! Numbers of an application that runs in the server's process.
+//! Metrics of an application that runs in the server's process.
 
 use async_trait::async_trait;
 use clinch::Result;
 
-/// Reads its gauges anew when metrics are asked for: nothing polls.
+/// Measures gauges when `/metrics` is requested, without polling.
 #[async_trait]
 pub trait Gauges: Send + Sync {
-    /// Sets them. What cannot be read keeps its last value.
+    /// Sets the gauges. A gauge that cannot be measured keeps its last value.
     async fn measure(&self) -> Result<()>;
 }

@@ -1,5 +1,5 @@
-//! What a server looks after besides its callers: operations that take too long, and the file
-//! of dead letters.
+//! Periodic checks: operations that take too long, lost files of the store, and old entries of the
+//! dead-letter file.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::serve::Look;
 
-/// Operations of one look: whoever has more of them in trouble knows.
+/// Operations that one check reads: an operator with more overdue operations has been warned.
 const LOOK_MAX: usize = 1_000;
-/// No two looks are closer, and none are further apart.
+/// The shortest and the longest interval between two checks.
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
-/// The file of dead letters is looked at so often.
+/// How often old entries are removed from the dead-letter file.
 const FILE_EVERY: Duration = Duration::from_secs(3_600);
-/// The store's files are looked at so often.
+/// How often the store's files are checked.
 const LOST_EVERY: Duration = Duration::from_secs(2);
-/// Operations in progress for longer than `reaper.in_progress_warn`.
+/// Operations that are in progress for longer than `reaper.in_progress_warn`.
 const OVERDUE: &str = "orchestrator.in_progress.overdue";
 
-/// Warns of operations that stay IN_PROGRESS for longer than `limit`, each once.
+/// Warns of operations that stay IN_PROGRESS for longer than `limit`, once for each operation.
 pub(crate) struct Overdue {
     pub(crate) inspect: Arc<dyn Inspect>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -37,7 +37,7 @@ impl Overdue {
         let mut told = BTreeSet::new();
         let pause = (self.limit / 2).clamp(LOOK_EVERY.0, LOOK_EVERY.1);
         while !stop.is_cancelled() {
-            // What cannot be read now is looked at the next time.
+            // A failed read is repeated at the next check.
             if let Ok(overdue) = self.look().await {
                 metrics::gauge!(OVERDUE).set(overdue.len() as f64);
                 self.tell(&overdue, &told).await;
@@ -83,27 +83,27 @@ impl Overdue {
                 severity: Severity::Warning,
                 code: "in_progress_long",
                 message: format!(
-                    "{count} operations are in progress for too long; the first is named"
+                    "{count} operations are in progress for longer than reaper.in_progress_warn; op_id is the first"
                 ),
                 op_id: Some(*first),
             };
-            // A pager that fails is logged where it fails.
+            // The alert's sender logs its own failures.
             let _ = alert.raise(&note).await;
         }
     }
 }
 
-/// Pages someone when the store's files are lost under the server. Once for each loss.
+/// Raises an alert when the store's files are lost, once for each loss.
 pub(crate) async fn watch_files(
     look: Arc<Look>,
     clock: Arc<dyn Clock>,
     alert: Option<Arc<dyn Alert>>,
     stop: CancellationToken,
 ) {
-    let mut is_told = false;
+    let mut is_raised = false;
     while !stop.is_cancelled() {
         let lost = look().err();
-        if let Some(error) = lost.as_ref().filter(|_| !is_told) {
+        if let Some(error) = lost.as_ref().filter(|_| !is_raised) {
             tracing::error!(target: "clinch", "{error}");
             let note = AlertNote {
                 severity: Severity::Critical,
@@ -112,11 +112,11 @@ pub(crate) async fn watch_files(
                 op_id: None,
             };
             if let Some(alert) = &alert {
-                // A pager that fails is logged where it fails.
+                // The alert's sender logs its own failures.
                 let _ = alert.raise(&note).await;
             }
         }
-        is_told = lost.is_some();
+        is_raised = lost.is_some();
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -125,9 +125,9 @@ pub(crate) async fn watch_files(
     }
 }
 
-/// Forgets what lies in the file of dead letters for longer than `retention`, by the time that the
-/// store has seen: a clock that jumped ahead makes no letter old.
-pub(crate) async fn tidy_letters(
+/// Removes entries of the dead-letter file that are older than `retention`, by the time
+/// that the store has seen: a clock that jumped ahead makes no entry old.
+pub(crate) async fn remove_old_letters(
     file: impl Journal,
     recovery: Arc<dyn Recovery>,
     clock: Arc<dyn Clock>,
@@ -137,18 +137,18 @@ pub(crate) async fn tidy_letters(
     while !stop.is_cancelled() {
         let forgotten = async {
             match recovery.seen_time().await? {
-                Some(time) => forget_old(&file, time.trusted() - retention).await,
-                // No prune has looked at the clock yet.
+                Some(time) => remove_old(&file, time.trusted() - retention).await,
+                // No prune has checked the clock yet.
                 None => Ok(0),
             }
         };
         match forgotten.await {
             Ok(0) => {}
             Ok(count) => {
-                tracing::info!(target: "clinch", count, "old dead letters were removed from the file");
+                tracing::info!(target: "clinch", count, "old entries removed from the dead-letter file");
             }
             Err(error) => {
-                tracing::warn!(target: "clinch", "the file of dead letters cannot be tidied: {}", error.message());
+                tracing::warn!(target: "clinch", "old entries cannot be removed from the dead-letter file: {}", error.message());
             }
         }
         tokio::select! {
@@ -159,9 +159,9 @@ pub(crate) async fn tidy_letters(
     }
 }
 
-/// The oldest come first. A record that cannot be read is kept, with all behind it: a person
-/// has to look.
-async fn forget_old(file: &impl Journal, before: Timestamp) -> Result<usize> {
+/// Entries are ordered by age, the oldest first. An entry that cannot be read is kept, with all
+/// entries after it: an operator has to look at the file.
+async fn remove_old(file: &impl Journal, before: Timestamp) -> Result<usize> {
     let filed = file.read().await?;
     let is_old = |record: &[u8]| {
         let letter = serde_json::from_slice::<DeadLetter>(record);
@@ -222,10 +222,10 @@ mod tests {
         ];
         file.append(&records).await.expect("written");
         let before = |millis| Timestamp::from_millis(millis);
-        assert_eq!(forget_old(&file, before(1_000)).await.expect("read"), 0);
-        assert_eq!(forget_old(&file, before(1_500)).await.expect("read"), 1);
-        assert_eq!(forget_old(&file, before(9_000)).await.expect("read"), 1);
-        assert_eq!(forget_old(&file, before(9_000)).await.expect("read"), 0);
+        assert_eq!(remove_old(&file, before(1_000)).await.expect("read"), 0);
+        assert_eq!(remove_old(&file, before(1_500)).await.expect("read"), 1);
+        assert_eq!(remove_old(&file, before(9_000)).await.expect("read"), 1);
+        assert_eq!(remove_old(&file, before(9_000)).await.expect("read"), 0);
         assert_eq!(file.read().await.expect("read").records.len(), 2);
         for end in ["", ".lock"] {
             let _ = std::fs::remove_file(format!("{}{end}", path.display()));

@@ -1,4 +1,4 @@
-//! Which store a server works on, told with every answer.
+//! The identity of the server's store, in a header of every answer.
 
 use axum::Router;
 use axum::http::{HeaderName, HeaderValue};
@@ -7,18 +7,18 @@ use axum::response::Response;
 
 const HEADER: HeaderName = HeaderName::from_static("clinch-store");
 
-/// Names a store, so that a client can tell whether a server works on the one that it means.
-/// No secret: it is told to callers without a key too.
+/// Names a store, so that a client can check whether a server works on the store that the client
+/// means. The name is not a secret: callers without a key get it too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreIdentity {
-    /// Random, and kept in the store: the same for every server on it.
+    /// Random, and kept in the store: the same for every server of the store.
     pub id: String,
     /// `sqlite`, `postgres`, `mysql` or `memory`.
     pub kind: &'static str,
 }
 
 /// Every answer carries `Clinch-Store: ID; kind=KIND`.
-pub(crate) fn told(router: Router, store: Option<&StoreIdentity>) -> Router {
+pub(crate) fn with_header(router: Router, store: Option<&StoreIdentity>) -> Router {
     let text = store.map(|store| format!("{}; kind={}", store.id, store.kind));
     let Some(value) = text.and_then(|text| HeaderValue::from_str(&text).ok()) else {
         return router;

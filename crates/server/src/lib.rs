@@ -1,19 +1,19 @@
 //! The HTTP API, its keys and its configuration around one Clinch process.
 //!
 //! - [`Config`] is `clinch.toml`: file, then environment, then flags.
-//! - [`Server::bind`] puts a [`clinch::Clinch`] together from it and listens; [`Server::run`]
-//!   answers until it is told to stop, and loses nothing then.
-//! - [`Executors`] is the seam to whoever makes the calls of a `[[route]]` with a `url`.
-//! - [`Limits`] is the seam to rates and pauses that several nodes share.
-//! - [`auth`] makes and judges API keys.
+//! - [`Server::bind`] assembles a [`clinch::Clinch`] from it and listens; [`Server::run`] answers
+//!   until shutdown, and loses nothing then.
+//! - [`Executors`] makes the executors of every `[[route]]` with a `url`.
+//! - [`Limits`] makes rate limits and pauses that several nodes share.
+//! - [`auth`] creates and checks API keys.
 //!
-//! What is answered is in `docs/guide/http-api.md`, and as OpenAPI at `/openapi.json`.
+//! The API is described in `docs/guide/http-api.md`, and as OpenAPI at `/openapi.json`.
 #![forbid(unsafe_code)]
 
 mod alerts;
 mod api;
 pub mod auth;
-mod chores;
+mod background;
 pub mod config;
 mod connections;
 mod descriptors;

@@ -1,4 +1,4 @@
-//! Rates and pauses that many nodes share.
+//! Rate limits and pauses that several nodes share.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,12 +11,11 @@ use clinch_core::ports::{Clock, RateLimiter};
 use crate::config::RouteConfig;
 use crate::{Config, Role};
 
-/// Where destinations get limiters that other nodes share. Without any each process has its
-/// own.
+/// Makes limiters that several nodes share. Without it each process has limiters of its own.
 #[async_trait]
 pub trait Limits: Send + Sync {
-    /// The limiter of a destination. Without a rate it knows pauses only: what one node was
-    /// told by the provider's `Retry-After` holds for all.
+    /// The limiter of a destination. A limiter without a rate only knows pauses: a provider's
+    /// `Retry-After` to one node holds for all nodes.
     async fn limiter(
         &self,
         destination: &str,
@@ -24,8 +23,8 @@ pub trait Limits: Send + Sync {
     ) -> Result<Arc<dyn RateLimiter>>;
 }
 
-/// Gives every destination of the configuration its guards, where this process makes calls or
-/// asks about them, or leases them to remote workers.
+/// Sets the guards of every destination, if this process makes calls, probes, or leases to remote
+/// workers.
 pub(crate) async fn guard(
     mut builder: Builder,
     config: &Config,

@@ -1,4 +1,4 @@
-//! Documents that leave the server, other than calls of routes.
+//! Documents that the server sends, other than the calls of routes.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use clinch::Result;
 /// Posts JSON documents to one address.
 #[async_trait]
 pub trait Outbound: Send + Sync {
-    /// Sends one; an error if it was not taken.
+    /// Sends one document; an error if the receiver did not take it.
     async fn post(&self, body: Vec<u8>) -> Result<()>;
 }
 
-/// Where documents go; nowhere by default.
+/// The receivers of alerts and telemetry; by default none.
 #[derive(Clone, Default)]
 pub struct Outlets {
     /// `dead_letter.alert_url`.
     pub alerts: Option<Arc<dyn Outbound>>,
-    /// `telemetry.otlp`, its path for traces.
+    /// `telemetry.otlp`, the path for traces.
     pub traces: Option<Arc<dyn Outbound>>,
-    /// `telemetry.otlp`, its path for metrics.
+    /// `telemetry.otlp`, the path for metrics.
     pub metrics: Option<Arc<dyn Outbound>>,
 }

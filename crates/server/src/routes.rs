@@ -1,4 +1,4 @@
-//! Routes of the configuration, and who makes their calls.
+//! Routes of the configuration, and their executors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use clinch_core::{Domain, EventType};
 use crate::Config;
 use crate::config::RouteConfig;
 
-/// Who makes the calls of a route.
+/// The executor and the probe of a route.
 #[derive(Clone)]
 pub struct Built {
-    /// Makes them.
+    /// Makes the calls.
     pub executor: Arc<dyn Executor>,
-    /// Asks what became of one.
+    /// Asks the provider what became of a call.
     pub probe: Option<Arc<dyn Probe>>,
 }
 
-/// What an executor has to know of the server.
+/// What an executor needs to know of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// It listens on loopback only: routes may call loopback too.
+    /// The server listens on loopback only: routes may call loopback too.
     pub is_loopback_only: bool,
-    /// Longest answer that is stored whole, in bytes.
+    /// The longest answer that is stored whole, in bytes.
     pub response_bytes_max: usize,
 }
 
-/// Turns a `[[route]]` into its executor and probe. Closures do. Of a remote route only the
-/// probe is used, and the `url` of its probe stands for that of its calls.
+/// Makes the executor and the probe of a `[[route]]`; a closure implements it. Of a remote route
+/// only the probe is used, and the probe's `url` stands in for the `url` of the calls.
 pub trait Executors: Send + Sync {
-    /// Refuses a route that it cannot call, with one line that says what to do.
+    /// Refuses a route that cannot be called, with one line that says what to do.
     fn build(&self, route: &RouteConfig, facts: &Facts) -> Result<Built>;
 }
 
@@ -45,9 +45,9 @@ where
     }
 }
 
-/// What is known of a route.
+/// What the API needs to know of a route.
 pub(crate) struct Declared {
-    /// Who is called, where this server makes the calls.
+    /// The destination, if this server makes the calls.
     pub(crate) destination: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The most specific one.
+    /// The most specific route.
     pub(crate) fn find(&self, domain: &Domain, event_type: &EventType) -> Option<&Declared> {
         let routes = self.routes.get(domain)?;
         routes
@@ -83,7 +83,7 @@ impl Table {
     }
 }
 
-/// Declares every route of the configuration for a process that makes none of its calls.
+/// Declares every route of the configuration for a process that makes no calls.
 pub fn declare_remote(mut builder: Builder, config: &Config) -> Result<Builder> {
     for route in &config.route {
         builder = builder.remote(&route.route(config)?);
@@ -91,8 +91,8 @@ pub fn declare_remote(mut builder: Builder, config: &Config) -> Result<Builder> 
     Ok(builder)
 }
 
-/// Declares every route, with its executor where this process makes calls and with its probe
-/// where it recovers.
+/// Declares every route, with its executor if this process makes calls, and with its probe if it
+/// recovers.
 pub(crate) fn declare(
     mut builder: Builder,
     config: &Config,

@@ -1,4 +1,4 @@
-//! One process: the API, the workers and recovery, or some of them.
+//! A server process: the API, the workers and recovery, or some of them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,56 +17,57 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use utoipa::openapi::OpenApi;
 
-use crate::api::{self, App, Doorkeeper, Hub, InFlight, Readiness};
-use crate::chores::Chores;
+use crate::api::{self, App, Authenticator, Hub, InFlight, Readiness};
+use crate::background::BackgroundTasks;
 use crate::config::Config;
-use crate::connections::{self, Door, Limits};
+use crate::connections::{self, Endpoint, Limits};
 use crate::gauges::Gauges;
 use crate::identity::{self, StoreIdentity};
 use crate::outbound::Outlets;
 use crate::routes::{self, Executors, Facts};
 use crate::{descriptors, limits, telemetry, tls};
 
-/// The metrics exporter forgets old samples so often; without it, it would grow.
+/// How often the metrics exporter drops old samples; otherwise it would grow without bound.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// A look at the store's files; an error says what was lost, and what to do.
+/// Checks the store's files; an error says which file was lost and what to do.
 pub type Look = dyn Fn() -> Result<()> + Send + Sync;
 
-/// What a server is made of, besides its configuration.
+/// The parts of a server, besides its configuration.
 pub struct Parts {
-    /// Where operations live.
+    /// The store of operations.
     pub backend: Backend,
-    /// Where API keys live.
+    /// The store of API keys.
     pub keys: Arc<dyn ApiKeys>,
-    /// Locks of the same store: `/readyz` writes one to find out whether it takes writes.
+    /// Locks of the same store: `/readyz` writes one to check that the store takes writes.
     pub locks: Option<Arc<dyn LockManager>>,
-    /// Looks whether the store's files are in their place; cheap, for `/readyz` and a look every
+    /// Checks whether the store's files are in place; cheap, for `/readyz` and for a check every
     /// few seconds.
     pub look: Option<Arc<Look>>,
-    /// Rates and pauses that other nodes share; without it they are this process's own.
+    /// Rate limits and pauses that other nodes share; without it this process has its own.
     pub limits: Option<Arc<dyn limits::Limits>>,
-    /// Who makes the calls of routes with a `url`.
+    /// Makes the executors of routes with a `url`.
     pub executors: Arc<dyn Executors>,
-    /// What is counted, traced and logged.
+    /// Counters, traces and log lines of the engine.
     pub telemetry: Telemetry,
-    /// Where alerts and telemetry go.
+    /// The receivers of alerts and telemetry.
     pub outlets: Outlets,
-    /// Which store it is; told to every caller in the header `Clinch-Store`.
+    /// The identity of the store, sent to every caller in the header `Clinch-Store`.
     pub store: Option<StoreIdentity>,
-    /// Further routes, such as a console; behind the same door. Routes under `/v1/{domain}/` are
-    /// for keys that may touch all of the domain, others for keys that are not restricted.
+    /// Further routes, such as a console, behind the same guard. A route under `/v1/{domain}/`
+    /// needs a key that may touch the whole domain; any other route needs a key without a
+    /// restriction.
     pub extra: Router,
-    /// What `/openapi.json` says of them.
+    /// The OpenAPI description of these routes.
     pub described: Option<OpenApi>,
-    /// Read anew when `/metrics` is asked for.
+    /// Measured when `/metrics` is requested.
     pub gauges: Vec<Arc<dyn Gauges>>,
-    /// The last word on how the engine is put together: an alert, a sealer, handlers in Rust.
+    /// Last changes to the engine's builder: an alert, a sealer, handlers in Rust.
     pub tune: Box<dyn FnOnce(Builder) -> Builder + Send>,
 }
 
 impl Parts {
-    /// With nothing that is optional.
+    /// Parts without anything optional.
     pub fn new(
         backend: Backend,
         keys: Arc<dyn ApiKeys>,
@@ -90,14 +91,14 @@ impl Parts {
     }
 }
 
-/// Reads roles as people write them: `api,worker,recovery`.
+/// Parses a comma-separated list of roles: `api,worker,recovery`.
 pub fn roles(text: &str) -> Result<Vec<Role>> {
     let role = |name: &str| match name.trim() {
         "api" => Ok(Role::Api),
         "worker" => Ok(Role::Worker),
         "recovery" => Ok(Role::Recovery),
         other => Err(invalid(format!(
-            "{other:?} is no role; there are api, worker and recovery"
+            "{other:?} is not a role; use api, worker or recovery"
         ))),
     };
     text.split(',').map(role).collect()
@@ -110,12 +111,12 @@ pub struct Server {
     roles: Vec<Role>,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
-    front: Option<Front>,
-    chores: Chores,
+    front: Option<HttpListener>,
+    background: BackgroundTasks,
 }
 
-/// The part that faces callers.
-struct Front {
+/// The HTTP side of a server.
+struct HttpListener {
     listener: TcpListener,
     addr: SocketAddr,
     router: Router,
@@ -124,14 +125,14 @@ struct Front {
 }
 
 impl Server {
-    /// Puts everything together and listens. Without any API key it listens on loopback only.
+    /// Assembles the server and listens. Without any API key it listens on loopback only.
     pub async fn bind(config: Config, parts: Parts, roles: &[Role]) -> Result<Self> {
         config.validate()?;
         refuse_no_role(roles)?;
         let descriptors = descriptors::raise();
         let listen = config.listen()?;
         let has_keys = !parts.keys.list().await?.is_empty();
-        refuse_open_door(&listen, has_keys)?;
+        refuse_public_without_keys(&listen, has_keys)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let facts = Facts {
             is_loopback_only: listen.ip().is_loopback(),
@@ -143,14 +144,14 @@ impl Server {
             .config(config.engine(worker()?));
         let builder = with_shedding(builder, &config);
         let (inspect, recovery) = (parts.backend.inspect(), parts.backend.recovery());
-        let mut chores = Chores::new(parts.outlets, clock.clone(), inspect, recovery);
-        chores.look = parts.look.clone();
+        let mut background = BackgroundTasks::new(parts.outlets, clock.clone(), inspect, recovery);
+        background.look = parts.look.clone();
         let hub = Hub::new(parts.backend.notices());
         let telemetry = parts
             .telemetry
             .also(Arc::new(Untold), Arc::new(hub.changes()));
-        let builder = chores.hear(builder, telemetry);
-        let builder = with_files(builder, &config, &mut chores).await?;
+        let builder = background.connect(builder, telemetry);
+        let builder = with_files(builder, &config, &mut background).await?;
         let executors = parts.executors.as_ref();
         let (builder, table) = routes::declare(builder, &config, executors, &facts, roles)?;
         let builder = limits::guard(builder, &config, parts.limits, &clock, roles).await?;
@@ -165,7 +166,7 @@ impl Server {
             domains: ports.domains.clone(),
             clinch: clinch.clone(),
             hub,
-            door: Arc::new(Doorkeeper::new(parts.keys, clock.clone(), has_keys)),
+            authenticator: Arc::new(Authenticator::new(parts.keys, clock.clone(), has_keys)),
             clock: clock.clone(),
             in_flight: InFlight::new(config.server.in_flight_max.0),
             config: config.clone(),
@@ -179,9 +180,9 @@ impl Server {
         if roles.contains(&Role::Api) {
             let tls = tls::acceptor(&config.server)?;
             let router = api::router(app, parts.extra, parts.described);
-            let router = identity::told(router, parts.store.as_ref());
+            let router = identity::with_header(router, parts.store.as_ref());
             let limits = connection_limits(&config, descriptors);
-            front = Some(Front::bind(listen, router, tls, limits).await?);
+            front = Some(HttpListener::bind(listen, router, tls, limits).await?);
         }
         Ok(Self {
             clinch,
@@ -190,11 +191,11 @@ impl Server {
             clock,
             stop,
             front,
-            chores,
+            background,
         })
     }
 
-    /// Where it listens; `None`: it has no role that does.
+    /// The address of the listener; `None`: no role of this server listens.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.front.as_ref().map(|front| front.addr)
     }
@@ -202,27 +203,27 @@ impl Server {
     /// `http` or `https`.
     pub fn scheme(&self) -> &'static str {
         match &self.front {
-            Some(Front { tls: Some(_), .. }) => "https",
+            Some(HttpListener { tls: Some(_), .. }) => "https",
             _ => "http",
         }
     }
 
-    /// The engine behind it.
+    /// The engine of this server.
     pub fn clinch(&self) -> &Clinch {
         &self.clinch
     }
 
-    /// Answers and works until `shutdown`, then stops: no new connection, long answers end,
-    /// running attempts finish or are given back, and whatever still runs at the deadline is
-    /// left to recovery. Answers of providers that the store has not taken by then are in the
-    /// spill file when this returns. True: everything ended in time.
+    /// Answers and works until `shutdown`, then stops: no new connection, long answers end, running
+    /// attempts finish or are released, and an attempt that still runs at the deadline is left to
+    /// recovery. Answers of providers that the store has not taken by then are in the spill file
+    /// when `run` returns. True: everything ended in time.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> bool {
         let deadline = self.config.server.shutdown_deadline.0;
         let connections = TaskTracker::new();
         let (clinch, roles) = (self.clinch.clone(), self.roles.clone());
         let runners = tokio::spawn(async move { clinch.runtime().run_only(&roles).await });
         let stopped = CancellationToken::new();
-        let chores = self.chores.start(
+        let background = self.background.start(
             &self.clinch,
             &self.config,
             &self.roles,
@@ -233,12 +234,12 @@ impl Server {
         let front = self.front.map(|front| {
             let (stop, limits) = (self.stop.clone(), front.limits);
             let (clock, tasks) = (self.clock.clone(), connections.clone());
-            let door = Door {
+            let endpoint = Endpoint {
                 listener: front.listener,
                 router: front.router,
                 tls: front.tls,
             };
-            tokio::spawn(connections::accept(door, limits, clock, stop, tasks))
+            tokio::spawn(connections::accept(endpoint, limits, clock, stop, tasks))
         });
         shutdown.await;
         tracing::info!(target: "clinch", "stopping");
@@ -252,7 +253,7 @@ impl Server {
             connections.wait().await;
             let _ = runners.await;
             stopped.cancel();
-            chores.wait().await;
+            background.wait().await;
             let _ = upkeep.await;
         };
         let ended = tokio::time::timeout(deadline, all_ended).await.is_ok();
@@ -262,7 +263,7 @@ impl Server {
     }
 }
 
-impl Front {
+impl HttpListener {
     async fn bind(
         listen: SocketAddr,
         router: Router,
@@ -304,8 +305,8 @@ fn refuse_no_role(roles: &[Role]) -> Result<()> {
     }
 }
 
-/// Refuses to listen beyond this machine without any API key.
-fn refuse_open_door(listen: &SocketAddr, has_keys: bool) -> Result<()> {
+/// Refuses to listen beyond loopback without any API key.
+fn refuse_public_without_keys(listen: &SocketAddr, has_keys: bool) -> Result<()> {
     if listen.ip().is_loopback() || has_keys {
         return Ok(());
     }
@@ -314,7 +315,7 @@ fn refuse_open_door(listen: &SocketAddr, has_keys: bool) -> Result<()> {
     )))
 }
 
-/// Turns callers away while work waits for longer than `server.shed_queue_age`; 0: never.
+/// Sheds requests while due work waits for longer than `server.shed_queue_age`; 0: never.
 fn with_shedding(builder: Builder, config: &Config) -> Builder {
     let limit = config.server.shed_queue_age.0;
     match limit.is_zero() {
@@ -323,14 +324,18 @@ fn with_shedding(builder: Builder, config: &Config) -> Builder {
     }
 }
 
-/// Files for what the store does not take; a store that ends with its process needs none.
-async fn with_files(builder: Builder, config: &Config, chores: &mut Chores) -> Result<Builder> {
+/// Files for data that the store does not take; the memory store needs none.
+async fn with_files(
+    builder: Builder,
+    config: &Config,
+    background: &mut BackgroundTasks,
+) -> Result<Builder> {
     if config.store.url.starts_with("memory:") {
         return Ok(builder);
     }
     let spill = FileJournal::open(&config.worker.spill_file).await?;
     let letters = FileJournal::open(&config.dead_letter.file).await?;
-    chores.letters = Some(letters.clone());
+    background.letters = Some(letters.clone());
     Ok(builder.safety_net(spill, letters))
 }
 
@@ -347,7 +352,7 @@ async fn upkeep(clock: Arc<dyn Clock>, stop: CancellationToken) {
     }
 }
 
-/// Names this process: people see it on claims and ledger lines.
+/// The name of this process in leases and ledger lines.
 fn worker() -> Result<WorkerId> {
     let id = SystemIds.attempt_id().to_string();
     let short = id.rsplit('-').next().unwrap_or_default();

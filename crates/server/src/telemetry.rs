@@ -1,9 +1,9 @@
-//! Logs and metrics to the outside.
+//! Logs and metrics.
 //!
-//! Lines go through the `tracing` crate: [`logs`] writes them to standard error, as text or as
-//! JSON. Numbers go through the `metrics` crate to `/metrics`. Traces and numbers go to an
-//! OpenTelemetry collector if `telemetry.otlp` names one. A program with a tracing system of its
-//! own gives the server a [`clinch::Telemetry`] that propagates contexts (`Parts::telemetry`).
+//! Log lines go through the `tracing` crate: [`logs`] writes them to standard error, as text or as
+//! JSON. Metrics go through the `metrics` crate to `/metrics`. Traces and metrics also go to an
+//! OpenTelemetry collector if `telemetry.otlp` names one. A program with its own tracing system
+//! passes a [`clinch::Telemetry`] that propagates contexts (`Parts::telemetry`).
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,10 +12,10 @@ use clinch_core::ErrorKind;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
-/// How lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
-    /// For people.
+    /// Text, for people.
     #[default]
     Text,
     /// One JSON object a line.
@@ -27,12 +27,13 @@ pub(crate) const BUCKETS: [f64; 14] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 600.0,
 ];
 
-/// Writes lines to standard error from now on; `filter` is that of `RUST_LOG`, such as `info`.
+/// Writes log lines to standard error from now on; `filter` has the syntax of `RUST_LOG`, such as
+/// `info`.
 pub fn logs(format: LogFormat, filter: &str) -> Result<()> {
     let wrong = |message: String| Error::new(ErrorKind::Invalid, message);
     let filter = EnvFilter::try_new(filter).map_err(|_| {
         wrong(format!(
-            "{filter:?} is no log filter; write info or clinch=debug"
+            "{filter:?} is not a log filter; write info or clinch=debug"
         ))
     })?;
     let lines = tracing_subscriber::fmt()
@@ -45,7 +46,7 @@ pub fn logs(format: LogFormat, filter: &str) -> Result<()> {
     installed.map_err(|_| wrong("another log subscriber is installed already".to_owned()))
 }
 
-/// The process's recorder: there is one, however many servers there are.
+/// The metrics recorder of the process: every server of the process shares it.
 static RECORDER: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
 
 pub(crate) fn recorder() -> Result<PrometheusHandle> {

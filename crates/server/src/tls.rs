@@ -1,4 +1,4 @@
-//! https, and callers that show a certificate of their own.
+//! TLS, and client certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ fn wrong(message: String) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
-/// What the configuration asks for; `None`: plain HTTP. Files are read once, at the start.
+/// The TLS settings of the configuration; `None`: plain HTTP. The files are read once, at the
+/// start.
 pub(crate) fn acceptor(settings: &Settings) -> Result<Option<TlsAcceptor>> {
     if settings.tls_cert.is_empty() {
         return Ok(None);
@@ -62,7 +63,7 @@ fn certificates(name: &str, file: &str) -> Result<Vec<CertificateDer<'static>>> 
 
 fn key(file: &str) -> Result<PrivateKeyDer<'static>> {
     let pem = read("server.tls_key", file)?;
-    // The parser's own words could quote the file.
+    // The parser's own message could quote the file.
     PrivateKeyDer::from_pem_slice(&pem).map_err(|_| {
         wrong(format!(
             "server.tls_key: {file} holds no private key in PEM form, or one with a password"

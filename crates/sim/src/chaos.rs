@@ -1,24 +1,24 @@
-//! What goes wrong, and the people who look at what is left.
+//! The faults of a history, and the operators who look at held operations.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Amendment, Domains, Operation, Store, StoredOk};
+use clinch_core::ports::{Amendment, Domains, Operation, Store, StoredOk, Write};
 use clinch_core::protocol::{Event, Phase, Resolution};
 use clinch_core::{Domain, Fail, WorkerId};
 
 use crate::machine::EPOCH_MS;
-use crate::provider::Trouble;
+use crate::provider::ProviderFaults;
 use crate::scene::{FINAL_AFTER, KINDS, Scene};
 use crate::world::OUTSIDE;
 
-/// How bad the providers' day is, by the seed.
-pub(crate) fn draw_trouble(scene: &Scene) -> Trouble {
+/// How often the providers fail, by the seed.
+pub(crate) fn draw_provider_faults(scene: &Scene) -> ProviderFaults {
     let world = &scene.world;
     let up_to = |max: u64| world.below(max + 1);
-    Trouble {
+    ProviderFaults {
         lost_requests: up_to(120),
         lost_answers: up_to(200),
         refusals: up_to(150),
@@ -30,13 +30,13 @@ pub(crate) fn draw_trouble(scene: &Scene) -> Trouble {
     }
 }
 
-/// Nothing goes wrong before.
+/// Nothing fails before this time.
 pub(crate) const CALM: Duration = Duration::from_secs(5);
 
-/// Everything is well again by then.
+/// Everything works again by this time.
 const HEALED: Duration = Duration::from_secs(360);
 
-/// Breaks something every few seconds until `until`, then heals everything.
+/// Injects a fault every few seconds until `until`, then heals everything.
 pub(crate) fn start(scene: &Arc<Scene>, until: Duration) {
     let scene = scene.clone();
     let world = scene.world.clone();
@@ -48,14 +48,14 @@ pub(crate) fn start(scene: &Arc<Scene>, until: Duration) {
             strike(&scene);
         }
         world.sleep(Duration::from_secs(30)).await;
-        scene.providers.set_trouble(Trouble::default());
+        scene.providers.set_trouble(ProviderFaults::default());
         for kind in &KINDS {
             if let Ok(domain) = Domain::new(kind.domain) {
-                // The reference does not fail by itself.
+                // The reference store does not fail by itself.
                 let _ = scene.memory.set_paused(&domain, false).await;
             }
         }
-        // Nodes that cannot start are a bug of the simulation: nothing would end.
+        // If a node does not start, the simulation has a bug, and the history would not end.
         let _ = scene.heal();
     };
     world.spawn(OUTSIDE, Box::pin(task));
@@ -74,14 +74,20 @@ fn strike(scene: &Arc<Scene>) {
         7 => {
             let faults = world.below(80);
             world.note(format_args!("{faults} of 1,000 store calls fail, twice"));
-            scene.weather.store_faults.store(faults, Ordering::SeqCst);
+            scene
+                .network_faults
+                .store_faults
+                .store(faults, Ordering::SeqCst);
             let hints = world.below(200);
-            scene.weather.hint_faults.store(hints, Ordering::SeqCst);
+            scene
+                .network_faults
+                .hint_faults
+                .store(hints, Ordering::SeqCst);
         }
         8 => fill_disk(scene, node),
         9 => outage(scene, Outage::StoreHangs),
         10 => outage(scene, Outage::BusHangs),
-        11 => scene.providers.set_trouble(draw_trouble(scene)),
+        11 => scene.providers.set_trouble(draw_provider_faults(scene)),
         _ => pause_domain(scene),
     }
 }
@@ -103,17 +109,17 @@ fn crash(scene: &Arc<Scene>, node: usize) {
     });
 }
 
-/// Told to stop, and started again once it is down.
+/// Tells a node to stop, and starts it again once it is down.
 fn stop(scene: &Arc<Scene>, node: usize) {
     scene.stop(node);
     later(scene, Duration::from_secs(35), move |scene| {
         scene.crash(node);
-        // A node that does not start is missed at the end.
+        // The check at the end notices a node that did not start.
         let _ = scene.start(node);
     });
 }
 
-/// No answer and no dead letter can be put on disk for a while.
+/// No answer and no dead letter can be written to disk for a while.
 fn fill_disk(scene: &Arc<Scene>, node: usize) {
     let set = move |scene: &Arc<Scene>, full| {
         scene.machine(node, |machine| {
@@ -127,15 +133,15 @@ fn fill_disk(scene: &Arc<Scene>, node: usize) {
     });
 }
 
-/// Often longer than a lease.
+/// Pauses a node, often for longer than a lease.
 fn pause(scene: &Arc<Scene>, node: usize) {
     scene.world.note(format_args!("node {node} is paused"));
-    scene.world.set_paused(Scene::place(node), true);
+    scene.world.set_paused(Scene::host(node), true);
     let long = scene.world.chance(200);
     let after = scene.world.delay(if long { 240_000 } else { 45_000 });
     later(scene, after, move |scene| {
         scene.world.note(format_args!("node {node} goes on"));
-        scene.world.set_paused(Scene::place(node), false);
+        scene.world.set_paused(Scene::host(node), false);
     });
 }
 
@@ -154,7 +160,7 @@ fn step_clock(scene: &Arc<Scene>, node: usize) {
     });
 }
 
-/// What is out of reach, and how: calls fail, or do not come back.
+/// What cannot be reached, and how: calls fail, or do not return.
 #[derive(Debug, Clone, Copy)]
 enum Outage {
     StoreDown,
@@ -165,12 +171,12 @@ enum Outage {
 
 fn outage(scene: &Arc<Scene>, outage: Outage) {
     let set = move |scene: &Arc<Scene>, on| {
-        let weather = &scene.weather;
+        let network_faults = &scene.network_faults;
         let flag = match outage {
-            Outage::StoreDown => &weather.store_down,
-            Outage::BusDown => &weather.bus_down,
-            Outage::StoreHangs => &weather.store_hangs,
-            Outage::BusHangs => &weather.bus_hangs,
+            Outage::StoreDown => &network_faults.store_down,
+            Outage::BusDown => &network_faults.bus_down,
+            Outage::StoreHangs => &network_faults.store_hangs,
+            Outage::BusHangs => &network_faults.bus_hangs,
         };
         scene.world.note(format_args!("{outage:?}: {on}"));
         flag.store(on, Ordering::SeqCst);
@@ -195,9 +201,9 @@ fn pause_domain(scene: &Arc<Scene>) {
     scene.world.spawn(OUTSIDE, Box::pin(task));
 }
 
-/// People look at held operations now and then. They tell the truth: they look at the
-/// provider's books, and only when no call can still be on its way.
-pub(crate) fn start_people(scene: &Arc<Scene>) {
+/// Operators look at held operations now and then. They tell the truth: they read the provider's
+/// books, and only when no call can still be in flight.
+pub(crate) fn start_operators(scene: &Arc<Scene>) {
     const ROUND: Duration = Duration::from_secs(150);
     let scene = scene.clone();
     let world = scene.world.clone();
@@ -248,12 +254,12 @@ async fn resolve(scene: &Scene, operation: &Operation) {
         _ if applied => Resolution::Completed,
         0 => Resolution::Retry,
         _ => Resolution::Failed {
-            fail: Fail::new("given_up", "a person gave up (simulated)"),
+            fail: Fail::new("given_up", "an operator gave up (simulated)"),
             effect: None,
         },
     };
     world.note(format_args!(
-        "a person says {resolution:?} of {}",
+        "an operator says {resolution:?} of {}",
         operation.op_id
     ));
     let Ok(by) = WorkerId::new("a-person") else {
@@ -268,11 +274,13 @@ async fn resolve(scene: &Scene, operation: &Operation) {
         reason: "looked at the provider's books (simulated)".into(),
         attempt_id: None,
     };
-    // Refused if it is no longer held.
-    let _ = scene.memory.amend(&[amendment], &routes()).await;
+    // Refused if the operation is no longer held.
+    let resolve = [Write::Amend(amendment)];
+    let _ = scene.memory.commit(&resolve, &routes()).await;
 }
 
-/// A worker may still hold the attempt and send: the lease it believes in has not ended.
+/// Whether a worker may still hold the attempt and send: the lease that it believes in has not
+/// ended.
 fn running(scene: &Scene, operation: &Operation) -> bool {
     let real = EPOCH_MS + scene.world.now().as_millis() as i64;
     let until = operation.state.call_deadline.map_or(0, |at| at.as_millis());

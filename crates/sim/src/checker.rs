@@ -1,5 +1,5 @@
-//! Joins what clients were told, the store's ledger and the providers' books. Every line it
-//! returns is a broken promise.
+//! Compares what clients were told, the store's ledger and the providers' books. Every returned
+//! line is a broken promise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -153,7 +153,7 @@ fn check_effects(
             .iter()
             .any(|l| l.event == "Cancel" && l.refused.is_none());
         if !canceled {
-            broken.push(format!("{op}: FAILED canceled, and nobody canceled it"));
+            broken.push(format!("{op}: FAILED canceled, and no caller canceled it"));
         }
     }
     let mut wanted = true;
@@ -169,7 +169,7 @@ fn check_effects(
     }
 }
 
-/// A yes that reached a node which lived on is in the ledger.
+/// An Ok that reached a node which did not crash is in the ledger.
 fn check_answers(
     scene: &Scene,
     operation: &Operation,
@@ -188,8 +188,8 @@ fn check_answers(
     }
 }
 
-/// Everything heals long before the routes' deadline: what had no deadline of its own does
-/// not end by one, unless it stood behind others in its lane.
+/// All faults end long before the routes' deadline. So an operation without a deadline of its own
+/// must not end by its deadline, unless it waited behind others in its lane.
 fn check_starved(operation: &Operation, broken: &mut Vec<String>) {
     let failure = operation.state.failure.as_ref();
     let by_deadline = failure.is_some_and(|failure| failure.code == code::DEADLINE);
@@ -198,7 +198,7 @@ fn check_starved(operation: &Operation, broken: &mut Vec<String>) {
     }
 }
 
-/// Every call had a begin, and no more calls go with one than the route has copies.
+/// Every call had a begin, and no begin has more calls than the route allows copies.
 fn check_calls(
     operation: &Operation,
     ledger: &[LedgerLine],
@@ -261,7 +261,7 @@ fn is_call(line: &LedgerLine) -> bool {
     line.event == "Begin" && line.phase == Some(clinch_core::protocol::Phase::Live)
 }
 
-/// A COMPLETED parent has its children, exactly; any other has none.
+/// A COMPLETED parent has exactly its children; any other parent has none.
 fn check_spawn(tables: &Tables, broken: &mut Vec<String>) {
     for (_, row) in tables.rows.iter() {
         let operation = &row.operation;
@@ -322,7 +322,8 @@ fn check_counters(tables: &Tables, broken: &mut Vec<String>) {
     }
 }
 
-/// A sealed batch whose members have ended completed once, and told it by one operation.
+/// A sealed batch whose members have ended completed once, and its `on_complete` operation was
+/// accepted once.
 fn check_batches(tables: &Tables, broken: &mut Vec<String>) {
     for (batch_id, row) in tables.batches.iter() {
         let batch = &row.batch;
@@ -344,7 +345,7 @@ fn check_batches(tables: &Tables, broken: &mut Vec<String>) {
     }
 }
 
-/// Whoever was given up and applied after all has been paged about.
+/// For every FAILED operation that was applied after all, an alert was raised.
 fn check_pages(scene: &Scene, tables: &Tables, broken: &mut Vec<String>) {
     let paged: BTreeSet<OpId> = scene
         .pager
@@ -355,17 +356,17 @@ fn check_pages(scene: &Scene, tables: &Tables, broken: &mut Vec<String>) {
         .collect();
     for (op, lines) in tables.ledger.iter() {
         let late = |line: &&LedgerLine| line.late.is_some() && line.status == Status::Failed;
-        // A pager that died with its node pages nobody.
+        // A node that crashed may not have raised its alert.
         let died = lines.iter().filter(late).any(|line| scene.died_after(line));
         if lines.iter().any(|line| late(&line)) && !died && !paged.contains(op) {
             broken.push(format!(
-                "{op}: FAILED, applied after all, and nobody was paged"
+                "{op}: FAILED, applied after all, and no alert was raised"
             ));
         }
     }
 }
 
-/// What was spilled was read.
+/// Every spilled answer was read back.
 fn check_files(scene: &Scene, broken: &mut Vec<String>) {
     for index in 0..scene.node_count() {
         let left = scene.machine(index, |machine| machine.spill.len());
@@ -378,7 +379,7 @@ fn check_files(scene: &Scene, broken: &mut Vec<String>) {
 }
 
 impl Scene {
-    /// Whoever wrote the line crashed later: it may not have come to paging.
+    /// The node that wrote the line crashed later: it may not have raised the alert.
     fn died_after(&self, line: &LedgerLine) -> bool {
         let name = line.by.as_ref().map(|by| by.as_str());
         let index = name.and_then(|name| name.strip_prefix("node-")?.parse::<usize>().ok());

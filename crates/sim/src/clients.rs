@@ -1,4 +1,4 @@
-//! Clients: they submit, repeat, cancel, and remember what they were told.
+//! Clients: they submit, repeat and cancel, and remember what they were told.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -17,13 +17,13 @@ use crate::machine::EPOCH_MS;
 use crate::scene::{KINDS, Scene, command};
 use crate::world::OUTSIDE;
 
-/// What clients saw, in the order in which they saw it.
+/// What clients were told, in order.
 #[derive(Default)]
 pub(crate) struct Log {
     entries: Mutex<Vec<Told>>,
-    /// Same keys, other payload, and it was taken for the same request.
+    /// The same keys with another payload were taken for the same request.
     pub(crate) wrong_replays: AtomicUsize,
-    /// Answered later than the budget allows, in simulated time.
+    /// Answers that came later than the budget allows, in simulated time.
     pub(crate) late_answers: AtomicUsize,
     pub(crate) unfinished: AtomicUsize,
 }
@@ -41,7 +41,7 @@ impl Log {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every acknowledged operation by its keys.
+    /// Every acknowledged operation, by its keys.
     pub(crate) fn acknowledged(&self) -> BTreeMap<Keys, Vec<Told>> {
         let mut by_keys: BTreeMap<Keys, Vec<Told>> = BTreeMap::new();
         for told in self.entries().iter() {
@@ -54,8 +54,8 @@ impl Log {
     }
 }
 
-/// Before anything goes wrong: an operation that is not due yet cannot settle within the
-/// budget, so its caller must be told 202 when the budget ends (CORE-8).
+/// Before any fault: an operation that is not due yet cannot settle within the budget, so its
+/// caller must get a 202 when the budget ends (CORE-8).
 pub(crate) fn start_calm(scene: &Arc<Scene>, log: &Arc<Log>) {
     let Ok(mut command) = command("natural", "calm", "calm", "{}") else {
         return;
@@ -106,7 +106,7 @@ fn draw_command(scene: &Scene, client: usize, number: usize) -> Option<Command> 
         command.options.run_at = Some(real_now + world.delay(120_000));
     }
     if world.chance(100) {
-        // A deadline before its run_at would be refused.
+        // A deadline before `run_at` would be refused.
         let from = command.options.run_at.unwrap_or(real_now);
         let later = world.delay(180_000) + Duration::from_millis(1);
         command.options.deadline = Some(from + later);
@@ -114,7 +114,7 @@ fn draw_command(scene: &Scene, client: usize, number: usize) -> Option<Command> 
     Some(command)
 }
 
-/// Submits until some node took it, then perhaps again, differently, or not wanting it.
+/// Submits until a node accepts. Then perhaps submits again, submits another payload, or cancels.
 async fn submit(scene: &Arc<Scene>, log: &Arc<Log>, command: Command) {
     let world = &scene.world;
     let twice = world.chance(150);
@@ -177,7 +177,7 @@ async fn call(
     let index = scene.world.below(scene.node_count() as u64) as usize;
     let orchestrator = scene.orchestrator(index)?;
     let (reply, answer) = oneshot::channel();
-    // Some callers hang up in the middle: what was accepted must go on without them.
+    // Some callers disconnect in the middle: an accepted operation must continue without them.
     let world = scene.world.clone();
     let hangs_up = world.now() > CALM && world.chance(100);
     let hangs_up = hangs_up.then(|| world.delay(300));
@@ -194,7 +194,7 @@ async fn call(
         // The client may have given up.
         let _ = reply.send(handle);
     };
-    scene.world.spawn(Scene::place(index), Box::pin(task));
+    scene.world.spawn(Scene::host(index), Box::pin(task));
     answer.await.ok()
 }
 
@@ -236,7 +236,7 @@ pub(crate) fn start_batch(scene: &Arc<Scene>, log: &Arc<Log>) {
     world.spawn(OUTSIDE, Box::pin(task));
 }
 
-/// Asks node after node until one did it.
+/// Asks node after node until one succeeds.
 async fn retry<F>(scene: &Arc<Scene>, call: impl Fn(Orchestrator) -> F)
 where
     F: Future<Output = Result<()>> + Send + 'static,
@@ -250,7 +250,7 @@ where
                 // The client may have given up.
                 let _ = reply.send(work.await);
             };
-            scene.world.spawn(Scene::place(index), Box::pin(task));
+            scene.world.spawn(Scene::host(index), Box::pin(task));
             if answer.await.is_ok_and(|done| done.is_ok()) {
                 return;
             }
@@ -265,8 +265,8 @@ async fn cancel(scene: &Arc<Scene>, op_id: OpId) {
         return;
     };
     let task = async move {
-        // It may be terminal, or the store may be away: then it was not canceled.
+        // The operation may be terminal, or the store may be down: then it was not canceled.
         let _ = orchestrator.cancel(op_id, "not wanted (simulated)").await;
     };
-    scene.world.spawn(Scene::place(index), Box::pin(task));
+    scene.world.spawn(Scene::host(index), Box::pin(task));
 }

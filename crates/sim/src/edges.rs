@@ -1,4 +1,4 @@
-//! Which edges of the protocol table a history took.
+//! Which edges of the protocol table a history covered.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use clinch_memory::Memory;
 /// From, event, to.
 pub type Edge = (&'static str, &'static str, &'static str);
 
-/// Every edge of the protocol table that changes where an operation stands, but for
-/// `Restored`, which comes with backups.
+/// Every edge of the protocol table that changes the status or phase of an operation, except
+/// `Restored`, which needs a backup.
 pub const EDGES: &[Edge] = &[
     ("-", "Accept", "PENDING"),
     ("PENDING", "Begin", "live"),

@@ -1,5 +1,5 @@
-//! The protection chain as some routes of the simulation have it: tight, so that every guard
-//! says no now and then.
+//! The protection chain of some routes of the simulation. Its limits are tight, so that every guard
+//! rejects a call now and then.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use clinch_protect::{
     RatioConfig, Timeouts, Window,
 };
 
-/// `executor` inside its guards, with at most so many copies of a call.
+/// `executor` inside its guards, with at most this many copies of a call.
 pub(crate) fn around(
     executor: Arc<dyn Executor>,
     name: &str,

@@ -1,4 +1,4 @@
-//! What a simulated machine gives its process: clock, ids, tasks, files, a pager.
+//! The simulated machine of a process: clock, ids, tasks, files, alerts.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,9 +11,9 @@ use clinch_core::ports::{Alert, AlertNote, Clock, Ids, Journal, JournalRecords, 
 use clinch_core::{AttemptId, BatchId, Error, ErrorKind, OpId, Result, Timestamp};
 use uuid::Uuid;
 
-use crate::world::{Place, World};
+use crate::world::{Host, World};
 
-/// Simulated time starts here; nothing may depend on it.
+/// The start of simulated time. Nothing may depend on it.
 pub(crate) const EPOCH_MS: i64 = 1_790_000_000_000;
 
 /// A clock whose wall time can step; its monotonic time cannot.
@@ -48,7 +48,8 @@ impl Clock for SimClock {
     }
 }
 
-/// Ids of one process: drawn from the seed, so that jitter differs and replays do not.
+/// Ids of one process, drawn from the seed, so that jitter differs between operations but not
+/// between replays.
 pub(crate) struct SimIds(pub(crate) World);
 
 impl SimIds {
@@ -69,19 +70,19 @@ impl Ids for SimIds {
     }
 }
 
-/// Tasks of one process: gone when it crashes.
+/// Tasks of one process. They are dropped when it crashes.
 pub(crate) struct SimSpawner {
     pub(crate) world: World,
-    pub(crate) place: Place,
+    pub(crate) host: Host,
 }
 
 impl Spawner for SimSpawner {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.world.spawn(self.place, task);
+        self.world.spawn(self.host, task);
     }
 }
 
-/// A file that survives crashes; its disk can be full.
+/// A file that survives crashes. Its disk can be full.
 #[derive(Default)]
 pub(crate) struct SimFile {
     records: Mutex<Vec<(u64, Vec<u8>)>>,
@@ -125,14 +126,14 @@ impl Journal for SimFile {
     }
 }
 
-/// Everyone who was paged, and everything that was counted, in the whole world.
+/// Collects all alerts of the whole world.
 #[derive(Default)]
 pub(crate) struct Pager {
     notes: Mutex<Vec<AlertNote>>,
 }
 
 impl Pager {
-    /// What people were paged with.
+    /// The alerts that were raised.
     pub(crate) fn notes(&self) -> Vec<AlertNote> {
         let notes = self.notes.lock();
         notes.unwrap_or_else(PoisonError::into_inner).clone()

@@ -7,31 +7,59 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use clinch_sim::{EDGES, Report, run};
+use clinch_sim::{EDGES, PortBug, Report, first_broken, run_with};
 
-const USAGE: &str = "usage: sim --seeds N [--from S] | --seed S | --mutants [--seeds N]";
+const USAGE: &str = "\
+usage: sim --seeds N [--from S]   plays seeds
+       sim --seed S               replays one with its trace
+       sim --find N               plays up to N seeds until one breaks a promise
+       sim --bugs                 names the planted bugs of ports
+Each of the first three takes --bug NAME: one of those is planted.";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let number = |name: &str| {
+    let value = |name: &str| {
         let at = args.iter().position(|arg| arg == name)?;
-        args.get(at + 1)?.parse::<u64>().ok()
+        args.get(at + 1)
     };
-    if args.iter().any(|arg| arg == "--mutants") {
-        return mutants(number("--seeds").unwrap_or(5_000));
+    let number = |name: &str| value(name)?.parse::<u64>().ok();
+    if args.iter().any(|arg| arg == "--bugs") {
+        PortBug::ALL.iter().for_each(|bug| println!("{bug:?}"));
+        return ExitCode::SUCCESS;
     }
-    match (number("--seed"), number("--seeds")) {
-        (Some(seed), _) => replay(seed),
-        (None, Some(count)) => play(number("--from").unwrap_or(0), count),
-        (None, None) => {
-            eprintln!("{USAGE}");
-            ExitCode::from(2)
-        }
+    let bug = value("--bug").and_then(|name| PortBug::named(name));
+    if bug.is_none() && args.iter().any(|arg| arg == "--bug") {
+        return usage();
+    }
+    if let Some(seed) = number("--seed") {
+        return replay(bug, seed);
+    }
+    if let Some(count) = number("--seeds") {
+        return play(bug, number("--from").unwrap_or(0), count);
+    }
+    match number("--find") {
+        Some(seeds) => find(bug, seeds),
+        None => usage(),
     }
 }
 
-fn replay(seed: u64) -> ExitCode {
-    let report = run(seed, true);
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+/// Succeeds if a promise breaks.
+fn find(bug: Option<PortBug>, seeds: u64) -> ExitCode {
+    let Some(report) = first_broken(bug, seeds) else {
+        println!("no promise breaks in {seeds} seeds");
+        return ExitCode::FAILURE;
+    };
+    println!("seed {}: {}", report.seed, report.broken[0]);
+    ExitCode::SUCCESS
+}
+
+fn replay(bug: Option<PortBug>, seed: u64) -> ExitCode {
+    let report = run_with(bug, seed, true);
     for line in &report.lines {
         println!("{line}");
     }
@@ -42,7 +70,7 @@ fn replay(seed: u64) -> ExitCode {
     verdict(&[report])
 }
 
-fn play(from: u64, count: u64) -> ExitCode {
+fn play(bug: Option<PortBug>, from: u64, count: u64) -> ExitCode {
     // tidy: allow(banned-calls) real time, for the summary line only
     let started = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -56,7 +84,7 @@ fn play(from: u64, count: u64) -> ExitCode {
                     if seed >= from + count {
                         return;
                     }
-                    let report = run(seed, false);
+                    let report = run_with(bug, seed, false);
                     total
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -84,60 +112,6 @@ fn play(from: u64, count: u64) -> ExitCode {
         .count();
     println!("{} of {} edges taken", EDGES.len() - missing, EDGES.len());
     verdict(&total.broken)
-}
-
-/// Plants every bug in turn and says by which seed it was found.
-#[cfg(feature = "mutants")]
-fn mutants(seeds: u64) -> ExitCode {
-    use clinch_engine::{Mutant, plant};
-    let next = AtomicU64::new(0);
-    let survivors = AtomicU64::new(0);
-    let slowest = Mutex::new((0, None));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(mutant) = {
-                    let at = next.fetch_add(1, Ordering::SeqCst) as usize;
-                    Mutant::ALL.get(at).copied()
-                } {
-                    plant(Some(mutant));
-                    let found = (0..seeds).map(|seed| run(seed, false));
-                    let found = found.into_iter().find(|report| !report.broken.is_empty());
-                    plant(None);
-                    let Some(report) = found else {
-                        survivors.fetch_add(1, Ordering::SeqCst);
-                        println!("SURVIVES  {mutant:?}");
-                        continue;
-                    };
-                    let tried = report.seed + 1;
-                    println!("{tried:>6} seeds  {mutant:?}: {}", report.broken[0]);
-                    let mut slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
-                    if tried > slowest.0 {
-                        *slowest = (tried, Some(mutant));
-                    }
-                }
-            });
-        }
-    });
-    let survivors = survivors.into_inner();
-    let found = Mutant::ALL.len() as u64 - survivors;
-    let (tried, mutant) = slowest.into_inner().unwrap_or_else(PoisonError::into_inner);
-    println!(
-        "{found} of {} planted bugs found; the slowest, {mutant:?}, after {tried} seeds",
-        Mutant::ALL.len()
-    );
-    if survivors == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
-}
-
-#[cfg(not(feature = "mutants"))]
-fn mutants(_seeds: u64) -> ExitCode {
-    eprintln!("built without planted bugs; run cargo xtask mutants");
-    ExitCode::from(2)
 }
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The way to the store and to the bus: slow, lossy, and at times not there.
+//! The network to the store and to the bus: slow, lossy, and at times down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,41 +7,40 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
-    Accepted, Amendment, Answer, Batch, Batches, BeginRequest, Bus, Changed, Claim, Claimed,
-    DeadLetter, Delivery, Dequeue, DomainView, Domains, Extension, Filter, Inspect, Known,
-    LedgerLine, NewBatch, NewOperation, Notice, Notices, OpenRoute, Operation, Outbox, Page, Prune,
-    Pruned, Publication, Receipt, Recovery, Refused, Reschedule, Scan, Silence, Store,
+    Batch, Batches, Bus, Claim, Claimed, DeadLetter, Delivery, Dequeue, DomainView, Domains,
+    Filter, Inspect, Known, LedgerLine, NewBatch, Notice, Notices, OpenRoute, Operation, Outbox,
+    Page, Prune, Pruned, Publication, Receipt, Recovery, Scan, Silence, Store, Write, Written,
 };
 use clinch_core::{AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, Result, Timestamp};
 use clinch_memory::{Memory, MemoryBus};
 
 use crate::world::{OUTSIDE, World};
 
-/// How bad the way is.
-pub(crate) struct Weather {
+/// The faults of the network.
+pub(crate) struct NetworkFaults {
     /// The store does not answer at all.
     pub(crate) store_down: AtomicBool,
     /// The bus does not answer at all.
     pub(crate) bus_down: AtomicBool,
-    /// Calls of the store do not come back until this is over.
+    /// While true, calls of the store do not return.
     pub(crate) store_hangs: AtomicBool,
-    /// The next settle does not come back until this many milliseconds have passed.
+    /// The next settle does not return until this many milliseconds have passed.
     pub(crate) settle_hangs_ms: AtomicU64,
-    /// Calls of the bus do not come back until this is over.
+    /// While true, calls of the bus do not return.
     pub(crate) bus_hangs: AtomicBool,
-    /// Of 1,000 store calls, so many fail before and as many after the commit.
+    /// Of 1,000 store calls, this many fail before and as many after the commit.
     pub(crate) store_faults: AtomicU64,
-    /// Of 1,000 hints, so many are lost and as many doubled.
+    /// Of 1,000 hints, this many are lost and as many duplicated.
     pub(crate) hint_faults: AtomicU64,
     /// Scans panic, as a bug of an adapter would.
     pub(crate) scans_panic: AtomicBool,
-    /// Longest way of a call, there and back, in milliseconds.
+    /// Maximum latency of a call, there and back, in milliseconds.
     pub(crate) latency_ms: u64,
     /// Calls that reached the store or the bus.
     pub(crate) calls: AtomicU64,
 }
 
-impl Weather {
+impl NetworkFaults {
     pub(crate) fn fair() -> Self {
         Self {
             store_down: AtomicBool::new(false),
@@ -58,24 +57,24 @@ impl Weather {
     }
 }
 
-/// The store, seen through the network. Write-ahead and finalize go separately unless the
+/// The store, seen through the network. Write-ahead and finalize are separate commits unless the
 /// seed says that this store does both in one commit.
 #[derive(Clone)]
-pub(crate) struct FarStore {
+pub(crate) struct NetworkedStore {
     pub(crate) world: World,
     pub(crate) memory: Memory,
-    pub(crate) weather: Arc<Weather>,
+    pub(crate) network_faults: Arc<NetworkFaults>,
     pub(crate) settles_at_once: bool,
 }
 
 enum Fate {
     Arrives,
     FailsAfter,
-    /// The commit happens; its answer does not come back.
+    /// The commit happens, but its answer does not return.
     HangsAfter,
 }
 
-/// How soon a call that hangs notices that it goes on.
+/// How soon a hanging call notices that it may continue.
 const HANG_STEP: Duration = Duration::from_millis(500);
 
 async fn until_over(world: &World, hangs: &AtomicBool) {
@@ -84,17 +83,17 @@ async fn until_over(world: &World, hangs: &AtomicBool) {
     }
 }
 
-impl FarStore {
+impl NetworkedStore {
     async fn there(&self, what: &'static str) -> Result<Fate> {
         self.way().await;
-        self.weather.calls.fetch_add(1, Ordering::SeqCst);
+        self.network_faults.calls.fetch_add(1, Ordering::SeqCst);
         let down = || {
             Error::new(
                 ErrorKind::Unavailable,
-                "the store is out of reach (simulated)",
+                "the store cannot be reached (simulated)",
             )
         };
-        if self.weather.store_down.load(Ordering::SeqCst) {
+        if self.network_faults.store_down.load(Ordering::SeqCst) {
             return Err(down());
         }
         if self.hangs() {
@@ -104,7 +103,7 @@ impl FarStore {
             }
             self.until_answered().await;
         }
-        let faults = self.weather.store_faults.load(Ordering::SeqCst);
+        let faults = self.network_faults.store_faults.load(Ordering::SeqCst);
         let draw = if faults == 0 {
             1_000
         } else {
@@ -138,16 +137,16 @@ impl FarStore {
     }
 
     fn hangs(&self) -> bool {
-        self.weather.store_hangs.load(Ordering::SeqCst)
+        self.network_faults.store_hangs.load(Ordering::SeqCst)
     }
 
     async fn until_answered(&self) {
-        until_over(&self.world, &self.weather.store_hangs).await;
+        until_over(&self.world, &self.network_faults.store_hangs).await;
     }
 
     async fn way(&self) {
-        if self.weather.latency_ms > 0 {
-            let delay = self.world.delay(self.weather.latency_ms);
+        if self.network_faults.latency_ms > 0 {
+            let delay = self.world.delay(self.network_faults.latency_ms);
             self.world.sleep(delay).await;
         }
     }
@@ -162,8 +161,8 @@ macro_rules! far {
     }};
 }
 
-/// While the store hangs, some calls are on the wire when their callers give up: they arrive
-/// when it answers again.
+/// While the store hangs, some calls are in flight when their callers give up: they arrive when the
+/// store answers again.
 macro_rules! arrives_late {
     ($self:ident, $name:literal, $items:ident, $routes:ident, $call:ident) => {
         if $self.hangs() && $self.world.chance(300) {
@@ -179,68 +178,52 @@ macro_rules! arrives_late {
     };
 }
 
-type Outcomes = Result<Vec<Result<Changed, Refused>>>;
-
 #[async_trait]
-impl Store for FarStore {
-    async fn accept(&self, new: &[NewOperation], routes: &Routes) -> Result<Vec<Accepted>> {
-        arrives_late!(self, "accept", new, routes, accept);
-        far!(self, "accept", self.memory.accept(new, routes))
-    }
-    async fn begin(
-        &self,
-        begins: &[BeginRequest],
-        routes: &Routes,
-    ) -> Result<Vec<Result<Operation, Refused>>> {
-        arrives_late!(self, "begin", begins, routes, begin);
-        far!(self, "begin", self.memory.begin(begins, routes))
-    }
-    async fn extend(&self, leases: &[Extension]) -> Outcomes {
-        far!(self, "extend", Store::extend(&self.memory, leases))
-    }
-    async fn write_ahead(&self, answers: &[Answer], routes: &Routes) -> Outcomes {
-        far!(
-            self,
-            "write_ahead",
-            self.memory.write_ahead(answers, routes)
-        )
-    }
-    async fn finalize(&self, ops: &[OpId], routes: &Routes) -> Outcomes {
-        far!(self, "finalize", self.memory.finalize(ops, routes))
-    }
-    async fn settle(&self, answers: &[Answer], routes: &Routes) -> Outcomes {
-        arrives_late!(self, "settle", answers, routes, settle);
-        let alone = self.weather.settle_hangs_ms.swap(0, Ordering::SeqCst);
-        self.world.sleep(Duration::from_millis(alone)).await;
-        if self.settles_at_once {
-            return far!(self, "settle", self.memory.settle(answers, routes));
+impl Store for NetworkedStore {
+    async fn commit(&self, writes: &[Write], routes: &Routes) -> Result<Vec<Written>> {
+        arrives_late!(self, "commit", writes, routes, commit);
+        if writes.iter().any(|one| matches!(one, Write::Settle(_))) {
+            let alone = self
+                .network_faults
+                .settle_hangs_ms
+                .swap(0, Ordering::SeqCst);
+            self.world.sleep(Duration::from_millis(alone)).await;
         }
-        let mut results = self.write_ahead(answers, routes).await?;
-        for (answer, result) in answers.iter().zip(&mut results) {
-            if result.as_ref().is_ok_and(Changed::awaits_finalize) {
-                // What is not finalized now is the Finalizer's.
-                if let Ok(finalized) = self.finalize(&[answer.op_id], routes).await {
-                    *result = finalized
-                        .into_iter()
-                        .next()
-                        .unwrap_or(Err(Refused::NotFound));
+        if self.settles_at_once {
+            return far!(self, "commit", self.memory.commit(writes, routes));
+        }
+        let ahead = |write: &Write| match write {
+            Write::Settle(answer) => Write::WriteAhead(answer.clone()),
+            other => other.clone(),
+        };
+        let ahead: Vec<Write> = writes.iter().map(ahead).collect();
+        let mut written = self.commit_one(&ahead, routes).await?;
+        for (write, one) in writes.iter().zip(&mut written) {
+            let (Write::Settle(answer), Written::Changed(changed)) = (write, &*one) else {
+                continue;
+            };
+            if changed.awaits_finalize() {
+                // If this finalize is lost, the Finalizer makes the answer final.
+                let finalize = [Write::Finalize(answer.op_id)];
+                let finalized = self.commit_one(&finalize, routes).await;
+                let finalized = finalized.ok().and_then(|mut all| all.pop());
+                if let Some(finalized) = finalized {
+                    *one = finalized;
                 }
             }
         }
-        Ok(results)
+        Ok(written)
     }
-    async fn reschedule(&self, ends: &[Reschedule], routes: &Routes) -> Outcomes {
-        arrives_late!(self, "reschedule", ends, routes, reschedule);
-        far!(self, "reschedule", self.memory.reschedule(ends, routes))
-    }
-    async fn amend(&self, changes: &[Amendment], routes: &Routes) -> Outcomes {
-        arrives_late!(self, "amend", changes, routes, amend);
-        far!(self, "amend", self.memory.amend(changes, routes))
+}
+
+impl NetworkedStore {
+    async fn commit_one(&self, writes: &[Write], routes: &Routes) -> Result<Vec<Written>> {
+        far!(self, "commit", self.memory.commit(writes, routes))
     }
 }
 
 #[async_trait]
-impl Outbox for FarStore {
+impl Outbox for NetworkedStore {
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>> {
         far!(self, "claim", self.memory.claim(claim))
     }
@@ -263,9 +246,9 @@ impl Outbox for FarStore {
 }
 
 #[async_trait]
-impl Recovery for FarStore {
+impl Recovery for NetworkedStore {
     async fn scan(&self, scan: Scan, claim: &Claim) -> Result<Vec<Claimed>> {
-        if self.weather.scans_panic.load(Ordering::SeqCst) {
+        if self.network_faults.scans_panic.load(Ordering::SeqCst) {
             std::panic::resume_unwind(Box::new("a scan panics (simulated)"));
         }
         far!(self, "scan", self.memory.scan(scan, claim))
@@ -295,12 +278,9 @@ impl Recovery for FarStore {
 }
 
 #[async_trait]
-impl Batches for FarStore {
+impl Batches for NetworkedStore {
     async fn open(&self, batches: &[NewBatch]) -> Result<Vec<bool>> {
         far!(self, "open", Batches::open(&self.memory, batches))
-    }
-    async fn seal(&self, batches: &[BatchId], routes: &Routes) -> Result<Vec<BatchId>> {
-        far!(self, "seal", self.memory.seal(batches, routes))
     }
     async fn read(&self, batches: &[BatchId]) -> Result<Vec<Option<Batch>>> {
         far!(self, "read", Batches::read(&self.memory, batches))
@@ -308,7 +288,7 @@ impl Batches for FarStore {
 }
 
 #[async_trait]
-impl Domains for FarStore {
+impl Domains for NetworkedStore {
     async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
         far!(self, "set_paused", self.memory.set_paused(domain, paused))
     }
@@ -321,7 +301,7 @@ impl Domains for FarStore {
 }
 
 #[async_trait]
-impl Inspect for FarStore {
+impl Inspect for NetworkedStore {
     async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>> {
         far!(self, "get", self.memory.get(ops))
     }
@@ -347,13 +327,13 @@ impl Inspect for FarStore {
     }
 }
 
-/// News are lost while the store is down, and now and then otherwise.
+/// Notices are lost while the store is down, and now and then otherwise.
 #[async_trait]
-impl Notices for FarStore {
+impl Notices for NetworkedStore {
     async fn news(&self, seen: u64, wait: Duration) -> Result<(Vec<Notice>, u64)> {
         let (notices, last) = self.memory.news(seen, wait).await?;
-        let faults = self.weather.store_faults.load(Ordering::SeqCst);
-        let lost = self.weather.store_down.load(Ordering::SeqCst)
+        let faults = self.network_faults.store_faults.load(Ordering::SeqCst);
+        let lost = self.network_faults.store_down.load(Ordering::SeqCst)
             || (faults > 0 && self.world.chance(faults));
         Ok((if lost { Vec::new() } else { notices }, last))
     }
@@ -361,7 +341,7 @@ impl Notices for FarStore {
 
 /// The store as its own bus, seen through the network.
 #[async_trait]
-impl Bus for FarStore {
+impl Bus for NetworkedStore {
     async fn publish(&self, hints: &[Publication]) -> Result<()> {
         self.memory.publish(hints).await
     }
@@ -383,22 +363,22 @@ impl Bus for FarStore {
     }
 }
 
-/// A bus of hints that loses, delays and doubles them.
+/// A bus of hints that loses, delays and duplicates them.
 #[derive(Clone)]
-pub(crate) struct FarBus {
+pub(crate) struct NetworkedBus {
     pub(crate) world: World,
     pub(crate) bus: MemoryBus,
-    pub(crate) weather: Arc<Weather>,
+    pub(crate) network_faults: Arc<NetworkFaults>,
 }
 
-impl FarBus {
+impl NetworkedBus {
     async fn reach(&self) -> Result<()> {
-        self.weather.calls.fetch_add(1, Ordering::SeqCst);
-        until_over(&self.world, &self.weather.bus_hangs).await;
-        if self.weather.bus_down.load(Ordering::SeqCst) {
+        self.network_faults.calls.fetch_add(1, Ordering::SeqCst);
+        until_over(&self.world, &self.network_faults.bus_hangs).await;
+        if self.network_faults.bus_down.load(Ordering::SeqCst) {
             return Err(Error::new(
                 ErrorKind::Unavailable,
-                "the bus is out of reach (simulated)",
+                "the bus cannot be reached (simulated)",
             ));
         }
         Ok(())
@@ -406,10 +386,10 @@ impl FarBus {
 }
 
 #[async_trait]
-impl Bus for FarBus {
+impl Bus for NetworkedBus {
     async fn publish(&self, hints: &[Publication]) -> Result<()> {
         self.reach().await?;
-        let faults = self.weather.hint_faults.load(Ordering::SeqCst);
+        let faults = self.network_faults.hint_faults.load(Ordering::SeqCst);
         let mut arriving = Vec::new();
         for hint in hints {
             if faults > 0 && self.world.chance(faults) {

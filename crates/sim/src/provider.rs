@@ -1,5 +1,5 @@
-//! The system we do not control: it answers, refuses, forgets keys, applies and then drops
-//! the answer. Its own ledger is the truth that everything is checked against.
+//! The system that Clinch does not control: it answers, refuses, forgets keys, or applies a call
+//! and loses the answer. Its own books are the truth that everything is checked against.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,42 +10,42 @@ use clinch_core::ports::{Attempt, Executor, Probe, ProbeVerdict};
 use clinch_core::{Command, Envelope, Fail, OpId, Outcome, Payload, Retry, Success};
 use tokio::sync::oneshot;
 
-use crate::world::{OUTSIDE, Place, World};
+use crate::world::{Host, OUTSIDE, World};
 
-/// A request is at the provider this long after it was sent, or never.
+/// A request reaches the provider within this time after it was sent, or never.
 pub(crate) const NETWORK_MS_MAX: u64 = 5_000;
 
-/// A provider's books show a call at the latest so long after it was made: less than what
-/// its routes declare.
+/// A provider's books show a call at the latest this long after it was made: less than its routes
+/// declare.
 const BOOKS_LAG_MS_MAX: u64 = 40_000;
 
 /// How a provider treats the keys of its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nature {
-    /// Remembers keys for so long.
+    /// Remembers keys for this long.
     Keyed {
         /// From the first call.
         ttl: Duration,
-        /// Its refusals too.
+        /// Remembers refusals too.
         refusals: bool,
     },
     /// Every call applies; repeating is harmless.
     Natural,
-    /// Every call applies, and that is not harmless.
+    /// Every call applies, and repeating is harmful.
     Unsafe,
 }
 
-/// What the provider knows of one outbound key.
+/// What the provider knows about one outbound key.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Record {
-    /// When it was applied, each time.
+    /// When the call was applied, each time.
     pub(crate) applied: Vec<Duration>,
-    /// It was refused at some time.
+    /// The refusal, if the call was ever refused.
     pub(crate) refused: Option<Fail>,
     first_seen: Option<Duration>,
-    /// When the books show what was made of the last call.
+    /// When the books show the result of the last call.
     shown_at: Duration,
-    /// An Ok reached the node that called.
+    /// Calls whose Ok reached the calling node.
     pub(crate) answered: Vec<Sent>,
     /// Calls that left a machine.
     pub(crate) sent: Vec<Sent>,
@@ -57,7 +57,7 @@ pub(crate) struct Sent {
     pub(crate) op_id: OpId,
     pub(crate) fence: u64,
     pub(crate) at: Duration,
-    pub(crate) from: Place,
+    pub(crate) from: Host,
 }
 
 /// Every provider of a world.
@@ -65,12 +65,12 @@ pub(crate) struct Sent {
 pub(crate) struct Providers {
     world: World,
     records: Arc<Mutex<BTreeMap<String, Record>>>,
-    trouble: Arc<Mutex<Trouble>>,
+    trouble: Arc<Mutex<ProviderFaults>>,
 }
 
-/// How bad a day the providers have, in 1,000 calls.
+/// How often the providers fail, in 1,000 calls.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Trouble {
+pub(crate) struct ProviderFaults {
     pub(crate) lost_requests: u64,
     pub(crate) lost_answers: u64,
     pub(crate) refusals: u64,
@@ -97,11 +97,11 @@ impl Providers {
         }
     }
 
-    pub(crate) fn set_trouble(&self, trouble: Trouble) {
+    pub(crate) fn set_trouble(&self, trouble: ProviderFaults) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
-    fn trouble(&self) -> Trouble {
+    fn trouble(&self) -> ProviderFaults {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,7 +113,7 @@ impl Providers {
         self.records().get(key).cloned().unwrap_or_default()
     }
 
-    /// The request arrives.
+    /// A request arrives.
     fn receive(&self, key: &str, nature: Nature) -> Reply {
         let trouble = self.trouble();
         let (now, world) = (self.world.now(), &self.world);
@@ -151,7 +151,7 @@ impl Providers {
         Reply::Applied
     }
 
-    /// Sends a request over the network; it arrives whether or not the sender lives on.
+    /// Sends a request over the network. It arrives whether or not the sender survives.
     fn send(&self, key: String, nature: Nature) -> oneshot::Receiver<Reply> {
         let (answer, reply) = oneshot::channel();
         let (providers, trouble) = (self.clone(), self.trouble());
@@ -180,12 +180,11 @@ impl Providers {
 pub(crate) struct Caller {
     pub(crate) providers: Providers,
     pub(crate) nature: Nature,
-    pub(crate) place: Place,
+    pub(crate) host: Host,
     pub(crate) spawn: Option<fn(&Envelope) -> Vec<Command>>,
 }
 
-/// How long an executor waits for its answer: longer than a lease, so that leases must be
-/// extended.
+/// How long an executor waits for its answer: longer than a lease, so that leases must be extended.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[async_trait]
@@ -201,7 +200,7 @@ impl Executor for Caller {
             return Outcome::Retry(Retry::not_called("the pool is empty (simulated)"));
         }
         if world.chance(100) {
-            // A refused checkpoint is no reason to stop: the answer will decide.
+            // A refused checkpoint is no reason to stop: the answer decides.
             let _ = attempt.checkpoint(b"halfway").await;
         }
         if !attempt.holds_lease() {
@@ -214,7 +213,7 @@ impl Executor for Caller {
         let panics = world.chance(trouble.panics);
         let answer = in_time(reply, world.sleep(TIMEOUT)).await;
         if panics {
-            // As a handler's own bug would; the hook keeps it quiet.
+            // Like a bug of a handler; the panic hook stays quiet.
             std::panic::resume_unwind(Box::new("a handler panics (simulated)"));
         }
         match answer {
@@ -252,7 +251,7 @@ impl Caller {
             op_id: envelope.op_id,
             fence: envelope.fence,
             at: self.providers.world.now(),
-            from: self.place,
+            from: self.host,
         };
         let key = envelope.outbound_key.to_string();
         self.providers
@@ -261,10 +260,10 @@ impl Caller {
             .or_default()
             .sent
             .push(sent);
-        let (op, fence, place) = (envelope.op_id, envelope.fence, self.place);
+        let (op, fence, host) = (envelope.op_id, envelope.fence, self.host);
         let world = &self.providers.world;
         world.note(format_args!(
-            "node {place} calls for {op} with fence {fence}"
+            "node {host} calls for {op} with fence {fence}"
         ));
         sent
     }
@@ -300,8 +299,8 @@ impl Probe for Caller {
     }
 }
 
-/// The reply, or `None` if it does not come in time. One that can no longer come counts as
-/// silence: a caller cannot tell the difference.
+/// The reply, or `None` if it does not come in time. A lost reply counts as silence: a caller
+/// cannot tell the difference.
 async fn in_time(reply: oneshot::Receiver<Reply>, timeout: crate::world::Sleep) -> Option<Reply> {
     use std::future::Future;
     use std::pin::pin;

@@ -1,4 +1,4 @@
-//! Scripted histories: one promise each, on the same simulated world.
+//! Scripted histories in the same simulated world, one promise each.
 
 mod hanging;
 
@@ -11,8 +11,8 @@ use clinch_core::protocol::Phase;
 use clinch_core::{Command, Domain, OperationHandle, Status, TimeBudget, Timestamp};
 
 use crate::machine::EPOCH_MS;
-use crate::network::Weather;
-use crate::provider::Trouble;
+use crate::network::NetworkFaults;
+use crate::provider::ProviderFaults;
 use crate::scene::{Scene, command};
 use crate::world::{OUTSIDE, World};
 
@@ -21,7 +21,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 fn scene(seed: u64, hints: bool, nodes: usize) -> Arc<Scene> {
     let world = World::new(seed, false);
-    let scene = Scene::new(world, Weather::fair(), hints, nodes);
+    let scene = Scene::new(world, NetworkFaults::fair(), hints, nodes, None);
     for index in 0..nodes {
         scene.start(index).expect("the node starts");
     }
@@ -34,7 +34,7 @@ fn charge(domain: &str) -> Command {
 
 type Answer = Arc<Mutex<Option<OperationHandle>>>;
 
-/// Submits on a node, which may die before it answers.
+/// Submits to a node, which may crash before it answers.
 fn submit(scene: &Arc<Scene>, node: usize, command: Command, budget: Duration) -> Answer {
     let answer = Answer::default();
     let orchestrator = scene.orchestrator(node).expect("the node is up");
@@ -43,11 +43,11 @@ fn submit(scene: &Arc<Scene>, node: usize, command: Command, budget: Duration) -
         let handle = orchestrator.start(command, TimeBudget::new(budget)).await;
         *slot.lock().expect("not poisoned") = handle.ok();
     };
-    scene.world.spawn(Scene::place(node), Box::pin(task));
+    scene.world.spawn(Scene::host(node), Box::pin(task));
     answer
 }
 
-/// The only operation there is.
+/// The only operation.
 fn only(scene: &Scene) -> Option<Operation> {
     scene.memory.edit(|tables| {
         let row = tables.rows.iter().next();
@@ -81,7 +81,7 @@ fn run_until(scene: &Scene, within: Duration, done: impl Fn() -> bool) {
     );
 }
 
-/// CORE-8: settled within the budget is told at once, and the fast path needs one attempt.
+/// CORE-8: an operation that settles within the budget is answered at once, after one attempt.
 #[test]
 fn core_8_a_settled_start_is_answered_with_its_result() {
     let scene = scene(1, false, 1);
@@ -99,13 +99,13 @@ fn core_8_a_settled_start_is_answered_with_its_result() {
     assert_eq!((calls(&scene), handle.replayed), (1, false));
 }
 
-/// CORE-8: the budget ends first; the caller is told so, and the work goes on.
+/// CORE-8: the budget ends first; the caller gets a 202, and the work continues.
 #[test]
 fn core_8_the_budget_ends_first_and_the_work_goes_on() {
     let scene = scene(2, false, 1);
-    let slow = Trouble {
+    let slow = ProviderFaults {
         slow: 1_000,
-        ..Trouble::default()
+        ..ProviderFaults::default()
     };
     scene.providers.set_trouble(slow);
     let answer = submit(&scene, 0, charge("natural"), Duration::from_millis(200));
@@ -128,8 +128,8 @@ fn lose_the_worker_after_it_called(scene: &Arc<Scene>, domain: &str) {
     scene.crash(0);
 }
 
-/// RUN-6: an unsafe call whose worker was killed is never made again; a probe that finds the
-/// charge completes it.
+/// RUN-6: an unsafe call whose worker was killed is never repeated; a probe that finds the charge
+/// completes the operation.
 #[test]
 fn run_6_a_probe_that_finds_the_charge_completes_it() {
     for hints in [false, true] {
@@ -145,13 +145,14 @@ fn run_6_a_probe_that_finds_the_charge_completes_it() {
     }
 }
 
-/// RUN-6: a NotFound that nobody vouches for proves nothing: it stays held, for a person.
+/// RUN-6: without `not_found_final_after` a NotFound proves nothing: the operation stays held, for
+/// an operator.
 #[test]
 fn run_6_a_not_found_that_is_not_final_stays_held() {
     let scene = scene(4, false, 2);
-    let lost = Trouble {
+    let lost = ProviderFaults {
         lost_requests: 1_000,
-        ..Trouble::default()
+        ..ProviderFaults::default()
     };
     scene.providers.set_trouble(lost);
     lose_the_worker_after_it_called(&scene, "asked");
@@ -161,15 +162,18 @@ fn run_6_a_not_found_that_is_not_final_stays_held() {
     assert_eq!(calls(&scene), 1, "it was not called again");
 }
 
-/// A provider's answer is never asked for twice: the store is down for an hour after the
-/// provider said yes.
+/// A provider is never asked twice for its answer: the store is down for an hour after the
+/// provider's Ok.
 #[test]
 fn an_answer_outlives_an_hour_without_the_store() {
     for domain in ["keyed", "natural", "unsafe", "blind"] {
         let scene = scene(5, false, 1);
         let _ = submit(&scene, 0, charge(domain), Duration::ZERO);
         run_until(&scene, MINUTE, || calls(&scene) == 1);
-        scene.weather.store_down.store(true, Ordering::SeqCst);
+        scene
+            .network_faults
+            .store_down
+            .store(true, Ordering::SeqCst);
         run_for(&scene, HOUR);
         assert_eq!(
             scene.machine(0, |machine| machine.spill.len()),
@@ -177,7 +181,10 @@ fn an_answer_outlives_an_hour_without_the_store() {
             "{domain}"
         );
         assert_ne!(status(&scene), Some(Status::Completed), "{domain}");
-        scene.weather.store_down.store(false, Ordering::SeqCst);
+        scene
+            .network_faults
+            .store_down
+            .store(false, Ordering::SeqCst);
         run_until(&scene, HOUR, || status(&scene) == Some(Status::Completed));
         run_for(&scene, HOUR);
         assert_eq!(calls(&scene), 1, "{domain}: one call");
@@ -189,23 +196,29 @@ fn an_answer_outlives_an_hour_without_the_store() {
     }
 }
 
-/// The spill file outlives its process, too.
+/// The spill file outlives its process.
 #[test]
 fn an_answer_outlives_its_process() {
     let scene = scene(6, false, 1);
     let _ = submit(&scene, 0, charge("blind"), Duration::ZERO);
     run_until(&scene, MINUTE, || calls(&scene) == 1);
-    scene.weather.store_down.store(true, Ordering::SeqCst);
+    scene
+        .network_faults
+        .store_down
+        .store(true, Ordering::SeqCst);
     run_for(&scene, HOUR);
     scene.crash(0);
-    scene.weather.store_down.store(false, Ordering::SeqCst);
+    scene
+        .network_faults
+        .store_down
+        .store(false, Ordering::SeqCst);
     scene.start(0).expect("it starts again");
     run_until(&scene, HOUR, || status(&scene) == Some(Status::Completed));
     assert_eq!(calls(&scene), 1);
 }
 
-/// A record that nobody can read is kept, paged about once, and holds up neither the answers
-/// behind it nor recovery.
+/// A record that cannot be read is kept and raises one alert. It delays neither the answers after
+/// it nor recovery.
 #[test]
 fn an_unreadable_record_is_kept_and_holds_up_nobody() {
     let scene = scene(12, false, 1);
@@ -219,9 +232,15 @@ fn an_unreadable_record_is_kept_and_holds_up_nobody() {
     scene.world.spawn(0, Box::pin(task));
     let _ = submit(&scene, 0, charge("blind"), Duration::ZERO);
     run_until(&scene, MINUTE, || calls(&scene) == 1);
-    scene.weather.store_down.store(true, Ordering::SeqCst);
+    scene
+        .network_faults
+        .store_down
+        .store(true, Ordering::SeqCst);
     run_for(&scene, HOUR);
-    scene.weather.store_down.store(false, Ordering::SeqCst);
+    scene
+        .network_faults
+        .store_down
+        .store(false, Ordering::SeqCst);
     run_until(&scene, HOUR, || status(&scene) == Some(Status::Completed));
     run_for(&scene, HOUR);
     assert_eq!((calls(&scene), pages(&scene, "spill_stuck")), (1, 1));
@@ -233,14 +252,17 @@ fn an_unreadable_record_is_kept_and_holds_up_nobody() {
 }
 
 fn refuse_without_a_store(scene: &Arc<Scene>) {
-    let refuses = Trouble {
+    let refuses = ProviderFaults {
         refusals: 1_000,
-        ..Trouble::default()
+        ..ProviderFaults::default()
     };
     scene.providers.set_trouble(refuses);
     let _ = submit(scene, 0, charge("unsafe"), Duration::ZERO);
     run_until(scene, MINUTE, || calls(scene) == 1);
-    scene.weather.store_down.store(true, Ordering::SeqCst);
+    scene
+        .network_faults
+        .store_down
+        .store(true, Ordering::SeqCst);
 }
 
 fn pages(scene: &Scene, code: &str) -> usize {
@@ -259,7 +281,7 @@ fn import(scene: &Arc<Scene>) -> usize {
             .expect("the store is up");
         *slot.lock().expect("not poisoned") = Some(imported.new);
     };
-    scene.world.spawn(Scene::place(0), Box::pin(task));
+    scene.world.spawn(Scene::host(0), Box::pin(task));
     run_until(scene, MINUTE, || {
         imported.lock().expect("not poisoned").is_some()
     });
@@ -274,7 +296,8 @@ fn dead_letters(scene: &Scene) -> usize {
     scene.memory.edit(|tables| tables.dead_letters.len())
 }
 
-/// OUT-6: store down ⇒ file; and reading the file back makes one dead letter, however often.
+/// OUT-6: if the store is down, the dead letter goes to the file. However often the file is read
+/// back, it makes one dead letter.
 #[test]
 fn out_6_a_dead_letter_goes_to_the_file_and_comes_back_once() {
     let scene = scene(7, false, 1);
@@ -285,9 +308,12 @@ fn out_6_a_dead_letter_goes_to_the_file_and_comes_back_once() {
         (dead_letters(&scene), pages(&scene, "dead_letter_at_risk")),
         (0, 0)
     );
-    // Before the row itself can end: the store is up for the import only.
+    // Before the row itself can end: the store is up only for the import.
     scene.crash(0);
-    scene.weather.store_down.store(false, Ordering::SeqCst);
+    scene
+        .network_faults
+        .store_down
+        .store(false, Ordering::SeqCst);
     scene.start(0).expect("it starts again");
     let first = import(&scene);
     let again = import(&scene);
@@ -298,7 +324,7 @@ fn out_6_a_dead_letter_goes_to_the_file_and_comes_back_once() {
     assert_eq!(calls(&scene), 1);
 }
 
-/// OUT-6: the file system is full as well ⇒ someone is paged, and the answer is not dropped.
+/// OUT-6: if the disk is full as well, an alert is raised, and the answer is not dropped.
 #[test]
 fn out_6_a_full_disk_pages_someone() {
     let scene = scene(8, false, 1);
@@ -313,20 +339,26 @@ fn out_6_a_full_disk_pages_someone() {
         machine.spill.full.store(false, Ordering::SeqCst)
     });
     run_until(&scene, HOUR, || pages(&scene, "dead_letter_at_risk") == 1);
-    scene.weather.store_down.store(false, Ordering::SeqCst);
+    scene
+        .network_faults
+        .store_down
+        .store(false, Ordering::SeqCst);
     run_until(&scene, HOUR, || status(&scene) == Some(Status::Failed));
     assert_eq!(dead_letters(&scene), 1);
 }
 
-/// RUN-9: scans that panic do not stop accept and execute; recovery comes back alone.
+/// RUN-9: scans that panic do not stop accept and execute; recovery restarts by itself.
 #[test]
 fn run_9_runners_fail_and_restart_alone() {
     let scene = scene(9, false, 1);
-    scene.weather.scans_panic.store(true, Ordering::SeqCst);
+    scene
+        .network_faults
+        .scans_panic
+        .store(true, Ordering::SeqCst);
     run_for(&scene, MINUTE);
     let _ = submit(&scene, 0, charge("natural"), Duration::ZERO);
     run_until(&scene, MINUTE, || status(&scene) == Some(Status::Completed));
-    // Nobody begins it before its deadline.
+    // No node begins the operation before its deadline.
     let pausing = scene.clone();
     let pause = async move {
         let natural = Domain::new("natural").expect("a name");
@@ -341,13 +373,16 @@ fn run_9_runners_fail_and_restart_alone() {
     let _ = submit(&scene, 0, overdue, Duration::ZERO);
     let open = || scene.memory.edit(|tables| tables.slots.len());
     run_for(&scene, 10 * MINUTE);
-    assert!(open() > 0, "nobody ends what is overdue while scans panic");
-    scene.weather.scans_panic.store(false, Ordering::SeqCst);
+    assert!(open() > 0, "no overdue operation ends while scans panic");
+    scene
+        .network_faults
+        .scans_panic
+        .store(false, Ordering::SeqCst);
     run_until(&scene, 10 * MINUTE, || open() == 0);
 }
 
-/// COL-13: over 10,000 waiting runners (1,112 nodes), 10,000 delayed operations and 10,000
-/// callers that wait for them. With a fallback of two hours, an hour costs nothing at all.
+/// COL-13: more than 10,000 waiting runners (1,112 nodes), 10,000 delayed operations and 10,000
+/// callers that wait for them. With a fallback of two hours, an idle hour makes no calls at all.
 #[test]
 fn col_13_an_idle_hour_costs_nothing() {
     for hints in [false, true] {
@@ -355,16 +390,16 @@ fn col_13_an_idle_hour_costs_nothing() {
     }
 }
 
-/// COL-13: with the default fallback, an hour costs the fallback and nothing else.
+/// COL-13: with the default fallback, an idle hour costs only the fallback polls.
 #[test]
 fn col_13_the_fallback_is_all_that_an_idle_hour_costs() {
     for hints in [false, true] {
         let (nodes, fallback) = (10, Duration::from_secs(5));
         let calls = calls_of_an_idle_hour(hints, nodes, fallback);
-        // Eight runners look, each with two calls at most, and the listener reads the rows of
-        // its 1,000 waiters.
+        // Eight runners poll, each with two calls at most, and the listener reads the rows of its
+        // 1,000 waiters.
         let looks = (HOUR.as_secs() / fallback.as_secs()) * (2 * 8 + 1);
-        // Rows without a route are counted every five minutes.
+        // Operations without a route are counted every five minutes.
         let undeclared = HOUR.as_secs() / 300;
         let bound = nodes as u64 * (looks + undeclared);
         assert!(
@@ -375,7 +410,13 @@ fn col_13_the_fallback_is_all_that_an_idle_hour_costs() {
 }
 
 fn calls_of_an_idle_hour(hints: bool, nodes: usize, fallback: Duration) -> u64 {
-    let scene = Scene::new(World::new(10, false), Weather::fair(), hints, nodes);
+    let scene = Scene::new(
+        World::new(10, false),
+        NetworkFaults::fair(),
+        hints,
+        nodes,
+        None,
+    );
     *scene.fallback.lock().expect("not poisoned") = Some(fallback);
     for index in 0..nodes {
         scene.start(index).expect("the node starts");
@@ -389,9 +430,9 @@ fn calls_of_an_idle_hour(hints: bool, nodes: usize, fallback: Duration) -> u64 {
         wait_for_hours(&scene, number % nodes, later).expect("the node is up");
     }
     run_for(&scene, 2 * MINUTE);
-    let before = scene.weather.calls.load(Ordering::SeqCst);
+    let before = scene.network_faults.calls.load(Ordering::SeqCst);
     run_for(&scene, HOUR);
-    scene.weather.calls.load(Ordering::SeqCst) - before
+    scene.network_faults.calls.load(Ordering::SeqCst) - before
 }
 
 fn wait_for_hours(scene: &Arc<Scene>, node: usize, command: Command) -> Option<()> {
@@ -403,17 +444,17 @@ fn wait_for_hours(scene: &Arc<Scene>, node: usize, command: Command) -> Option<(
             let _ = orchestrator.await_settled(known.op_id, 4 * HOUR).await;
         }
     };
-    scene.world.spawn(Scene::place(node), Box::pin(task));
+    scene.world.spawn(Scene::host(node), Box::pin(task));
     Some(())
 }
 
-/// A restart reads dead letters of the store like any other.
+/// After a restart, the dead letters of the store are read as usual.
 #[test]
 fn dead_letters_are_pages_of_the_store() {
     let scene = scene(11, false, 1);
-    let refuses = Trouble {
+    let refuses = ProviderFaults {
         refusals: 1_000,
-        ..Trouble::default()
+        ..ProviderFaults::default()
     };
     scene.providers.set_trouble(refuses);
     let _ = submit(&scene, 0, charge("keyed"), Duration::ZERO);

@@ -14,15 +14,16 @@ use clinch_core::{
 use clinch_engine::{Config, Dispatch, Handler, Handlers, Orchestrator, Ports, Runtime};
 use clinch_memory::{Memory, MemoryBus};
 
+use crate::bugs::PortBug;
 use crate::guards;
 use crate::machine::{Machine, Pager, SimClock, SimIds, SimSpawner};
-use crate::network::{FarBus, FarStore, Weather};
+use crate::network::{NetworkFaults, NetworkedBus, NetworkedStore};
 use crate::provider::{Caller, Nature, Providers};
-use crate::world::{Place, World};
+use crate::world::{Host, World};
 
 /// How long providers of keyed routes remember a key.
 pub(crate) const KEY_TTL: Duration = Duration::from_secs(600);
-/// A probe's "not found" is final so long after the last call can have been sent.
+/// A probe's "not found" is final this long after the last call can have been sent.
 pub(crate) const FINAL_AFTER: Duration = Duration::from_secs(60);
 /// Length of a lease.
 pub(crate) const LEASE: Duration = Duration::from_secs(20);
@@ -38,7 +39,7 @@ pub(crate) struct Kind {
     final_not_found: bool,
     reaper: ReaperStrategy,
     spawns: bool,
-    /// Calls go through the protection chain, in so many copies at most.
+    /// Calls go through the protection chain, with at most this many copies.
     guarded: Option<u32>,
 }
 
@@ -55,7 +56,7 @@ const fn kind(domain: &'static str, nature: Nature) -> Kind {
     }
 }
 
-/// Forgets a key soon after a lease and the margin.
+/// Forgets a key soon after the lease and the margin have passed.
 const FORGETFUL: Nature = Nature::Keyed {
     ttl: Duration::from_secs(75),
     refusals: false,
@@ -68,7 +69,7 @@ const fn keyed(refusals: bool) -> Nature {
     }
 }
 
-/// Every kind of route that the protocol tells apart.
+/// Every kind of route that the protocol distinguishes.
 pub(crate) const KINDS: [Kind; 14] = [
     kind("keyed", keyed(false)),
     kind("verdicts", keyed(true)),
@@ -154,12 +155,14 @@ pub(crate) struct Scene {
     pub(crate) world: World,
     pub(crate) memory: Memory,
     pub(crate) bus: Option<MemoryBus>,
-    pub(crate) weather: Arc<Weather>,
+    pub(crate) network_faults: Arc<NetworkFaults>,
     pub(crate) providers: Providers,
     pub(crate) pager: Arc<Pager>,
     settles_at_once: bool,
-    /// Upper bound of every sleep of a runner, where a scene sets one.
+    /// Upper bound of every sleep of a runner, if the scene sets one.
     pub(crate) fallback: Mutex<Option<Duration>>,
+    /// The bug that is planted in every node.
+    bug: Option<PortBug>,
     nodes: Mutex<Vec<Node>>,
 }
 
@@ -170,7 +173,13 @@ struct Node {
 }
 
 impl Scene {
-    pub(crate) fn new(world: World, weather: Weather, hints: bool, nodes: usize) -> Arc<Self> {
+    pub(crate) fn new(
+        world: World,
+        network_faults: NetworkFaults,
+        hints: bool,
+        nodes: usize,
+        bug: Option<PortBug>,
+    ) -> Arc<Self> {
         let clock = Arc::new(SimClock::new(world.clone()));
         let nodes = (0..nodes).map(|_| Node {
             machine: Machine::new(&world),
@@ -180,11 +189,12 @@ impl Scene {
         Arc::new(Self {
             memory: Memory::new(clock.clone()),
             bus: hints.then(|| MemoryBus::new(clock)),
-            weather: Arc::new(weather),
+            network_faults: Arc::new(network_faults),
             providers: Providers::new(world.clone()),
             pager: Arc::default(),
             settles_at_once: world.chance(300),
             fallback: Mutex::default(),
+            bug,
             nodes: Mutex::new(nodes.collect()),
             world,
         })
@@ -198,7 +208,7 @@ impl Scene {
         self.nodes().len()
     }
 
-    /// Runs something on the machine of a node, up or not.
+    /// Accesses the machine of a node, whether the node is up or not.
     pub(crate) fn machine<T>(&self, index: usize, look: impl FnOnce(&Machine) -> T) -> T {
         look(&self.nodes()[index].machine)
     }
@@ -215,8 +225,8 @@ impl Scene {
         self.nodes()[index].up.clone()
     }
 
-    /// Place 0 is outside; node 0 is place 1.
-    pub(crate) fn place(index: usize) -> Place {
+    /// Host 0 is the outside world; node 0 is host 1.
+    pub(crate) fn host(index: usize) -> Host {
         index + 1
     }
 
@@ -225,11 +235,11 @@ impl Scene {
         let now = self.world.now();
         self.nodes()[index].crashed_at.push(now);
         let up = self.nodes()[index].up.take();
-        self.world.crash(Self::place(index));
+        self.world.crash(Self::host(index));
         drop(up);
     }
 
-    /// The node crashed at or after this moment.
+    /// Whether the node crashed at or after this moment.
     pub(crate) fn crashed_since(&self, index: usize, at: Duration) -> bool {
         self.nodes()[index]
             .crashed_at
@@ -237,7 +247,7 @@ impl Scene {
             .any(|crash| *crash >= at)
     }
 
-    /// Tells a node to stop; it is down when its attempts are done, or its grace is over.
+    /// Tells a node to stop. It is down when its attempts are done, or when its grace has passed.
     pub(crate) fn stop(self: &Arc<Self>, index: usize) {
         let up = self.nodes()[index].up.clone();
         if let Some(runtime) = up {
@@ -253,8 +263,12 @@ impl Scene {
             return Ok(());
         }
         self.world.note(format_args!("node {index} starts"));
-        let place = Self::place(index);
+        let host = Self::host(index);
         let ports = self.ports(index);
+        let ports = match self.bug {
+            Some(bug) => bug.plant(ports),
+            None => ports,
+        };
         let name = WorkerId::new(format!("node-{index}"))?;
         let config = Config {
             concurrency: 8,
@@ -277,26 +291,26 @@ impl Scene {
             },
             None => config,
         };
-        let handlers = self.handlers(place)?;
+        let handlers = self.handlers(host)?;
         let runtime = Runtime::new(ports, handlers, config)?;
         self.nodes()[index].up = Some(runtime.clone());
         let task = async move { runtime.run().await };
-        self.world.spawn(place, Box::pin(task));
+        self.world.spawn(host, Box::pin(task));
         Ok(())
     }
 
     fn ports(&self, index: usize) -> Ports {
-        let far = Arc::new(FarStore {
+        let far = Arc::new(NetworkedStore {
             world: self.world.clone(),
             memory: self.memory.clone(),
-            weather: self.weather.clone(),
+            network_faults: self.network_faults.clone(),
             settles_at_once: self.settles_at_once,
         });
         let dispatch = match &self.bus {
-            Some(bus) => Dispatch::Hints(Arc::new(FarBus {
+            Some(bus) => Dispatch::Hints(Arc::new(NetworkedBus {
                 world: self.world.clone(),
                 bus: bus.clone(),
-                weather: self.weather.clone(),
+                network_faults: self.network_faults.clone(),
             })),
             None => Dispatch::Queue(far.clone()),
         };
@@ -319,7 +333,7 @@ impl Scene {
             ids: Arc::new(SimIds(self.world.clone())),
             spawner: Arc::new(SimSpawner {
                 world: self.world.clone(),
-                place: Self::place(index),
+                host: Self::host(index),
             }),
             shed: None,
             meter: Arc::new(Untold),
@@ -327,13 +341,13 @@ impl Scene {
         }
     }
 
-    fn handlers(&self, place: Place) -> Result<Handlers, Invalid> {
+    fn handlers(&self, host: Host) -> Result<Handlers, Invalid> {
         let mut handlers = Handlers::new();
         for kind in &KINDS {
             let caller = Arc::new(Caller {
                 providers: self.providers.clone(),
                 nature: kind.nature,
-                place,
+                host,
                 spawn: kind
                     .spawns
                     .then_some(children as fn(&Envelope) -> Vec<Command>),
@@ -344,7 +358,7 @@ impl Scene {
                 ..Handler::new(kind.rules())
             };
             if let Some(copies) = kind.guarded {
-                let clock = self.machine(place - 1, |machine| machine.clock.clone());
+                let clock = self.machine(host - 1, |machine| machine.clock.clone());
                 let chain = guards::around(caller, kind.domain, clock, copies)?;
                 handler.gate = chain.gate();
                 handler.executor = Some(Arc::new(chain));
@@ -355,22 +369,22 @@ impl Scene {
         Ok(handlers)
     }
 
-    /// Heals everything: fair weather, providers that answer, every node up.
+    /// Heals everything: the network works, the providers answer, every node is up.
     pub(crate) fn heal(self: &Arc<Self>) -> Result<(), clinch_core::Error> {
         self.world.note(format_args!("everything heals"));
-        let weather = &self.weather;
-        weather.store_down.store(false, Ordering::SeqCst);
-        weather.bus_down.store(false, Ordering::SeqCst);
-        weather.store_hangs.store(false, Ordering::SeqCst);
-        weather.bus_hangs.store(false, Ordering::SeqCst);
-        weather.store_faults.store(0, Ordering::SeqCst);
-        weather.hint_faults.store(0, Ordering::SeqCst);
+        let network_faults = &self.network_faults;
+        network_faults.store_down.store(false, Ordering::SeqCst);
+        network_faults.bus_down.store(false, Ordering::SeqCst);
+        network_faults.store_hangs.store(false, Ordering::SeqCst);
+        network_faults.bus_hangs.store(false, Ordering::SeqCst);
+        network_faults.store_faults.store(0, Ordering::SeqCst);
+        network_faults.hint_faults.store(0, Ordering::SeqCst);
         for index in 0..self.node_count() {
             self.machine(index, |machine| {
                 machine.spill.full.store(false, Ordering::SeqCst);
                 machine.dead_letters.full.store(false, Ordering::SeqCst);
             });
-            self.world.set_paused(Self::place(index), false);
+            self.world.set_paused(Self::host(index), false);
             self.start(index)?;
         }
         Ok(())
@@ -393,7 +407,7 @@ pub(crate) fn command(
     Ok(Command::new(keys, Payload::parse(payload, 1_000)?))
 }
 
-/// What the answer of a parent spawns: two children with keys of its own.
+/// The two children that a parent's answer spawns, with keys of their own.
 fn children(envelope: &Envelope) -> Vec<Command> {
     let key = &envelope.command.keys;
     let child = |number: u32| {

@@ -1,10 +1,9 @@
 //! The scheduler: one thread, one seed, simulated time.
 //!
-//! Tasks run one at a time; which of the ready ones runs next is drawn from the seed. When
-//! none is ready, time jumps to the next timer. A task belongs to a place (a node, or the
-//! world outside): a crashed place loses its tasks at whatever await they stand, a paused one
-//! is not run. So every interleaving that the awaits allow can happen, and the same seed
-//! gives the same one.
+//! Tasks run one at a time; the seed decides which of the ready tasks runs next. If none is ready,
+//! time jumps to the next timer. A task belongs to a host (a node, or the outside world): a crashed
+//! host loses its tasks at whichever await they are, and a paused host is not run. So every
+//! interleaving that the awaits allow can happen, and the same seed gives the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,15 +15,15 @@ use std::time::Duration;
 
 use clinch_core::policy::SplitMix;
 
-/// Where a task runs. 0 is the world outside: clients, providers, the network.
-pub(crate) type Place = usize;
+/// Where a task runs. 0 is the outside world: clients, providers, the network.
+pub(crate) type Host = usize;
 
-/// Up to so many ready tasks, each is as likely as the others to run next. Among more, the
-/// next one after a random id runs: thousands of tasks must not cost a look at each.
+/// Up to this many ready tasks, each is equally likely to run next. Among more, the first one after
+/// a random id runs: with thousands of tasks, checking each would cost too much.
 const FEW: usize = 256;
 
-/// The world outside.
-pub(crate) const OUTSIDE: Place = 0;
+/// The outside world.
+pub(crate) const OUTSIDE: Host = 0;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -36,21 +35,21 @@ pub(crate) struct World {
 
 struct Shared {
     state: Mutex<State>,
-    /// Apart from the rest: wakers are called while anything may be locked.
+    /// A lock of its own: wakers are called while other state may be locked.
     ready: Arc<Mutex<BTreeSet<u64>>>,
 }
 
 struct State {
     rng: SplitMix,
     now: Duration,
-    tasks: BTreeMap<u64, (Place, Option<Task>)>,
-    paused: BTreeSet<Place>,
+    tasks: BTreeMap<u64, (Host, Option<Task>)>,
+    paused: BTreeSet<Host>,
     timers: BTreeMap<(Duration, u64), Waker>,
     last_id: u64,
     trace: Trace,
 }
 
-/// What happened, as a running hash and, if wanted, as lines.
+/// What happened, as a running hash and, if requested, as lines.
 struct Trace {
     hash: u64,
     lines: Option<Vec<String>>,
@@ -101,7 +100,7 @@ impl World {
         self.state().now
     }
 
-    /// 64 bits of the seed.
+    /// 64 random bits from the seed.
     pub(crate) fn draw(&self) -> u64 {
         self.state().rng.next_u64()
     }
@@ -121,42 +120,42 @@ impl World {
         Duration::from_millis(self.below(max_ms + 1))
     }
 
-    /// Starts a task at a place.
-    pub(crate) fn spawn(&self, place: Place, task: Task) {
+    /// Starts a task on a host.
+    pub(crate) fn spawn(&self, host: Host, task: Task) {
         let mut state = self.state();
         state.last_id += 1;
         let id = state.last_id;
-        state.tasks.insert(id, (place, Some(task)));
+        state.tasks.insert(id, (host, Some(task)));
         drop(state);
         lock(&self.shared.ready).insert(id);
     }
 
-    /// Drops every task of a place, wherever it stands.
-    pub(crate) fn crash(&self, place: Place) {
+    /// Drops every task of a host, at whichever await it is.
+    pub(crate) fn crash(&self, host: Host) {
         let mut state = self.state();
         let gone: Vec<u64> = state
             .tasks
             .iter()
-            .filter(|(_, (at, _))| *at == place)
+            .filter(|(_, (at, _))| *at == host)
             .map(|(id, _)| *id)
             .collect();
         let dropped: Vec<_> = gone
             .iter()
             .filter_map(|id| state.tasks.remove(id))
             .collect();
-        state.paused.remove(&place);
+        state.paused.remove(&host);
         drop(state);
-        // Destructors may spawn or wake: not under the lock.
+        // Destructors may spawn or wake, so they must not run under the lock.
         drop(dropped);
     }
 
-    /// Stops or resumes a place. Time goes on for it.
-    pub(crate) fn set_paused(&self, place: Place, paused: bool) {
+    /// Pauses or resumes a host. Time continues for it.
+    pub(crate) fn set_paused(&self, host: Host, paused: bool) {
         let mut state = self.state();
         if paused {
-            state.paused.insert(place);
+            state.paused.insert(host);
         } else {
-            state.paused.remove(&place);
+            state.paused.remove(&host);
         }
     }
 
@@ -169,7 +168,7 @@ impl World {
         }
     }
 
-    /// Notes an event: into the hash always, as a line if lines are kept.
+    /// Records an event: always in the hash, and as a line if lines are kept.
     pub(crate) fn note(&self, event: fmt::Arguments<'_>) {
         let mut state = self.state();
         let now = state.now;
@@ -193,8 +192,7 @@ impl World {
         (trace.hash, trace.events, lines)
     }
 
-    /// Runs until `done` or until simulated time reaches `until`. Returns whether it was
-    /// done.
+    /// Runs until `done`, or until simulated time reaches `until`. Returns whether it was done.
     pub(crate) fn run(&self, until: Duration, done: impl Fn() -> bool) -> bool {
         loop {
             if done() {
@@ -206,7 +204,7 @@ impl World {
         }
     }
 
-    /// Polls one ready task, or moves time. False: nothing left before `until`.
+    /// Polls one ready task, or advances time. False: nothing is left before `until`.
     fn step(&self, until: Duration) -> bool {
         if let Some((id, mut task)) = self.take_ready() {
             let flag = ReadyFlag {
@@ -220,7 +218,7 @@ impl World {
                 Poll::Ready(()) => {
                     state.tasks.remove(&id);
                 }
-                // Gone if its place crashed meanwhile.
+                // The task is gone if its host crashed meanwhile.
                 Poll::Pending => {
                     if let Some(slot) = state.tasks.get_mut(&id) {
                         slot.1 = Some(task);
@@ -253,7 +251,7 @@ impl World {
         true
     }
 
-    /// One of the ready tasks whose place is not paused, by the seed.
+    /// One of the ready tasks whose host is not paused, chosen by the seed.
     fn take_ready(&self) -> Option<(u64, Task)> {
         let mut state = self.state();
         let mut ready = lock(&self.shared.ready);
@@ -262,8 +260,8 @@ impl World {
             ready.retain(|id| state.tasks.contains_key(id));
         }
         let runs = |id: &&u64| {
-            let place = state.tasks.get(id).map(|(place, _)| place);
-            place.is_some_and(|place| !state.paused.contains(place))
+            let host = state.tasks.get(id).map(|(host, _)| host);
+            host.is_some_and(|host| !state.paused.contains(host))
         };
         let draw = state.rng.clone().next_u64();
         let id = if ready.len() <= FEW {

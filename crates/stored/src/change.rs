@@ -1,4 +1,4 @@
-//! What a call says about an operation, as an event and what comes with it.
+//! Converts a caller's write into an event and the data that comes with it.
 
 use std::borrow::Cow;
 
@@ -10,26 +10,26 @@ use clinch_core::protocol::{
 };
 use clinch_core::{AttemptId, OpId, Result, Sealed, WorkerId};
 
-/// The protocol's own answer: the change, or why there is none.
+/// The protocol's answer: the change, or why there is none.
 pub type Answered<T> = Result<T, Refused>;
 
-/// What comes with an event but is no part of it.
+/// Data that comes with an event but is not part of it.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Luggage<'a> {
-    /// The result of a yes.
+pub struct Brought<'a> {
+    /// The result of an Ok.
     pub ok: Option<&'a StoredOk>,
     /// The bytes of a checkpoint.
     pub checkpoint: Option<&'a Sealed>,
-    /// Who brings it.
+    /// The process or worker that reports the event.
     pub by: Option<&'a WorkerId>,
-    /// Why, in a person's words.
+    /// The reason, as free text.
     pub reason: &'a str,
-    /// The attempt that the event must come from, if it names one.
+    /// The attempt that must have reported the event, if one is named.
     pub attempt_id: Option<AttemptId>,
 }
 
-impl<'a> Luggage<'a> {
-    /// A worker, empty-handed.
+impl<'a> Brought<'a> {
+    /// Data with only a worker.
     pub fn by(worker: &'a WorkerId) -> Self {
         Self {
             by: Some(worker),
@@ -37,7 +37,7 @@ impl<'a> Luggage<'a> {
         }
     }
 
-    /// An attempt that may have to prove itself.
+    /// Data with only an attempt id, if one is named.
     pub fn from(attempt_id: Option<AttemptId>) -> Self {
         Self {
             attempt_id,
@@ -45,7 +45,7 @@ impl<'a> Luggage<'a> {
         }
     }
 
-    /// What an amendment brings. A begin is no amendment.
+    /// The data of an amendment. A begin is not an amendment.
     pub fn of(amendment: &'a Amendment) -> Answered<Self> {
         if matches!(amendment.event, Event::Begin(_)) {
             return Err(not_here("Begin"));
@@ -60,22 +60,22 @@ impl<'a> Luggage<'a> {
     }
 }
 
-/// The event of an answer, and what comes with it.
-pub fn said(answer: &Answer) -> Answered<(Event, Luggage<'_>)> {
-    let luggage = Luggage {
+/// The event of an answer, and its data.
+pub fn said(answer: &Answer) -> Answered<(Event, Brought<'_>)> {
+    let brought = Brought {
         attempt_id: answer.attempt_id,
-        ..Luggage::by(&answer.worker)
+        ..Brought::by(&answer.worker)
     };
     match (&answer.body, answer.fence) {
         (AnswerBody::Ok(ok), fence) => {
             let ok = Some(ok);
-            Ok((Event::Ok { fence }, Luggage { ok, ..luggage }))
+            Ok((Event::Ok { fence }, Brought { ok, ..brought }))
         }
         (AnswerBody::Fail(fail), Some(fence)) => {
             let fail = fail.clone();
-            Ok((Event::Fail { fence, fail }, luggage))
+            Ok((Event::Fail { fence, fail }, brought))
         }
-        // A refusal without a fence speaks for no attempt.
+        // A Fail without a fence belongs to no attempt.
         (AnswerBody::Fail(_), None) => Err(not_here("Fail")),
     }
 }
@@ -88,15 +88,15 @@ fn not_here(event: &'static str) -> Refused {
     })
 }
 
-/// The yes that a late Ok on a FAILED operation is to the one that redrives it, with its line
-/// in the ledger. Both send the same outbound key: what was applied was applied for both.
+/// The event for the operation that redrives a FAILED one which got a late Ok, and its ledger note.
+/// Both operations send the same outbound key: a call that was applied was applied for both.
 pub fn told_by_predecessor(op_id: OpId) -> (Event, String) {
     let note = format!("a late answer to {op_id}, which this operation redrives");
     (Event::Ok { fence: None }, note)
 }
 
-/// Whether the event's result is to be stored. The first recorded yes is kept: a second one
-/// says the same thing about the same call.
+/// Whether to store the event's result. The first recorded Ok is kept: a second one says the same
+/// about the same call.
 pub fn brings_result(event: &Event, recorded: &WriteAhead) -> bool {
     let has_yes = matches!(
         recorded,
@@ -117,7 +117,7 @@ pub fn brings_result(event: &Event, recorded: &WriteAhead) -> bool {
     is_yes && !has_yes
 }
 
-/// The result of a yes, without what it spawns.
+/// The result of an Ok, without the operations that it spawns.
 pub fn record(ok: &StoredOk) -> ResultRecord {
     ResultRecord {
         provider_txn_id: ok.provider_txn_id.clone(),
@@ -125,8 +125,8 @@ pub fn record(ok: &StoredOk) -> ResultRecord {
     }
 }
 
-/// What the ledger says about why. Of a leased begin it keeps the attempt id: the row forgets
-/// it with the next begin, and a late yes must still prove itself.
+/// The note of the ledger line. For a leased begin it is the attempt id: the next begin overwrites
+/// the id in the row, but a late Ok of this attempt must still be provable.
 pub fn note_of<'a>(event: &'a Event, reason: &'a str) -> Cow<'a, str> {
     match event {
         Event::NotCalled { reason, .. } | Event::Retry { reason, .. } => reason.into(),

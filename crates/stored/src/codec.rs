@@ -1,7 +1,7 @@
-//! The part of a state that no statement looks at, in a few bytes.
+//! The part of a state that no SQL statement reads, packed into a few bytes.
 //!
-//! A format number, flags, then what the flags say is there; numbers are variable-length.
-//! What statements look at has columns of its own and is not repeated here.
+//! A format number, flags, then the fields that the flags announce. Numbers have variable length.
+//! Fields that statements read have columns of their own and are not repeated here.
 
 use clinch_core::protocol::{Hold, Refund, State, Verdict, WriteAhead};
 use clinch_core::{Effect, Failure, Result, Timestamp, WorkerId};
@@ -29,19 +29,19 @@ const RECORDED_FAIL: u64 = 1 << 15;
 const RECORDED_DONE: u64 = 1 << 16;
 const LATE_OK: u64 = 1 << 17;
 
-/// What is stored beside the state: it is in other tables or columns.
+/// Which rows exist in other tables or columns next to the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Beside {
+pub struct SideRows {
     /// A checkpoint.
     pub checkpoint: bool,
-    /// What a recorded answer spawns.
+    /// The operations that a recorded answer spawns.
     pub spawn: bool,
     /// A result.
     pub result: bool,
 }
 
 /// Packs a state.
-pub fn encode(state: &State, beside: Beside) -> Result<Vec<u8>> {
+pub fn encode(state: &State, side_rows: SideRows) -> Result<Vec<u8>> {
     let (recorded, recorded_fence) = match state.write_ahead {
         WriteAhead::Empty => (0, None),
         WriteAhead::Done => (RECORDED_DONE, None),
@@ -54,9 +54,9 @@ pub fn encode(state: &State, beside: Beside) -> Result<Vec<u8>> {
     let flags = [
         (state.cancel_requested, CANCEL_REQUESTED),
         (state.repeat_permit, REPEAT_PERMIT),
-        (beside.checkpoint, HAS_CHECKPOINT),
-        (beside.spawn, HAS_SPAWN),
-        (beside.result, HAS_RESULT),
+        (side_rows.checkpoint, HAS_CHECKPOINT),
+        (side_rows.spawn, HAS_SPAWN),
+        (side_rows.result, HAS_RESULT),
         (state.effect == Effect::Unknown, EFFECT_UNKNOWN),
         (state.first_call_at.is_some(), FIRST_CALL),
         (state.call_deadline.is_some(), CALL_DEADLINE),
@@ -101,8 +101,8 @@ pub fn encode(state: &State, beside: Beside) -> Result<Vec<u8>> {
     Ok(blob)
 }
 
-/// Fills in what [`encode`] took; the rest of `state` comes from columns.
-pub fn decode(blob: &[u8], state: &mut State) -> Result<Beside> {
+/// Restores the fields that [`encode`] packed. The rest of `state` comes from columns.
+pub fn decode(blob: &[u8], state: &mut State) -> Result<SideRows> {
     let mut left = Reader(blob);
     if left.byte()? != FORMAT {
         return Err(damaged());
@@ -149,19 +149,19 @@ pub fn decode(blob: &[u8], state: &mut State) -> Result<Beside> {
     });
     state.hold = left.json_if::<Hold>(has(HOLD))?;
     state.failure = left.json_if::<Failure>(has(FAILURE))?;
-    Ok(Beside {
+    Ok(SideRows {
         checkpoint: has(HAS_CHECKPOINT),
         spawn: has(HAS_SPAWN),
         result: has(HAS_RESULT),
     })
 }
 
-/// A packed value that ends too early or makes no sense.
+/// The error for a packed value that ends too early or is not valid.
 pub fn damaged() -> clinch_core::Error {
     error::corrupt("packed value")
 }
 
-/// Appends a number, the smaller the shorter.
+/// Appends a number. Smaller numbers take fewer bytes.
 pub fn number(blob: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         blob.push((value & 0x7f) as u8 | 0x80);
@@ -170,23 +170,23 @@ pub fn number(blob: &mut Vec<u8>, mut value: u64) {
     blob.push(value as u8);
 }
 
-/// Appends bytes after their count.
+/// Appends bytes, preceded by their length.
 pub fn bytes(blob: &mut Vec<u8>, bytes: &[u8]) {
     number(blob, bytes.len() as u64);
     blob.extend_from_slice(bytes);
 }
 
-/// A signed number so that small ones stay small.
+/// Maps a signed number to an unsigned one, so that numbers near zero stay small.
 pub fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// The number that [`zigzag`] took.
+/// The inverse of [`zigzag`].
 pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// What is left to read.
+/// The bytes that are not read yet.
 #[derive(Debug)]
 pub struct Reader<'a>(pub &'a [u8]);
 
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
         Ok(*first)
     }
 
-    /// What [`number`] appended.
+    /// Reads what [`number`] appended.
     pub fn number(&mut self) -> Result<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -211,7 +211,7 @@ impl<'a> Reader<'a> {
         Err(damaged())
     }
 
-    /// What [`bytes`] appended.
+    /// Reads what [`bytes`] appended.
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = usize::try_from(self.number()?).map_err(|_| damaged())?;
         let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(damaged)?;
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
         String::from_utf8(self.bytes()?.to_vec()).map_err(|_| damaged())
     }
 
-    /// A text, if one is there.
+    /// A text, if `is_there`.
     pub fn text_if(&mut self, is_there: bool) -> Result<Option<String>> {
         is_there.then(|| self.text()).transpose()
     }
@@ -279,7 +279,7 @@ mod tests {
     fn a_state_comes_back() {
         let at = |millis| Some(Timestamp::from_millis(millis));
         let mut state = State::accepted(Timestamp::from_millis(5), None, Inherited::default());
-        let fresh = encode(&state, Beside::default()).expect("packs");
+        let fresh = encode(&state, SideRows::default()).expect("packs");
         assert_eq!(fresh, [FORMAT, 0, 0, 0, 0, 0]);
         let failure = Failure::own("poison", "why", Effect::Unknown);
         state.fence = 300;
@@ -302,14 +302,14 @@ mod tests {
             probe_at: at(4),
         });
         state.failure = Some(failure);
-        let beside = Beside {
+        let side_rows = SideRows {
             checkpoint: true,
             spawn: false,
             result: true,
         };
-        let blob = encode(&state, beside).expect("packs");
+        let blob = encode(&state, side_rows).expect("packs");
         let mut read = State::accepted(Timestamp::from_millis(5), None, Inherited::default());
-        assert_eq!(decode(&blob, &mut read).expect("reads"), beside);
+        assert_eq!(decode(&blob, &mut read).expect("reads"), side_rows);
         assert_eq!(read, state);
         assert!(decode(&blob[..blob.len() - 1], &mut read).is_err());
     }

@@ -1,4 +1,4 @@
-//! Failures that tests ask for.
+//! Injected failures, for tests.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,21 +9,21 @@ pub enum Fault {
     BeforeCommit,
     /// `Unavailable`, after some of its rows were written and before the commit.
     MidCommit,
-    /// `Ambiguous`, after the commit: the caller does not learn of it.
+    /// `Ambiguous`, after the commit: the caller does not learn that it happened.
     AfterCommit,
 }
 
-/// What the next writing call meets. Always nothing in a release build.
+/// The fault for the next writing call. Always none in a release build.
 #[derive(Debug, Default)]
 pub struct Faults(Mutex<Option<Fault>>);
 
 impl Faults {
-    /// The next writing call meets `fault`.
+    /// Makes the next writing call fail with `fault`.
     pub fn arm(&self, fault: Fault) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
     }
 
-    /// Whether there is one to meet.
+    /// Whether a fault is set.
     pub fn is_armed(&self) -> bool {
         cfg!(debug_assertions)
             && self
@@ -33,7 +33,7 @@ impl Faults {
                 .is_some()
     }
 
-    /// What this call meets; the next one meets nothing.
+    /// Takes the fault for this call. The next call has none.
     pub fn take(&self) -> Option<Fault> {
         if cfg!(debug_assertions) {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).take()

@@ -1,21 +1,22 @@
-//! An operation's history as compact lines, appended to a blob beside its row.
+//! An operation's ledger as compact lines, appended to a blob in its row.
 //!
-//! A line is: event, marks, time since acceptance, fence, version, then what the marks say
-//! is there: worker, refusal, note, late answer. Numbers are variable-length. A blob that
-//! has grown past [`INLINE_MAX`] moves to a page of its own, so that an operation that is
-//! extended for days does not rewrite its whole history each time.
+//! A line is: event, flags, time since acceptance, fence, version, then the fields that the flags
+//! announce: worker, refusal, note, late answer. Numbers have variable length. A blob that has
+//! grown past [`INLINE_MAX`] moves to a page of its own, so that an operation that is extended for
+//! days does not rewrite its whole ledger each time.
 
 use clinch_core::ports::{LedgerLine, ResultRecord};
-use clinch_core::protocol::{Phase, State};
+use clinch_core::protocol::Phase;
 use clinch_core::{MESSAGE_BYTES_MAX, Result, Sealed, Status, Timestamp, WorkerId, shorten};
 
 use crate::codec::{Reader, bytes, damaged, number, unzigzag, zigzag};
+use crate::commit::Line;
 use crate::error;
 
-/// Bytes of history beside the row: more than most operations ever have.
+/// Maximum bytes of the ledger in the row: more than most operations ever have.
 pub const INLINE_MAX: usize = 1_024;
 
-/// Event names by number. Only ever add at the end: the numbers are stored.
+/// Event names by number. Only add names at the end: the numbers are stored.
 const EVENTS: [&str; 17] = [
     "Accept",
     "Begin",
@@ -43,79 +44,78 @@ const LATE: u8 = 8;
 const LATE_TXN: u8 = 16;
 const LATE_PAYLOAD: u8 = 32;
 
-/// A worker as a line names it. A store keeps to one of the two.
+/// How a line names a worker. Each store uses one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By<'a> {
-    /// A number of the store's own table of workers.
+    /// A number from the store's own table of workers.
     Number(i64),
-    /// The worker itself.
+    /// The worker's name.
     Name(&'a str),
 }
 
-/// A line before it is written.
-#[derive(Debug)]
-pub struct Entry<'a> {
-    /// The event's name.
-    pub event: &'a str,
-    /// When it happened.
-    pub at: Timestamp,
-    /// When the operation was accepted.
-    pub accepted_at: Timestamp,
-    /// The state after the event.
-    pub state: &'a State,
-    /// Who did it.
-    pub by: Option<By<'a>>,
-    /// Why the event was refused.
-    pub refused: Option<&'a str>,
-    /// The reason that came with it; cut to the length of a message.
-    pub note: &'a str,
-    /// An answer that came too late to count.
-    pub late: Option<&'a ResultRecord>,
+/// Appends lines to the ledger in a row. Whenever the ledger has grown past [`INLINE_MAX`], it
+/// starts again as an empty one. Returns the full pages, oldest first. `by` converts a worker into
+/// the store's form.
+pub fn grow(
+    ledger: &mut Vec<u8>,
+    lines: &[Line],
+    accepted_at: Timestamp,
+    mut by: impl for<'w> FnMut(&'w WorkerId) -> Result<By<'w>>,
+) -> Result<Vec<Vec<u8>>> {
+    let mut pages = Vec::new();
+    for line in lines {
+        if ledger.len() > INLINE_MAX {
+            pages.push(std::mem::take(ledger));
+        }
+        let by = line.by.as_ref().map(&mut by).transpose()?;
+        append_line(ledger, line, accepted_at, by);
+    }
+    Ok(pages)
 }
 
-/// Appends one line.
-pub fn append(blob: &mut Vec<u8>, entry: &Entry<'_>) {
-    let code = EVENTS.iter().position(|name| *name == entry.event);
-    let state = entry.state;
-    let late = entry.late;
+fn append_line(blob: &mut Vec<u8>, line: &Line, accepted_at: Timestamp, by: Option<By<'_>>) {
+    let late = line.late.as_ref();
     let txn = late.and_then(|late| late.provider_txn_id.as_deref());
     let payload = late.and_then(|late| late.payload.as_ref());
     let marks = [
-        (entry.by.is_some(), BY),
-        (entry.refused.is_some(), REFUSED),
-        (!entry.note.is_empty(), NOTE),
+        (by.is_some(), BY),
+        (line.refused.is_some(), REFUSED),
+        (!line.note.is_empty(), NOTE),
         (late.is_some(), LATE),
         (txn.is_some(), LATE_TXN),
         (payload.is_some(), LATE_PAYLOAD),
     ];
     let marks = marks.iter().filter(|(is_there, _)| *is_there);
-    blob.push(u8::try_from(code.unwrap_or(EVENTS.len() - 1)).unwrap_or(0));
+    blob.push(event_code(line.event));
     blob.push(marks.map(|(_, mark)| mark).sum());
-    blob.push(status_code(state.status) << 4 | phase_code(state.phase));
-    let since = entry
-        .at
-        .as_millis()
-        .wrapping_sub(entry.accepted_at.as_millis());
+    blob.push(status_code(line.status) << 4 | phase_code(line.phase));
+    let since = line.at.as_millis().wrapping_sub(accepted_at.as_millis());
     number(blob, zigzag(since));
-    number(blob, state.fence);
-    number(blob, state.version);
-    match entry.by {
+    number(blob, line.fence);
+    number(blob, line.version);
+    match by {
         Some(By::Number(worker)) => number(blob, zigzag(worker)),
         Some(By::Name(worker)) => bytes(blob, worker.as_bytes()),
         None => {}
     }
-    let is_long = entry.note.len() > MESSAGE_BYTES_MAX;
-    let cut = is_long.then(|| shorten(entry.note.to_owned(), MESSAGE_BYTES_MAX));
-    let note = cut.as_deref().unwrap_or(entry.note);
+    let is_long = line.note.len() > MESSAGE_BYTES_MAX;
+    let cut = is_long.then(|| shorten(line.note.clone(), MESSAGE_BYTES_MAX));
+    let note = cut.as_deref().unwrap_or(&line.note);
     let note = (!note.is_empty()).then_some(note);
-    let texts = [entry.refused, note, txn].into_iter().flatten();
+    let texts = [line.refused.as_deref(), note, txn].into_iter().flatten();
     let payload = payload.map(Sealed::as_bytes);
     for part in texts.map(str::as_bytes).chain(payload) {
         bytes(blob, part);
     }
 }
 
-/// The numbers of workers that a blob names.
+/// The number of an event name. A name without a number is stored as `Other`.
+fn event_code(event: &str) -> u8 {
+    let code = EVENTS.iter().position(|name| *name == event);
+    u8::try_from(code.unwrap_or(EVENTS.len() - 1)).unwrap_or(0)
+}
+
+/// The numbers of the workers that a blob names.
 pub fn workers(blob: &[u8]) -> Result<Vec<i64>> {
     let mut found = Vec::new();
     let mut left = Reader(blob);
@@ -137,7 +137,7 @@ pub fn workers(blob: &[u8]) -> Result<Vec<i64>> {
     Ok(found)
 }
 
-/// Reads every line of a blob; `worker` reads who did it, as the store names workers.
+/// Reads every line of a blob. `worker` reads the worker in the store's form.
 pub fn read(
     blob: &[u8],
     accepted_at: Timestamp,
@@ -185,7 +185,7 @@ pub fn read(
     Ok(())
 }
 
-/// A status as it is stored.
+/// The stored number of a status.
 pub fn status_code(status: Status) -> u8 {
     match status {
         Status::Pending => 0,
@@ -195,7 +195,7 @@ pub fn status_code(status: Status) -> u8 {
     }
 }
 
-/// The status that is stored so.
+/// The status of a stored number.
 pub fn status_of(code: i64) -> Result<Status> {
     Ok(match code {
         0 => Status::Pending,
@@ -206,7 +206,7 @@ pub fn status_of(code: i64) -> Result<Status> {
     })
 }
 
-/// 15 stands for none.
+/// 15 means no phase.
 fn phase_code(phase: Option<Phase>) -> u8 {
     match phase {
         Some(Phase::Live) => 0,
@@ -216,7 +216,7 @@ fn phase_code(phase: Option<Phase>) -> u8 {
     }
 }
 
-/// The phase that is stored so in a column.
+/// The phase of a stored number in a column.
 pub fn phase_of(code: Option<i64>) -> Result<Option<Phase>> {
     Ok(match code {
         None => None,
@@ -229,14 +229,21 @@ pub fn phase_of(code: Option<i64>) -> Result<Option<Phase>> {
 
 #[cfg(test)]
 mod tests {
-    use clinch_core::protocol::Inherited;
-
     use super::*;
 
-    fn state() -> State {
-        let mut state = State::accepted(Timestamp::from_millis(5), None, Inherited::default());
-        (state.fence, state.version) = (300, 4);
-        state
+    fn plain(event: &'static str) -> Line {
+        Line {
+            at: Timestamp::from_millis(4),
+            event,
+            fence: 300,
+            version: 4,
+            status: Status::Pending,
+            phase: None,
+            by: None,
+            refused: None,
+            note: String::new(),
+            late: None,
+        }
     }
 
     fn line(by: Option<By<'_>>) -> Vec<u8> {
@@ -244,29 +251,23 @@ mod tests {
             provider_txn_id: Some("t".into()),
             payload: Some(Sealed::new(vec![7, 8])),
         };
-        let entry = Entry {
-            event: "Ok",
-            at: Timestamp::from_millis(4),
-            accepted_at: Timestamp::from_millis(5),
-            state: &state(),
-            by,
-            refused: Some("why"),
-            note: "n",
-            late: Some(&late),
+        let line = Line {
+            refused: Some("why".into()),
+            note: "n".into(),
+            late: Some(late),
+            ..plain("Ok")
         };
         let mut blob = Vec::new();
-        append(&mut blob, &entry);
+        append_line(&mut blob, &line, Timestamp::from_millis(5), by);
         blob
     }
 
-    /// The bytes are on disks: they never change.
+    /// These bytes are on disks: they must never change.
     #[test]
     fn the_bytes_of_a_line() {
         let numbered = [
             5, 63, 0x0f, 1, 0xac, 2, 4, 5, 3, b'w', b'h', b'y', 1, b'n', 1, b't', 2, 7, 8,
         ];
-        let stand = state();
-        assert_eq!((stand.status, stand.phase), (Status::Pending, None));
         assert_eq!(line(Some(By::Number(-3))), numbered);
         let mut named = numbered.to_vec();
         named.splice(7..8, [1, b'w']);
@@ -312,20 +313,48 @@ mod tests {
     }
 
     #[test]
-    fn a_long_note_is_cut() {
-        let note = "x".repeat(MESSAGE_BYTES_MAX + 1);
-        let entry = Entry {
-            event: "Fail",
-            at: Timestamp::from_millis(5),
-            accepted_at: Timestamp::from_millis(5),
-            state: &state(),
-            by: None,
+    fn a_ledger_that_is_full_becomes_a_page() {
+        let line = Line {
+            at: Timestamp::from_millis(6),
+            event: "Extend",
+            fence: 1,
+            version: 2,
+            status: Status::InProgress,
+            phase: Some(Phase::Live),
+            by: WorkerId::new("w").ok(),
             refused: None,
-            note: &note,
+            note: "n".repeat(400),
             late: None,
         };
+        let accepted_at = Timestamp::from_millis(5);
+        fn named(worker: &WorkerId) -> Result<By<'_>> {
+            assert_eq!(worker.as_str(), "w");
+            Ok(By::Number(7))
+        }
+        let mut ledger = Vec::new();
+        let lines = vec![line; 4];
+        let pages = grow(&mut ledger, &lines[..3], accepted_at, named).expect("grows");
+        assert!(pages.is_empty() && ledger.len() > INLINE_MAX);
+        let before = ledger.clone();
+        let pages = grow(&mut ledger, &lines[3..], accepted_at, named).expect("grows");
+        assert_eq!(pages, [before]);
+        assert_eq!(workers(&pages[0]).expect("reads"), [7, 7, 7]);
+        assert_eq!(workers(&ledger).expect("reads"), [7]);
+        let pages = grow(&mut ledger, &lines, accepted_at, |_| {
+            Err(error::corrupt("worker"))
+        });
+        assert!(pages.is_err());
+    }
+
+    #[test]
+    fn a_long_note_is_cut() {
+        let note = "x".repeat(MESSAGE_BYTES_MAX + 1);
+        let line = Line {
+            note: note.clone(),
+            ..plain("Fail")
+        };
         let mut blob = Vec::new();
-        append(&mut blob, &entry);
+        append_line(&mut blob, &line, Timestamp::from_millis(5), None);
         let mut lines = Vec::new();
         read(&blob, Timestamp::from_millis(5), &mut lines, |left| {
             left.worker()

@@ -1,9 +1,27 @@
-//! Dead letters: the cursor of their list, and what makes one worth keeping.
+//! Dead letters: the cursor of their list, and their integrity check.
 
 use clinch_core::ports::DeadLetter;
-use clinch_core::{Error, ErrorKind, OpId, Result, Timestamp};
+use clinch_core::{Error, ErrorKind, Failure, OpId, Result, Timestamp};
 
-/// Refuses letters of which one does not match its own hash.
+use crate::commit::Row;
+
+/// The dead letter of a row whose request was loaded.
+pub fn of(row: &Row, failed_at: Timestamp) -> Result<DeadLetter> {
+    let request = row.request()?;
+    let unknown = || Failure::own("unknown", "", row.state.effect);
+    Ok(DeadLetter {
+        op_id: row.op_id,
+        keys: row.keys()?,
+        failure: row.state.failure.clone().unwrap_or_else(unknown),
+        attempts: row.state.attempts,
+        payload: request.payload.clone(),
+        content_hash: request.content_hash,
+        failed_at,
+        late_ok: false,
+    })
+}
+
+/// Refuses the letters if one of them does not match its content hash.
 pub fn check(letters: &[DeadLetter]) -> Result<()> {
     for letter in letters {
         let stored = letter.payload.as_bytes();
@@ -16,19 +34,19 @@ pub fn check(letters: &[DeadLetter]) -> Result<()> {
     Ok(())
 }
 
-/// What a letter counts on its page.
+/// A letter's bytes, for the size of its page.
 pub fn bytes(letter: &DeadLetter) -> usize {
     letter.payload.as_bytes().len()
 }
 
-/// The cursor that goes on after this letter.
+/// The cursor that continues after this letter.
 pub fn cursor_of(letter: &DeadLetter) -> String {
     format!("{}-{}", letter.failed_at.as_millis(), letter.op_id)
 }
 
-/// The letter after which a list goes on.
+/// The letter after which a list continues.
 pub fn parse_cursor(cursor: &str) -> Result<(Timestamp, OpId)> {
-    // The moment may be negative: its sign is not the separator.
+    // The timestamp may be negative: its sign is not the separator.
     let split = cursor.char_indices().skip(1).find(|(_, c)| *c == '-');
     let parsed = split.and_then(|(at, _)| {
         let millis = cursor[..at].parse().ok()?;

@@ -1,5 +1,5 @@
-//! What stores share, in one place: formats that are the same on every disk, and the parts of a
-//! port's work that ask no database.
+//! Code that all stores share: formats that are the same on every disk, and the parts of a port's
+//! work that need no database.
 //!
 //! Nothing here knows SQL. A store owns its tables, its statements and its transactions.
 
@@ -7,8 +7,10 @@
 
 pub mod change;
 pub mod codec;
+pub mod commit;
 pub mod error;
 mod fault;
+pub mod json;
 pub mod ledger;
 pub mod letters;
 pub mod names;

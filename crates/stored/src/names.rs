@@ -8,19 +8,19 @@ use clinch_core::{Invalid, Result};
 
 use crate::error::unreadable;
 
-/// Names with commas between them: no name holds a comma.
+/// Names joined by commas. No name contains a comma.
 pub fn joined<T: Display>(names: &[T]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     names.join(",")
 }
 
-/// Reads what [`joined`] wrote.
+/// The inverse of [`joined`].
 pub fn split<T: FromStr<Err = Invalid>>(text: &str) -> Result<Vec<T>> {
     let names = text.split(',').filter(|name| !name.is_empty());
     names.map(|name| name.parse().map_err(unreadable)).collect()
 }
 
-/// A restriction of its two columns.
+/// The restriction that is stored in these two columns.
 pub fn restriction(domains: &str, event_types: &str) -> Result<Restriction> {
     Ok(Restriction {
         domains: split(domains)?,

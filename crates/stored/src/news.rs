@@ -1,4 +1,4 @@
-//! Who wakes whom.
+//! Notices to waiting readers.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -7,16 +7,16 @@ use std::time::Duration;
 use clinch_core::ports::{Clock, Notice};
 use tokio::sync::watch;
 
-/// Notices kept for readers that are behind: more than a burst of commits makes, little
-/// enough to forget.
+/// Maximum notices that are kept for slow readers: more than a burst of commits makes, and small in
+/// memory.
 const KEPT_MAX: usize = 4_096;
 
-/// The last notices, numbered from 2: the position of a reader is never 0.
+/// The last notices, numbered from 2, so that a reader's position is never 0.
 #[derive(Debug)]
 pub struct News {
     kept: Mutex<VecDeque<Notice>>,
     last: watch::Sender<u64>,
-    /// How often a row may have become due.
+    /// Counts how often a row may have become due.
     due: watch::Sender<u64>,
 }
 
@@ -24,7 +24,7 @@ impl Default for News {
     fn default() -> Self {
         Self {
             kept: Mutex::default(),
-            // 0 is what a reader says that has no position yet.
+            // 0 is the position of a reader that has not read yet.
             last: watch::Sender::new(1),
             due: watch::Sender::new(1),
         }
@@ -32,7 +32,7 @@ impl Default for News {
 }
 
 impl News {
-    /// Called after the commit that makes the news.
+    /// Publishes notices. Called after their commit.
     pub fn tell(&self, notices: Vec<Notice>) {
         if notices.is_empty() {
             return;
@@ -50,17 +50,17 @@ impl News {
         }
     }
 
-    /// For who waits for a row to take.
+    /// Changes when a row may have become due. For callers that wait for a row to claim.
     pub fn watch_due(&self) -> watch::Receiver<u64> {
         self.due.subscribe()
     }
 
-    /// For who waits for any notice: the number of the last one.
+    /// The number of the last notice. For callers that wait for any notice.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
     }
 
-    /// The port's `news`: what came after `seen`, or, with `seen` 0, after the call.
+    /// The port's `news`: the notices after `seen`. With `seen` 0: the notices after the call.
     pub async fn after(&self, seen: u64, wait: Duration, clock: &dyn Clock) -> (Vec<Notice>, u64) {
         let mut last = self.watch();
         let from = if seen == 0 { *last.borrow() } else { seen };

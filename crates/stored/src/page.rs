@@ -1,4 +1,4 @@
-//! Pages of a list: at most so many items, and at most so many bytes.
+//! Pages of a list, bounded by items and by bytes.
 
 use clinch_core::ports::{PAGE_BYTES_MAX, PAGE_MAX, Page};
 
@@ -12,7 +12,7 @@ pub struct Filling<T> {
 }
 
 impl<T> Filling<T> {
-    /// Of at most `limit` items, at least one and at most [`PAGE_MAX`].
+    /// A page of at most `limit` items, at least one and at most [`PAGE_MAX`].
     pub fn new(limit: usize) -> Self {
         Self {
             items: Vec::new(),
@@ -22,13 +22,14 @@ impl<T> Filling<T> {
         }
     }
 
-    /// How many rows to ask for: one more than it shows, to know whether there is another page.
+    /// How many rows to read: one more than the page shows, to know whether there is another page.
     pub fn rows(&self) -> usize {
         self.limit + 1
     }
 
-    /// Takes the next item, whose payloads have so many bytes; false: the page is full, and the
-    /// item is on the next one. The item that reaches the most bytes is the last.
+    /// Adds the next item, whose payloads have `bytes` bytes. False: the page is full, and the item
+    /// belongs to the next page. The item that reaches
+    /// [`PAGE_BYTES_MAX`](clinch_core::ports::PAGE_BYTES_MAX) is the last.
     pub fn push(&mut self, item: T, bytes: usize) -> bool {
         if self.items.len() >= self.limit || self.bytes >= PAGE_BYTES_MAX {
             self.more = true;
@@ -44,12 +45,12 @@ impl<T> Filling<T> {
         &self.items
     }
 
-    /// Takes the items out, to put others in their place: see [`Self::with`].
+    /// Takes the items out, to replace them with others: see [`Self::with`].
     pub fn take(&mut self) -> Vec<T> {
         std::mem::take(&mut self.items)
     }
 
-    /// The page. `cursor` names its last item.
+    /// The finished page. `cursor` gives the cursor of its last item.
     pub fn page(self, cursor: impl Fn(&T) -> String) -> Page<T> {
         let next_cursor = self.items.last().map(cursor).filter(|_| self.more);
         Page {
@@ -58,7 +59,7 @@ impl<T> Filling<T> {
         }
     }
 
-    /// The same page of other items, one for each and in order.
+    /// The same page with other items, one for each and in order.
     pub fn with<U>(self, items: Vec<U>) -> Filling<U> {
         Filling {
             items,

@@ -1,11 +1,12 @@
-//! The queue of a store: a delivery is an attempt that has begun, and its receipt names it.
+//! The queue of a store that is its own bus: a delivery is an attempt that has begun, and its
+//! receipt names the attempt.
 
 use std::time::Duration;
 
 use clinch_core::ports::{Delivery, Extension, Hint, Operation, Receipt, Reschedule};
 use clinch_core::{Error, ErrorKind, OpId, Result, Retry, WorkerId};
 
-/// The announcement of an operation.
+/// The hint of an operation.
 pub fn hint_of(operation: &Operation) -> Hint {
     Hint {
         op_id: operation.op_id,
@@ -27,7 +28,7 @@ pub fn delivery(operation: Operation) -> Delivery {
     }
 }
 
-/// What giving back these deliveries means for their attempts.
+/// The reschedules that give these deliveries back.
 pub fn nacks(receipts: &[(Receipt, Duration)]) -> Result<Vec<Reschedule>> {
     let worker = WorkerId::new("nack");
     let worker = worker.map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
@@ -44,7 +45,7 @@ pub fn nacks(receipts: &[(Receipt, Duration)]) -> Result<Vec<Reschedule>> {
     receipts.iter().map(attempt).collect()
 }
 
-/// What holding on to these deliveries means for their leases.
+/// The extensions of these deliveries' leases.
 pub fn extensions(receipts: &[Receipt], lease: Duration) -> Result<Vec<Extension>> {
     let extension = |receipt| {
         let (op_id, fence) = parse(receipt)?;

@@ -281,7 +281,7 @@ async fn give_for_ever(clinch: &Clinch, database: &Database, from: i64) -> Resul
 mod tests {
     use std::sync::Mutex;
 
-    use clinch_servers::Kind;
+    use clinch_testbed::Kind;
 
     use super::*;
 
@@ -331,7 +331,7 @@ mod tests {
     }
 
     async fn walk_on(kind: Kind) {
-        let url = clinch_servers::database(kind).expect("a database of its own");
+        let url = clinch_testbed::database(kind).expect("a database of its own");
         walk(&url).await;
     }
 

@@ -67,7 +67,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 fn allowed(dir: &str) -> Result<Option<&'static [&'static str]>, ()> {
     let parts: Vec<&str> = dir.split('/').collect();
     match parts.as_slice() {
-        ["crates", "core" | "servers"] => Ok(Some(&[])),
+        ["crates", "core" | "testbed"] => Ok(Some(&[])),
         ["crates", "engine" | "protect" | "stored"] => Ok(Some(&[CORE])),
         ["crates", "adapters", _] => Ok(Some(&[CORE, STORED])),
         ["crates", "contract"] => Ok(Some(&[CORE, "clinch-engine", "clinch-protect", STORED])),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_bench::{Amount, DOMAIN, Load, Node, Provider, Report, routes};
-use clinch_core::ports::{Answer, AnswerBody, Bus, Dequeue, Ids, Store, StoredOk, Topic};
+use clinch_core::ports::{Answer, AnswerBody, Bus, Dequeue, Ids, Store, StoredOk, Topic, Write};
 use clinch_core::{AttemptId, Domain, Error, ErrorKind, Invalid, Result, WorkerId};
 use clinch_engine::Runtime;
 use clinch_sqlite::{Settings, Sqlite};
@@ -123,17 +123,17 @@ impl Scene {
                 only: routes.clone(),
             };
             let taken = sqlite.dequeue(&dequeue).await?;
-            let answers: Vec<_> = taken
-                .into_iter()
-                .map(|delivery| Answer {
+            let answers = taken.into_iter().map(|delivery| {
+                Write::Settle(Answer {
                     op_id: delivery.hint.op_id,
                     fence: Some(1),
                     worker: worker.clone(),
                     body: AnswerBody::Ok(StoredOk::default()),
                     attempt_id: None,
                 })
-                .collect();
-            sqlite.settle(&answers, &routes).await?;
+            });
+            let answers: Vec<Write> = answers.collect();
+            sqlite.commit(&answers, &routes).await?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use clinch_bench::{Bounds, Report};
 use clinch_core::Result;
 use clinch_core::ports::Clock;
 use clinch_mysql::{Mysql, Settings};
-use clinch_servers::{Kind, Server};
+use clinch_testbed::{Kind, Server};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts};
 

@@ -17,7 +17,7 @@ use clinch_bench::{Bounds, Report};
 use clinch_core::Result;
 use clinch_core::ports::Clock;
 use clinch_postgres::{Postgres, Settings};
-use clinch_servers::{Kind, Server};
+use clinch_testbed::{Kind, Server};
 use tokio_postgres::{Client, NoTls};
 
 /// One row a transaction, as small as those of the store.

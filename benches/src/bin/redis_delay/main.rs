@@ -16,8 +16,8 @@ use clinch_core::policy::{Routes, SplitMix};
 use clinch_core::ports::{Bus, Dequeue, Hint, Ids, Publication, Topic};
 use clinch_core::{Domain, Error, ErrorKind, EventType, OpId, Result, WorkerId};
 use clinch_redis::{RedisBus, Settings};
-use clinch_servers::{Kind, Server};
 use clinch_system::SystemIds;
+use clinch_testbed::{Kind, Server};
 use tokio::sync::mpsc;
 
 const USAGE: &str = "usage: redis_delay [--json] [--messages N] [--readers N] [--idle SECONDS]";

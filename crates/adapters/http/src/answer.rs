@@ -1,12 +1,12 @@
-//! What an answer's status means: the table of the protocol page as one pure function.
+//! The meaning of an answer's status: the table of the protocol page as one pure function.
 
 use clinch_core::Applied;
 use clinch_core::policy::Safety;
 use hyper::StatusCode;
 
-/// What a route says about statuses.
+/// A route's settings about statuses.
 #[derive(Debug, Clone)]
-pub(crate) struct Reading {
+pub(crate) struct StatusRules {
     pub duplicate_status: Vec<u16>,
     pub unavailable_is_clean: bool,
     pub safety: Safety,
@@ -14,17 +14,17 @@ pub(crate) struct Reading {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// The provider did it, now or before.
+    /// The provider applied the call, now or before.
     Done,
-    /// Not settled.
+    /// Not settled: retry later.
     Later(Applied),
-    /// Not settled, and where to go instead does not matter.
+    /// A redirect. Not settled, and never followed.
     Redirect,
     /// The provider refused for good.
     Refused,
 }
 
-impl Reading {
+impl StatusRules {
     pub(crate) fn meaning(&self, status: StatusCode) -> Meaning {
         let is_keyed = matches!(self.safety, Safety::Keyed { .. });
         match status.as_u16() {
@@ -35,7 +35,7 @@ impl Reading {
             425 | 429 => Meaning::Later(Applied::No),
             503 if self.unavailable_is_clean => Meaning::Later(Applied::No),
             408 => Meaning::Later(Applied::Unknown),
-            // In progress at the provider, under our key.
+            // The call is in progress at the provider, under the same key.
             409 if is_keyed => Meaning::Later(Applied::Unknown),
             400..=499 => Meaning::Refused,
             _ => Meaning::Later(Applied::Unknown),
@@ -62,7 +62,7 @@ mod tests {
             (Safety::Unsafe, true, false),
             (Safety::Unsafe, false, true),
         ] {
-            let reading = Reading {
+            let reading = StatusRules {
                 duplicate_status: if is_mapped {
                     vec![409, 422]
                 } else {

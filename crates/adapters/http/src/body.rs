@@ -1,19 +1,19 @@
-//! From an answer's body to a payload.
+//! Converts an answer's body into a payload.
 
 use clinch_core::Payload;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
 
-/// What was read of a body.
+/// The part of a body that was read.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub bytes: Vec<u8>,
-    /// There was more than the cap.
+    /// The body was longer than the limit.
     pub truncated: bool,
 }
 
-/// Reads up to `bytes_max`. What comes after is not waited for.
+/// Reads up to `bytes_max`, and does not wait for the rest.
 ///
 /// An error means that the body ended before its length, its last chunk or its stream did.
 pub(crate) async fn read(body: &mut Incoming, bytes_max: usize) -> Result<Body, hyper::Error> {
@@ -39,14 +39,14 @@ pub(crate) async fn read(body: &mut Incoming, bytes_max: usize) -> Result<Body, 
 }
 
 impl Body {
-    /// The body as JSON, as far as it is: for looking things up, not for storing.
+    /// The body as JSON, if it is JSON: for looking up values, not for storing.
     pub(crate) fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.bytes)
             .ok()
             .filter(|_| !self.truncated)
     }
 
-    /// What is stored of it. Bytes that are not UTF-8 become U+FFFD.
+    /// The payload to store. Bytes that are not UTF-8 become U+FFFD.
     pub(crate) fn payload(&self, bytes_max: usize) -> Payload {
         let text = String::from_utf8_lossy(&self.bytes);
         Payload::of_answer(&text, self.truncated, bytes_max)

@@ -1,17 +1,16 @@
-//! What may be said of a provider's refusal.
+//! The part of a provider's refusal that is safe to show.
 //!
-//! Providers quote requests in their errors: card numbers, names, tokens. So no text of an
-//! answer goes into a failure. What is worth having is the provider's own error code
-//! (`card_declined`), and that is taken only if it looks like one and nothing that was sent
-//! shines through.
+//! Providers quote requests in their errors: card numbers, names, tokens. So no text of an answer
+//! goes into a failure. The useful part is the provider's own error code (`card_declined`). It is
+//! taken only if it looks like a code and contains nothing that was sent.
 
 use serde_json::Value;
 
-/// Longest code that is taken: codes are words, not sentences.
+/// Maximum length of a code: codes are words, not sentences.
 const CODE_CHARS_MAX: usize = 48;
 
-/// Shortest value of a request that counts as showing through in a code: shorter ones
-/// ("GB", "5") stand in many words by chance and give nothing away.
+/// Values of a request that are shorter than this may occur in a code: short values ("GB", "5")
+/// occur in many words by chance and reveal nothing.
 const SHOWS_FROM: usize = 4;
 
 /// Where providers put their codes, the most specific first.
@@ -29,10 +28,10 @@ const PLACES: [&str; 8] = [
 /// Everything that a request carried.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
-    /// Texts and numbers: of the payload, the headers, the URL, the keys.
+    /// Texts and numbers of the payload, the headers, the URL and the keys.
     pub values: Vec<String>,
     /// Names of the payload's members. Schemas share words with error codes (`card`,
-    /// `card_declined`), so a code may hold a name but not be one.
+    /// `card_declined`), so a code may contain a name but not equal one.
     pub names: Vec<String>,
 }
 
@@ -51,8 +50,8 @@ pub(crate) fn code(body: &Value, sent: &Sent) -> Option<String> {
     (!is_unsafe).then(|| code.to_owned())
 }
 
-/// A lower-case word with separators: no room for numbers of cards or accounts, for tokens or
-/// for encoded text.
+/// A lower-case word with separators. Card numbers, account numbers, tokens and encoded text do not
+/// fit this form.
 fn is_code(text: &str) -> bool {
     let is_fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.".contains(&b);
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
@@ -70,7 +69,7 @@ fn fold(text: &str) -> String {
 }
 
 impl Sent {
-    /// Adds all of a payload.
+    /// Adds all values and names of a payload.
     pub(crate) fn add(&mut self, value: &Value) {
         match value {
             Value::Object(members) => {

@@ -1,9 +1,9 @@
-//! The connections, shared by all routes.
+//! The HTTP client: connections that all routes share.
 //!
-//! hyper's connections are driven directly, without a ready-made client, for two reasons. The
-//! lease is checked after connecting, right before the request is handed to the connection.
-//! And a request that comes back from a connection was provably never written: only that, and
-//! what fails before, counts as not sent.
+//! hyper's connections are used directly, without a ready-made client, for two reasons. First, the
+//! lease is checked after connecting, right before the request is handed to the connection. Second,
+//! a request that a connection returns was provably never written. Only such a request, or one that
+//! failed earlier, counts as not sent.
 
 mod connect;
 mod network;
@@ -23,20 +23,21 @@ use hyper::{Method, Request, Response};
 
 pub(crate) use connect::Unsent;
 pub use network::{Network, SystemNetwork};
-pub(crate) use pool::{Connection, Place};
+pub(crate) use pool::{Connection, Endpoint};
 use pool::{Pool, Version};
 use tokio_rustls::rustls::ClientConfig;
 
 use crate::trace::Spans;
 
-/// A request that no connection took is tried on another; the last try is on a fresh one.
+/// A request that a connection did not take is tried on another one. The last try uses a fresh
+/// connection.
 const TRIES_MAX: u32 = 3;
 
-/// Connections, their pool, and trust in certificates. Cheap to clone; clones share all of it.
+/// Connections, their pool, and trusted certificates. Cheap to clone; clones share everything.
 ///
 /// - HTTP/1.1, and HTTP/2 where a server offers it in its TLS handshake.
-/// - No proxy, no cookies, no compression, no redirects: what is configured is what is called.
-/// - Certificates are checked against those of the system, or Mozilla's where there are none.
+/// - No proxy, no cookies, no compression, no redirects: only the configured address is called.
+/// - Certificates are checked against those of the system, or Mozilla's if the system has none.
 /// - Needs a tokio runtime when it is used.
 #[derive(Clone)]
 pub struct HttpClient {
@@ -57,7 +58,7 @@ impl fmt::Debug for HttpClient {
     }
 }
 
-/// Collects what a [`HttpClient`] is made of.
+/// Builds a [`HttpClient`].
 pub struct HttpClientBuilder {
     clock: Arc<dyn Clock>,
     network: Arc<dyn Network>,
@@ -65,14 +66,14 @@ pub struct HttpClientBuilder {
 }
 
 impl HttpClientBuilder {
-    /// Resolves and dials by other means than the operating system's.
+    /// Replaces the operating system's resolver and sockets.
     #[must_use]
     pub fn network(mut self, network: Arc<dyn Network>) -> Self {
         self.network = network;
         self
     }
 
-    /// Trusts this authority too: a certificate in DER form. For providers with their own.
+    /// Also trusts this certificate authority (DER form). For providers with their own authority.
     #[must_use]
     pub fn trust(mut self, certificate: impl Into<Vec<u8>>) -> Self {
         self.trusted.push(certificate.into());
@@ -96,7 +97,7 @@ impl HttpClientBuilder {
     }
 }
 
-/// A request without whom it goes to.
+/// A request without its target.
 #[derive(Debug, Clone)]
 pub(crate) struct Outgoing {
     pub method: Method,
@@ -105,10 +106,10 @@ pub(crate) struct Outgoing {
     pub body: Bytes,
 }
 
-/// How a call may be carried.
+/// How a call may use connections.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Carriage {
-    /// For name, connection and TLS together.
+pub(crate) struct Transport {
+    /// Timeout for resolving, connecting and TLS together.
     pub connect_timeout: Duration,
     /// A connection that has been idle for longer is not used.
     pub idle_max: Duration,
@@ -116,15 +117,15 @@ pub(crate) struct Carriage {
 
 /// Why there is no answer.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Trouble {
-    /// Not a byte of the request left.
+pub(crate) enum SendError {
+    /// No byte of the request left.
     Unsent(Unsent),
-    /// It may have.
+    /// Bytes of the request may have left.
     Lost(&'static str),
 }
 
 impl HttpClient {
-    /// A client on this clock.
+    /// A builder for a client on this clock.
     pub fn builder(clock: Arc<dyn Clock>) -> HttpClientBuilder {
         HttpClientBuilder {
             clock,
@@ -141,50 +142,50 @@ impl HttpClient {
         &self.inner.spans
     }
 
-    /// Sends it and waits for the head of the answer. `gate` is asked right before the request
-    /// is handed to a connection; what it returns is why not.
+    /// Sends the request and waits for the head of the answer. `gate` is asked right before the
+    /// request is handed to a connection; if it refuses, its result is the reason.
     pub(crate) async fn send(
         &self,
-        place: &Place,
+        endpoint: &Endpoint,
         outgoing: &Outgoing,
-        carriage: Carriage,
+        transport: Transport,
         gate: impl Fn() -> Option<&'static str> + Send,
-    ) -> Result<(Response<Incoming>, Connection), Trouble> {
+    ) -> Result<(Response<Incoming>, Connection), SendError> {
         for tried in 1..=TRIES_MAX {
             let idle_max = match tried {
                 TRIES_MAX => Duration::ZERO,
-                _ => carriage.idle_max,
+                _ => transport.idle_max,
             };
             let now = self.inner.clock.monotonic();
-            let pooled = self.inner.pool.take(place, idle_max, now);
+            let pooled = self.inner.pool.take(endpoint, idle_max, now);
             let mut connection = match pooled {
                 Some(connection) => connection,
                 None => {
-                    let opened = self.open(place, carriage.connect_timeout).await;
-                    opened.map_err(Trouble::Unsent)?
+                    let opened = self.open(endpoint, transport.connect_timeout).await;
+                    opened.map_err(SendError::Unsent)?
                 }
             };
             let request = outgoing
-                .request(place, connection.version())
-                .ok_or(Trouble::Unsent(Unsent::Malformed))?;
+                .request(endpoint, connection.version())
+                .ok_or(SendError::Unsent(Unsent::Malformed))?;
             if let Some(reason) = gate() {
                 connection.finish(true, now);
-                return Err(Trouble::Unsent(Unsent::Gate(reason)));
+                return Err(SendError::Unsent(Unsent::Gate(reason)));
             }
             match connection.send(request).await {
                 Ok(response) => return Ok((response, connection)),
-                // Handed back: it was never written.
+                // The connection returned the request: it was never written.
                 Err(error) if error.message().is_some() => {}
-                Err(error) => return Err(Trouble::Lost(reason(&error.into_error()))),
+                Err(error) => return Err(SendError::Lost(reason(&error.into_error()))),
             }
         }
-        Err(Trouble::Unsent(Unsent::Connect("connection closed")))
+        Err(SendError::Unsent(Unsent::Connect("connection closed")))
     }
 }
 
 impl Outgoing {
-    fn request(&self, place: &Place, version: Version) -> Option<Request<Full<Bytes>>> {
-        let target = &place.target;
+    fn request(&self, endpoint: &Endpoint, version: Version) -> Option<Request<Full<Bytes>>> {
+        let target = &endpoint.target;
         let authority = target.authority();
         let uri = match version {
             Version::Http1 => self.path.clone(),
@@ -205,7 +206,7 @@ impl Outgoing {
     }
 }
 
-/// In words of our own: an error of hyper's could quote the answer.
+/// A fixed text: an error of hyper could quote the answer.
 fn reason(error: &hyper::Error) -> &'static str {
     if error.is_incomplete_message() {
         "connection closed before the answer"

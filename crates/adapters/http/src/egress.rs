@@ -1,8 +1,8 @@
 //! Which addresses a route may call.
 //!
-//! A route's host is fixed by its configuration, but a name means whatever its resolver says
-//! at the moment. So names are never trusted: an address is judged when it is dialled, and
-//! the judged address itself is dialled, without asking the resolver again.
+//! The configuration fixes a route's host, but a name resolves to whatever its resolver says at the
+//! moment. So names are never trusted: the address is checked when it is dialled, and exactly that
+//! address is dialled, without asking the resolver again.
 
 mod address;
 
@@ -14,7 +14,7 @@ pub use address::{AddressKind, kind_of};
 
 use crate::target::{Host, Target};
 
-/// What the server says about calls that leave it.
+/// The server's rules about outgoing calls.
 ///
 /// ```
 /// use clinch_http::Egress;
@@ -29,16 +29,16 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Whether a route whose host is literally loopback (`127.0.0.0/8`, `[::1]`, `localhost`)
-    /// may be called without `allow_private`. Say so only for a server that itself listens on
-    /// loopback alone: nobody else can make it call there.
+    /// Whether a route whose host is literally loopback (`127.0.0.0/8`, `[::1]`, `localhost`) may
+    /// be called without `allow_private`. Allow this only for a server that itself listens on
+    /// loopback alone: then no other machine can make it call there.
     #[must_use]
     pub fn loopback_allowed(mut self, allowed: bool) -> Self {
         self.loopback_allowed = allowed;
         self
     }
 
-    /// How far a route may reach; an error if its host is already too far.
+    /// The reach of a route. An error if its host is already outside.
     pub(crate) fn reach(
         self,
         target: &Target,
@@ -72,7 +72,7 @@ impl Egress {
     }
 }
 
-/// How far the calls of a route may reach.
+/// How far the calls of a route may go.
 ///
 /// ```
 /// use clinch_http::Reach;
@@ -87,19 +87,20 @@ pub enum Reach {
     Public,
     /// Loopback only.
     Loopback,
-    /// Public, loopback and private addresses. Never link-local ones, where clouds hand out
+    /// Public, loopback and private addresses. Never link-local addresses, where clouds hand out
     /// credentials, and never addresses that lead through a translator or tunnel.
     Site,
-    /// All but those that no call can mean: unspecified, multicast, broadcast, reserved.
+    /// All addresses except those that no call can mean: unspecified, multicast, broadcast,
+    /// reserved.
     Private,
 }
 
-/// Kinds of private addresses that servers of an organisation have.
+/// Kinds of private addresses that the servers of an organisation have.
 const OF_A_SITE: [&str; 3] = ["private", "unique-local", "carrier-grade NAT"];
 
 impl Reach {
-    /// How far the calls of an application may reach whose one provider its operator names. An
-    /// address that is named is meant; a name leads to public addresses unless
+    /// The reach of an application whose operator names its one provider. An address that is
+    /// written in the configuration may be called; a name leads only to public addresses unless
     /// `allow_private`. Link-local addresses are refused either way.
     pub(crate) fn of_origin(
         target: &Target,
@@ -121,7 +122,7 @@ impl Reach {
         }
     }
 
-    /// Whether this address may be dialled; the error is what kind of address it is.
+    /// Whether this address may be dialled. The error names the kind of address.
     pub fn permits(self, ip: IpAddr) -> Result<(), &'static str> {
         let (kind, name) = kind_of(ip);
         let permitted = match self {

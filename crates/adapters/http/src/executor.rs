@@ -15,10 +15,10 @@ use hyper::header::HeaderMap;
 use hyper::{Response, StatusCode};
 use serde_json::Value;
 
-use crate::answer::{Meaning, Reading};
+use crate::answer::{Meaning, StatusRules};
 use crate::body::{self, Body};
 use crate::cause::{self, Sent};
-use crate::client::{Carriage, Connection, HttpClient, Trouble, Unsent};
+use crate::client::{Connection, HttpClient, SendError, Transport, Unsent};
 use crate::egress::Egress;
 use crate::plan::Plan;
 use crate::probe::HttpProbe;
@@ -28,25 +28,25 @@ use crate::route::HttpRoute;
 use crate::secrets::Secrets;
 use crate::template::Values;
 
-/// How much of an answer that is no success is read: enough for an error code, and to be able
-/// to use the connection again.
+/// Maximum bytes that are read of an answer that is no success: enough for an error code, and for
+/// using the connection again.
 const ERROR_BYTES_MAX: usize = 16 * 1024;
-/// How long that may take. The status has said it all; a slow body must not turn a refusal
-/// into a timeout.
+/// Timeout for reading that body. The status says enough; a slow body must not turn a refusal into
+/// a timeout.
 const ERROR_BODY_WAIT: Duration = Duration::from_millis(500);
 
-/// Below the 3 s that a call has by default: a connection that does not come up ends as "not
-/// applied", not as a timeout whose effect nobody knows.
+/// Below the 3 s that a call has by default: a connection that cannot be opened ends as "not
+/// applied", not as a timeout with an unknown effect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// A call that may be repeated uses any connection of the pool.
+/// A call that may be repeated uses any pooled connection.
 const IDLE_REPEATABLE: Duration = Duration::from_secs(30);
-/// One that may not only uses a connection that was in use a moment ago. A server that closes
-/// an idle connection while a request is on its way leaves the effect unknown, and here that
-/// costs a person's time.
+/// A call that may not be repeated uses only a connection that was in use a moment ago. If a server
+/// closes an idle connection while a request is being sent, the effect is unknown, and on such a
+/// route an operator has to resolve it.
 const IDLE_UNSAFE: Duration = Duration::from_secs(1);
 
-/// How long a call waits that this machine had no descriptor or port for: other calls end
-/// meanwhile and give theirs back.
+/// The delay of a call for which this machine had no file descriptor or port: meanwhile other calls
+/// end and free theirs.
 const EXHAUSTED_PAUSE: Duration = Duration::from_secs(2);
 
 /// Makes the calls of one route. Cheap to clone.
@@ -65,11 +65,11 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_secs(2);
 /// | the operation does not fit the route (a placeholder without value) | Fail `invalid_request` |
 ///
 /// - `Retry-After` of 425, 429 and 503 pauses the destination.
-/// - Dropping the future closes the connection, or resets the stream. Nobody knows then what
-///   the provider did: whoever drops it says so.
+/// - Dropping the future closes the connection, or resets the stream. Then it is unknown what the
+///   provider did: the code that drops it must report that.
 /// - A name whose addresses are all forbidden is a Retry and not a Fail: nothing was sent, the
-///   resolver may be wrong for a minute, and a Fail would end every operation for good. Not
-///   "not called" either, or it would go on at no cost until the deadline.
+///   resolver may be wrong for a minute, and a Fail would end every operation for good. Not "not
+///   called" either, or it would be retried at no cost until the deadline.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -91,23 +91,23 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_secs(2);
 pub struct HttpExecutor {
     client: HttpClient,
     plan: Arc<Plan>,
-    reading: Reading,
+    reading: StatusRules,
     connect_timeout: Duration,
 }
 
 impl fmt::Debug for HttpExecutor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let target = &self.plan.place.target;
+        let target = &self.plan.endpoint.target;
         f.debug_struct("HttpExecutor")
             .field("host", &target.authority())
-            .field("reach", &self.plan.place.reach)
+            .field("reach", &self.plan.endpoint.reach)
             .finish_non_exhaustive()
     }
 }
 
 impl HttpExecutor {
-    /// Checks the route, resolves its secrets and makes an executor of it. It takes calls for
-    /// unsafe until it is told otherwise.
+    /// Checks the route, resolves its secrets and builds the executor. It treats calls as unsafe
+    /// until [`HttpExecutor::safety`] says otherwise.
     pub fn new(
         client: &HttpClient,
         route: HttpRoute,
@@ -117,7 +117,7 @@ impl HttpExecutor {
         Ok(Self {
             client: client.clone(),
             plan: Arc::new(Plan::new(&route, egress, secrets)?),
-            reading: Reading {
+            reading: StatusRules {
                 duplicate_status: route.duplicate_status,
                 unavailable_is_clean: route.unavailable_is_clean,
                 safety: Safety::Unsafe,
@@ -126,16 +126,16 @@ impl HttpExecutor {
         })
     }
 
-    /// Whether a call may be repeated, as the route's rules say. Of a keyed route a 409 means
-    /// "in progress"; calls of an unsafe one avoid idle connections.
+    /// Sets whether a call may be repeated, as the route's rules say. On a keyed route a 409 means
+    /// "in progress"; calls of an unsafe route avoid idle connections.
     #[must_use]
     pub fn safety(mut self, safety: Safety) -> Self {
         self.reading.safety = safety;
         self
     }
 
-    /// How long a connection may take to come up: name, TCP and TLS together. Keep it below
-    /// the route's timeout, or an unreachable provider leaves effects unknown.
+    /// Timeout for opening a connection: name, TCP and TLS together. Keep it below the route's
+    /// timeout, or an unreachable provider leaves effects unknown.
     #[must_use]
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = limit;
@@ -148,9 +148,9 @@ impl HttpExecutor {
         Some(HttpProbe::new(self.clone()))
     }
 
-    /// Host and port of the route's URL: the destination's name where the route gives none.
+    /// Host and port of the route's URL: the destination's name if the route names none.
     pub fn authority(&self) -> String {
-        self.plan.place.target.authority()
+        self.plan.endpoint.target.authority()
     }
 
     pub(crate) fn client(&self) -> &HttpClient {
@@ -161,12 +161,12 @@ impl HttpExecutor {
         &self.plan
     }
 
-    pub(crate) fn carriage(&self) -> Carriage {
+    pub(crate) fn transport(&self) -> Transport {
         let idle_max = match self.reading.safety {
             Safety::Unsafe => IDLE_UNSAFE,
             Safety::Keyed { .. } | Safety::Natural => IDLE_REPEATABLE,
         };
-        Carriage {
+        Transport {
             connect_timeout: self.connect_timeout,
             idle_max,
         }
@@ -228,7 +228,7 @@ impl HttpExecutor {
         }
     }
 
-    /// The body of an answer that needs none, if it comes soon.
+    /// The body of an error answer, if it arrives soon.
     async fn error_body(&self, body: &mut Incoming, connection: Connection) -> Option<Body> {
         let clock = self.client.clock();
         let read = tokio::select! {
@@ -241,7 +241,7 @@ impl HttpExecutor {
     }
 }
 
-/// A refusal in our own words, with the provider's code if that is safe to show.
+/// A refusal in a fixed text, with the provider's code if that is safe to show.
 fn refused(status: StatusCode, said: Option<Value>, sent: impl Fn() -> Sent) -> Outcome {
     let code = status.as_u16();
     let name = status
@@ -266,7 +266,9 @@ fn unsent(unsent: Unsent) -> Outcome {
             let retry = Retry::not_called(format!("exhausted: {what}"));
             return Outcome::Retry(retry.after(EXHAUSTED_PAUSE));
         }
-        Unsent::Malformed => return invalid_request("it cannot be written as HTTP".to_owned()),
+        Unsent::Malformed => {
+            return invalid_request("the request cannot be written as HTTP".to_owned());
+        }
         Unsent::Dns => "dns_failed".to_owned(),
         Unsent::Timeout => "connect_timeout".to_owned(),
         Unsent::Egress(kind) => format!("egress_refused: a {kind} address"),
@@ -294,18 +296,18 @@ impl Executor for HttpExecutor {
             (true, true) => Some("canceled"),
             (true, false) => None,
         };
-        let place = &self.plan.place;
+        let endpoint = &self.plan.endpoint;
         let answered = self
             .client
-            .send(place, &outgoing, self.carriage(), gate)
+            .send(endpoint, &outgoing, self.transport(), gate)
             .await;
         match answered {
             Ok((response, connection)) => {
                 let sent = || request::sent(&outgoing, envelope, &values);
                 self.outcome(response, connection, sent).await
             }
-            Err(Trouble::Unsent(why)) => unsent(why),
-            Err(Trouble::Lost(reason)) => {
+            Err(SendError::Unsent(why)) => unsent(why),
+            Err(SendError::Lost(reason)) => {
                 Outcome::Retry(Retry::unknown(format!("connection_lost: {reason}")))
             }
         }

@@ -1,4 +1,4 @@
-//! Documents of the one provider that an application has: GET, and nothing else.
+//! Documents of an application's one provider, by GET only.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,32 +9,32 @@ use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::body;
-use crate::client::{Carriage, HttpClient, Outgoing, Place, Trouble, Unsent};
+use crate::client::{Endpoint, HttpClient, Outgoing, SendError, Transport, Unsent};
 use crate::egress::Reach;
 use crate::target::Target;
 
-/// For name, connection and TLS together.
+/// Timeout for resolving, connecting and TLS together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Servers keep a connection for longer.
+/// Shorter than servers keep an idle connection.
 const IDLE_MAX: Duration = Duration::from_secs(20);
 
-/// Gets documents of one origin over a client's connections. An address of any other origin
-/// is refused before a connection is looked for, so that no header value can get there;
-/// redirects are not followed. Neither addresses nor header values are in its errors.
+/// Gets documents of one origin over a client's connections. A URL of another origin is refused
+/// before a connection is opened, so that no header value can get there. Redirects are not
+/// followed. Errors contain neither URLs nor header values.
 #[derive(Debug, Clone)]
 pub struct Getter {
     client: HttpClient,
-    place: Place,
+    endpoint: Endpoint,
     timeout: Duration,
     bytes_max: usize,
 }
 
-/// An answer of any status, whole.
+/// A complete answer with any status.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Got {
     /// HTTP status.
     pub status: u16,
-    /// Names in lower case; values that are no text are left out.
+    /// Names in lower case; values that are not text are left out.
     pub headers: Vec<(String, String)>,
     /// The body as it was sent.
     pub body: Vec<u8>,
@@ -47,23 +47,23 @@ impl fmt::Debug for Got {
     }
 }
 
-/// Why there is no whole answer.
+/// Why there is no complete answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unanswered {
-    /// Not a byte left this machine.
+    /// No byte left this machine.
     NotSent(String),
-    /// This machine has no descriptor, port or socket buffer left: nobody was dialled.
+    /// This machine has no file descriptor, port or socket buffer left: the host was not dialled.
     Exhausted(String),
-    /// It may have arrived.
+    /// The request may have arrived.
     Lost(String),
 }
 
 impl Getter {
-    /// For the origin of `url`. An answer that takes longer than `timeout` is lost, and so is
-    /// one of more than `bytes_max` bytes.
+    /// A getter for the origin of `url`. An answer that takes longer than `timeout`, or has more
+    /// than `bytes_max` bytes, is lost.
     ///
-    /// - An address that `url` names is called, private or not; a name leads to public
-    ///   addresses only, unless `allow_private`.
+    /// - An address that `url` names is called, private or not; a name leads to public addresses
+    ///   only, unless `allow_private`.
     /// - Link-local addresses are never called.
     pub fn new(
         client: &HttpClient,
@@ -76,13 +76,13 @@ impl Getter {
         let reach = Reach::of_origin(&target, allow_private, "url")?;
         Ok(Self {
             client: client.clone(),
-            place: Place { target, reach },
+            endpoint: Endpoint { target, reach },
             timeout,
             bytes_max,
         })
     }
 
-    /// Asks once.
+    /// Sends one request.
     pub async fn get(
         &self,
         url: &str,
@@ -100,8 +100,8 @@ impl Getter {
 
     fn prepare(&self, url: &str, headers: &[(&'static str, &str)]) -> Result<Outgoing, String> {
         let (target, rest) = Target::split(url, "url").map_err(|invalid| invalid.to_string())?;
-        if target != self.place.target {
-            return Err("the address is of another origin, which is not called".to_owned());
+        if target != self.endpoint.target {
+            return Err("the URL is of another origin, which is not called".to_owned());
         }
         let path = match rest {
             "" => "/".to_owned(),
@@ -110,8 +110,9 @@ impl Getter {
         };
         let mut map = HeaderMap::new();
         for (name, value) in headers {
-            let mut value = HeaderValue::from_str(value)
-                .map_err(|_| format!("the header {name} holds what no header can carry"))?;
+            let mut value = HeaderValue::from_str(value).map_err(|_| {
+                format!("the value of header {name} holds characters that no header can carry")
+            })?;
             value.set_sensitive(*name == "authorization");
             map.insert(HeaderName::from_static(name), value);
         }
@@ -124,13 +125,13 @@ impl Getter {
     }
 
     async fn exchange(&self, outgoing: &Outgoing) -> Result<Got, Unanswered> {
-        let carriage = Carriage {
+        let transport = Transport {
             connect_timeout: CONNECT_TIMEOUT.min(self.timeout),
             idle_max: IDLE_MAX,
         };
         let sent = self
             .client
-            .send(&self.place, outgoing, carriage, || None)
+            .send(&self.endpoint, outgoing, transport, || None)
             .await;
         let (mut response, connection) = sent.map_err(unanswered)?;
         let (status, headers) = (response.status().as_u16(), texts(response.headers()));
@@ -158,19 +159,19 @@ fn texts(headers: &HeaderMap) -> Vec<(String, String)> {
     headers.iter().filter_map(text).collect()
 }
 
-fn unanswered(trouble: Trouble) -> Unanswered {
+fn unanswered(trouble: SendError) -> Unanswered {
     let unsent = match trouble {
-        Trouble::Lost(why) => return Unanswered::Lost(why.to_owned()),
-        Trouble::Unsent(unsent) => unsent,
+        SendError::Lost(why) => return Unanswered::Lost(why.to_owned()),
+        SendError::Unsent(unsent) => unsent,
     };
     Unanswered::NotSent(match unsent {
         Unsent::Exhausted(what) => return Unanswered::Exhausted(what.to_owned()),
-        Unsent::Dns => "the host's name is not known now".to_owned(),
+        Unsent::Dns => "the host's name cannot be resolved now".to_owned(),
         Unsent::Egress(kind) => format!("the host has a {kind} address, which is not called"),
         Unsent::Connect(why) => format!("no connection: {why}"),
-        Unsent::Tls(why) => format!("no encryption: {why}"),
+        Unsent::Tls(why) => format!("no TLS connection: {why}"),
         Unsent::Timeout => "no connection in time".to_owned(),
         Unsent::Gate(why) => why.to_owned(),
-        Unsent::Malformed => "it cannot be written as HTTP".to_owned(),
+        Unsent::Malformed => "the request cannot be written as HTTP".to_owned(),
     })
 }

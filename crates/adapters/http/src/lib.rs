@@ -1,16 +1,15 @@
-//! The HTTP executor: a route's calls without code.
+//! The HTTP executor: makes a route's calls by configuration, without code.
 //!
-//! A [`HttpRoute`] says what to call and how answers are to be read; [`HttpExecutor`] makes
-//! the calls over a shared [`HttpClient`], and [`HttpProbe`] asks what became of one. Three
-//! things are held to above all:
+//! A [`HttpRoute`] says what to call and how to interpret answers. [`HttpExecutor`] makes the calls
+//! over a shared [`HttpClient`], and [`HttpProbe`] asks what became of a call. Three rules come
+//! first:
 //!
-//! - **An honest outcome.** Only what provably never left, and what the provider itself
-//!   answers, is called "not applied"; everything else is unknown. The table is in
-//!   [`HttpExecutor`].
-//! - **No forbidden address.** Every address is checked by [`Egress`] at the moment it is
-//!   dialled, and what was checked is what is dialled. Redirects are never followed.
-//! - **No leak.** Header values, payloads and answers appear in no error, no failure text and
-//!   no `Debug`.
+//! - **An honest outcome.** A call is "not applied" only if it provably never left, or if the
+//!   provider itself answers so; everything else is unknown. The table is in [`HttpExecutor`].
+//! - **No forbidden address.** Every address is checked by [`Egress`] at the moment it is dialled,
+//!   and exactly the checked address is dialled. Redirects are never followed.
+//! - **No leak.** Header values, payloads and answers appear in no error, no failure text and no
+//!   `Debug`.
 //!
 //! Read it in the order of a call: [`HttpRoute`] is checked once and becomes a request; the
 //! client finds or opens a connection; the answer becomes an outcome.

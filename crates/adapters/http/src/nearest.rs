@@ -1,12 +1,12 @@
-//! Which known name a mistyped one was meant to be.
+//! Suggests the known name that a mistyped name may mean.
 
-/// The known name that takes the fewest edits to reach.
+/// The known name with the fewest edits.
 pub(crate) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let best = known.iter().min_by_key(|one| edits(name, one));
     best.copied()
 }
 
-/// Insertions, deletions and replacements from one text to the other.
+/// Number of insertions, deletions and replacements from one text to the other.
 fn edits(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.chars().count()).collect();
     for (i, a) in from.chars().enumerate() {

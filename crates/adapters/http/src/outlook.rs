@@ -1,4 +1,4 @@
-//! Whom a route would call, without calling.
+//! Which addresses a route would call, without calling.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use crate::client::Network;
 use crate::egress::{Egress, Reach};
 use crate::target::{Host, Target};
 
-/// The host of a URL, judged as a call would judge it now. Nothing is dialled.
+/// The host of a URL, checked as a call would check it now. Nothing is dialled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outlook {
     host: Host,
@@ -18,7 +18,7 @@ pub struct Outlook {
 }
 
 impl Outlook {
-    /// Of a route's `url`; an error if the URL itself is refused.
+    /// For a route's `url`. An error if the URL itself is refused.
     pub fn new(url: &str, allow_private: bool, egress: Egress) -> Result<Self, Invalid> {
         let (target, _) = Target::split(url, "url")?;
         let reach = egress.reach(&target, allow_private, "url")?;
@@ -29,13 +29,12 @@ impl Outlook {
         })
     }
 
-    /// The host, as it is written in an address.
+    /// The host as it is written in a URL.
     pub fn host(&self) -> String {
         self.host.to_string()
     }
 
-    /// The addresses that the host has now, each with the kind of address that it may not be
-    /// called for.
+    /// The current addresses of the host. An address that may not be called comes with its kind.
     pub async fn addresses(
         &self,
         network: &dyn Network,

@@ -1,9 +1,9 @@
-//! A route after its checks: what is left to go wrong comes with an operation or a provider.
+//! A checked route. Later errors can only come from an operation or a provider.
 
 use clinch_core::Invalid;
 use hyper::header::{self, HeaderName};
 
-use crate::client::Place;
+use crate::client::Endpoint;
 use crate::egress::Egress;
 use crate::route::{HttpMethod, HttpRoute, ProbeRoute};
 use crate::secrets::Secrets;
@@ -11,7 +11,7 @@ use crate::selector::Selector;
 use crate::target::Target;
 use crate::template::{HeaderTemplate, UrlTemplate};
 
-/// Longest answer that a route may ask to be stored: it must still fit a record of the spill
+/// Maximum size of an answer that a route may store: it must still fit one record of the spill
 /// file, where bytes are written as hex.
 const RESPONSE_BYTES_LIMIT: usize = 2 * 1024 * 1024;
 
@@ -32,12 +32,12 @@ pub(crate) const OP_ID: HeaderName = HeaderName::from_static("x-clinch-op-id");
 pub(crate) const ATTEMPT: HeaderName = HeaderName::from_static("x-clinch-attempt");
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Statuses that say nothing about a call: not let in, too slow, too much.
+/// Statuses that say nothing about a call: not authorized, too slow, too many requests.
 const SAY_NOTHING: [u16; 6] = [401, 403, 407, 408, 425, 429];
 
 /// Everything that a call needs besides the operation.
 pub(crate) struct Plan {
-    pub place: Place,
+    pub endpoint: Endpoint,
     pub url: UrlTemplate,
     pub method: HttpMethod,
     pub headers: Vec<(HeaderName, HeaderTemplate)>,
@@ -49,7 +49,7 @@ pub(crate) struct Plan {
 
 /// Everything that a probe needs besides the operation and the route.
 pub(crate) struct ProbePlan {
-    pub place: Place,
+    pub endpoint: Endpoint,
     pub url: UrlTemplate,
     pub matches: Selector,
     pub succeeded: Vec<u16>,
@@ -66,7 +66,7 @@ impl Plan {
         egress: Egress,
         secrets: &dyn Secrets,
     ) -> Result<Self, Invalid> {
-        let (place, url) = place(&route.url, egress, route.allow_private, "url")?;
+        let (endpoint, url) = endpoint(&route.url, egress, route.allow_private, "url")?;
         let idempotency_header = header_name(&route.idempotency_header, "idempotency_header")?;
         let mut headers = Vec::with_capacity(route.headers.len());
         for (name, value) in &route.headers {
@@ -82,7 +82,7 @@ impl Plan {
         }
         let mapped = |code: &u16| (300..=499).contains(code) && !SAY_NOTHING.contains(code);
         if !route.duplicate_status.iter().all(mapped) {
-            let problem = "may hold statuses from 300 to 499 that speak about the call: not 401, 403, 407, 408, 425, 429";
+            let problem = "may hold statuses from 300 to 499, except 401, 403, 407, 408, 425 and 429, which say nothing about the call";
             return Err(Invalid::new("duplicate_status", problem));
         }
         if !(1..=RESPONSE_BYTES_LIMIT).contains(&route.response_max) {
@@ -94,7 +94,7 @@ impl Plan {
         let txn_id = route.txn_id.as_deref();
         let txn_id = txn_id.map(|text| Selector::new(text, "txn_id"));
         Ok(Self {
-            place,
+            endpoint,
             url,
             method: route.method,
             headers,
@@ -108,9 +108,10 @@ impl Plan {
 
 impl ProbePlan {
     fn new(route: &ProbeRoute, egress: Egress, allow_private: bool) -> Result<Self, Invalid> {
-        let (place, url) = place(&route.url, egress, allow_private, "probe.url")?;
+        let (endpoint, url) = endpoint(&route.url, egress, allow_private, "probe.url")?;
         if route.matches.is_empty() {
-            let problem = "is missing: without it an answer about another call would settle ours";
+            let problem =
+                "is missing: without it an answer about another call would settle this one";
             return Err(Invalid::new("probe.match", problem));
         }
         check_verdicts(route)?;
@@ -119,7 +120,7 @@ impl ProbePlan {
         let state = state.map(|text| Selector::new(text, "probe.state"));
         let state = state.transpose()?;
         if state.is_some() && route.succeeded_states.is_empty() || state.is_none() && has_states {
-            let problem = "goes together with probe.succeeded_states";
+            let problem = "must be set together with probe.succeeded_states";
             return Err(Invalid::new("probe.state", problem));
         }
         let both = |state| route.failed_states.contains(state);
@@ -128,7 +129,7 @@ impl ProbePlan {
             return Err(Invalid::new("probe.succeeded_states", problem));
         }
         Ok(Self {
-            place,
+            endpoint,
             url,
             matches: Selector::new(&route.matches, "probe.match")?,
             succeeded: route.succeeded.clone(),
@@ -141,7 +142,7 @@ impl ProbePlan {
     }
 }
 
-/// Each status has one meaning, and one that a provider gives on purpose.
+/// Each status has one meaning, and only statuses that a provider gives deliberately are allowed.
 fn check_verdicts(route: &ProbeRoute) -> Result<(), Invalid> {
     let lists = [
         ("probe.succeeded", &route.succeeded),
@@ -170,18 +171,18 @@ fn check_verdicts(route: &ProbeRoute) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn place(
+fn endpoint(
     url: &str,
     egress: Egress,
     allow_private: bool,
     field: &'static str,
-) -> Result<(Place, UrlTemplate), Invalid> {
+) -> Result<(Endpoint, UrlTemplate), Invalid> {
     if url.is_empty() {
         return Err(Invalid::new(field, "is missing"));
     }
     let (target, rest) = Target::split(url, field)?;
     let reach = egress.reach(&target, allow_private, field)?;
-    Ok((Place { target, reach }, UrlTemplate::new(rest, field)?))
+    Ok((Endpoint { target, reach }, UrlTemplate::new(rest, field)?))
 }
 
 fn header_name(text: &str, field: &'static str) -> Result<HeaderName, Invalid> {

@@ -1,4 +1,4 @@
-//! Documents to one address: alerts, traces, numbers.
+//! Posts documents to one address: alerts, traces, metrics.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,31 +8,31 @@ use hyper::Method;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 
-use crate::client::{Carriage, HttpClient, Outgoing, Place};
+use crate::client::{Endpoint, HttpClient, Outgoing, Transport};
 use crate::egress::Egress;
 use crate::target::Target;
 
-/// For name, connection, TLS and the head of the answer together.
+/// Timeout for resolving, connecting, TLS and the head of the answer together.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Posts JSON documents to one address, under the same guard as routes. What is answered does
-/// not matter but for its status. The address may hold a secret: no error shows it.
+/// Posts JSON documents to one address, under the same egress rules as routes. Only the status of
+/// the answer matters. The address may contain a secret: no error shows it.
 #[derive(Clone)]
 pub struct Poster {
     client: HttpClient,
-    place: Place,
+    endpoint: Endpoint,
     path: String,
 }
 
 impl fmt::Debug for Poster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let host = self.place.target.authority();
+        let host = self.endpoint.target.authority();
         f.debug_struct("Poster").field("host", &host).finish()
     }
 }
 
 impl Poster {
-    /// Refuses an address that may not be called; `field` is what it is called there.
+    /// Refuses an address that may not be called. `field` names the address in the error.
     pub fn new(
         client: &HttpClient,
         url: &str,
@@ -49,12 +49,12 @@ impl Poster {
         };
         Ok(Self {
             client: client.clone(),
-            place: Place { target, reach },
+            endpoint: Endpoint { target, reach },
             path,
         })
     }
 
-    /// Sends one document. Any status but 2xx, and no answer in time, is `Unavailable`.
+    /// Posts one document. A status other than 2xx, or no answer in time, is `Unavailable`.
     pub async fn post(&self, body: Vec<u8>) -> Result<()> {
         let mut headers = HeaderMap::new();
         let json = HeaderValue::from_static("application/json");
@@ -65,12 +65,14 @@ impl Poster {
             headers,
             body: Bytes::from(body),
         };
-        let carriage = Carriage {
+        let transport = Transport {
             connect_timeout: TIMEOUT,
             idle_max: Duration::ZERO,
         };
         let unavailable = |message: String| Error::new(ErrorKind::Unavailable, message);
-        let sent = self.client.send(&self.place, &outgoing, carriage, || None);
+        let sent = self
+            .client
+            .send(&self.endpoint, &outgoing, transport, || None);
         let (response, connection) = tokio::select! {
             sent = sent => sent.map_err(|_| unavailable("there was no answer".to_owned()))?,
             () = self.client.clock().sleep(TIMEOUT) => {
@@ -81,7 +83,10 @@ impl Poster {
         connection.finish(false, self.client.clock().monotonic());
         match status.is_success() {
             true => Ok(()),
-            false => Err(unavailable(format!("it answered {}", status.as_u16()))),
+            false => Err(unavailable(format!(
+                "the server answered {}",
+                status.as_u16()
+            ))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Asks what became of a call.
+//! Asks the provider what became of a call.
 
 use std::fmt;
 
@@ -8,18 +8,18 @@ use clinch_core::{Envelope, Fail, Timestamp};
 use hyper::header::HeaderMap;
 
 use crate::body::{self, Body};
-use crate::client::{Trouble, Unsent};
+use crate::client::{SendError, Unsent};
 use crate::executor::HttpExecutor;
 use crate::plan::ProbePlan;
 use crate::retry_after::retry_after;
 use crate::template::Values;
 
-/// Asks the provider of a route what became of a call. Cheap to clone.
+/// Asks a route's provider what became of a call. Cheap to clone.
 ///
-/// - `Succeeded` and `Failed` only if the answer names our call: what stands at `match` is the
+/// - `Succeeded` and `Failed` only if the answer names the call: the value at `match` is the
 ///   outbound key or the op_id.
-/// - A status that the route gives no meaning, an answer that is cut short or too long to be
-///   read whole, any trouble on the way: `Unknown`.
+/// - A status without a meaning in the route, an incomplete answer, an answer that is too long, or
+///   any connection error: `Unknown`.
 /// - 425, 429, and a 503 with `Retry-After`: `Later`, with the time that the provider names.
 /// - The same addresses are forbidden as for calls, and redirects are not followed.
 #[derive(Clone)]
@@ -29,9 +29,9 @@ pub struct HttpProbe {
 
 impl fmt::Debug for HttpProbe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.plan().map(|plan| plan.place.target.authority());
+        let endpoint = self.plan().map(|plan| plan.endpoint.target.authority());
         let mut shown = f.debug_struct("HttpProbe");
-        shown.field("host", &place.unwrap_or_default());
+        shown.field("host", &endpoint.unwrap_or_default());
         shown.finish_non_exhaustive()
     }
 }
@@ -53,10 +53,10 @@ impl HttpProbe {
         let route = executor.plan();
         let question = route.question(plan, envelope, &values, client.spans());
         let question = question.ok()?;
-        let sent = client.send(&plan.place, &question, executor.carriage(), || None);
+        let sent = client.send(&plan.endpoint, &question, executor.transport(), || None);
         let (response, connection) = match sent.await {
             Ok(answered) => answered,
-            Err(Trouble::Unsent(Unsent::Exhausted(_))) => return Some(ProbeVerdict::NotAsked),
+            Err(SendError::Unsent(Unsent::Exhausted(_))) => return Some(ProbeVerdict::NotAsked),
             Err(_) => return None,
         };
         let (head, mut body) = response.into_parts();
@@ -85,8 +85,8 @@ impl HttpProbe {
     }
 }
 
-/// The provider answers the question later: it was asked too early or too often, or it says
-/// when it is back.
+/// The provider answers the question later: it was asked too early or too often, or it says when it
+/// is back.
 fn later(code: u16, headers: &HeaderMap, now: Timestamp) -> Option<ProbeVerdict> {
     let after = retry_after(headers, now);
     let is_later = match code {
@@ -98,7 +98,7 @@ fn later(code: u16, headers: &HeaderMap, now: Timestamp) -> Option<ProbeVerdict>
 }
 
 impl ProbePlan {
-    /// The answer is about our call.
+    /// Whether the answer is about the call of this envelope.
     fn names(&self, envelope: &Envelope, headers: &HeaderMap, body: &Body) -> bool {
         let named = self.matches.pick(headers, body.json().as_ref());
         named.is_some_and(|named| {
@@ -106,7 +106,7 @@ impl ProbePlan {
         })
     }
 
-    /// Whether it was applied, as far as the answer says.
+    /// Whether the call was applied. `None`: the answer does not say.
     fn verdict(&self, code: u16, headers: &HeaderMap, body: &Body) -> Option<bool> {
         if self.failed.contains(&code) {
             return Some(false);

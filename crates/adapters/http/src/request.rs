@@ -1,4 +1,4 @@
-//! From an operation to a request.
+//! Converts an operation into a request.
 
 use clinch_core::Envelope;
 use hyper::Method;
@@ -18,8 +18,8 @@ use crate::trace::Spans;
 const AGENT: &str = concat!("clinch/", env!("CARGO_PKG_VERSION"));
 
 impl Plan {
-    /// The request of an attempt. The error says what is wrong with the operation for this
-    /// route, and shows nothing of it.
+    /// The request of an attempt. The error says why the operation does not fit this route, without
+    /// showing its content.
     pub(crate) fn request(
         &self,
         envelope: &Envelope,
@@ -29,7 +29,7 @@ impl Plan {
         let payload = envelope.command.payload.as_bytes();
         let (query, body) = match self.method {
             HttpMethod::Get => (self.query(values.payload())?, Bytes::new()),
-            // Nothing to send.
+            // There is nothing to send.
             _ if payload == b"null" => (Vec::new(), Bytes::new()),
             _ => (Vec::new(), Bytes::copy_from_slice(payload)),
         };
@@ -49,7 +49,7 @@ impl Plan {
         })
     }
 
-    /// The question of a probe.
+    /// The request of a probe.
     pub(crate) fn question(
         &self,
         probe: &ProbePlan,
@@ -67,7 +67,7 @@ impl Plan {
         })
     }
 
-    /// The payload's members as parameters, but for those that the URL names itself.
+    /// The payload's members as query parameters, except those that the URL names itself.
     fn query(&self, payload: &Value) -> Result<Vec<(String, String)>, String> {
         let members = match payload {
             Value::Object(members) => members,
@@ -127,7 +127,7 @@ impl From<HttpMethod> for Method {
     }
 }
 
-/// Everything that a request carries: nothing of it may show in a failure.
+/// Everything that a request carries. None of it may appear in a failure.
 pub(crate) fn sent(outgoing: &Outgoing, envelope: &Envelope, values: &Values<'_>) -> Sent {
     let mut sent = Sent::default();
     let keys = &envelope.command.keys;
@@ -135,7 +135,7 @@ pub(crate) fn sent(outgoing: &Outgoing, envelope: &Envelope, values: &Values<'_>
     sent.values.push(keys.biz_key.as_str().to_owned());
     sent.values.push(keys.idem_key.as_str().to_owned());
     let headers = outgoing.headers.values();
-    // A header is often a scheme and a secret.
+    // A header value is often a scheme and a secret.
     let words = headers.filter_map(|value| value.to_str().ok());
     let words = words.flat_map(|text| text.split(' ')).map(str::to_owned);
     sent.values.extend(words);

@@ -6,11 +6,11 @@ use clinch_core::Timestamp;
 use hyper::HeaderMap;
 use hyper::header::RETRY_AFTER;
 
-/// How long the provider asks everyone to stay away. The route caps it.
+/// How long the provider asks every caller to pause. The route caps it.
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        // More digits than a number holds is still "very long".
+        // A number that does not fit means "very long".
         return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
     let moment = httpdate::parse_http_date(text).ok()?;

@@ -1,19 +1,20 @@
-//! What a `[[route]]` of the configuration says about its calls.
+//! The HTTP part of a `[[route]]` of the configuration.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
 
-/// Longest answer that is stored whole unless configured otherwise, in bytes.
+/// Default maximum size of an answer that is stored whole, in bytes.
 pub const RESPONSE_BYTES_MAX: usize = 256 * 1024;
 
-/// What to call, and how its answers are to be read. Checked when an executor is made of it.
+/// What to call, and how to interpret its answers. Checked when an executor is built from it.
 ///
 /// The keys of `[[route]]` that belong to the engine or to the guards (`safety`, `retry`,
-/// `timeout`, `breaker` and others) are not here: whoever reads the configuration takes them.
+/// `timeout`, `breaker` and others) are not here: the code that reads the configuration handles
+/// them.
 ///
-/// `Debug` shows names of headers but not their values, and no query.
+/// `Debug` shows the names of headers but not their values, and no query.
 ///
 /// ```
 /// use clinch_http::{HttpMethod, HttpRoute};
@@ -39,17 +40,17 @@ pub struct HttpRoute {
     pub headers: BTreeMap<String, String>,
     /// The header that carries the stable outbound key.
     pub idempotency_header: String,
-    /// Statuses that mean "already done": they are taken as Ok.
+    /// Statuses that mean "already done": they count as Ok.
     pub duplicate_status: Vec<u16>,
-    /// The provider answers 503 only if it did nothing.
+    /// The provider answers 503 only if it did not apply the call.
     pub unavailable_is_clean: bool,
-    /// How to ask what became of a call.
+    /// How to ask the provider what became of a call.
     pub probe: Option<ProbeRoute>,
-    /// Where in an answer the provider's own id stands: `json:/id` or `header:X-Txn-Id`.
+    /// Where the provider's own transaction id is in an answer: `json:/id` or `header:X-Txn-Id`.
     pub txn_id: Option<String>,
-    /// Private and loopback addresses may be called.
+    /// Allows calls to private and loopback addresses.
     pub allow_private: bool,
-    /// Longest answer that is stored whole, in bytes.
+    /// Maximum size of an answer that is stored whole, in bytes.
     pub response_max: usize,
 }
 
@@ -105,17 +106,17 @@ pub enum HttpMethod {
     Delete,
 }
 
-/// How to ask the provider what became of a call: a GET without a body, with the route's
-/// headers but without the idempotency key.
+/// How to ask the provider what became of a call: a GET without a body, with the route's headers
+/// but without the idempotency key.
 ///
-/// `not_found_final_after` and `inconclusive_max` of the configuration are the engine's.
+/// `not_found_final_after` and `inconclusive_max` of the configuration belong to the engine.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct ProbeRoute {
-    /// Where to ask, with the placeholders of a route's URL.
+    /// The URL to ask, with the placeholders of a route's URL.
     pub url: String,
-    /// Where in the answer our call is named: `json:/key` or `header:Name`. What stands there
-    /// must be the outbound key or the op_id, or there is no verdict.
+    /// Where the answer names the call: `json:/key` or `header:Name`. The value must be the
+    /// outbound key or the op_id, or there is no verdict.
     #[serde(rename = "match")]
     pub matches: String,
     /// Statuses that mean "it was applied".
@@ -124,13 +125,14 @@ pub struct ProbeRoute {
     pub failed: Vec<u16>,
     /// Statuses that mean "there is no such call".
     pub not_found: Vec<u16>,
-    /// Where the answer says how the call stands, for providers that find a refused or a
-    /// pending one with the same status as an applied one: `json:/status`. Looked at where the
-    /// status is one of `succeeded`.
+    /// Where the answer tells the state of the call, for example `json:/status`. For providers that
+    /// answer with the same status for a refused or pending call as for an applied one. Read only
+    /// if the status is one of `succeeded`.
     pub state: Option<String>,
-    /// What stands there if it was applied. Anything else but `failed_states` is no verdict.
+    /// The values that mean "it was applied". Values in neither this list nor `failed_states` give
+    /// no verdict.
     pub succeeded_states: Vec<String>,
-    /// What stands there if it was refused.
+    /// The values that mean "it was refused".
     pub failed_states: Vec<String>,
 }
 
@@ -147,7 +149,7 @@ impl fmt::Debug for ProbeRoute {
     }
 }
 
-/// A query may carry a key that belongs in a header; a user name one that belongs nowhere.
+/// Hides the query, which may carry a key, and any user name.
 fn without_query(url: &str) -> &str {
     match url.split_once('?') {
         _ if url.contains('@') => "(not shown)",

@@ -2,16 +2,16 @@
 
 use std::io::Read;
 
-/// Largest secret file, in bytes: a header holds far less, and a wrong path (a log, a disk)
-/// must not be read whole.
+/// Maximum size of a secret file, in bytes: a header holds far less, and a wrong path (a log, a
+/// disk) must not be read whole.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Where secrets come from. Asked once, when a route is built.
+/// Where secrets come from. Read once, when a route is built.
 pub trait Secrets: Send + Sync {
     /// The value of an environment variable, if it is set.
     fn env(&self, name: &str) -> Option<String>;
 
-    /// The content of a file, without the line end that editors leave, if it can be read.
+    /// The content of a file without its final line break, if the file can be read.
     fn file(&self, path: &str) -> Option<String>;
 }
 
@@ -39,8 +39,8 @@ impl Secrets for SystemSecrets {
     }
 }
 
-/// A value of the configuration: `${env:NAME}` and `${file:PATH}` are looked up, other text is
-/// the value itself. The error names what is missing and never shows a value.
+/// Resolves a configuration value: `${env:NAME}` and `${file:PATH}` are looked up, other text is
+/// the value itself. The error names the missing secret and never shows a value.
 pub fn reveal(text: &str, secrets: &dyn Secrets) -> Result<String, String> {
     let reference = text
         .strip_prefix("${")
@@ -51,7 +51,7 @@ pub fn reveal(text: &str, secrets: &dyn Secrets) -> Result<String, String> {
     }
 }
 
-/// The value of `env:NAME` or `file:PATH`. The error names it and never shows the value.
+/// The value of `env:NAME` or `file:PATH`. The error names the reference and never shows the value.
 pub(crate) fn resolve(reference: &str, secrets: &dyn Secrets) -> Result<String, String> {
     let (value, what) = match reference.split_once(':') {
         Some(("env", name)) => (secrets.env(name), format!("environment variable {name}")),

@@ -1,4 +1,4 @@
-//! Where in an answer a value stands: `json:/id` (RFC 6901) or `header:X-Txn-Id`.
+//! Where a value is in an answer: `json:/id` (RFC 6901) or `header:X-Txn-Id`.
 
 use clinch_core::Invalid;
 use hyper::HeaderMap;
@@ -22,7 +22,7 @@ impl Selector {
         found.ok_or_else(|| Invalid::new(field, problem))
     }
 
-    /// The text or whole number that stands there.
+    /// The text or whole number at this place.
     pub(crate) fn pick(&self, headers: &HeaderMap, body: Option<&Value>) -> Option<String> {
         match self {
             Self::Header(name) => Some(headers.get(name)?.to_str().ok()?.to_owned()),

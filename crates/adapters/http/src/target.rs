@@ -1,16 +1,16 @@
-//! Scheme, host and port of a URL, read strictly.
+//! Scheme, host and port of a URL, parsed strictly.
 //!
-//! Two readers of one URL that see two hosts are how guards get bypassed. So only the one
-//! plain spelling of each host is accepted; every other (decimal, octal and hexadecimal
-//! addresses, short forms, escapes, user names, zone ids, trailing dots, letters that fold
-//! to ASCII) is refused when the route is built, private or not.
+//! If two parsers read two different hosts from one URL, a guard can be bypassed. So only the one
+//! plain spelling of each host is accepted. Every other spelling (decimal, octal and hexadecimal
+//! addresses, short forms, escapes, user names, zone ids, trailing dots, letters that fold to
+//! ASCII) is refused when the route is built, private or not.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use clinch_core::Invalid;
 
-/// Who is called.
+/// The server that is called.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub is_tls: bool,
@@ -46,8 +46,8 @@ impl fmt::Display for Host {
 }
 
 impl Target {
-    /// Splits a URL (or a template of one) into whom it calls and the rest, which begins with
-    /// `/` or `?` or is empty.
+    /// Splits a URL (or a template of one) into its target and the rest, which begins with `/` or
+    /// `?` or is empty.
     pub(crate) fn split<'u>(url: &'u str, field: &'static str) -> Result<(Self, &'u str), Invalid> {
         let refuse = |problem: &str| Err(Invalid::new(field, problem));
         if let Some(bad) = url.chars().find(|c| !c.is_ascii_graphic() || *c == '\\') {

@@ -1,9 +1,9 @@
-//! Templates for URLs and headers: `{biz_key}`, `{op_id}`, `{outbound_key}` and
-//! `{payload.field}`; in header values `${env:NAME}` and `${file:PATH}` besides.
+//! Templates for URLs and headers: `{biz_key}`, `{op_id}`, `{outbound_key}` and `{payload.field}`;
+//! in header values also `${env:NAME}` and `${file:PATH}`.
 //!
-//! A value that comes with an operation is data. In a URL it is percent-encoded, so that it
-//! can neither end its path segment nor add a parameter; what servers might still take for
-//! structure after decoding (`..`) is refused, and the call is not made.
+//! A value that comes with an operation is data. In a URL it is percent-encoded, so that it can
+//! neither end its path segment nor add a parameter. A value that servers might take for structure
+//! after decoding (`..`) is refused, and the call is not made.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::nearest::nearest;
 use crate::secrets::{Secrets, resolve};
 
-/// Longest URL that is sent, in bytes: what servers commonly accept.
+/// Maximum length of a URL, in bytes: what servers commonly accept.
 pub(crate) const URL_BYTES_MAX: usize = 8 * 1024;
 
 const KNOWN: [&str; 4] = ["biz_key", "op_id", "outbound_key", "payload.field"];
@@ -34,7 +34,7 @@ enum Piece {
     Value(Source),
 }
 
-/// What a template is filled with. The payload is parsed when somebody asks for it.
+/// The values for a template. The payload is parsed only if a template needs it.
 pub(crate) struct Values<'e> {
     envelope: &'e Envelope,
     payload: OnceLock<Value>,
@@ -51,7 +51,7 @@ impl<'e> Values<'e> {
         self.payload.get_or_init(parse)
     }
 
-    /// The error names the placeholder, not what stands there.
+    /// The error names the placeholder, not its value.
     fn get(&self, source: &Source) -> Result<String, String> {
         let path = match source {
             Source::BizKey => return Ok(self.envelope.command.keys.biz_key.as_str().to_owned()),
@@ -73,7 +73,7 @@ impl<'e> Values<'e> {
     }
 }
 
-/// Text, number or boolean as text.
+/// A text, number or boolean as text.
 pub(crate) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -83,7 +83,7 @@ pub(crate) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Splits at placeholders; `secrets` is `None` where none may stand.
+/// Splits at placeholders. `secrets` is `None` where secrets are not allowed.
 fn pieces(
     text: &str,
     field: &'static str,
@@ -146,7 +146,7 @@ pub(crate) struct UrlTemplate {
 }
 
 impl UrlTemplate {
-    /// `rest` is what follows the authority.
+    /// `rest` is the part after the authority.
     pub(crate) fn new(rest: &str, field: &'static str) -> Result<Self, Invalid> {
         let (path, query) = match rest.split_once('?') {
             Some((path, query)) => (path, Some(query)),
@@ -174,7 +174,7 @@ impl UrlTemplate {
         Ok(template)
     }
 
-    /// Path and query with `more` parameters at the end.
+    /// Path and query, with `more` parameters at the end.
     pub(crate) fn fill(
         &self,
         values: &Values<'_>,
@@ -187,15 +187,15 @@ impl UrlTemplate {
                 Piece::Value(source) => {
                     let value = values.get(source)?;
                     if value.is_empty() || has_dots(&value) {
-                        return Err("a value of the URL's path is empty or climbs in it".into());
+                        return Err("a value in the URL's path is empty, '.' or '..'".into());
                     }
                     encode(&value, &mut url);
                 }
             }
         }
-        // A literal dot and a value that is one.
+        // A literal dot next to a value that is a dot.
         if has_dots(&url) {
-            return Err("a value of the URL's path is empty or climbs in it".into());
+            return Err("a value in the URL's path is empty, '.' or '..'".into());
         }
         let mut separator = '?';
         for piece in self.query.iter().flatten() {
@@ -223,7 +223,7 @@ impl UrlTemplate {
         Ok(url)
     }
 
-    /// Members of the payload that the URL names: they are not sent a second time.
+    /// Whether the URL names this member of the payload: then it is not sent a second time.
     pub(crate) fn names_member(&self, name: &str) -> bool {
         let mut pieces = self.path.iter().chain(self.query.iter().flatten());
         pieces.any(|piece| {
@@ -232,7 +232,7 @@ impl UrlTemplate {
     }
 }
 
-/// Some segment, by any slash, is `.` or `..`.
+/// Whether a segment, split at any kind of slash, is `.` or `..`.
 fn has_dots(path: &str) -> bool {
     let mut segments = path.split(['/', '\\']);
     segments.any(|segment| {
@@ -241,7 +241,7 @@ fn has_dots(path: &str) -> bool {
     })
 }
 
-/// Everything but the unreserved characters of RFC 3986.
+/// Encodes everything except the unreserved characters of RFC 3986.
 fn encode(value: &str, to: &mut String) {
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -252,7 +252,7 @@ fn encode(value: &str, to: &mut String) {
     }
 }
 
-/// A header's value. Never shown: any part may be a secret.
+/// A header's value. Never shown, because any part may be a secret.
 #[derive(Clone)]
 pub(crate) struct HeaderTemplate(Vec<Piece>);
 
@@ -284,8 +284,8 @@ impl HeaderTemplate {
     }
 }
 
-/// A header value that no `Debug` shows and no compression remembers; `None` unless it is
-/// printable ASCII.
+/// A header value that `Debug` does not show and header compression does not index. `None` unless
+/// it is printable ASCII.
 pub(crate) fn sensitive(text: &str) -> Option<HeaderValue> {
     let is_plain = text.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
     let mut value = HeaderValue::from_str(text).ok().filter(|_| is_plain)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clinch_core::ports::is_traceparent;
 
-/// Span ids that repeat neither here nor, in all likelihood, elsewhere.
+/// Generates span ids that are unique here and, in all likelihood, elsewhere.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
     state: RandomState,
@@ -13,7 +13,8 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
-    /// A `traceparent` below this one; `None` if it is not one, as the standard asks.
+    /// A `traceparent` that is a child of `parent`. `None` if `parent` is not valid, as the
+    /// standard requires.
     pub(crate) fn child(&self, parent: &str) -> Option<String> {
         if !is_traceparent(parent) {
             return None;

@@ -7,7 +7,7 @@ use clinch_core::{AttemptId, Keys, OpId, Result, Timestamp};
 use clinch_stored::Filling;
 
 use crate::Memory;
-use crate::accept::known;
+use crate::store::known;
 
 #[async_trait]
 impl Inspect for Memory {

@@ -7,15 +7,13 @@
 //! bus of its own whose deliveries have begun.
 //!
 //! It is the model that the other adapters are compared with, so it is written to be
-//! obviously right: every change of an operation goes through one function (`change`), and
-//! that function asks [`State::apply`](clinch_core::protocol::State::apply).
+//! obviously right: what a commit does is planned by [`clinch_stored::commit`], as in every
+//! store, and the tables hold what the plan says.
 #![forbid(unsafe_code)]
 
-mod accept;
 mod api_keys;
 mod batches;
 mod bus;
-mod change;
 mod clock;
 mod documents;
 mod domains;
@@ -46,7 +44,7 @@ pub use bus::MemoryBus;
 pub use clock::ManualClock;
 pub use quota::MemoryQuota;
 pub use table::Table;
-pub use tables::{BatchRow, DomainRow, Key, LaneRow, LockRow, QueueRow, Row, Slot, Tables};
+pub use tables::{DomainRow, Key, LockRow, QueueRow, Row, Slot, Tables};
 
 /// Every port of a store, in memory. Cheap to clone; clones share the tables.
 #[derive(Clone)]

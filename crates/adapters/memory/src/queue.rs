@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt, Store};
+use clinch_core::policy::Routes;
+use clinch_core::ports::{
+    BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt, Store, Write, Written,
+};
 use clinch_core::{AttemptId, OpId, Result};
 use clinch_stored::receipts::{delivery, extensions, nacks};
 use clinch_stored::wait_for;
@@ -12,7 +15,7 @@ use clinch_stored::wait_for;
 use crate::{Memory, Tx};
 
 impl Tx<'_> {
-    fn take_due(&mut self, dequeue: &Dequeue) -> Vec<Delivery> {
+    fn take_due(&mut self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
         let mut deliveries = Vec::new();
         let mut tried = BTreeSet::new();
         let domains = dequeue.domains();
@@ -25,14 +28,14 @@ impl Tx<'_> {
             let routed = line.filter(|op| self.tables.has_route(*op, Some(&dequeue.only)));
             let ops: Vec<_> = routed.take(wanted).collect();
             if ops.is_empty() {
-                return deliveries;
+                return Ok(deliveries);
             }
             tried.extend(ops.iter().copied());
             // What may not be called is held or failed by its begin and needs no worker: the
             // next one takes its place.
-            let begins = ops.into_iter().zip(left);
-            deliveries
-                .extend(begins.filter_map(|(op, attempt)| self.deliver(op, *attempt, dequeue)));
+            for (op_id, attempt) in ops.into_iter().zip(left) {
+                deliveries.extend(self.deliver(op_id, *attempt, dequeue)?);
+            }
         }
     }
 
@@ -41,14 +44,18 @@ impl Tx<'_> {
         op_id: OpId,
         attempt_id: AttemptId,
         dequeue: &Dequeue,
-    ) -> Option<Delivery> {
+    ) -> Result<Option<Delivery>> {
         let request = BeginRequest {
             op_id,
             attempt_id,
             worker: dequeue.worker.clone(),
             lease: dequeue.visibility,
         };
-        self.begin(&request, &dequeue.routes).ok().map(delivery)
+        let begun = self.commit(&[Write::Begin(request)], &dequeue.routes)?;
+        match begun.into_iter().next().map(Written::begun).transpose()? {
+            Some(Ok(operation)) => Ok(Some(delivery(operation))),
+            _ => Ok(None),
+        }
     }
 }
 
@@ -66,7 +73,7 @@ impl Bus for Memory {
         let domains = dequeue.domains();
         loop {
             let seen = *news.borrow_and_update();
-            let deliveries = self.write(|tx| Ok(tx.take_due(dequeue)))?;
+            let deliveries = self.write(|tx| tx.take_due(dequeue))?;
             let left = until.saturating_sub(self.clock().monotonic());
             if !deliveries.is_empty() || left.is_zero() {
                 return Ok(deliveries);
@@ -88,14 +95,15 @@ impl Bus for Memory {
 
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
         let routes = self.last_routes().clone();
-        for attempt in nacks(receipts)? {
-            self.reschedule(&[attempt], &routes).await?;
-        }
-        Ok(())
+        let ended = nacks(receipts)?.into_iter().map(Write::Reschedule);
+        let ended: Vec<Write> = ended.collect();
+        self.commit(&ended, &routes).await.map(|_| ())
     }
 
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
-        let extensions = extensions(receipts, visibility)?;
-        Store::extend(self, &extensions).await.map(|_| ())
+        let leases = extensions(receipts, visibility)?;
+        let leases: Vec<Write> = leases.into_iter().map(Write::Extend).collect();
+        // No guard of an extension looks at the route.
+        self.commit(&leases, &Routes::new()).await.map(|_| ())
     }
 }

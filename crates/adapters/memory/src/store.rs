@@ -1,118 +1,287 @@
-//! The hot path.
+//! The hot path: what a commit needs is loaded from the tables, and its plan is written to them.
 
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
-use clinch_core::ports::{
-    Accepted, Amendment, Answer, BeginRequest, Changed, Extension, NewOperation, Operation,
-    Refused, Reschedule, Store,
+use clinch_core::ports::{Known, LedgerLine, Operation, Scan, Store, Write, Written};
+use clinch_core::protocol::LaneStand;
+use clinch_core::{LaneKey, Result, Status, Timestamp};
+use clinch_stored::commit::{
+    self, Extent, KnownKey, LaneWrite, Members, Next, Plan, Request, RowWrite, Seen, SpawnWrite,
+    Unit, Wanted, is_provisional,
 };
-use clinch_core::protocol::Event;
-use clinch_core::{Error, ErrorKind, OpId, Result};
-use clinch_stored::change::{Luggage, said};
+use clinch_stored::letters;
 
-use crate::accept::{Entry, id_is_taken};
-use crate::{Memory, Tx};
-
-type Outcomes = Result<Vec<Result<Changed, Refused>>>;
-
-impl Tx<'_> {
-    fn answer(&mut self, answer: &Answer, routes: &Routes) -> Result<Changed, Refused> {
-        let (event, luggage) = said(answer)?;
-        self.change(answer.op_id, &event, luggage, routes)
-    }
-
-    fn finalize(&mut self, op_id: OpId, routes: &Routes) -> Result<Changed, Refused> {
-        self.change(op_id, &Event::Finalize, Luggage::default(), routes)
-    }
-}
+use crate::{Key, Memory, QueueRow, Row, Slot, Tables, Tx};
 
 #[async_trait]
 impl Store for Memory {
-    async fn accept(&self, new: &[NewOperation], routes: &Routes) -> Result<Vec<Accepted>> {
-        self.write(|tx| {
-            let mut accepted = Vec::with_capacity(new.len());
-            for new in new {
-                if new.fingerprints.is_empty() {
-                    let message = "an operation needs a fingerprint";
-                    return Err(Error::new(ErrorKind::Invalid, message).with("op_id", new.op_id));
+    async fn commit(&self, writes: &[Write], routes: &Routes) -> Result<Vec<Written>> {
+        self.write(|tx| tx.commit(writes, routes))
+    }
+}
+
+impl Tx<'_> {
+    pub(crate) fn commit(&mut self, writes: &[Write], routes: &Routes) -> Result<Vec<Written>> {
+        let mut unit = Unit::new(writes, routes);
+        loop {
+            match unit.next(self.now)? {
+                Next::Load => {
+                    let (wanted, seen) = unit.load();
+                    self.tables.load(wanted, seen);
                 }
-                let known = tx.tables.keys.contains(&new.keys.hash());
-                if !known && id_is_taken(tx.tables, new.op_id) {
-                    let message = "the op_id names another operation; draw a fresh one";
-                    return Err(Error::new(ErrorKind::Invalid, message).with("op_id", new.op_id));
+                Next::Write(plan) => {
+                    let seqs = self.apply(&plan)?;
+                    unit.written(plan, &seqs);
                 }
-                accepted.push(tx.accept(new, Entry::Outside, routes));
+                Next::Done(answers) => return Ok(answers),
             }
-            Ok(accepted)
-        })
+        }
     }
 
-    async fn begin(
-        &self,
-        begins: &[BeginRequest],
-        routes: &Routes,
-    ) -> Result<Vec<Result<Operation, Refused>>> {
-        self.write(|tx| Ok(begins.iter().map(|begin| tx.begin(begin, routes)).collect()))
-    }
-
-    async fn extend(&self, extensions: &[Extension]) -> Outcomes {
-        // No guard of an extension looks at the route.
-        let routes = Routes::new();
-        let event = |extension: &Extension| Event::Extend {
-            fence: extension.fence,
-            lease: extension.lease,
+    /// Writes a plan; the seqs of its new rows.
+    fn apply(&mut self, plan: &Plan) -> Result<Vec<u64>> {
+        let seqs: Vec<u64> = plan.new_rows().map(|_| self.tables.next_seq()).collect();
+        let first = plan.new_rows().next().map_or(0, |write| write.row.seq);
+        let drawn = |seq: u64| match is_provisional(seq) {
+            true => seqs[(seq - first) as usize],
+            false => seq,
         };
-        self.write(|tx| {
-            let one = |e: &Extension| {
-                let luggage = Luggage::from(e.attempt_id);
-                tx.change(e.op_id, &event(e), luggage, &routes)
+        // Places in the queue depend on lanes, so lanes are written first.
+        for lane in &plan.lanes {
+            self.write_lane(lane, plan, drawn);
+        }
+        for write in &plan.rows {
+            self.write_row(write, drawn(write.row.seq))?;
+        }
+        for lane in &plan.lanes {
+            if let Some((seq, _)) = lane.lined_up {
+                self.line_up(lane.lane, seq);
+            }
+        }
+        for (predecessor, by) in &plan.redriven {
+            if let Some(mut row) = self.tables.rows.get(predecessor).cloned() {
+                row.operation.redriven_by = Some(*by);
+                self.tables.put(row);
+            }
+        }
+        for write in &plan.batches {
+            if let Some(mut row) = self.tables.batches.get(&write.batch.batch_id).cloned() {
+                row.batch = write.batch.clone();
+                self.tables.batches.insert(write.batch.batch_id, row);
+            }
+        }
+        self.news.settled.extend(&plan.settled);
+        Ok(seqs)
+    }
+
+    fn write_lane(&mut self, write: &LaneWrite, plan: &Plan, drawn: impl Fn(u64) -> u64) {
+        let mut lane = self.tables.lanes.get(&write.lane).cloned();
+        let members = lane.get_or_insert_default();
+        for seq in &write.joined {
+            let new = plan.new_rows().find(|new| new.row.seq == *seq);
+            members.extend(new.map(|new| (drawn(*seq), new.row.op_id)));
+        }
+        for seq in &write.left {
+            members.remove(seq);
+        }
+        match lane.filter(|members| !members.is_empty()) {
+            Some(members) => self.tables.lanes.insert(write.lane, members),
+            None => self.tables.lanes.remove(&write.lane),
+        }
+    }
+
+    /// The operation is head of its lane now.
+    fn line_up(&mut self, lane: LaneKey, seq: u64) {
+        let head = self.tables.lanes.get(&lane);
+        let head = head.and_then(|members| members.get(&seq).copied());
+        if let Some(row) = head.and_then(|op| self.tables.rows.get(&op)).cloned() {
+            self.put(row);
+        }
+    }
+
+    fn write_row(&mut self, write: &RowWrite, seq: u64) -> Result<()> {
+        let op_id = write.row.op_id;
+        let lines = self.tables.ledger.get(&op_id);
+        let mut lines = lines.cloned().unwrap_or_default();
+        lines.extend(write.lines.iter().cloned().map(LedgerLine::from));
+        self.tables.ledger.insert(op_id, lines);
+        if let Some(mut letter) = self.tables.dead_letters.get(&op_id).cloned() {
+            letter.late_ok |= write.late_ok;
+            self.tables.dead_letters.insert(op_id, letter);
+        }
+        if let Some(key) = write.key {
+            let known = Key {
+                op_id,
+                fingerprint: key.fingerprint,
+                settled: None,
             };
-            Ok(extensions.iter().map(one).collect())
-        })
+            self.tables.keys.insert(key.hash, known);
+        }
+        let mut operation = write.row.operation()?;
+        operation.seq = seq;
+        let before = self.tables.rows.get(&op_id).cloned();
+        let (mut spawn, queue) = before.map_or_else(Default::default, |row| (row.spawn, row.queue));
+        match &write.spawn {
+            SpawnWrite::Leave => {}
+            SpawnWrite::Store(new) => spawn.clone_from(new),
+            SpawnWrite::Delete => spawn.clear(),
+        }
+        if write.dead_letter {
+            let letter = letters::of(&write.row, self.now)?;
+            self.tables.dead_letters.insert(op_id, letter);
+        }
+        let queue = match write.extent {
+            Extent::Whole if operation.state.is_terminal() => {
+                self.remember_end(&operation);
+                None
+            }
+            Extent::Whole => Some(QueueRow {
+                since: self.now,
+                ..QueueRow::default()
+            }),
+            Extent::Ledger | Extent::Nothing => queue,
+        };
+        let row = Row {
+            operation,
+            spawn,
+            queue,
+        };
+        match write.extent {
+            Extent::Whole => self.put(row),
+            Extent::Ledger | Extent::Nothing => self.tables.put(row),
+        }
+        Ok(())
     }
 
-    async fn write_ahead(&self, answers: &[Answer], routes: &Routes) -> Outcomes {
-        self.write(|tx| Ok(answers.iter().map(|a| tx.answer(a, routes)).collect()))
-    }
-
-    async fn finalize(&self, ops: &[OpId], routes: &Routes) -> Outcomes {
-        self.write(|tx| Ok(ops.iter().map(|op| tx.finalize(*op, routes)).collect()))
-    }
-
-    async fn settle(&self, answers: &[Answer], routes: &Routes) -> Outcomes {
-        self.write(|tx| {
-            let one = |answer: &Answer| {
-                let changed = tx.answer(answer, routes)?;
-                if changed.awaits_finalize() {
-                    tx.finalize(answer.op_id, routes)
-                } else {
-                    Ok(changed)
+    /// Writes the row and tells who waits for what it became.
+    pub(crate) fn put(&mut self, row: Row) {
+        let op_id = row.operation.op_id;
+        self.tables.put(row);
+        let row = self.tables.rows.get(&op_id);
+        let slots = row.and_then(|row| row.queue.as_ref()).map(|q| &q.slots);
+        for slot in slots.into_iter().flatten() {
+            match slot {
+                Slot::Fresh { domain, .. } => {
+                    self.news.due.insert(domain.clone());
                 }
-            };
-            Ok(answers.iter().map(one).collect())
-        })
+                Slot::Need { scan, .. } => {
+                    self.news.recovery |= is_first(self.tables, *scan, slot);
+                }
+                Slot::Announced { .. } => {}
+            }
+        }
     }
 
-    async fn reschedule(&self, attempts: &[Reschedule], routes: &Routes) -> Outcomes {
-        self.write(|tx| {
-            let one = |attempt: &Reschedule| {
-                let luggage = Luggage {
-                    attempt_id: attempt.attempt_id,
-                    ..Luggage::by(&attempt.worker)
+    fn remember_end(&mut self, operation: &Operation) {
+        let hash = operation.keys.hash();
+        if let Some(mut key) = self.tables.keys.get(&hash).cloned() {
+            key.settled = Some((operation.state.status, self.now));
+            self.tables.keys.insert(hash, key);
+        }
+    }
+}
+
+impl Tables {
+    fn load(&self, wanted: &Wanted, seen: &mut Seen) {
+        for op_id in wanted.rows.keys() {
+            if let Some(row) = self.rows.get(op_id) {
+                seen.row(self.row(row));
+            }
+        }
+        for hash in wanted.keys.keys() {
+            if let Some(key) = self.keys.get(hash) {
+                let known = KnownKey {
+                    known: known(self, key),
+                    fingerprint: Some(key.fingerprint),
                 };
-                tx.change(attempt.op_id, &attempt.event(), luggage, routes)
-            };
-            Ok(attempts.iter().map(one).collect())
-        })
+                seen.key(*hash, known);
+            }
+        }
+        for op_id in wanted.ids.iter().filter(|op| self.rows.contains(op)) {
+            seen.taken(*op_id);
+        }
+        for lane in &wanted.lanes {
+            let members = self.lanes.get(lane).into_iter().flatten();
+            let open = members.map(|(seq, op)| (*seq, Some(*op))).collect();
+            let has_more = false;
+            seen.lane(*lane, Members { open, has_more });
+        }
+        for batch_id in &wanted.batches {
+            if let Some(row) = self.batches.get(batch_id) {
+                seen.batch(row.clone());
+            }
+        }
+        for domain in wanted.domains.iter().filter(|one| self.domain(one).paused) {
+            seen.paused(domain.clone());
+        }
+        for op_id in &wanted.spawns {
+            if let Some(row) = self.rows.get(op_id) {
+                seen.spawned(*op_id, row.spawn.clone());
+            }
+        }
     }
 
-    async fn amend(&self, amendments: &[Amendment], routes: &Routes) -> Outcomes {
-        self.write(|tx| {
-            let one = |amendment: &Amendment| {
-                let luggage = Luggage::of(amendment)?;
-                tx.change(amendment.op_id, &amendment.event, luggage, routes)
-            };
-            Ok(amendments.iter().map(one).collect())
-        })
+    fn row(&self, row: &Row) -> commit::Row {
+        let operation = &row.operation;
+        let keys = &operation.keys;
+        let request = Request {
+            biz_key: keys.biz_key.clone(),
+            idem_key: keys.idem_key.clone(),
+            payload: operation.payload.clone(),
+            content_hash: operation.content_hash,
+            outbound_key: operation.outbound_key.clone(),
+            run_at: operation.options.run_at,
+            deadline: operation.options.deadline,
+            labels: operation.options.labels.clone(),
+            redrive_of: operation.redrive_of,
+            trace: operation.trace.clone(),
+        };
+        commit::Row {
+            op_id: operation.op_id,
+            seq: operation.seq,
+            domain: keys.domain.clone(),
+            event_type: keys.event_type.clone(),
+            priority: operation.options.priority,
+            accepted_at: operation.accepted_at,
+            batch_id: operation.batch_id,
+            lane: operation.lane,
+            is_head: Some(self.lane_stand(operation) != LaneStand::Behind),
+            state: operation.state.clone(),
+            has_checkpoint: operation.checkpoint.is_some(),
+            has_spawn: !row.spawn.is_empty(),
+            dispatch_no: operation.dispatch_no,
+            started_at: operation.started_at,
+            finished_at: operation.finished_at,
+            result: operation.result.clone(),
+            redriven_by: operation.redriven_by,
+            ledger: Vec::new(),
+            is_intact: request.is_intact(&operation.op_id, &keys.event_type),
+            request: Some(request.into()),
+            checkpoint: operation.checkpoint.clone(),
+        }
     }
+}
+
+/// What is known by the four keys, also after the row is gone.
+pub(crate) fn known(tables: &Tables, key: &Key) -> Known {
+    let row = tables.rows.get(&key.op_id);
+    let final_status = key.settled.map(|(status, _)| status);
+    Known {
+        op_id: key.op_id,
+        status: row
+            .map(|row| row.operation.state.status)
+            .or(final_status)
+            .unwrap_or(Status::Pending),
+        pruned: row.is_none(),
+    }
+}
+
+fn is_first(tables: &Tables, scan: Scan, slot: &Slot) -> bool {
+    let first = Slot::Need {
+        scan,
+        since: Timestamp::from_millis(i64::MIN),
+        seq: 0,
+    };
+    let head = tables.slots.range(first..).next();
+    head.is_some_and(|(head, _)| head == slot)
 }

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use clinch_core::ports::{
     ApiKey, Counts, DeadLetter, Document, LedgerLine, NewOperation, Operation, Record, Scan,
 };
-use clinch_core::protocol::{Due, Lane, LaneStand, State};
+use clinch_core::protocol::{Due, LaneStand, State};
 use clinch_core::{
     BatchId, Domain, Fingerprint, KeyHash, LaneKey, OpId, Status, Timestamp, WorkerId,
 };
+
+use clinch_stored::commit::BatchRow;
 
 use crate::Table;
 
@@ -23,8 +25,8 @@ pub struct Tables {
     pub keys: Table<KeyHash, Key>,
     /// What open rows wait for, in the order in which it is served.
     pub slots: Table<Slot, OpId>,
-    /// Lanes with open operations.
-    pub lanes: Table<LaneKey, LaneRow>,
+    /// Lanes: their open operations by seq. The first one may begin.
+    pub lanes: Table<LaneKey, BTreeMap<u64, OpId>>,
     /// Batches.
     pub batches: Table<BatchId, BatchRow>,
     /// Operations that ended FAILED other than by cancel.
@@ -118,24 +120,6 @@ pub struct Key {
     pub settled: Option<(Status, Timestamp)>,
 }
 
-/// A lane and who is in it.
-#[derive(Debug, Clone, Default)]
-pub struct LaneRow {
-    /// Order and holder.
-    pub lane: Lane,
-    /// By seq.
-    pub members: BTreeMap<u64, OpId>,
-}
-
-/// A batch.
-#[derive(Debug, Clone)]
-pub struct BatchRow {
-    /// What others see.
-    pub batch: clinch_core::ports::Batch,
-    /// Accepted when it completes.
-    pub on_complete: Option<NewOperation>,
-}
-
 /// A domain.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DomainRow {
@@ -164,9 +148,11 @@ impl Tables {
 
     /// Where the operation stands in its lane.
     pub fn lane_stand(&self, operation: &Operation) -> LaneStand {
-        match operation.lane.and_then(|lane| self.lanes.get(&lane)) {
-            Some(row) => row.lane.stand(operation.seq),
+        let members = operation.lane.and_then(|lane| self.lanes.get(&lane));
+        match members.and_then(|members| members.keys().next()) {
             None => LaneStand::Unordered,
+            Some(head) if *head == operation.seq => LaneStand::Ours,
+            Some(_) => LaneStand::Behind,
         }
     }
 

@@ -1,4 +1,4 @@
-SELECT k.key_hash, k.op_id, k.fingerprint, k.nonce, p.status, q.status, h.status
+SELECT k.key_hash, k.op_id, p.status, q.status, h.status
 FROM clinch_key AS k
 LEFT JOIN clinch_kept AS p ON p.key_hash = k.key_hash
 LEFT JOIN clinch_request AS r ON r.op_id = k.op_id

@@ -1,1 +1,1 @@
-SELECT lane, holder FROM clinch_lane WHERE lane IN ({lanes}) FOR UPDATE SKIP LOCKED
+SELECT lane FROM clinch_lane WHERE lane IN ({lanes}) FOR UPDATE SKIP LOCKED

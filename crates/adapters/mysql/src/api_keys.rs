@@ -1,7 +1,5 @@
 //! Who may call the API.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use clinch_core::ports::{ApiKey, ApiKeys, Scope};
 use clinch_core::{Result, Timestamp};
@@ -10,7 +8,6 @@ use clinch_stored::names;
 use crate::Mysql;
 use crate::column::Column;
 use crate::error;
-use crate::link::Script;
 use crate::query::Query;
 use crate::text::{self, Tuple};
 
@@ -31,19 +28,8 @@ impl ApiKeys for Mysql {
                 .bytes(names::joined(&key.event_types))
                 .end()
         };
-        let rows: Arc<Vec<String>> = Arc::new(keys.iter().map(row).collect());
-        self.write(move |tx| {
-            let rows = rows.clone();
-            Box::pin(async move {
-                let mut script = Script::default();
-                for row in rows.iter() {
-                    script.add(&Query::InsertApiKey.with(&[("row", row)]));
-                }
-                let answers = tx.run(script).await?;
-                Ok(answers.iter().map(|answer| answer.affected == 1).collect())
-            })
-        })
-        .await
+        self.insert_each(Query::InsertApiKey, keys.iter().map(row).collect())
+            .await
     }
 
     async fn list(&self) -> Result<Vec<ApiKey>> {
@@ -52,9 +38,7 @@ impl ApiKeys for Mysql {
     }
 
     async fn revoke(&self, ids: &[String], at: Timestamp) -> Result<Vec<bool>> {
-        let ids = Arc::new(ids.to_vec());
-        self.write(move |tx| {
-            let ids = ids.clone();
+        self.write(ids.to_vec(), move |tx, ids| {
             Box::pin(async move {
                 let names = text::list(ids.iter());
                 let found = tx

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Accepted, NewOperation, Notice};
+use clinch_core::ports::{Accepted, NewOperation, Notice, Write, Written};
 use clinch_core::{Error, ErrorKind, Result};
 use clinch_stored::News;
+use clinch_stored::commit::Unit;
 use mysql_async::Transaction;
 use mysql_async::prelude::Queryable;
 
 use crate::Mysql;
 use crate::error;
 use crate::query::Query;
-use crate::store::give_seqs;
 use crate::tx::{Trouble, Tx};
 
 /// To be called after the caller's commit: wakes whoever waits in this process for what was
@@ -49,19 +49,25 @@ impl Mysql {
         new: &[NewOperation],
         routes: &Routes,
     ) -> Result<(Vec<Accepted>, WakeUp)> {
-        let mut new = new.to_vec();
-        new.iter_mut().for_each(|new| new.begin = None);
+        let accept = |new: &NewOperation| {
+            let begin = None;
+            Write::Accept(NewOperation {
+                begin,
+                ..new.clone()
+            })
+        };
+        let writes: Vec<Write> = new.iter().map(accept).collect();
         let mut inner = Tx::new(tx, &self.shared, "SAVEPOINT clinch_accept");
         (inner.checks_ids, inner.counts_rows) = (true, false);
         let outcome = async {
             self.refuse_other_databases(&mut inner).await?;
-            let mut accepted = inner.accept_all(&new, routes).await?;
-            let seqs = inner.flush().await?;
-            give_seqs(&mut accepted, &seqs);
-            Ok(accepted)
+            let written = inner.perform(Unit::new(&writes, routes)).await?;
+            inner.flush().await?;
+            written.into_iter().map(Written::accepted).collect()
         };
-        let outcome = outcome.await;
-        let (trouble, notices) = (inner.trouble, inner.notices_if(outcome.is_ok()));
+        let outcome: Result<Vec<Accepted>> = outcome.await;
+        let trouble = inner.trouble;
+        let notices = outcome.is_ok().then(|| inner.notices());
         drop(inner);
         let end = match &outcome {
             Ok(_) => "RELEASE SAVEPOINT clinch_accept",
@@ -76,6 +82,7 @@ impl Mysql {
             ended.map_err(|failed| error::sql(&failed))?;
         }
         let news = self.shared.news.clone();
+        let notices = notices.unwrap_or_default();
         outcome.map(|accepted| (accepted, WakeUp { news, notices }))
     }
 

@@ -1,6 +1,8 @@
 //! Columns as values of the vocabulary.
 
-use clinch_core::{AttemptId, BatchId, Domain, EventType, LaneKey, OpId, Result, Timestamp};
+use clinch_core::{
+    AttemptId, BatchId, Domain, EventType, KeyHash, LaneKey, OpId, Result, Sealed, Timestamp,
+};
 use mysql_async::{Row, Value};
 use uuid::Uuid;
 
@@ -72,6 +74,15 @@ pub(crate) trait Column {
 
     fn maybe_batch_id(&self, at: usize) -> Result<Option<BatchId>> {
         Ok(self.maybe_uuid(at)?.map(BatchId))
+    }
+
+    fn maybe_sealed(&self, at: usize) -> Result<Option<Sealed>> {
+        let bytes = self.maybe_bytes(at)?;
+        Ok(bytes.map(|bytes| Sealed::new(bytes.to_vec())))
+    }
+
+    fn key_hash(&self, at: usize) -> Result<KeyHash> {
+        KeyHash::from_bytes(self.bytes(at)?).map_err(error::unreadable)
     }
 
     fn domain(&self, at: usize) -> Result<Domain> {

@@ -1,7 +1,6 @@
 //! Documents of an application.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use clinch_core::Result;
@@ -70,14 +69,9 @@ impl DocumentSink for Mysql {
         if rows.is_empty() {
             return Ok(());
         }
-        let rows = Arc::new(rows);
-        self.write(move |tx| {
-            let rows = rows.clone();
-            Box::pin(async move {
-                let (head, tail) = Query::PutDocuments.around_rows();
-                tx.later.add_rows(head, &rows, tail);
-                Ok(())
-            })
+        self.write(rows, |tx, rows| {
+            tx.later.add_rows(Query::PutDocuments, rows);
+            Box::pin(async { Ok(()) })
         })
         .await
     }
@@ -127,10 +121,10 @@ impl DocumentSink for Mysql {
             };
             after = last.to_vec();
             let (list, is_last) = (text::list(&ids), ids.len() < CLEARED_MAX);
-            let sql = Arc::new(search.fill(Query::ClearDocuments, &[("ids", &list)]));
-            let cleared = self.write(move |tx| {
-                tx.later.add(&sql);
-                Box::pin(async move { Ok(()) })
+            let sql = search.fill(Query::ClearDocuments, &[("ids", &list)]);
+            let cleared = self.write(sql, |tx, sql| {
+                tx.later.add(sql);
+                Box::pin(async { Ok(()) })
             });
             cleared.await?;
             if is_last {

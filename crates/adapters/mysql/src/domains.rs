@@ -15,7 +15,7 @@ use crate::text;
 use crate::tx::Tx;
 
 #[derive(Debug, Default)]
-struct Seen {
+struct DomainRow {
     paused: bool,
     counts: Counts,
     due: Vec<(EventType, Timestamp)>,
@@ -47,12 +47,12 @@ impl Tx<'_> {
         let answers = self.run(script).await?;
         let rows = |at: usize| answers.get(at).map(|answer| answer.rows.as_slice());
         let rows = |at| rows(at).unwrap_or_default();
-        let mut seen: BTreeMap<Domain, Seen> = BTreeMap::new();
+        let mut found: BTreeMap<Domain, DomainRow> = BTreeMap::new();
         for row in rows(0) {
-            seen.entry(row.domain(0)?).or_default().counts = read_counts(row)?;
+            found.entry(row.domain(0)?).or_default().counts = read_counts(row)?;
         }
         for row in rows(1) {
-            seen.entry(row.domain(0)?).or_default().paused = row.int(1)? != 0;
+            found.entry(row.domain(0)?).or_default().paused = row.int(1)? != 0;
         }
         let streams: Vec<Stream> = rows(2).iter().map(Stream::read).collect::<Result<_>>()?;
         let mut dues = Vec::new();
@@ -71,37 +71,35 @@ impl Tx<'_> {
             );
         }
         for (domain, event_type, due) in dues {
-            seen.entry(domain).or_default().due.push((event_type, due));
+            found.entry(domain).or_default().due.push((event_type, due));
         }
         let now = self.now;
-        let view = |(domain, seen): (Domain, Seen)| {
+        let view = |(domain, row): (Domain, DomainRow)| {
             let view = DomainView {
                 domain,
-                paused: seen.paused,
-                counts: seen.counts,
+                paused: row.paused,
+                counts: row.counts,
                 oldest_due: None,
                 oldest_due_by_type: BTreeMap::new(),
             };
-            let ages = seen.due.into_iter();
+            let ages = row.due.into_iter();
             view.with_oldest_due(ages.map(|(event_type, due)| (event_type, now.since(due))))
         };
-        Ok(seen.into_iter().map(view).collect())
+        Ok(found.into_iter().map(view).collect())
     }
 }
 
 #[async_trait]
 impl Domains for Mysql {
     async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
-        let domain = domain.clone();
-        self.write(move |tx| {
-            let domain = domain.clone();
+        self.write(domain.clone(), move |tx, domain| {
             Box::pin(async move {
                 let name = text::literal(domain.as_str());
                 let paused_text = u8::from(paused).to_string();
                 let values = [("domain", name.as_str()), ("paused", &paused_text)];
                 tx.query(&Query::PutPaused.with(&values)).await?;
                 if !paused {
-                    tx.fresh.due.insert(domain);
+                    tx.wakes.due.insert(domain.clone());
                 }
                 Ok(())
             })
@@ -110,8 +108,7 @@ impl Domains for Mysql {
     }
 
     async fn domains(&self) -> Result<Vec<DomainView>> {
-        self.read(|tx| Box::pin(async move { tx.views().await }))
-            .await
+        self.read((), |tx, ()| Box::pin(tx.views())).await
     }
 
     async fn open_routes(&self) -> Result<Vec<OpenRoute>> {

@@ -4,49 +4,20 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
-use clinch_core::{AttemptId, Error, ErrorKind, KeyHash, Keys, OpId, Result, Sealed, Timestamp};
-use clinch_stored::{Filling, ledger};
+use clinch_core::{AttemptId, Error, ErrorKind, KeyHash, Keys, OpId, Result, Timestamp};
+use clinch_stored::Filling;
+use clinch_stored::ledger::{self, status_code};
 
 use crate::Mysql;
-use crate::accept::KeyRow;
 use crate::column::Column;
+use crate::keys::read_known;
 use crate::query::Query;
-use crate::request::Request;
-use crate::row::{Row, phase_code, status_column};
+use crate::row::{self, LONG_COLUMNS, phase_code};
 use crate::text;
 
-/// What a checkpoint counts on a page, which is read after the page is filled: the longest there
-/// is unless configured otherwise.
-const CHECKPOINT_BYTES: usize = 64 * 1024;
-
-impl Mysql {
-    /// Whole operations of rows that hold everything.
-    async fn operations(&self, rows: &[mysql_async::Row]) -> Result<Vec<Operation>> {
-        let mut whole = Vec::with_capacity(rows.len());
-        for row in rows {
-            whole.push((Row::read(row)?, Request::read(row)?));
-        }
-        let with = whole.iter().filter(|(row, _)| row.has_checkpoint);
-        let seqs: Vec<u64> = with.map(|(row, _)| row.seq).collect();
-        let mut checkpoints: HashMap<u64, Sealed> = HashMap::new();
-        if !seqs.is_empty() {
-            let seqs = text::numbers(seqs);
-            let found = self
-                .query(Query::Checkpoint.with(&[("seqs", &seqs)]))
-                .await?;
-            for row in &found {
-                checkpoints.insert(row.count(0)?, Sealed::new(row.bytes(1)?.to_vec()));
-            }
-        }
-        let whole = whole.into_iter().map(|(row, request)| {
-            let checkpoint = match row.has_checkpoint {
-                true => checkpoints.remove(&row.seq),
-                false => None,
-            };
-            row.operation(request, checkpoint)
-        });
-        Ok(whole.collect())
-    }
+fn operations(rows: &[mysql_async::Row]) -> Result<Vec<Operation>> {
+    let read = |row| row::read_whole(row)?.operation();
+    rows.iter().map(read).collect()
 }
 
 /// What a filter asks of every operation.
@@ -101,7 +72,7 @@ fn page_of(filter: &Filter, below: Option<u64>, limit: usize) -> Result<String> 
     let of = |table: &str| {
         let mut all = shared.clone();
         if let Some(status) = filter.status {
-            all += &format!(" AND {table}.status = {}", status_column(status));
+            all += &format!(" AND {table}.status = {}", status_code(status));
         }
         if let Some(txn) = &txn {
             all += &format!(" AND {table}.txn_id = {txn}");
@@ -128,9 +99,8 @@ impl Inspect for Mysql {
         let rows = self
             .query(Query::Operations.of_rows(true, &[("ids", &ids)]))
             .await?;
-        let found = self.operations(&rows).await?;
-        let found: HashMap<OpId, Operation> =
-            found.into_iter().map(|one| (one.op_id, one)).collect();
+        let found = operations(&rows)?.into_iter();
+        let found: HashMap<OpId, Operation> = found.map(|one| (one.op_id, one)).collect();
         Ok(ops.iter().map(|op| found.get(op).cloned()).collect())
     }
 
@@ -139,7 +109,7 @@ impl Inspect for Mysql {
         let rows = self
             .query(Query::Begun.of_rows(true, &[("ids", &ids)]))
             .await?;
-        let live = self.operations(&rows).await?;
+        let live = operations(&rows)?;
         let find = |attempt: &AttemptId| {
             let ours = |row: &&Operation| row.state.attempt_id == Some(*attempt);
             live.iter().find(ours).cloned()
@@ -155,8 +125,8 @@ impl Inspect for Mysql {
             .await?;
         let mut found = HashMap::new();
         for row in &rows {
-            let (hash, key, _) = KeyRow::read(row)?;
-            found.insert(hash, key.known());
+            let (hash, known) = read_known(row)?;
+            found.insert(hash, known);
         }
         Ok(hashes.iter().map(|hash| found.get(hash).cloned()).collect())
     }
@@ -173,7 +143,7 @@ impl Inspect for Mysql {
         let rows = Filling::<()>::new(limit).rows();
         let sql = page_of(filter, below, rows)?;
         let filling = self.fill(sql, limit, bytes).await?;
-        let items = self.operations(filling.items()).await?;
+        let items = operations(filling.items())?;
         let page = filling.with(items);
         Ok(page.page(|operation| operation.seq.to_string()))
     }
@@ -183,7 +153,7 @@ impl Inspect for Mysql {
         let rows = self
             .query(Query::Operations.of_rows(false, &[("ids", &ids)]))
             .await?;
-        let Some(row) = rows.first().map(Row::read).transpose()? else {
+        let Some(row) = rows.first().map(row::read).transpose()? else {
             return Ok(Vec::new());
         };
         let seq = row.seq.to_string();
@@ -191,29 +161,20 @@ impl Inspect for Mysql {
             .query(Query::LedgerPages.with(&[("seq", &seq)]))
             .await?;
         let mut lines = Vec::new();
-        for page in &pages {
-            ledger::read(page.bytes(0)?, row.accepted_at, &mut lines, |left| {
-                left.worker()
-            })?;
+        let pages = pages.iter().map(|page| page.bytes(0));
+        for page in pages.chain([Ok(row.ledger.as_slice())]) {
+            ledger::read(page?, row.accepted_at, &mut lines, |left| left.worker())?;
         }
-        ledger::read(&row.ledger, row.accepted_at, &mut lines, |left| {
-            left.worker()
-        })?;
         Ok(lines)
     }
 
     async fn now(&self) -> Result<Timestamp> {
-        self.read(|tx| Box::pin(async move { tx.tell_time().await }))
-            .await
+        self.read((), |tx, ()| Box::pin(tx.tell_time())).await
     }
 }
 
 /// What a row counts on its page.
 fn bytes(row: &mysql_async::Row) -> usize {
-    let Ok((row, request)) = Row::read(row).and_then(|read| Ok((read, Request::read(row)?))) else {
-        return 0;
-    };
-    let result = row.result.as_ref().and_then(|one| one.payload.as_ref());
-    let checkpoint = usize::from(row.has_checkpoint) * CHECKPOINT_BYTES;
-    request.payload.as_bytes().len() + result.map_or(0, |one| one.as_bytes().len()) + checkpoint
+    let bytes = LONG_COLUMNS.map(|at| row.maybe_bytes(at).ok().flatten());
+    bytes.into_iter().flatten().map(<[u8]>::len).sum()
 }

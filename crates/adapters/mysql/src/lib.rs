@@ -1,9 +1,9 @@
 //! Every port of a store, and the queue, on MariaDB and MySQL.
 //!
 //! [`Mysql`] is all of it. A call becomes a transaction on a task of its own (`run`): it locks
-//! and reads the rows it is about, changes them in memory by
-//! [`State::apply`](clinch_core::protocol::State::apply) (`change`), and writes them with one
-//! statement a kind, sent together with the commit (`flush`): two round trips.
+//! and reads the rows it is about (`load`), plans the changes by [`clinch_stored::commit`]
+//! (`store`), and writes them with one statement a kind, sent together with the commit
+//! (`write`): two round trips.
 //!
 //! | table | rows | written |
 //! | --- | --- | --- |
@@ -24,21 +24,19 @@
 //! statements travel together and none has to be prepared.
 #![forbid(unsafe_code)]
 
-mod accept;
 mod api_keys;
 mod batches;
 mod caller;
-mod change;
 mod column;
 mod connect;
 mod documents;
 mod domains;
 mod error;
-mod flush;
 mod inspect;
-mod lane;
+mod keys;
 mod line;
 mod link;
+mod load;
 mod locks;
 mod migrate;
 mod news;
@@ -48,7 +46,6 @@ mod query;
 mod queue;
 mod records;
 mod recovery;
-mod request;
 mod row;
 mod run;
 mod settings;
@@ -56,6 +53,7 @@ mod store;
 mod text;
 mod time;
 mod tx;
+mod write;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use clinch_core::{Domain, EventType, Result, Timestamp};
+use clinch_stored::commit::Row;
 
 use crate::column::Column;
 use crate::error;
 use crate::link::Script;
 use crate::query::Query;
-use crate::row::{Row, stream_of};
+use crate::row::{self, stream_of};
 use crate::text;
 use crate::tx::Tx;
 
@@ -71,7 +72,7 @@ impl Stream {
         })
     }
 
-    pub(crate) fn first(&self) -> String {
+    fn first(&self) -> String {
         first_of_line(1, &stream_of(&self.domain, &self.event_type), self.rank)
     }
 
@@ -79,7 +80,7 @@ impl Stream {
     pub(crate) fn oldest(&self) -> String {
         let name = text::literal(stream_of(&self.domain, &self.event_type));
         let rank = self.rank.to_string();
-        Query::OldestFresh.with(&[("stream", &name), ("rank", &rank)])
+        Query::OldestDue.with(&[("stream", &name), ("rank", &rank)])
     }
 }
 
@@ -114,14 +115,14 @@ impl Tx<'_> {
         wanted: impl Fn(&Domain, &EventType) -> bool,
     ) -> Result<Vec<Stream>> {
         let mut script = Script::default();
-        let pauses = self.ask_paused(&mut script);
-        let at = script.add(Query::Streams.text());
+        script.add(Query::Streams.text());
+        self.ask_paused(&mut script);
         let answers = self.run(script).await?;
-        if let Some(at) = pauses {
-            self.note_paused(answers.get(at))?;
+        if let Some(pauses) = answers.get(1) {
+            self.note_paused(pauses)?;
         }
         let mut open = Vec::new();
-        for row in answers.get(at).iter().flat_map(|answer| &answer.rows) {
+        for row in &answers[0].rows {
             let stream = Stream::read(row)?;
             if !self.is_paused(&stream.domain) && wanted(&stream.domain, &stream.event_type) {
                 open.push(stream);
@@ -173,16 +174,34 @@ impl Tx<'_> {
             let answers = self.run(script).await?;
             let mut rows = Vec::new();
             for row in answers.into_iter().flat_map(|answer| answer.rows) {
-                rows.push((Row::read(&row)?, row));
+                let read = match columns {
+                    Columns::Whole => row::read_whole(&row)?,
+                    Columns::Claim => row::read(&row)?,
+                };
+                rows.push((read, row));
             }
             rows.sort_by_key(|(row, _)| (row.state.next_attempt_at, row.seq));
             // More may be locked than is taken: they are somebody's right after the commit.
             let surplus = rows.split_off(left.min(rows.len()));
             let domains = surplus.into_iter().map(|(row, _)| row.domain);
-            self.fresh.due.extend(domains);
+            self.wakes.due.extend(domains);
             found.extend(rows);
         }
         Ok(found)
+    }
+
+    /// When the first row of these streams can be taken.
+    pub(crate) async fn first_due(&mut self, streams: &[Stream]) -> Result<Option<Timestamp>> {
+        let mut script = Script::default();
+        for stream in streams {
+            script.add(&stream.first());
+        }
+        let mut first = None;
+        for answer in self.run(script).await? {
+            let free = first_free(&answer.rows)?;
+            first = [first, free].into_iter().flatten().min();
+        }
+        Ok(first)
     }
 
     /// Drops streams that have nothing due: each rank costs a round trip.

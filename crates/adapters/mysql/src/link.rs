@@ -8,6 +8,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Row, Transaction};
 
 use crate::error;
+use crate::query::Query;
 
 /// Statements that are sent together: one round trip for each [`PART_MAX`] bytes.
 #[derive(Debug, Default)]
@@ -55,8 +56,9 @@ impl Script {
         place
     }
 
-    /// Adds rows to a table: `head`, the rows, `tail`, in as many statements as it takes.
-    pub(crate) fn add_rows(&mut self, head: &str, rows: &[String], tail: &str) {
+    /// Adds a statement about `rows`, or several where they are long.
+    pub(crate) fn add_rows(&mut self, query: Query, rows: &[String]) {
+        let (head, tail) = query.around_rows();
         let mut sql = String::new();
         for row in rows {
             if sql.len() + row.len() > STATEMENT_MAX && !sql.is_empty() {

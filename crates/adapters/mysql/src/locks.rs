@@ -1,6 +1,5 @@
 //! Locks and leadership.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -74,19 +73,17 @@ impl Tx<'_> {
 #[async_trait]
 impl LockManager for Mysql {
     async fn take(&self, name: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>> {
-        let asked = Arc::new((name.to_owned(), owner.clone()));
-        self.write(move |tx| {
-            let asked = asked.clone();
-            Box::pin(async move { tx.take_lock(&asked.0, &asked.1, ttl).await })
+        let asked = (name.to_owned(), owner.clone());
+        self.write(asked, move |tx, (name, owner)| {
+            Box::pin(tx.take_lock(name, owner, ttl))
         })
         .await
     }
 
     async fn release(&self, name: &str, owner: &WorkerId) -> Result<bool> {
-        let asked = Arc::new((name.to_owned(), owner.clone()));
-        self.write(move |tx| {
-            let asked = asked.clone();
-            Box::pin(async move { tx.release_lock(&asked.0, &asked.1).await })
+        let asked = (name.to_owned(), owner.clone());
+        self.write(asked, |tx, (name, owner)| {
+            Box::pin(tx.release_lock(name, owner))
         })
         .await
     }

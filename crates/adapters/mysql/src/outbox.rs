@@ -1,20 +1,20 @@
 //! From the queue rows to the bus.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::policy::{Covered, Routes};
 use clinch_core::ports::{Among, Claim, Claimed, Hint, Outbox, Silence};
 use clinch_core::{Domain, EventType, Result, Timestamp};
+use clinch_stored::commit::Row;
 
 use crate::Mysql;
 use crate::column::Column;
-use crate::line::{Columns, Stream, first_free};
+use crate::line::Columns;
 use crate::link::Script;
 use crate::query::Query;
-use crate::row::{ROW_COLUMNS, Row};
+use crate::row::{self, ROW_COLUMNS};
 use crate::text;
 use crate::tx::Tx;
 
@@ -22,7 +22,7 @@ use crate::tx::Tx;
 const PAUSE_MAX_MS: u128 = 1_000_000_000_000;
 
 /// A row to claim, its trace, and since when it needs what it is claimed for.
-pub(crate) type Found = (Row, Option<String>, Timestamp);
+pub(crate) type Claimable = (Row, Option<String>, Timestamp);
 
 /// The condition that a claim puts on routes.
 pub(crate) fn routes_of(claim: &Claim) -> String {
@@ -53,17 +53,17 @@ fn among(routes: &Routes) -> String {
 
 impl Tx<'_> {
     /// Rows of a statement that looks for work: the row, its trace, since when.
-    pub(crate) async fn find(&mut self, sql: &str) -> Result<Vec<Found>> {
+    pub(crate) async fn find(&mut self, sql: &str) -> Result<Vec<Claimable>> {
         let rows = self.query(sql).await?;
         let read = |row: &mysql_async::Row| {
             let trace = row.maybe_text(ROW_COLUMNS)?;
-            Ok((Row::read(row)?, trace, row.moment(ROW_COLUMNS + 1)?))
+            Ok((row::read(row)?, trace, row.moment(ROW_COLUMNS + 1)?))
         };
         rows.iter().map(read).collect()
     }
 
     /// Stamps rows that are locked with the claim.
-    pub(crate) fn claim(&mut self, found: Vec<Found>, claim: &Claim) -> Vec<Claimed> {
+    pub(crate) fn claim(&mut self, found: Vec<Claimable>, claim: &Claim) -> Vec<Claimed> {
         let now = self.now;
         if !found.is_empty() {
             let until = now + claim.lasting;
@@ -76,7 +76,7 @@ impl Tx<'_> {
                 ),
             ]));
         }
-        let claimed = |(row, trace, since): Found| Claimed {
+        let claimed = |(row, trace, since): Claimable| Claimed {
             hint: Hint {
                 op_id: row.op_id,
                 domain: row.domain,
@@ -142,41 +142,32 @@ impl Tx<'_> {
 #[async_trait]
 impl Outbox for Mysql {
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>> {
-        let claim = Arc::new(claim.clone());
-        self.write(move |tx| {
-            let claim = claim.clone();
-            Box::pin(async move { tx.claim_due(&claim).await })
-        })
-        .await
+        self.write(claim.clone(), |tx, claim| Box::pin(tx.claim_due(claim)))
+            .await
     }
 
     async fn claim_silent(&self, claim: &Claim, silence: &Silence) -> Result<Vec<Claimed>> {
-        let asked = Arc::new((claim.clone(), silence.clone()));
-        self.write(move |tx| {
-            let asked = asked.clone();
-            Box::pin(async move { tx.claim_quiet(&asked.0, &asked.1).await })
+        let asked = (claim.clone(), silence.clone());
+        self.write(asked, |tx, (claim, silence)| {
+            Box::pin(tx.claim_quiet(claim, silence))
         })
         .await
     }
 
     async fn published(&self, claimed: &[Claimed]) -> Result<()> {
-        let claimed = Arc::new(claimed.to_vec());
-        self.write(move |tx| {
-            let claimed = claimed.clone();
-            Box::pin(async move { tx.of_claims(Query::Published, &claimed).await.map(|_| ()) })
+        self.write(claimed.to_vec(), |tx, claimed| {
+            Box::pin(async move { tx.of_claims(Query::Published, claimed).await.map(|_| ()) })
         })
         .await
     }
 
     async fn release(&self, claimed: &[Claimed]) -> Result<()> {
-        let claimed = Arc::new(claimed.to_vec());
-        self.write(move |tx| {
-            let claimed = claimed.clone();
+        self.write(claimed.to_vec(), |tx, claimed| {
             Box::pin(async move {
-                let freed = tx.of_claims(Query::Release, &claimed).await?;
+                let freed = tx.of_claims(Query::Release, claimed).await?;
                 let freed = claimed.iter().zip(freed).filter(|(_, freed)| *freed);
                 let domains = freed.map(|(claim, _)| claim.hint.domain.clone());
-                tx.fresh.due.extend(domains);
+                tx.wakes.due.extend(domains);
                 Ok(())
             })
         })
@@ -184,24 +175,14 @@ impl Outbox for Mysql {
     }
 
     async fn next_due(&self, routes: Option<&Routes>) -> Result<Option<Duration>> {
-        let routes = Arc::new(routes.cloned());
-        self.read(move |tx| {
-            let routes = routes.clone();
+        self.read(routes.cloned(), |tx, routes| {
             Box::pin(async move {
                 let wanted = |domain: &_, event_type: &_| {
                     let asked = |routes: &Routes| routes.find(domain, event_type).is_some();
-                    routes.as_ref().as_ref().is_none_or(asked)
+                    routes.as_ref().is_none_or(asked)
                 };
                 let streams = tx.open_streams(wanted).await?;
-                let mut script = Script::default();
-                for stream in streams.iter().map(Stream::first) {
-                    script.add(&stream);
-                }
-                let mut first = None;
-                for answer in tx.run(script).await? {
-                    let free = first_free(&answer.rows)?;
-                    first = [first, free].into_iter().flatten().min();
-                }
+                let first = tx.first_due(&streams).await?;
                 Ok(first.map(|due| due.since(tx.now)))
             })
         })

@@ -1,16 +1,20 @@
 //! Deleting what is older than its retention. Rows that another process deletes at the same
 //! moment are passed over.
 
+use std::collections::BTreeMap;
+
 use clinch_core::policy::SeenTime;
-use clinch_core::ports::{Prune, Pruned};
-use clinch_core::{Keys, Result, Timestamp};
+use clinch_core::ports::{Counts, Prune, Pruned};
+use clinch_core::{Domain, Result, Timestamp};
+use clinch_stored::ledger::status_code;
 
 use crate::column::Column;
+use crate::keys::put_key;
 use crate::query::Query;
-use crate::request::plain_print;
-use crate::row::status_column;
+use crate::row::{self, RAW_COLUMN, plain_fingerprint};
 use crate::text::{self, Tuple};
-use crate::tx::{Loaded, Tx};
+use crate::tx::Tx;
+use crate::write::add_counts;
 
 impl Tx<'_> {
     pub(crate) async fn prune(&mut self, prune: &Prune) -> Result<Pruned> {
@@ -26,11 +30,8 @@ impl Tx<'_> {
                 ("limit", &limit),
             ],
         );
-        let mut old = Vec::new();
-        for row in self.query(&sql).await? {
-            old.push(Loaded::read(&row, true)?);
-        }
-        self.forget(&old);
+        let old = self.query(&sql).await?;
+        self.forget(&old)?;
         // What was forgotten just now may be old enough to lose its key as well.
         self.flush().await?;
         let values = [("before", before(prune.keys)), ("limit", limit)];
@@ -81,39 +82,30 @@ impl Tx<'_> {
     }
 
     /// Deletes ended rows and what goes with them; their keys stay.
-    fn forget(&mut self, old: &[Loaded]) {
+    fn forget(&mut self, old: &[mysql_async::Row]) -> Result<()> {
         if old.is_empty() {
-            return;
+            return Ok(());
         }
-        let mut kept = Vec::with_capacity(old.len());
-        for loaded in old {
-            let row = &loaded.row;
-            self.count(&row.domain, Some(&row.state), None);
-            let Some(request) = &loaded.request else {
-                continue;
-            };
-            let keys = Keys {
-                domain: row.domain.clone(),
-                event_type: row.event_type.clone(),
-                biz_key: request.biz_key.clone(),
-                idem_key: request.idem_key.clone(),
-            };
-            let hash = keys.hash();
-            if let Some(print) = plain_print(request.payload.as_bytes()).filter(|_| request.raw) {
-                // Nobody can look at the payload any more.
-                self.later.add(&Query::PutKey.with(&[
-                    ("hash", &text::literal(hash.as_bytes())),
-                    ("id", &text::literal(row.op_id.0.as_bytes())),
-                    ("fingerprint", &text::literal(print.to_bytes())),
-                ]));
+        let (mut seqs, mut ids, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let mut counts: BTreeMap<Domain, Counts> = BTreeMap::new();
+        for columns in old {
+            let row = row::read_whole(columns)?;
+            *counts.entry(row.domain.clone()).or_default().of(&row.state) += 1;
+            let hash = row.keys()?.hash();
+            let payload = row.request()?.payload.as_bytes();
+            let is_raw = columns.int(RAW_COLUMN)? != 0;
+            if let Some(fingerprint) = plain_fingerprint(payload).filter(|_| is_raw) {
+                // It cannot be computed any more when the payload is gone.
+                self.later.add(&put_key(hash, row.op_id, fingerprint));
             }
             let tuple = Tuple::new().bytes(hash.as_bytes());
-            let tuple = tuple.int(status_column(row.state.status));
+            let tuple = tuple.int(status_code(row.state.status));
             kept.push(tuple.at(row.finished_at.unwrap_or_default()).end());
+            seqs.push(row.seq);
+            ids.push(row.op_id.0.into_bytes());
         }
-        let (head, tail) = Query::InsertKept.around_rows();
-        self.later.add_rows(head, &kept, tail);
-        let seqs = text::numbers(old.iter().map(|loaded| loaded.row.seq));
+        self.later.add_rows(Query::InsertKept, &kept);
+        let seqs = text::numbers(seqs);
         for query in [
             Query::DeleteHistory,
             Query::DeleteRequests,
@@ -122,8 +114,12 @@ impl Tx<'_> {
         ] {
             self.later.add(&query.with(&[("seqs", &seqs)]));
         }
-        let ids = text::list(old.iter().map(|loaded| loaded.row.op_id.0.into_bytes()));
+        let ids = text::list(ids);
         self.later
             .add(&Query::DeleteDeadLetters.with(&[("ids", &ids)]));
+        let fewer = |counts: &Counts| counts.in_order().map(|count| -(count as i64));
+        let counts = counts.iter().map(|(domain, one)| (domain, fewer(one)));
+        add_counts(counts, &mut self.later);
+        Ok(())
     }
 }

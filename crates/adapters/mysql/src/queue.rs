@@ -5,51 +5,49 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt};
+use clinch_core::policy::Routes;
+use clinch_core::ports::{
+    BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt, Store, Write,
+};
 use clinch_core::{LaneKey, Result};
+use clinch_stored::commit::{Seen, Unit};
 use clinch_stored::receipts::{delivery, extensions, nacks};
 use clinch_stored::wait_for;
 
 use crate::Mysql;
-use crate::line::{Columns, Stream, first_free};
-use crate::link::Script;
-use crate::request::Request;
-use crate::tx::{Loaded, Tx};
+use crate::column::Column;
+use crate::line::{Columns, Stream};
+use crate::query::Query;
+use crate::text;
+use crate::tx::Tx;
 
 impl Tx<'_> {
-    async fn streams_for(&mut self, dequeue: &Dequeue) -> Result<Vec<Stream>> {
-        let domains = dequeue.domains();
-        self.open_streams(|domain, event_type| {
-            let asked = domains.contains(domain);
-            asked && dequeue.only.find(domain, event_type).is_some()
-        })
-        .await
-    }
-
     /// Deliveries; if there are none, how long until there may be one. A row that is due and
     /// was not taken is not for this worker, and only news can change that.
     async fn take_due_or_wait(
         &mut self,
         dequeue: &Dequeue,
     ) -> Result<(Vec<Delivery>, Option<Duration>)> {
-        let (deliveries, streams) = self.take_due(dequeue).await?;
+        let domains = dequeue.domains();
+        let streams = self.open_streams(|domain, event_type| {
+            let asked = domains.contains(domain);
+            asked && dequeue.only.find(domain, event_type).is_some()
+        });
+        let streams = streams.await?;
+        let deliveries = self.take_due(dequeue, &streams).await?;
         if !deliveries.is_empty() || dequeue.wait.is_zero() {
             return Ok((deliveries, None));
         }
-        let mut script = Script::default();
-        for stream in &streams {
-            script.add(&stream.first());
-        }
-        let mut first = None;
-        for answer in self.run(script).await? {
-            let free = first_free(&answer.rows)?;
-            first = [first, free].into_iter().flatten().min();
-        }
+        self.flush().await?;
+        let first = self.first_due(&streams).await?;
         let later = first.filter(|due| *due > self.now);
         Ok((deliveries, later.map(|due| due.since(self.now))))
     }
 
-    async fn take_due(&mut self, dequeue: &Dequeue) -> Result<(Vec<Delivery>, Vec<Stream>)> {
+    /// Begins what is due. A row whose begin leads to no call is held or failed by it and needs
+    /// no worker: the next one takes its place.
+    async fn take_due(&mut self, dequeue: &Dequeue, streams: &[Stream]) -> Result<Vec<Delivery>> {
+        self.may_commit = false;
         let mut deliveries = Vec::new();
         let mut tried: Vec<u64> = Vec::new();
         let mut passed: Vec<u64> = Vec::new();
@@ -57,46 +55,58 @@ impl Tx<'_> {
             let left = &dequeue.attempts[tried.len().min(dequeue.attempts.len())..];
             let wanted = left.len().min(dequeue.max - deliveries.len());
             if wanted == 0 {
-                self.tell_time().await?;
-                return Ok((deliveries, Vec::new()));
+                return Ok(deliveries);
             }
-            let streams = self.streams_for(dequeue).await?;
+            // The begins of the round before: the rows after them are due by their commit.
+            self.flush().await?;
             let not: Vec<u64> = tried.iter().chain(&passed).copied().collect();
-            let rows = self.lock_due(&streams, Columns::Whole, &not, wanted);
+            let rows = self.lock_due(streams, Columns::Whole, &not, wanted);
             let rows = rows.await?;
             if rows.is_empty() {
-                return Ok((deliveries, streams));
+                return Ok(deliveries);
             }
-            let lanes: BTreeSet<LaneKey> = rows.iter().filter_map(|(row, _)| row.lane).collect();
-            self.skip_lanes(&lanes, rows.len()).await?;
+            let lanes = rows.iter().filter_map(|(row, _)| row.lane);
+            let lanes = self.lock_free_lanes(lanes.collect()).await?;
+            let (mut begins, mut seen) = (Vec::new(), Seen::default());
             let mut attempts = left.iter();
-            for (row, columns) in rows {
-                let (op_id, seq, lane) = (row.op_id, row.seq, row.lane);
-                // Whoever has the lane changes who may begin in it.
-                if lane.is_some_and(|lane| !self.lanes.contains_key(&lane)) {
-                    passed.push(seq);
+            for (row, _) in rows {
+                // A transaction that has the lane may end the row, and waits for it.
+                if row.lane.is_some_and(|lane| !lanes.contains(&lane)) {
+                    passed.push(row.seq);
                     continue;
                 }
                 let Some(attempt_id) = attempts.next() else {
                     break;
                 };
-                tried.push(seq);
-                self.hold(Loaded::of(row, Some(Request::read(&columns)?)));
-                let begin = BeginRequest {
-                    op_id,
+                tried.push(row.seq);
+                begins.push(Write::Begin(BeginRequest {
+                    op_id: row.op_id,
                     attempt_id: *attempt_id,
                     worker: dequeue.worker.clone(),
                     lease: dequeue.visibility,
-                };
-                // What may not be called is held or failed by its begin and needs no worker:
-                // the next one takes its place.
-                let begun = self.begin(&begin, &dequeue.routes).await?;
-                deliveries.extend(begun.ok().map(delivery));
+                }));
+                seen.not_paused(row.domain.clone());
+                seen.row(row);
             }
-            if deliveries.len() < dequeue.max && tried.len() < dequeue.attempts.len() {
-                self.flush().await?;
+            let unit = Unit::with(&begins, &dequeue.routes, seen);
+            for begun in self.perform(unit).await? {
+                deliveries.extend(begun.begun()?.ok().map(delivery));
             }
         }
+    }
+
+    /// Locks those of the lanes that nobody else has.
+    async fn lock_free_lanes(&mut self, lanes: BTreeSet<LaneKey>) -> Result<BTreeSet<LaneKey>> {
+        let mut locked = BTreeSet::new();
+        if lanes.is_empty() {
+            return Ok(locked);
+        }
+        let names = text::list(lanes.iter().map(|lane| lane.as_bytes()));
+        let sql = Query::SkipLanes.with(&[("lanes", &names)]);
+        for row in self.query(&sql).await? {
+            locked.extend(row.maybe_lane(0)?);
+        }
+        Ok(locked)
     }
 }
 
@@ -114,10 +124,9 @@ impl Bus for Mysql {
         let until = self.clock().monotonic().saturating_add(dequeue.wait);
         loop {
             let seen = *news.borrow_and_update();
-            let (asked, asked_at) = (dequeue.clone(), self.clock().monotonic());
-            let taken = self.write(move |tx| {
-                let asked = asked.clone();
-                Box::pin(async move { tx.take_due_or_wait(&asked).await })
+            let asked_at = self.clock().monotonic();
+            let taken = self.write(dequeue.clone(), |tx, dequeue| {
+                Box::pin(tx.take_due_or_wait(dequeue))
             });
             let (deliveries, due_in) = taken.await?;
             let left = until.saturating_sub(self.clock().monotonic());
@@ -140,20 +149,15 @@ impl Bus for Mysql {
 
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
         let routes = self.last_routes().clone();
-        let attempts = Arc::new(nacks(receipts)?);
-        self.write(move |tx| {
-            let (attempts, routes) = (attempts.clone(), routes.clone());
-            Box::pin(async move { tx.reschedule_all(&attempts, &routes).await.map(|_| ()) })
-        })
-        .await
+        let ended = nacks(receipts)?.into_iter().map(Write::Reschedule);
+        let ended: Vec<Write> = ended.collect();
+        self.commit(&ended, &routes).await.map(|_| ())
     }
 
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
-        let extensions = Arc::new(extensions(receipts, visibility)?);
-        self.write(move |tx| {
-            let extensions = extensions.clone();
-            Box::pin(async move { tx.extend_all(&extensions).await.map(|_| ()) })
-        })
-        .await
+        let leases = extensions(receipts, visibility)?;
+        let leases: Vec<Write> = leases.into_iter().map(Write::Extend).collect();
+        // No guard of an extension looks at the route.
+        self.commit(&leases, &Routes::new()).await.map(|_| ())
     }
 }

@@ -1,7 +1,6 @@
 //! Records of an application.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use clinch_core::Result;
@@ -26,8 +25,7 @@ impl Tx<'_> {
         let place = |key: &&str| Tuple::new().bytes(key).int(0).bytes("").end();
         let places: Vec<_> = keys.iter().map(place).collect();
         let mut script = Script::default();
-        let (head, tail) = Query::HoldRecords.around_rows();
-        script.add_rows(head, &places, tail);
+        script.add_rows(Query::HoldRecords, &places);
         script.add(&Query::LockRecords.with(&[("keys", &text::list(keys))]));
         let answers = self.run(script).await?;
         let rows = answers.last().map(|answer| answer.rows.as_slice());
@@ -56,8 +54,7 @@ impl Tx<'_> {
             Some(tuple.bytes(body).end())
         };
         let rows: Vec<_> = writes.iter().filter_map(row).collect();
-        let (head, tail) = Query::PutRecords.around_rows();
-        self.later.add_rows(head, &rows, tail);
+        self.later.add_rows(Query::PutRecords, &rows);
         let gone = writes.iter().filter(|write| write.body.is_none());
         self.delete_records(gone.map(|write| &write.key));
         Ok(true)
@@ -92,10 +89,8 @@ impl Records for Mysql {
         if writes.is_empty() {
             return Ok(true);
         }
-        let writes = Arc::new(writes.to_vec());
-        self.write(move |tx| {
-            let writes = writes.clone();
-            Box::pin(async move { tx.write_records(&writes).await })
+        self.write(writes.to_vec(), |tx, writes| {
+            Box::pin(tx.write_records(writes))
         })
         .await
     }

@@ -1,37 +1,21 @@
 //! Scans, dead letters and pruning.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
-use clinch_core::{Failure, Keys, Result};
-use clinch_stored::Filling;
+use clinch_core::{Failure, Result};
 use clinch_stored::letters::{bytes, check, cursor_of, parse_cursor};
+use clinch_stored::{Filling, json};
 
 use crate::Mysql;
 use crate::column::Column;
-use crate::error;
 use crate::line::{first_free, first_of_line};
-use crate::link::Script;
 use crate::outbox::routes_of;
 use crate::query::Query;
-use crate::request::{Request, to_json};
-use crate::row::{LEASE_ENDED, PROBE_DUE, ROW_COLUMNS, Row, UNFINALIZED};
+use crate::row::{self, WHOLE_COLUMNS, line_of};
 use crate::text::{self, Tuple};
-
-/// Columns of a row and of what was asked for.
-const WHOLE_COLUMNS: usize = ROW_COLUMNS + 11;
-
-fn line_of(scan: Scan) -> Option<u8> {
-    match scan {
-        Scan::Unfinalized => Some(UNFINALIZED),
-        Scan::LeaseEnded => Some(LEASE_ENDED),
-        Scan::ProbeDue => Some(PROBE_DUE),
-        Scan::Overdue => None,
-    }
-}
 
 /// Rows that need `scan` now, are free and that the claim covers, the oldest need first.
 fn needing(scan: Scan, claim: &Claim) -> String {
@@ -49,22 +33,17 @@ fn needing(scan: Scan, claim: &Claim) -> String {
 
 fn read_letter(row: &mysql_async::Row) -> Result<DeadLetter> {
     if let Some(letter) = row.maybe_bytes(WHOLE_COLUMNS)? {
-        let letter = serde_json::from_slice::<DeadLetter>(letter);
-        return letter.map_err(|error| error::corrupt("dead letter").caused_by(error));
+        return json::read(letter);
     }
-    let (row, request) = (Row::read(row)?, Request::read(row)?);
+    let row = row::read_whole(row)?;
+    let request = row.request()?;
     let unknown = || Failure::own("unknown", "", row.state.effect);
     Ok(DeadLetter {
         op_id: row.op_id,
+        keys: row.keys()?,
         failure: row.state.failure.clone().unwrap_or_else(unknown),
-        keys: Keys {
-            domain: row.domain,
-            event_type: row.event_type,
-            biz_key: request.biz_key,
-            idem_key: request.idem_key,
-        },
         attempts: row.state.attempts,
-        payload: request.payload,
+        payload: request.payload.clone(),
         content_hash: request.content_hash,
         failed_at: row.finished_at.unwrap_or_default(),
         late_ok: row.state.late_ok,
@@ -74,12 +53,10 @@ fn read_letter(row: &mysql_async::Row) -> Result<DeadLetter> {
 #[async_trait]
 impl Recovery for Mysql {
     async fn scan(&self, scan: Scan, claim: &Claim) -> Result<Vec<Claimed>> {
-        let claim = Arc::new(claim.clone());
-        self.write(move |tx| {
-            let claim = claim.clone();
+        self.write(claim.clone(), move |tx, claim| {
             Box::pin(async move {
-                let found = tx.find(&needing(scan, &claim)).await?;
-                Ok(tx.claim(found, &claim))
+                let found = tx.find(&needing(scan, claim)).await?;
+                Ok(tx.claim(found, claim))
             })
         })
         .await
@@ -90,10 +67,9 @@ impl Recovery for Mysql {
             Some(line) => first_of_line(line, "", 0),
             None => Query::FirstOverdue.text().to_owned(),
         };
-        self.read(move |tx| {
-            let sql = sql.clone();
+        self.read(sql, |tx, sql| {
             Box::pin(async move {
-                let first = first_free(&tx.query(&sql).await?)?;
+                let first = first_free(&tx.query(sql).await?)?;
                 Ok(first.map(|from| from.since(tx.now)))
             })
         })
@@ -124,34 +100,19 @@ impl Recovery for Mysql {
         let mut rows = Vec::with_capacity(letters.len());
         for letter in letters {
             let tuple = Tuple::new().bytes(letter.op_id.0.as_bytes());
-            rows.push(tuple.at(letter.failed_at).bytes(to_json(letter)?).end());
+            let body = json::to_bytes(letter)?;
+            rows.push(tuple.at(letter.failed_at).bytes(body).end());
         }
-        let rows = Arc::new(rows);
-        self.write(move |tx| {
-            let rows = rows.clone();
-            Box::pin(async move {
-                let mut script = Script::default();
-                for row in rows.iter() {
-                    script.add(&Query::InsertDeadLetters.with(&[("rows", row)]));
-                }
-                let answers = tx.run(script).await?;
-                Ok(answers.iter().map(|answer| answer.affected == 1).collect())
-            })
-        })
-        .await
+        self.insert_each(Query::InsertDeadLetter, rows).await
     }
 
     async fn prune(&self, prune: &Prune) -> Result<Pruned> {
-        let prune = Arc::new(prune.clone());
-        self.write(move |tx| {
-            let prune = prune.clone();
-            Box::pin(async move { tx.prune(&prune).await })
-        })
-        .await
+        self.write(prune.clone(), |tx, prune| Box::pin(tx.prune(prune)))
+            .await
     }
 
     async fn seen_time(&self) -> Result<Option<SeenTime>> {
-        self.read(|tx| {
+        self.read((), |tx, ()| {
             Box::pin(async move {
                 let seen_at = tx.seen_at(Query::SeenAt).await?;
                 let now = tx.now;
@@ -162,6 +123,6 @@ impl Recovery for Mysql {
     }
 
     async fn confirm_time(&self) -> Result<SeenTime> {
-        self.write(|tx| Box::pin(tx.confirm_clock())).await
+        self.write((), |tx, ()| Box::pin(tx.confirm_clock())).await
     }
 }

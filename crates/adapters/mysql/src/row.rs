@@ -1,223 +1,225 @@
 //! An operation's row, as it is read and written.
 
-use clinch_core::ports::{Operation, ResultRecord};
-use clinch_core::protocol::{Due, Inherited, LaneStand, Phase, State};
+use clinch_core::ports::{ResultRecord, Scan};
+use clinch_core::protocol::{Inherited, Phase, State};
 use clinch_core::{
-    BatchId, Domain, EventType, Keys, LaneKey, OpId, Result, Sealed, Status, Timestamp,
+    BizKey, ContentHash, Domain, EventType, Fingerprint, IdemKey, OutboundKey, PAYLOAD_BYTES_MAX,
+    Payload, Priority, Result, Sealed, Timestamp,
 };
-use clinch_stored::codec::{self, Beside};
+use clinch_stored::codec::{self, SideRows};
+use clinch_stored::commit::{Awaits, Request, Row, RowWrite};
+use clinch_stored::json;
 use clinch_stored::ledger::{phase_of, status_code, status_of};
 
 use crate::column::Column;
 use crate::error;
-use crate::request::Request;
 use crate::text::Tuple;
 
 /// Columns of a row in every statement that reads one; those of the request follow.
 pub(crate) const ROW_COLUMNS: usize = 23;
 
-/// Lines of the queue, as column `line` says them.
-pub(crate) const FRESH: u8 = 1;
-pub(crate) const ANNOUNCED: u8 = 2;
-pub(crate) const UNFINALIZED: u8 = 3;
-pub(crate) const LEASE_ENDED: u8 = 4;
-pub(crate) const PROBE_DUE: u8 = 5;
-/// No line of its own: rows that await a begin are in it by their deadline.
-pub(crate) const OVERDUE: u8 = 6;
+/// Columns of a row, of its request and of its checkpoint.
+pub(crate) const WHOLE_COLUMNS: usize = ROW_COLUMNS + 12;
 
-/// What guards look at, and what moves with it.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    pub seq: u64,
-    pub op_id: OpId,
-    pub domain: Domain,
-    pub event_type: EventType,
-    pub accepted_at: Timestamp,
-    pub batch_id: Option<BatchId>,
-    /// The priority, turned around: lower is served first.
-    pub rank: i8,
-    pub lane: Option<LaneKey>,
-    pub state: State,
-    pub has_checkpoint: bool,
-    pub has_spawn: bool,
-    pub dispatch_no: u64,
-    pub started_at: Option<Timestamp>,
-    pub finished_at: Option<Timestamp>,
-    pub result: Option<ResultRecord>,
-    pub redriven_by: Option<OpId>,
-    pub announced_at: Option<Timestamp>,
-    pub ledger: Vec<u8>,
+/// The payload is JSON as somebody's driver spelled it, not in canonical form.
+pub(crate) const RAW_COLUMN: usize = ROW_COLUMNS + 10;
+
+/// The columns of a row that may be long: result, payload, checkpoint.
+pub(crate) const LONG_COLUMNS: [usize; 3] = [19, ROW_COLUMNS + 2, ROW_COLUMNS + 11];
+
+/// The line of rows that await a begin and are not announced. Announced ones are in line 2.
+const UNANNOUNCED: u8 = 1;
+
+/// The line of rows that need a scan; those past their deadline have none of their own.
+pub(crate) fn line_of(scan: Scan) -> Option<u8> {
+    match scan {
+        Scan::Unfinalized => Some(3),
+        Scan::LeaseEnded => Some(4),
+        Scan::ProbeDue => Some(5),
+        Scan::Overdue => None,
+    }
 }
 
-/// Where an open row stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub line: u8,
-    pub due_at: Timestamp,
+/// Reads the columns of a row.
+pub(crate) fn read(row: &mysql_async::Row) -> Result<Row> {
+    let mut state = State::accepted(Timestamp::default(), None, Inherited::default());
+    state.status = status_of(row.int(8)?)?;
+    state.phase = phase_of(row.maybe_int(9)?)?;
+    state.version = row.count(10)?;
+    state.attempt_id = row.maybe_attempt_id(11)?;
+    state.next_attempt_at = row.maybe_moment(12)?;
+    state.deadline = row.maybe_moment(13)?;
+    let side_rows = codec::decode(row.bytes(14)?, &mut state)?;
+    let result = match side_rows.result {
+        true => Some(ResultRecord {
+            provider_txn_id: row.maybe_text(18)?,
+            payload: row.maybe_sealed(19)?,
+        }),
+        false => None,
+    };
+    let rank = i8::try_from(row.int(6)?).map_err(|_| error::corrupt("rank"))?;
+    let line = row.maybe_int(21)?.filter(|_| state.awaits_begin());
+    Ok(Row {
+        seq: row.count(0)?,
+        op_id: row.op_id(1)?,
+        domain: row.domain(2)?,
+        event_type: row.event_type(3)?,
+        accepted_at: row.moment(4)?,
+        batch_id: row.maybe_batch_id(5)?,
+        // The table holds ranks of priorities only.
+        priority: Priority::new(-rank).unwrap_or_default(),
+        lane: row.maybe_lane(7)?,
+        // The others of its lane are in no line.
+        is_head: line.map(|line| line != 0),
+        state,
+        has_checkpoint: side_rows.checkpoint,
+        has_spawn: side_rows.spawn,
+        dispatch_no: row.count(15)?,
+        started_at: row.maybe_moment(16)?,
+        finished_at: row.maybe_moment(17)?,
+        result,
+        redriven_by: row.maybe_op_id(20)?,
+        ledger: row.bytes(22)?.to_vec(),
+        request: None,
+        is_intact: false,
+        checkpoint: None,
+    })
 }
 
-impl Row {
-    pub(crate) fn read(row: &mysql_async::Row) -> Result<Self> {
-        let mut state = State::accepted(Timestamp::default(), None, Inherited::default());
-        state.status = status_of(row.int(8)?)?;
-        state.phase = phase_of(row.maybe_int(9)?)?;
-        state.version = row.count(10)?;
-        state.attempt_id = row.maybe_attempt_id(11)?;
-        state.next_attempt_at = row.maybe_moment(12)?;
-        state.deadline = row.maybe_moment(13)?;
-        let beside = codec::decode(row.bytes(14)?, &mut state)?;
-        let result = match beside.result {
-            true => Some(ResultRecord {
-                provider_txn_id: row.maybe_text(18)?,
-                payload: row
-                    .maybe_bytes(19)?
-                    .map(|bytes| Sealed::new(bytes.to_vec())),
-            }),
-            false => None,
-        };
-        Ok(Self {
-            seq: row.count(0)?,
-            op_id: row.op_id(1)?,
-            domain: row.domain(2)?,
-            event_type: row.event_type(3)?,
-            accepted_at: row.moment(4)?,
-            batch_id: row.maybe_batch_id(5)?,
-            rank: i8::try_from(row.int(6)?).map_err(|_| error::corrupt("rank"))?,
-            lane: row.maybe_lane(7)?,
-            state,
-            has_checkpoint: beside.checkpoint,
-            has_spawn: beside.spawn,
-            dispatch_no: row.count(15)?,
-            started_at: row.maybe_moment(16)?,
-            finished_at: row.maybe_moment(17)?,
-            result,
-            redriven_by: row.maybe_op_id(20)?,
-            announced_at: row.maybe_moment(21)?,
-            ledger: row.bytes(22)?.to_vec(),
-        })
-    }
+/// Reads the columns of a row, of its request and of its checkpoint.
+pub(crate) fn read_whole(row: &mysql_async::Row) -> Result<Row> {
+    let at = ROW_COLUMNS;
+    let labels = row.maybe_bytes(at + 7)?.map(json::read).transpose()?;
+    let outbound_key = OutboundKey::try_from(row.text(at + 4)?);
+    let request = Request {
+        biz_key: BizKey::new(row.text(at)?).map_err(error::unreadable)?,
+        idem_key: IdemKey::new(row.text(at + 1)?).map_err(error::unreadable)?,
+        payload: Sealed::new(row.bytes(at + 2)?.to_vec()),
+        content_hash: ContentHash::from_bytes(row.bytes(at + 3)?).map_err(error::unreadable)?,
+        outbound_key: outbound_key.map_err(error::unreadable)?,
+        run_at: row.maybe_moment(at + 5)?,
+        deadline: row.maybe_moment(at + 6)?,
+        labels: labels.unwrap_or_default(),
+        redrive_of: row.maybe_op_id(at + 8)?,
+        trace: row.maybe_text(at + 9)?,
+    };
+    let whole = read(row)?;
+    // The server knows less of JSON than we do: it takes members twice, and any number.
+    let is_raw = row.int(RAW_COLUMN)? != 0;
+    let is_readable = !is_raw || plain_fingerprint(request.payload.as_bytes()).is_some();
+    Ok(Row {
+        // Only a begin looks at it, and only rows that await one can begin.
+        is_intact: whole.state.awaits_begin()
+            && is_readable
+            && request.is_intact(&whole.op_id, &whole.event_type),
+        request: Some(request.into()),
+        checkpoint: row.maybe_sealed(at + 11)?,
+        ..whole
+    })
+}
 
-    pub(crate) fn is_ended(&self) -> bool {
-        self.state.is_terminal()
-    }
+/// The fingerprint of JSON in any spelling; `None`: it is not JSON that we take.
+pub(crate) fn plain_fingerprint(stored: &[u8]) -> Option<Fingerprint> {
+    let text = std::str::from_utf8(stored).ok()?;
+    let payload = Payload::parse(text, PAYLOAD_BYTES_MAX).ok()?;
+    Some(Fingerprint::plain(&payload))
+}
 
-    /// What it waits for. A follower of a lane is not in line.
-    pub(crate) fn place(&self, stand: LaneStand, now: Timestamp) -> Place {
-        let place = |line, due_at| Place { line, due_at };
-        match self.state.due() {
-            Due::Finalize => place(UNFINALIZED, now),
-            Due::Reap(at) => place(LEASE_ENDED, at),
-            Due::Probe(Some(at)) => place(PROBE_DUE, at),
-            Due::Begin(at) if stand != LaneStand::Behind => match self.announced_at {
-                Some(announced) => place(ANNOUNCED, announced),
-                None => place(FRESH, at),
-            },
-            Due::Begin(_) | Due::Probe(None) | Due::Never => place(0, Timestamp::default()),
+/// The part of the state that no statement looks at.
+pub(crate) fn packed(row: &Row) -> Result<Vec<u8>> {
+    let side_rows = SideRows {
+        checkpoint: row.has_checkpoint,
+        spawn: row.has_spawn,
+        result: row.result.is_some(),
+    };
+    codec::encode(&row.state, side_rows)
+}
+
+/// A row's values in `clinch_queue`. `seq` is an expression.
+pub(crate) fn queue_values(write: &RowWrite, seq: &str, ledger: &[u8]) -> Result<String> {
+    let (row, state) = (&write.row, &write.row.state);
+    let (line, stream, rank, due_at) = match write.awaits {
+        Awaits::Nothing => (0, String::new(), 0, Timestamp::default()),
+        Awaits::Begin(at) => {
+            let stream = stream_of(&row.domain, &row.event_type);
+            (UNANNOUNCED, stream, rank_of(row.priority), at)
         }
-    }
+        Awaits::Recovery(scan, at) => (line_of(scan).unwrap_or(0), String::new(), 0, at),
+    };
+    let tuple = Tuple::new()
+        .raw(seq)
+        .int(status_code(state.status))
+        .maybe_int(state.phase.map(phase_code))
+        .int(state.version)
+        .maybe_bytes(state.attempt_id.map(|id| id.0.into_bytes()))
+        .maybe_at(state.next_attempt_at)
+        .maybe_at(state.deadline);
+    let tuple = shared_values(tuple, row)?;
+    let tuple = tuple.int(line).bytes(stream).int(rank).at(due_at);
+    Ok(tuple.bytes(ledger).end())
+}
 
-    pub(crate) fn packed(&self) -> Result<Vec<u8>> {
-        let beside = Beside {
-            checkpoint: self.has_checkpoint,
-            spawn: self.has_spawn,
-            result: self.result.is_some(),
-        };
-        codec::encode(&self.state, beside)
-    }
+/// A row's values in `clinch_history`.
+pub(crate) fn history_values(row: &Row, ledger: &[u8]) -> Result<String> {
+    let state = &row.state;
+    let tuple = Tuple::new()
+        .int(row.seq)
+        .int(status_code(state.status))
+        .at(row.finished_at.unwrap_or_default())
+        .int(state.version)
+        .maybe_bytes(state.attempt_id.map(|id| id.0.into_bytes()))
+        .maybe_at(state.deadline);
+    Ok(shared_values(tuple, row)?.bytes(ledger).end())
+}
 
-    fn txn_id(&self) -> Option<&str> {
-        self.result.as_ref()?.provider_txn_id.as_deref()
-    }
+/// The values that follow each other in both tables.
+fn shared_values(tuple: Tuple, row: &Row) -> Result<Tuple> {
+    let result = row.result.as_ref();
+    let txn_id = result.and_then(|result| result.provider_txn_id.as_deref());
+    let payload = result.and_then(|result| result.payload.as_ref());
+    Ok(tuple
+        .bytes(packed(row)?)
+        .int(row.dispatch_no)
+        .maybe_at(row.started_at)
+        .maybe_bytes(txn_id)
+        .maybe_bytes(payload.map(Sealed::as_bytes))
+        .maybe_bytes(row.redriven_by.map(|id| id.0.into_bytes())))
+}
 
-    fn result_bytes(&self) -> Option<&[u8]> {
-        let payload = self.result.as_ref()?.payload.as_ref();
-        payload.map(Sealed::as_bytes)
-    }
-
-    /// Its values in `clinch_queue`. `seq` is an expression.
-    pub(crate) fn queued(&self, seq: &str, place: Place) -> Result<String> {
-        let state = &self.state;
-        let (stream, rank) = match place.line {
-            FRESH => (stream_of(&self.domain, &self.event_type), self.rank),
-            _ => (String::new(), 0),
-        };
-        Ok(Tuple::new()
-            .raw(seq)
-            .int(status_code(state.status))
-            .maybe_int(state.phase.map(phase_code))
-            .int(state.version)
-            .maybe_bytes(state.attempt_id.map(|id| id.0.into_bytes()))
-            .maybe_at(state.next_attempt_at)
-            .maybe_at(state.deadline)
-            .bytes(self.packed()?)
-            .int(self.dispatch_no)
-            .maybe_at(self.started_at)
-            .maybe_bytes(self.txn_id())
-            .maybe_bytes(self.result_bytes())
-            .maybe_bytes(self.redriven_by.map(|id| id.0.into_bytes()))
-            .int(place.line)
-            .bytes(stream)
-            .int(rank)
-            .at(place.due_at)
-            .maybe_at(self.announced_at)
-            .bytes(&self.ledger)
-            .end())
-    }
-
-    /// Its values in `clinch_history`.
-    pub(crate) fn ended(&self, seq: &str) -> Result<String> {
-        let state = &self.state;
-        Ok(Tuple::new()
-            .raw(seq)
-            .int(status_code(state.status))
-            .at(self.finished_at.unwrap_or_default())
-            .int(state.version)
-            .maybe_bytes(state.attempt_id.map(|id| id.0.into_bytes()))
-            .maybe_at(state.deadline)
-            .bytes(self.packed()?)
-            .int(self.dispatch_no)
-            .maybe_at(self.started_at)
-            .maybe_bytes(self.txn_id())
-            .maybe_bytes(self.result_bytes())
-            .maybe_bytes(self.redriven_by.map(|id| id.0.into_bytes()))
-            .bytes(&self.ledger)
-            .end())
-    }
-
-    /// The whole operation as others see it.
-    pub(crate) fn operation(self, request: Request, checkpoint: Option<Sealed>) -> Operation {
-        Operation {
-            op_id: self.op_id,
-            options: request.options(self.rank),
-            keys: Keys {
-                domain: self.domain,
-                event_type: self.event_type,
-                biz_key: request.biz_key,
-                idem_key: request.idem_key,
-            },
-            payload: request.payload,
-            content_hash: request.content_hash,
-            outbound_key: request.outbound_key,
-            seq: self.seq,
-            lane: self.lane,
-            state: self.state,
-            dispatch_no: self.dispatch_no,
-            result: self.result,
-            checkpoint,
-            batch_id: self.batch_id,
-            redrive_of: request.redrive_of,
-            redriven_by: self.redriven_by,
-            trace: request.trace,
-            accepted_at: self.accepted_at,
-            started_at: self.started_at,
-            finished_at: self.finished_at,
-        }
-    }
+/// A row's values in `clinch_request`, all but the seq, which the table draws.
+pub(crate) fn request_values(row: &Row) -> Result<String> {
+    let request = row.request()?;
+    let has_labels = request.labels.iter().next().is_some();
+    let labels = has_labels.then(|| json::to_bytes(&request.labels));
+    Ok(Tuple::new()
+        .bytes(row.op_id.0.as_bytes())
+        .at(row.accepted_at)
+        .bytes(row.domain.as_str())
+        .bytes(row.event_type.as_str())
+        .bytes(request.biz_key.as_str())
+        .bytes(request.idem_key.as_str())
+        .bytes(request.payload.as_bytes())
+        .bytes(request.content_hash.to_bytes())
+        .bytes(request.outbound_key.as_str())
+        .int(rank_of(row.priority))
+        .maybe_at(request.run_at)
+        .maybe_at(request.deadline)
+        .maybe_bytes(labels.transpose()?)
+        .maybe_bytes(row.lane.as_ref().map(|lane| lane.as_bytes()))
+        .maybe_bytes(row.batch_id.map(|id| id.0.into_bytes()))
+        .maybe_bytes(request.redrive_of.map(|id| id.0.into_bytes()))
+        .maybe_bytes(request.trace.as_deref())
+        .end())
 }
 
 /// The line of one domain and event type. No name holds a NUL.
 pub(crate) fn stream_of(domain: &Domain, event_type: &EventType) -> String {
     format!("{domain}\0{event_type}")
+}
+
+/// The priority turned around: lower is served first.
+pub(crate) fn rank_of(priority: Priority) -> i8 {
+    -priority.get()
 }
 
 pub(crate) fn phase_code(phase: Phase) -> u8 {
@@ -226,8 +228,4 @@ pub(crate) fn phase_code(phase: Phase) -> u8 {
         Phase::Waiting => 1,
         Phase::Held => 2,
     }
-}
-
-pub(crate) fn status_column(status: Status) -> u8 {
-    status_code(status)
 }

@@ -9,13 +9,16 @@ use clinch_core::{Error, ErrorKind, Result};
 use clinch_stored::{Fault, Filling};
 use mysql_async::Row;
 
-use crate::flush::Seqs;
 use crate::link::{Link, Script, Timed};
+use crate::query::Query;
 use crate::tx::{Trouble, Tx};
 use crate::{Mysql, Shared, error};
 
 /// What a transaction does. It may be asked for more than once.
 pub(crate) type Work<'t, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
+
+/// One call of the server.
+type Call<'c, T> = Pin<Box<dyn Future<Output = Result<T, mysql_async::Error>> + Send + 'c>>;
 
 /// How often a call looks for a connection that works: after a restart of the server the pool
 /// is full of dead ones.
@@ -25,52 +28,55 @@ const LOST_MAX: u32 = 2;
 const WAITS_MAX: u32 = 2;
 
 impl Mysql {
-    /// Runs `work` in a transaction and commits it. If the caller goes away it happens all the
+    /// Does `asked` in a transaction and commits it. If the caller goes away it happens all the
     /// same.
-    pub(crate) async fn write<T, W>(&self, work: W) -> Result<T>
+    pub(crate) async fn write<A, T, W>(&self, asked: A, work: W) -> Result<T>
     where
+        A: Send + Sync + 'static,
         T: Send + 'static,
-        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T> + Send + Sync + 'static,
+        W: for<'t> Fn(&'t mut Tx<'_>, &'t A) -> Work<'t, T> + Send + Sync + 'static,
     {
         let shared = self.shared.clone();
-        spawned(async move { shared.transact(work).await.map(|(value, _)| value) }).await
+        spawned(async move { shared.transact(&asked, work).await }).await
     }
 
-    /// Runs `work` outside of a transaction: it only reads.
-    pub(crate) async fn read<T, W>(&self, work: W) -> Result<T>
+    /// Does `asked` outside of a transaction: it only reads.
+    pub(crate) async fn read<A, T, W>(&self, asked: A, work: W) -> Result<T>
     where
+        A: Send + Sync + 'static,
         T: Send + 'static,
-        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T> + Send + Sync + 'static,
+        W: for<'t> Fn(&'t mut Tx<'_>, &'t A) -> Work<'t, T> + Send + Sync + 'static,
     {
         let shared = self.shared.clone();
-        spawned(async move { shared.look(&work).await }).await
+        spawned(async move { shared.look(&asked, work).await }).await
+    }
+
+    /// Inserts rows by a statement each; which of them were not there.
+    pub(crate) async fn insert_each(&self, query: Query, rows: Vec<String>) -> Result<Vec<bool>> {
+        self.write(rows, move |tx, rows| {
+            Box::pin(async move {
+                let mut script = Script::default();
+                for row in rows {
+                    script.add(&query.with(&[("row", row)]));
+                }
+                let answers = tx.run(script).await?;
+                Ok(answers.iter().map(|answer| answer.affected == 1).collect())
+            })
+        })
+        .await
     }
 
     /// Runs one statement outside of a transaction.
-    pub(crate) async fn query(&self, sql: String) -> Result<Vec<mysql_async::Row>> {
+    pub(crate) async fn query(&self, sql: String) -> Result<Vec<Row>> {
         let shared = self.shared.clone();
-        spawned(async move {
-            let mut script = Script::default();
-            script.add(&sql);
-            let mut lost = 0;
-            loop {
-                let mut conn = shared.conn().await?;
-                match conn.run(&script).await {
-                    Ok(mut answers) => {
-                        return Ok(answers.pop().map(|answer| answer.rows).unwrap_or_default());
-                    }
-                    Err(failed) => {
-                        conn.give_up(error::is_lost(&failed)).await;
-                        lost += 1;
-                        let may_help = error::is_lost(&failed) && !error::is_silent(&failed);
-                        if !may_help || lost > LOST_MAX {
-                            return Err(error::sql(&failed));
-                        }
-                    }
-                }
-            }
-        })
-        .await
+        let mut script = Script::default();
+        script.add(&sql);
+        let answers = async move {
+            let run = shared.on_conn(&script, |conn, script| conn.run(script));
+            run.await
+        };
+        let mut answers = spawned(answers).await?;
+        Ok(answers.pop().map(|answer| answer.rows).unwrap_or_default())
     }
 
     /// Runs a statement that reads a page, one row at a time, until the page is full. `weigh`
@@ -83,27 +89,15 @@ impl Mysql {
     ) -> Result<Filling<Row>> {
         let shared = self.shared.clone();
         spawned(async move {
-            let mut lost = 0;
-            loop {
-                let mut conn = shared.conn().await?;
-                match conn.fill(&sql, limit, weigh).await {
-                    Ok(filling) => return Ok(filling),
-                    Err(failed) => {
-                        conn.give_up(error::is_lost(&failed)).await;
-                        lost += 1;
-                        if !error::is_lost(&failed) || lost > LOST_MAX {
-                            return Err(error::sql(&failed));
-                        }
-                    }
-                }
-            }
+            let fill = shared.on_conn(&sql, |conn, sql| Box::pin(conn.fill(sql, limit, weigh)));
+            fill.await
         })
         .await
     }
 }
 
 /// Runs on a task of its own.
-pub(crate) async fn spawned<T: Send + 'static>(
+async fn spawned<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     let lost = |error: tokio::task::JoinError| {
@@ -118,7 +112,7 @@ fn down() -> Error {
 }
 
 impl Shared {
-    pub(crate) async fn conn(&self) -> Result<Timed> {
+    async fn conn(&self) -> Result<Timed> {
         let waiting = tokio::time::timeout(self.settings.pool_timeout, self.pool.get_conn());
         match waiting.await {
             Ok(conn) => {
@@ -133,11 +127,33 @@ impl Shared {
         }
     }
 
-    /// Runs `work` in a transaction and commits it: its value, and the seqs that it drew. To be
-    /// called on a task of its own.
-    pub(crate) async fn transact<T, W>(self: &Arc<Self>, work: W) -> Result<(T, Seqs)>
+    /// Calls the server outside of a transaction; again on another connection if this one is
+    /// lost. A server that is silent is not asked again: that would only take as long again.
+    async fn on_conn<A, T>(
+        &self,
+        asked: &A,
+        call: impl for<'c> Fn(&'c mut Timed, &'c A) -> Call<'c, T>,
+    ) -> Result<T> {
+        let mut lost = 0;
+        loop {
+            let mut conn = self.conn().await?;
+            let failed = match call(&mut conn, asked).await {
+                Ok(value) => return Ok(value),
+                Err(failed) => failed,
+            };
+            conn.give_up(error::is_lost(&failed)).await;
+            lost += 1;
+            let may_help = error::is_lost(&failed) && !error::is_silent(&failed);
+            if !may_help || lost > LOST_MAX {
+                return Err(error::sql(&failed));
+            }
+        }
+    }
+
+    /// Runs `work` in a transaction and commits it. To be called on a task of its own.
+    async fn transact<A, T, W>(self: &Arc<Self>, asked: &A, work: W) -> Result<T>
     where
-        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T>,
+        W: for<'t> Fn(&'t mut Tx<'_>, &'t A) -> Work<'t, T>,
     {
         let fault = self.faults.take();
         if fault == Some(Fault::BeforeCommit) {
@@ -148,22 +164,24 @@ impl Shared {
             let mut conn = self.conn().await?;
             let mut tx = Tx::new(&mut conn, self, "START TRANSACTION");
             tx.checks_ids = checks_ids;
-            let outcome = match work(&mut tx).await {
+            tx.may_commit = fault != Some(Fault::MidCommit);
+            let outcome = match work(&mut tx, asked).await {
                 Ok(_) if fault == Some(Fault::MidCommit) => tx.flush().await.and(Err(down())),
-                Ok(value) => tx.commit().await.map(|seqs| (value, seqs)),
+                Ok(value) => tx.commit().await.map(|_| value),
                 Err(error) => Err(error),
             };
-            let (trouble, notices) = (tx.trouble, tx.notices_if(outcome.is_ok()));
+            let trouble = tx.trouble;
+            let notices = outcome.is_ok().then(|| tx.notices());
             let streams = std::mem::take(&mut tx.new_streams);
             drop(tx);
             let error = match outcome {
-                Ok(committed) => {
+                Ok(value) => {
                     drop(conn);
                     self.streams.learn(streams);
-                    self.news.tell(notices);
+                    self.news.tell(notices.unwrap_or_default());
                     return match fault {
                         Some(Fault::AfterCommit) => Err(unheard()),
-                        _ => Ok(committed),
+                        _ => Ok(value),
                     };
                 }
                 Err(error) => error,
@@ -189,15 +207,15 @@ impl Shared {
         }
     }
 
-    async fn look<T, W>(self: &Arc<Self>, work: &W) -> Result<T>
+    async fn look<A, T, W>(self: &Arc<Self>, asked: &A, work: W) -> Result<T>
     where
-        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T>,
+        W: for<'t> Fn(&'t mut Tx<'_>, &'t A) -> Work<'t, T>,
     {
         let mut lost = 0;
         loop {
             let mut conn = self.conn().await?;
             let mut tx = Tx::new(&mut conn, self, "DO 0");
-            let outcome = work(&mut tx).await;
+            let outcome = work(&mut tx, asked).await;
             let trouble = tx.trouble;
             drop(tx);
             if let Some(trouble) = trouble {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clinch_core::Timestamp;
+use clinch_core::ports::Scan;
 
 /// How a transaction tells the time, and which needs of recovery are known already. Clones
 /// share it.
@@ -17,7 +18,7 @@ struct Told {
     fixed: Option<Timestamp>,
     ahead: Duration,
     /// The earliest need of each recovery that was told and has not come.
-    needs: BTreeMap<u8, Timestamp>,
+    needs: BTreeMap<Scan, Timestamp>,
 }
 
 impl Time {
@@ -51,13 +52,13 @@ impl Time {
     }
 
     /// Whether one of these needs comes before all that recovery waits for already.
-    pub(crate) fn is_news(&self, needs: &BTreeMap<u8, Timestamp>, now: Timestamp) -> bool {
+    pub(crate) fn is_news(&self, needs: &BTreeMap<Scan, Timestamp>, now: Timestamp) -> bool {
         let mut told = self.lock();
         let mut news = false;
-        for (which, at) in needs {
-            let known = told.needs.get(which);
+        for (scan, at) in needs {
+            let known = told.needs.get(scan);
             if known.is_none_or(|known| *known <= now || at < known) {
-                told.needs.insert(*which, *at);
+                told.needs.insert(*scan, *at);
                 news = true;
             }
         }

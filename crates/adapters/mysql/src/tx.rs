@@ -1,28 +1,22 @@
-//! One transaction: what it has read, what it owes, and what it has to tell.
+//! One transaction: what it keeps in mind between its statements, and whom it wakes.
 //!
-//! Rows, keys, lanes and batches are read under their locks, changed here, and written by one
-//! [`Tx::flush`], so that a call of any size costs a few round trips. Locks are taken in one
-//! order, keys, lanes, operations, batches, counters, each kind in order of its ids; whoever
-//! looks for work skips what is locked and waits for nobody.
+//! A transaction that looks for work skips rows that are locked and waits for nobody; every
+//! other one takes its locks in one order (`load`).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use clinch_core::ports::{Counts, NewOperation, Notice};
-use clinch_core::protocol::State;
-use clinch_core::{BatchId, Domain, Error, KeyHash, LaneKey, OpId, Result, Timestamp};
+use clinch_core::ports::{Notice, Scan};
+use clinch_core::{Domain, Error, Fingerprint, KeyHash, LaneKey, OpId, Result, Timestamp};
+use clinch_stored::commit::{Plan, Row};
 
 use crate::Shared;
-use crate::accept::KeyRow;
-use crate::batches::BatchRow;
 use crate::column::Column;
 use crate::error;
-use crate::lane::LaneRow;
 use crate::line::Streams;
 use crate::link::{Answer, Link, Script};
 use crate::query::Query;
-use crate::request::Request;
-use crate::row::{OVERDUE, Place, Row, stream_of};
+use crate::row::{rank_of, stream_of};
 use crate::text;
 use crate::time::Time;
 
@@ -36,7 +30,7 @@ pub(crate) struct Tx<'c> {
     /// Streams that this transaction makes sure of.
     pub new_streams: HashSet<(String, i8)>,
     pub now: Timestamp,
-    /// Steps of this server's counter of seqs.
+    /// The server's `auto_increment_increment`.
     pub step: u64,
     pub trouble: Option<Trouble>,
     /// Ask whether an op_id is taken before it is used: the last try found that one is.
@@ -44,41 +38,17 @@ pub(crate) struct Tx<'c> {
     /// The connection says how many rows a statement changed. A caller's may be set to say how
     /// many it found.
     pub counts_rows: bool,
-    pub rows: HashMap<OpId, Loaded>,
-    /// Accepted here, in order; written by the next flush.
-    pub new: Vec<OpId>,
-    pub keys: HashMap<KeyHash, KeyRow>,
-    pub lanes: BTreeMap<LaneKey, LaneRow>,
-    pub batches: BTreeMap<BatchId, BatchRow>,
-    pub taken: HashSet<OpId>,
+    /// A plan may be sent together with the commit.
+    pub may_commit: bool,
+    is_committed: bool,
     paused: Option<BTreeSet<Domain>>,
-    pub counts: BTreeMap<Domain, [i64; 7]>,
-    /// Statements about rows that are there before the next flush.
-    pub earlier: Script,
-    /// Statements of the next flush that depend on nothing else in it.
+    /// Keys that were inserted here and are used by no operation yet: for whom.
+    pub reserved_keys: BTreeMap<KeyHash, (OpId, Fingerprint)>,
+    /// Lanes that are locked here and have no member.
+    pub reserved_lanes: BTreeSet<LaneKey>,
+    /// Statements that are sent by [`Tx::flush`] or with the commit.
     pub later: Script,
-    pub fresh: Fresh,
-}
-
-/// An operation in hand.
-#[derive(Debug, Clone)]
-pub(crate) struct Loaded {
-    pub row: Row,
-    pub request: Option<Request>,
-    /// Its state, as the database has it.
-    pub before: Option<State>,
-    /// What a recorded answer spawns, if it was recorded here.
-    pub spawn: Option<Vec<NewOperation>>,
-    pub dirty: Dirty,
-}
-
-/// What of a row is not written yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Dirty {
-    Nothing,
-    /// Its history alone: claims and announcements stay.
-    Ledger,
-    Row,
+    pub wakes: Wakes,
 }
 
 /// Why the link failed, as far as another try is concerned.
@@ -97,19 +67,43 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
+    fn of(failed: &mysql_async::Error) -> Option<Self> {
+        let troubles = [
+            (error::has_waited(failed), Self::Waited),
+            (error::asks_again(failed), Self::Again),
+            (error::is_taken(failed), Self::Taken),
+            (error::is_silent(failed), Self::Silent),
+            (error::is_lost(failed), Self::Lost),
+        ];
+        let first = troubles.into_iter().find(|(is_it, _)| *is_it);
+        first.map(|(_, trouble)| trouble)
+    }
+
     /// Nothing is known of the connection.
     pub(crate) fn is_of_connection(self) -> bool {
         matches!(self, Self::Lost | Self::Silent)
     }
 }
 
-/// What a commit has to tell.
+/// Whom a commit wakes.
 #[derive(Debug, Default)]
-pub(crate) struct Fresh {
+pub(crate) struct Wakes {
+    /// Domains in which a row may be due.
     pub due: BTreeSet<Domain>,
-    pub settled: Vec<OpId>,
-    /// New needs of recovery: which, and from when on.
-    pub needs: BTreeMap<u8, Timestamp>,
+    settled: Vec<OpId>,
+    /// New needs of recovery: the earliest of each scan.
+    needs: BTreeMap<Scan, Timestamp>,
+}
+
+impl Wakes {
+    pub(crate) fn add(&mut self, plan: &Plan) {
+        self.due.extend(plan.due_domains().into_iter().cloned());
+        self.settled.extend(&plan.settled);
+        for (scan, at) in &plan.needs {
+            let first = self.needs.entry(*scan).or_insert(*at);
+            *first = (*first).min(*at);
+        }
+    }
 }
 
 impl<'c> Tx<'c> {
@@ -131,23 +125,14 @@ impl<'c> Tx<'c> {
             trouble: None,
             checks_ids: false,
             counts_rows: true,
-            rows: HashMap::new(),
-            new: Vec::new(),
-            keys: HashMap::new(),
-            lanes: BTreeMap::new(),
-            batches: BTreeMap::new(),
-            taken: HashSet::new(),
+            may_commit: false,
+            is_committed: false,
             paused: None,
-            counts: BTreeMap::new(),
-            earlier: Script::default(),
+            reserved_keys: BTreeMap::new(),
+            reserved_lanes: BTreeSet::new(),
             later: Script::default(),
-            fresh: Fresh::default(),
+            wakes: Wakes::default(),
         }
-    }
-
-    /// True once a statement was sent.
-    pub(crate) fn has_started(&self) -> bool {
-        self.preamble.is_none()
     }
 
     /// Runs statements, with the opening of the transaction before the first.
@@ -155,7 +140,7 @@ impl<'c> Tx<'c> {
         self.send(script, error::sql).await
     }
 
-    pub(crate) async fn send(
+    async fn send(
         &mut self,
         script: Script,
         meaning: fn(&mysql_async::Error) -> Error,
@@ -169,17 +154,7 @@ impl<'c> Tx<'c> {
         let mut answers = match self.link.run(&all).await {
             Ok(answers) => answers,
             Err(failed) => {
-                self.trouble = if error::has_waited(&failed) {
-                    Some(Trouble::Waited)
-                } else if error::asks_again(&failed) {
-                    Some(Trouble::Again)
-                } else if error::is_taken(&failed) {
-                    Some(Trouble::Taken)
-                } else if error::is_silent(&failed) {
-                    Some(Trouble::Silent)
-                } else {
-                    error::is_lost(&failed).then_some(Trouble::Lost)
-                };
+                self.trouble = Trouble::of(&failed);
                 return Err(meaning(&failed));
             }
         };
@@ -203,67 +178,49 @@ impl<'c> Tx<'c> {
 
     /// Makes sure that the time is known.
     pub(crate) async fn tell_time(&mut self) -> Result<Timestamp> {
-        if !self.has_started() {
+        if self.preamble.is_some() {
             self.run(Script::default()).await?;
         }
         Ok(self.now)
     }
 
-    /// Locks and reads operations that are not in hand yet.
-    pub(crate) async fn load(&mut self, ops: &[OpId], whole: bool) -> Result<()> {
-        let has = |op: &&OpId| match self.rows.get(*op) {
-            Some(loaded) => !whole || loaded.request.is_some(),
-            None => false,
-        };
-        let missing: BTreeSet<OpId> = ops.iter().filter(|op| !has(op)).copied().collect();
-        if missing.is_empty() {
-            return self.tell_time().await.map(|_| ());
-        }
-        let ids = text::list(missing.iter().map(|op| op.0.as_bytes()));
-        let mut script = Script::default();
-        script.add(&Query::LockLanesOf.with(&[("ids", &ids)]));
-        script.add(&Query::LockQueue.of_rows(whole, &[("ids", &ids)]));
-        script.add(&Query::LockHistory.of_rows(whole, &[("ids", &ids)]));
-        let pauses = match whole {
-            true => self.ask_paused(&mut script),
-            false => None,
-        };
-        let answers = self.run(script).await?;
-        if let Some(at) = pauses {
-            self.note_paused(answers.get(at))?;
-        }
-        let mut lanes = BTreeSet::new();
-        for row in answers[1..3].iter().flat_map(|answer| &answer.rows) {
-            let loaded = Loaded::read(row, whole)?;
-            lanes.extend(loaded.row.lane.filter(|_| !loaded.row.is_ended()));
-            self.hold(loaded);
-        }
-        self.read_lanes(&lanes, missing.len()).await
-    }
-
-    /// Keeps what was read, unless it was changed here since.
-    pub(crate) fn hold(&mut self, loaded: Loaded) {
-        let op_id = loaded.row.op_id;
-        match self.rows.get_mut(&op_id) {
-            Some(known) if known.dirty != Dirty::Nothing => {
-                known.request = loaded.request.or(known.request.take())
-            }
-            _ => {
-                self.rows.insert(op_id, loaded);
-            }
+    /// Sends what is to be sent later; the first id that each statement drew.
+    pub(crate) async fn flush(&mut self) -> Result<Vec<Option<u64>>> {
+        let script = std::mem::take(&mut self.later);
+        match script.is_empty() {
+            true => Ok(Vec::new()),
+            false => Ok(first_ids(&self.run(script).await?).collect()),
         }
     }
 
-    /// Asks which domains are paused; whoever pauses one waits for this transaction.
-    pub(crate) fn ask_paused(&self, script: &mut Script) -> Option<usize> {
-        self.paused
-            .is_none()
-            .then(|| script.add(Query::Paused.text()))
+    /// The same with the commit, in one round trip where it fits. Committing twice is committing
+    /// once.
+    pub(crate) async fn commit(&mut self) -> Result<Vec<Option<u64>>> {
+        if self.is_committed {
+            return Ok(Vec::new());
+        }
+        self.later.add("COMMIT");
+        let (before, last) = std::mem::take(&mut self.later).split_last();
+        let mut ids = Vec::new();
+        if !before.is_empty() {
+            ids.extend(first_ids(&self.run(before).await?));
+        }
+        ids.extend(first_ids(&self.send(last, error::commit).await?));
+        self.is_committed = true;
+        Ok(ids)
     }
 
-    pub(crate) fn note_paused(&mut self, answer: Option<&Answer>) -> Result<()> {
+    /// Asks which domains are paused, unless it is known. A transaction that pauses one waits for
+    /// this one to end.
+    pub(crate) fn ask_paused(&self, script: &mut Script) {
+        if self.paused.is_none() {
+            script.add(Query::Paused.text());
+        }
+    }
+
+    pub(crate) fn note_paused(&mut self, answer: &Answer) -> Result<()> {
         let mut paused = BTreeSet::new();
-        for row in answer.iter().flat_map(|answer| &answer.rows) {
+        for row in &answer.rows {
             if row.int(1)? != 0 {
                 paused.insert(row.domain(0)?);
             }
@@ -277,27 +234,10 @@ impl<'c> Tx<'c> {
         paused.is_some_and(|paused| paused.contains(domain))
     }
 
-    /// Moves an operation from one counter to another.
-    pub(crate) fn count(&mut self, domain: &Domain, left: Option<&State>, entered: Option<&State>) {
-        let counters = self.counts.entry(domain.clone()).or_default();
-        let mut add = |state: &State, by: i64| {
-            let mut counts = Counts::default();
-            *counts.of(state) = 1;
-            for (counter, is_it) in counters.iter_mut().zip(in_order(&counts)) {
-                *counter += by * i64::try_from(is_it).unwrap_or(0);
-            }
-        };
-        if let Some(state) = left {
-            add(state, -1);
-        }
-        if let Some(state) = entered {
-            add(state, 1);
-        }
-    }
-
     /// Makes sure that the stream of a new row is in the table.
-    pub(crate) fn put_stream(&mut self, row: &Row, script: &mut Script) {
-        let stream = (stream_of(&row.domain, &row.event_type), row.rank);
+    pub(crate) fn add_stream(&mut self, row: &Row, script: &mut Script) {
+        let stream = stream_of(&row.domain, &row.event_type);
+        let stream = (stream, rank_of(row.priority));
         if self.streams.has(&stream) || self.new_streams.contains(&stream) {
             return;
         }
@@ -306,70 +246,17 @@ impl<'c> Tx<'c> {
         self.new_streams.insert(stream);
     }
 
-    /// Remembers whom to wake for what a row became.
-    pub(crate) fn tell(&mut self, row: &Row, place: Place) {
-        if place.line == 1 {
-            self.fresh.due.insert(row.domain.clone());
-        }
-        let mut note = |which: u8, at: Timestamp| {
-            let earliest = self.fresh.needs.entry(which).or_insert(at);
-            *earliest = at.min(*earliest);
-        };
-        if place.line > 2 {
-            note(place.line, place.due_at);
-        }
-        if let Some(deadline) = row.state.deadline.filter(|_| row.state.awaits_begin()) {
-            note(OVERDUE, deadline);
-        }
-    }
-
-    /// Whom to wake if it was committed.
-    pub(crate) fn notices_if(&mut self, committed: bool) -> Vec<Notice> {
-        match committed {
-            true => self.notices(),
-            false => Vec::new(),
-        }
-    }
-
     /// Whom to wake, once it is committed.
     pub(crate) fn notices(&mut self) -> Vec<Notice> {
-        let fresh = std::mem::take(&mut self.fresh);
-        let settled = fresh.settled.into_iter().map(Notice::Settled);
-        let mut notices: Vec<_> = settled
-            .chain(fresh.due.into_iter().map(Notice::Due))
-            .collect();
-        let is_news = self.time.is_news(&fresh.needs, self.now);
-        notices.extend(is_news.then_some(Notice::Recovery));
-        notices
+        let wakes = std::mem::take(&mut self.wakes);
+        let settled = wakes.settled.into_iter().map(Notice::Settled);
+        let due = wakes.due.into_iter().map(Notice::Due);
+        let is_news = self.time.is_news(&wakes.needs, self.now);
+        let recovery = is_news.then_some(Notice::Recovery);
+        settled.chain(due).chain(recovery).collect()
     }
 }
 
-/// Counters in the order of their columns.
-pub(crate) fn in_order(counts: &Counts) -> [u64; 7] {
-    [
-        counts.pending,
-        counts.live,
-        counts.recorded,
-        counts.waiting,
-        counts.held,
-        counts.completed,
-        counts.failed,
-    ]
-}
-
-impl Loaded {
-    pub(crate) fn read(row: &mysql_async::Row, whole: bool) -> Result<Self> {
-        let request = whole.then(|| Request::read(row)).transpose()?;
-        Ok(Self::of(Row::read(row)?, request))
-    }
-
-    pub(crate) fn of(row: Row, request: Option<Request>) -> Self {
-        Self {
-            before: Some(row.state.clone()),
-            request,
-            row,
-            spawn: None,
-            dirty: Dirty::Nothing,
-        }
-    }
+fn first_ids(answers: &[Answer]) -> impl Iterator<Item = Option<u64>> {
+    answers.iter().map(|answer| answer.first_id)
 }

@@ -1,10 +1,10 @@
-//! The address of a server, or of several. The client leaves out who it says we are.
+//! The address of one server or several. The client never shows the user name or password in it.
 
 use async_nats::{ConnectOptions, ServerAddr};
 use clinch_core::{Error, ErrorKind, Result};
 use percent_encoding::percent_decode_str;
 
-/// Servers of one cluster, and how we log in.
+/// The servers of one cluster, and the login.
 pub(crate) struct Address {
     pub(crate) servers: Vec<ServerAddr>,
     login: Option<Login>,
@@ -16,7 +16,8 @@ enum Login {
 }
 
 impl Address {
-    /// Reads addresses with commas between; the first that names a user counts for all.
+    /// Parses addresses separated by commas. The first address with a user name gives the login for
+    /// all.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let unreadable = || {
             let message = "the address of the NATS server must look like nats://host:4222";

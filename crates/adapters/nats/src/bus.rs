@@ -1,4 +1,4 @@
-//! The port.
+//! The implementation of the `Bus` port.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use clinch_core::Result;
 use clinch_core::ports::{Bus, Clock, Delivery, Depth, Dequeue, Publication, Receipt};
 
 use crate::Settings;
-use crate::call::{UNDER_WAY_MAX, is_nobody, read_answer};
+use crate::call::{IN_FLIGHT_MAX, is_nobody, read_answer};
 use crate::check::{Finding, findings};
 use crate::clock::real_now;
 use crate::error::unavailable;
@@ -19,25 +19,26 @@ use crate::reader::later;
 use crate::shared::Shared;
 use crate::wire::{ACK, Body, IN_PROGRESS, NAK, Position, nak_after};
 
-/// A stream that is gone is created again and the hints published once more.
+/// If the stream is gone, it is created again and the hints are published once more.
 const TRIES: usize = 2;
 
-/// Hints on NATS JetStream. Clones share one connection, which closes with the last of them.
+/// Hints on NATS JetStream. Clones share one connection, which closes when the last clone is
+/// dropped.
 #[derive(Clone)]
 pub struct NatsBus {
     shared: Arc<Shared>,
 }
 
 impl NatsBus {
-    /// Connects, and creates the stream if there is none. The address may hold a user and
-    /// password; no error repeats it. A connection that is lost later is made again in the
-    /// background; calls fail as unavailable meanwhile.
+    /// Connects, and creates the stream if it does not exist. The address may contain a user name
+    /// and password; no error repeats it. A connection that is lost later is restored in the
+    /// background; meanwhile calls fail as unavailable.
     pub async fn connect(url: &str, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
         let shared = Shared::open(url, settings, clock).await?;
         Ok(Self { shared })
     }
 
-    /// What an operator should know about this server and how it is set up.
+    /// Findings about this server and its setup, for operators.
     pub async fn check(&self) -> Vec<Finding> {
         findings(&self.shared).await
     }
@@ -56,12 +57,12 @@ impl NatsBus {
             }
             let stored = read_answer(&answer.payload)??;
             let seq = stored["seq"].as_u64().unwrap_or(0);
-            self.shared.state().inlet(topic).published(seq);
+            self.shared.state().consumer(topic).published(seq);
         }
         Ok(Published::All)
     }
 
-    /// Deliveries that are ours now: number, subject for acks.
+    /// The deliveries that this process holds now: number in the stream and subject for acks.
     fn ours<'a>(&self, receipts: impl Iterator<Item = &'a Receipt>) -> Vec<Option<(u64, &'a str)>> {
         let now = self.shared.now();
         let state = self.shared.state();
@@ -80,10 +81,10 @@ struct Message {
     body: Vec<u8>,
 }
 
-/// Where a batch of hints went.
+/// Whether a batch of hints was published.
 enum Published {
     All,
-    /// No stream takes that subject.
+    /// No stream takes this subject.
     Nowhere,
 }
 
@@ -100,7 +101,7 @@ impl Bus for NatsBus {
                 body: Body::new(hint, *delay, now).encode()?,
             })
         };
-        for some in publications.chunks(UNDER_WAY_MAX) {
+        for some in publications.chunks(IN_FLIGHT_MAX) {
             let messages: Result<Vec<_>> = some.iter().map(message).collect();
             let messages = messages?;
             let mut tries = 0;
@@ -129,7 +130,7 @@ impl Bus for NatsBus {
         {
             let mut state = self.shared.state();
             for receipt in receipts {
-                // What an earlier stream delivered does not come again.
+                // A delivery of an earlier stream does not come again.
                 let Some((seq, ack)) = state.read_receipt(receipt) else {
                     continue;
                 };
@@ -165,8 +166,8 @@ impl Bus for NatsBus {
             }
         }
         drop(state);
-        // Who waits has to know when these come again.
-        self.shared.ring();
+        // A waiting call has to know when these hints come again.
+        self.shared.wake_waiting();
         Ok(())
     }
 
@@ -177,8 +178,8 @@ impl Bus for NatsBus {
         let words: Vec<_> = {
             let state = self.shared.state();
             let ack_wait = |ack: &str| {
-                let inlet = state.inlets.get(Position::parse(ack)?.consumer)?;
-                inlet.ack_wait
+                let consumer = state.consumers.get(Position::parse(ack)?.consumer)?;
+                consumer.ack_wait
             };
             let word = |ack: &str| match ack_wait(ack) == Some(lasting) {
                 true => IN_PROGRESS.to_owned(),

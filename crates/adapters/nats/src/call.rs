@@ -1,4 +1,4 @@
-//! Questions to the server, many under way at once.
+//! Requests to the server, with many in flight at once.
 
 use clinch_core::Result;
 use serde_json::Value;
@@ -6,20 +6,20 @@ use serde_json::Value;
 use crate::error::{Refusal, unavailable};
 use crate::shared::Shared;
 
-/// Messages under way whose answer is awaited: enough to fill the line, few enough for the
-/// server's buffers.
-pub(crate) const UNDER_WAY_MAX: usize = 256;
+/// Maximum messages in flight whose answer is awaited: enough to fill the connection, few enough
+/// for the server's buffers.
+pub(crate) const IN_FLIGHT_MAX: usize = 256;
 
 const NO_RESPONDERS: u16 = 503;
 
 impl Shared {
-    /// Says a word about each delivery and waits until the server has taken all of them.
+    /// Sends one message about each delivery and waits until the server has taken all of them.
     pub(crate) async fn tell(&self, words: Vec<(String, String)>) -> Result<()> {
         let mut failed = None;
         let mut words = words.into_iter().peekable();
         while words.peek().is_some() {
             let mut questions = Vec::new();
-            for (ack, word) in words.by_ref().take(UNDER_WAY_MAX) {
+            for (ack, word) in words.by_ref().take(IN_FLIGHT_MAX) {
                 questions.push(self.link.ask(ack, word).await?);
             }
             for question in questions {
@@ -47,8 +47,8 @@ impl Shared {
     }
 }
 
-/// Runs on, whether or not the caller is polled: who waits for the turn that this has must not
-/// depend on another caller.
+/// Runs in a task of its own, so that it continues even if the caller is not polled: other callers
+/// that wait for its lock must not depend on this caller.
 pub(crate) async fn apart<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
@@ -56,7 +56,7 @@ pub(crate) async fn apart<T: Send + 'static>(
     ended.unwrap_or_else(|_| Err(unavailable("the runtime is shutting down")))
 }
 
-/// An answer of the API, or of the stream to a publication.
+/// Parses an answer of the API, or of the stream to a publication.
 pub(crate) fn read_answer(bytes: &[u8]) -> Result<Result<Value, Refusal>> {
     let unreadable = || unavailable("the NATS server's answer cannot be read");
     let mut answer: Value = serde_json::from_slice(bytes).map_err(|_| unreadable())?;
@@ -67,7 +67,7 @@ pub(crate) fn read_answer(bytes: &[u8]) -> Result<Result<Value, Refusal>> {
     Ok(Err(refusal))
 }
 
-/// Nobody listens on that subject.
+/// The server says that the subject has no listener.
 pub(crate) fn is_nobody(message: &async_nats::Message) -> bool {
     message
         .status

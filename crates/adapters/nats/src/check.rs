@@ -1,4 +1,4 @@
-//! What an operator should know.
+//! Checks the server and its setup, for operators.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use serde_json::Value;
 
 use crate::shared::Shared;
 
-/// The oldest server that is supported. Tests run on 2.15.
+/// The oldest supported server. Tests run on 2.15.
 const OLDEST: (u64, u64) = (2, 12);
 
-/// One thing that was looked at.
+/// One result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// How bad it is.
     pub level: Level,
-    /// What is so.
+    /// What was found.
     pub what: String,
-    /// What it risks and what to do; empty if nothing.
+    /// What it risks and what to do. Empty if nothing.
     pub risk: String,
 }
 
@@ -27,7 +27,7 @@ pub enum Level {
     Good,
     /// A choice to be aware of.
     Note,
-    /// Works, and should be changed.
+    /// Works, but should be changed.
     Warning,
     /// Does not work.
     Problem,
@@ -120,7 +120,7 @@ fn of_stream(config: &Value, wanted: u64) -> Vec<Finding> {
     found
 }
 
-/// Servers do not tell it to ordinary accounts.
+/// Servers do not show this to ordinary accounts.
 fn sync_interval() -> Finding {
     let risk = "by default a server syncs its files every 2 minutes: a power failure loses the \
                 hints since then, and the sweeper announces them again after its grace; \

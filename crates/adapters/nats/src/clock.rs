@@ -6,7 +6,7 @@ pub(crate) fn real_now() -> Instant {
     Instant::now()
 }
 
-/// Returns at that moment; never, if there is none.
+/// Returns at that moment. `None`: never returns.
 pub(crate) async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment.into()).await,
@@ -14,7 +14,7 @@ pub(crate) async fn until(moment: Option<Instant>) {
     }
 }
 
-/// What the future returns, unless it takes longer.
+/// The future's result. `None` if it takes longer than `limit`.
 pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(limit, future).await.ok()
 }

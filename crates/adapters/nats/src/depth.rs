@@ -1,4 +1,4 @@
-//! How much the stream holds.
+//! How many hints the stream holds.
 
 use clinch_core::Result;
 use clinch_core::ports::Depth;
@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 
 use crate::shared::Shared;
 
-/// Consumers that are counted at most, a topic each: four pages of what the server lists.
+/// Maximum consumers that are counted, one for each topic: four pages of the server's list.
 const CONSUMERS_MAX: usize = 1_024;
 
 impl Shared {
-    /// Counts by what the server tells of its stream and its consumers. A hint with a delay is
-    /// one on loan as soon as somebody has handed it back.
+    /// Counts by the server's own figures of its stream and consumers. A hint with a delay counts
+    /// as on loan once a process has handed it back.
     pub(crate) async fn depth(&self) -> Result<Depth> {
         let prefix = &self.settings.prefix;
         let call = format!("STREAM.INFO.{prefix}");
         let held = match self.api(&call, String::new()).await? {
-            // Nothing was ever published, or everything is lost.
+            // Nothing was ever published, or the server lost its data.
             Err(refusal) if refusal.code == 404 => 0,
             told => told?["state"]["messages"].as_u64().unwrap_or(0),
         };
@@ -25,12 +25,12 @@ impl Shared {
             waiting: held.saturating_sub(on_loan),
             on_loan,
             delayed: 0,
-            // The server hands hints out again by itself.
+            // The server delivers delayed hints again by itself.
             has_scheduler: true,
         })
     }
 
-    /// Over the consumers of all topics.
+    /// Sums up the consumers of all topics.
     async fn on_loan(&self) -> Result<u64> {
         let call = format!("CONSUMER.LIST.{}", self.settings.prefix);
         let (mut seen, mut on_loan) = (0, 0);

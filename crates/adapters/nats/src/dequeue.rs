@@ -1,7 +1,7 @@
 //! Taking deliveries.
 //!
-//! What arrived is handed out in the last step, without waiting in between: a call that is
-//! cut short leaves everything where the next call finds it.
+//! Hints are handed out in the last step, without an await in between: a call that is dropped
+//! leaves every hint where the next call finds it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use clinch_core::ports::{Delivery, Dequeue};
 
 use crate::call::apart;
 use crate::clock::{real_now, until};
-use crate::inlet::Inlet;
 use crate::names::token;
 use crate::shared::{Shared, State};
+use crate::topic_consumer::TopicConsumer;
 use crate::wire::NAK;
 
-/// What was handed back is looked through when so much is remembered.
+/// When more deliveries than this are remembered, old ones are forgotten.
 const REMEMBERED_MAX: usize = 10_000;
 
 impl Shared {
@@ -28,9 +28,9 @@ impl Shared {
         }
         let names: Result<Vec<String>> = ask.topics.iter().map(token).collect();
         let names = self.turn_to(names?, ask);
-        let mut rings = self.rings.subscribe();
+        let mut wakes = self.wakes.subscribe();
         loop {
-            rings.borrow_and_update();
+            wakes.borrow_and_update();
             self.give_back_what_ended().await;
             let filled = self.fill(&names, ask).await;
             let taken = self.take(&names, ask);
@@ -43,33 +43,33 @@ impl Shared {
             }
             for name in &names {
                 let (shared, name) = (self.clone(), name.clone());
-                apart(async move { shared.hang_bell(&name).await }).await?;
+                apart(async move { shared.send_waiting_pull(&name).await }).await?;
             }
             tokio::select! {
                 // The sender lives as long as `self`.
-                _ = rings.changed() => {}
+                _ = wakes.changed() => {}
                 () = self.clock.sleep(self.nap(end)) => {}
-                () = until(self.silent_at(&names)) => self.drop_silent_bells(),
+                () = until(self.silent_at(&names)) => self.drop_silent_pulls(),
             }
         }
     }
 
-    /// How long nothing happens unless it is rung. Read right before the sleep: the clock may
-    /// have moved while the bells were hung up.
+    /// How long to sleep unless woken. Read right before the sleep: the clock may have moved while
+    /// the waiting pulls were sent.
     fn nap(&self, end: Duration) -> Duration {
         let next_end = self.state().loans.next_end();
         let next = next_end.map_or(end, |next| next.min(end));
         next.saturating_sub(self.now())
     }
 
-    /// The consumers to ask, another one first each time.
+    /// The consumers to ask, starting with another one each time.
     fn turn_to(&self, mut names: Vec<String>, ask: &Dequeue) -> Vec<String> {
         let mut state = self.state();
         state.turns = state.turns.wrapping_add(1);
         let first = state.turns % names.len();
         names.rotate_left(first);
         for name in &names {
-            state.inlet(name).visibility = ask.visibility;
+            state.consumer(name).visibility = ask.visibility;
         }
         if state.loans.len() > REMEMBERED_MAX {
             state.loans.forget_old(real_now());
@@ -77,17 +77,18 @@ impl Shared {
         names
     }
 
-    /// Tells the server about loans and delays that have ended here.
+    /// Tells the server about loans and delays that have ended on this process's clock.
     async fn give_back_what_ended(&self) {
         let ended = self.state().loans.ended(self.now(), real_now());
         if !ended.is_empty() {
             let words = ended.into_iter().map(|ack| (ack, NAK.into()));
-            // If it is lost, the server's own timer runs.
+            // If a message is lost, the server's own timer ends the loan.
             let _ = self.tell(words.collect()).await;
         }
     }
 
-    /// Fetches what there is room for. A call that waits leaves out what its bell announces.
+    /// Fetches as many hints as there is room for. A call that waits skips topics whose waiting
+    /// pull will announce hints.
     async fn fill(self: &Arc<Self>, names: &[String], ask: &Dequeue) -> Result<()> {
         for name in names {
             loop {
@@ -96,7 +97,7 @@ impl Shared {
                     return Ok(());
                 }
                 let at_once = ask.wait.is_zero();
-                let more = at_once || self.state().inlet(name).more;
+                let more = at_once || self.state().consumer(name).more;
                 let (shared, name) = (self.clone(), name.clone());
                 let fetch = async move { shared.fetch(&name, room, at_once).await };
                 if !more || !apart(fetch).await? {
@@ -109,8 +110,8 @@ impl Shared {
 
     fn ready(&self, names: &[String]) -> usize {
         let state = self.state();
-        let inlets = names.iter().filter_map(|name| state.inlets.get(name));
-        inlets.map(|inlet| inlet.ready.len()).sum()
+        let consumers = names.iter().filter_map(|name| state.consumers.get(name));
+        consumers.map(|consumer| consumer.ready.len()).sum()
     }
 
     fn take(&self, names: &[String], ask: &Dequeue) -> Vec<Delivery> {
@@ -119,13 +120,13 @@ impl Shared {
         let mut taken = Vec::new();
         for name in names {
             while taken.len() < ask.max {
-                let ready = state.inlets.get_mut(name);
-                let Some(ready) = ready.and_then(|inlet| inlet.ready.pop_front()) else {
+                let ready = state.consumers.get_mut(name);
+                let Some(ready) = ready.and_then(|consumer| consumer.ready.pop_front()) else {
                     break;
                 };
                 let State { loans, .. } = &mut *state;
                 let seen = loans.lend(ready.seq, &ready.ack, ask.visibility, moment);
-                // It was acked by whoever had it before.
+                // The hint was acked by its earlier holder.
                 let Some(redeliveries) = seen else {
                     continue;
                 };
@@ -142,7 +143,7 @@ impl Shared {
 
     fn silent_at(&self, names: &[String]) -> Option<Instant> {
         let state = self.state();
-        let inlets = names.iter().filter_map(|name| state.inlets.get(name));
-        inlets.filter_map(Inlet::silent_at).min()
+        let consumers = names.iter().filter_map(|name| state.consumers.get(name));
+        consumers.filter_map(TopicConsumer::silent_at).min()
     }
 }

@@ -1,4 +1,4 @@
-//! What the client and the server say, as errors of a port. No address in them: it may hold a
+//! Translates errors of the client and the server. The results contain no address: it may hold a
 //! password.
 
 use async_nats::{ConnectError, ConnectErrorKind};
@@ -17,7 +17,7 @@ pub(crate) fn no_connection() -> Error {
     unavailable("no connection to the NATS server")
 }
 
-/// By its kind alone: what lies beneath may name the address.
+/// Uses only the kind: the underlying error may name the address.
 pub(crate) fn connecting(error: &ConnectError) -> Error {
     let invalid = |what| Error::new(ErrorKind::Invalid, what);
     match error.kind() {

@@ -1,16 +1,16 @@
-//! The bus on NATS JetStream: hints, at least once, on a server of their own.
+//! The bus on NATS JetStream: carries hints at least once, on a server of its own.
 //!
-//! One work-queue stream holds every hint; each topic has a durable pull consumer, so that a
-//! worker asks only for what it may run. The server keeps what is published and what is on
-//! loan, and this crate adds what the port asks beyond that:
+//! One work-queue stream holds every hint. Each topic has a durable pull consumer, so that a worker
+//! asks only for hints it may run. The server keeps published hints and loans. This crate adds what
+//! the port requires beyond that:
 //!
-//! - A loan ends on the clock of the process that has it. The server ends it a little later
-//!   ([`MARGIN`]) if that process is gone.
-//! - A hint with a delay carries its time. Whoever gets it early hands it back until then.
-//! - One pull per topic stays at the server while a call waits; it brings one hint, and the
-//!   rest is fetched when it rings. Nobody holds hints that nobody asked for.
+//! - A loan ends on the clock of the process that holds it. If that process is gone, the server
+//!   ends the loan a little later ([`MARGIN`]).
+//! - A hint with a delay carries its time. A process that gets it early hands it back until then.
+//! - One pull per topic stays at the server while a call waits. It returns one hint, and then the
+//!   rest is fetched. No process holds hints that it did not ask for.
 //!
-//! The row is the truth: losing a hint costs latency, a duplicate costs a no-op.
+//! The row is the truth: a lost hint costs latency, a duplicate changes nothing.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -21,7 +21,6 @@ mod clock;
 mod depth;
 mod dequeue;
 mod error;
-mod inlet;
 mod link;
 mod loans;
 mod names;
@@ -29,6 +28,7 @@ mod pull;
 mod reader;
 mod settings;
 mod shared;
+mod topic_consumer;
 mod topology;
 mod wire;
 

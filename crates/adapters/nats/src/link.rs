@@ -1,5 +1,5 @@
-//! The connection: one inbox for every answer, read by one task, so that what the server says
-//! in order is heard in order.
+//! The connection: one inbox for every answer, read by one task, so that the server's messages are
+//! handled in order.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,32 +16,32 @@ use crate::address::Address;
 use crate::clock::within;
 use crate::error::{connecting, no_connection, silent};
 
-/// An answer that takes longer does not come. Far above what a server that works needs.
+/// Timeout of an answer: far above what a working server needs.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// A connection that answers no ping for about two of these is given up.
+/// A connection that answers no ping for about two of these intervals is closed.
 const PING_EVERY: Duration = Duration::from_secs(10);
-/// The first pause between attempts to connect again; doubles.
+/// The first pause between reconnects; it doubles.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
-/// No such pause is longer.
+/// Upper bound of that pause.
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) struct Link {
     client: Client,
     inbox: String,
     last_id: AtomicU64,
-    /// Who waits for an answer.
+    /// The callers that wait for an answer, by message id.
     asked: Mutex<HashMap<u64, oneshot::Sender<Message>>>,
 }
 
-/// What the reader listens to.
-pub(crate) struct Ear {
+/// What the reader task listens to.
+pub(crate) struct ReaderInput {
     pub(crate) inbox: Subscriber,
     /// Counts lost connections.
     pub(crate) losses: watch::Receiver<u64>,
 }
 
 impl Link {
-    pub(crate) async fn open(url: &str, settings: &Settings) -> Result<(Self, Ear)> {
+    pub(crate) async fn open(url: &str, settings: &Settings) -> Result<(Self, ReaderInput)> {
         let address = Address::parse(url)?;
         let losses = Arc::new(watch::Sender::new(0_u64));
         let heard = losses.subscribe();
@@ -75,23 +75,23 @@ impl Link {
             last_id: AtomicU64::new(0),
             asked: Mutex::default(),
         };
-        let ear = Ear {
+        let input = ReaderInput {
             inbox: subscriber.map_err(|_| no_connection())?,
             losses: heard,
         };
-        Ok((link, ear))
+        Ok((link, input))
     }
 
     pub(crate) fn server(&self) -> ServerInfo {
         self.client.server_info()
     }
 
-    /// For a message that wants to be answered.
+    /// An id for a message that expects an answer.
     pub(crate) fn id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The message that something in our inbox answers.
+    /// The id of the message that an inbox subject answers.
     pub(crate) fn id_of(&self, subject: &str) -> Option<u64> {
         let id = subject.strip_prefix(&self.inbox)?.strip_prefix('.')?;
         id.parse().ok()
@@ -104,7 +104,7 @@ impl Link {
         sent.map_err(|_| no_connection())
     }
 
-    /// Sends; what answers goes to this id.
+    /// Sends a message whose answers go to this id.
     pub(crate) async fn send_as(
         &self,
         id: u64,
@@ -118,7 +118,8 @@ impl Link {
         sent.map_err(|_| no_connection())
     }
 
-    /// Sends; the answer is waited for apart, so that many can be under way in order.
+    /// Sends a message. The answer is awaited separately, so that many messages can be in flight in
+    /// order.
     pub(crate) async fn ask(
         &self,
         subject: String,
@@ -135,7 +136,7 @@ impl Link {
         Ok(question)
     }
 
-    /// Hands an answer to who asked; gives it back if nobody did.
+    /// Passes an answer to the caller that waits for it. Returns the message if no caller does.
     pub(crate) fn answer(&self, id: u64, message: Message) -> Option<Message> {
         let Some(asker) = self.asked().remove(&id) else {
             return Some(message);
@@ -144,12 +145,12 @@ impl Link {
         None
     }
 
-    /// No answer will come.
+    /// No further answer will come.
     pub(crate) fn give_up(&self) {
         self.asked().clear();
     }
 
-    /// While there is no connection the client would keep what is sent for later.
+    /// Without a connection the client would buffer messages, so this fails instead.
     fn check(&self) -> Result<()> {
         match self.client.connection_state() {
             State::Connected => Ok(()),
@@ -162,7 +163,7 @@ impl Link {
     }
 }
 
-/// A message under way whose answer is awaited.
+/// A message in flight whose answer is awaited.
 pub(crate) struct Question<'a> {
     link: &'a Link,
     id: u64,

@@ -1,49 +1,50 @@
-//! What this process has from the server and did not give back.
+//! The hints that this process has from the server and has not given back.
 //!
-//! Two clocks meet here. A loan, or a delay, ends on the injected clock: then this process
-//! tells the server to deliver the hint again. The server has a timer of its own, on real
-//! time and a margin later, for processes that are gone. Past that moment the hint may be
-//! somebody else's, and nothing is said about it any more.
+//! Two clocks are involved. A loan, or a delay, ends on the injected clock: then this process tells
+//! the server to deliver the hint again. The server has a timer of its own, on real time and a
+//! margin later, for processes that are gone. After that moment another process may hold the hint,
+//! so this process says nothing about it any more.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-/// The server waits so much longer than the process that has a hint, before it delivers the
-/// hint to somebody else: long enough for that process to say so itself.
+/// How much longer the server waits than the process that holds a hint, before it delivers the hint
+/// to another process: long enough for the holder to end the loan itself.
 pub const MARGIN: Duration = Duration::from_secs(5);
 
-/// What is said later than this before the server's own timer may cross with it.
+/// A message that is sent later than this before the server's own timer may cross with a
+/// redelivery.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// Hints by their number in the stream.
 #[derive(Debug, Default)]
 pub(crate) struct Loans {
     hints: HashMap<u64, Held>,
-    /// What ends on the injected clock, soonest first.
+    /// Loans and delays by their end on the injected clock, soonest first.
     ends: BTreeSet<(Duration, u64)>,
 }
 
 #[derive(Debug)]
 struct Held {
-    /// Subject for acks: another one for each delivery.
+    /// Subject for acks: a different one for each delivery.
     ack: String,
     delivered: u32,
-    /// Deliveries that nobody saw: handed back by this process on its own account.
+    /// Deliveries that no caller saw: this process handed them back by itself.
     unseen: u32,
-    /// When the server delivers it again by itself.
+    /// When the server delivers the hint again by itself.
     server_at: Instant,
     state: State,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Arrived; nobody has it yet.
+    /// Arrived; not handed out yet.
     Here,
     /// On loan until then.
     Lent(Duration),
     /// Waits for that moment, at the server.
     Postponed(Duration),
-    /// Handed back; remembered for its count alone.
+    /// Handed back. Remembered only for its delivery count.
     Back,
 }
 
@@ -63,8 +64,8 @@ impl Loans {
         self.hints.insert(seq, held);
     }
 
-    /// Hands out what is here, until `now + visibility` or shortly before the server's own
-    /// timer. Returns how often others saw it before; `None` if it is not here any more.
+    /// Lends a hint that is here, until `now + visibility` or shortly before the server's own
+    /// timer. Returns how often callers saw it before. `None`: it is no longer here.
     pub(crate) fn lend(
         &mut self,
         seq: u64,
@@ -80,13 +81,13 @@ impl Loans {
         Some(seen)
     }
 
-    /// This delivery is on loan now, and to us.
+    /// Whether this delivery is on loan now, to this process.
     pub(crate) fn is_lent(&self, seq: u64, ack: &str, now: Duration) -> bool {
         let held = self.hints.get(&seq).filter(|held| held.ack == ack);
         held.is_some_and(|held| matches!(held.state, State::Lent(until) if until > now))
     }
 
-    /// The loan lasts until then.
+    /// Extends the loan until then.
     pub(crate) fn extend(&mut self, seq: u64, ack: &str, until: Duration, server_at: Instant) {
         if let Some(held) = self.current(seq, ack) {
             held.server_at = server_at;
@@ -94,7 +95,7 @@ impl Loans {
         }
     }
 
-    /// The server has it and waits until then.
+    /// The server holds the hint until then.
     pub(crate) fn postpone(&mut self, seq: u64, ack: &str, until: Duration, server_at: Instant) {
         if let Some(held) = self.current(seq, ack) {
             held.server_at = server_at;
@@ -102,14 +103,14 @@ impl Loans {
         }
     }
 
-    /// Nobody saw this delivery.
+    /// No caller saw this delivery.
     pub(crate) fn unseen(&mut self, seq: u64, ack: &str) {
         if let Some(held) = self.current(seq, ack) {
             held.unseen += 1;
         }
     }
 
-    /// The server has it and delivers it again.
+    /// The server has the hint and delivers it again.
     pub(crate) fn back(&mut self, seq: u64, ack: &str) {
         let Some(held) = self.current(seq, ack) else {
             return;
@@ -121,19 +122,20 @@ impl Loans {
         }
     }
 
-    /// It will not come again.
+    /// The hint will not come again.
     pub(crate) fn done(&mut self, seq: u64) {
         self.forget_end(seq);
         self.hints.remove(&seq);
     }
 
-    /// The stream is another one.
+    /// The stream was replaced by another one.
     pub(crate) fn clear(&mut self) {
         self.hints.clear();
         self.ends.clear();
     }
 
-    /// Takes what has ended: the subjects for acks of what the server is to be told about.
+    /// Removes the loans and delays that have ended. Returns the ack subjects of those that the
+    /// server must be told about.
     pub(crate) fn ended(&mut self, now: Duration, real: Instant) -> Vec<String> {
         let mut tell = Vec::new();
         while let Some(&(end, seq)) = self.ends.first() {
@@ -153,17 +155,17 @@ impl Loans {
         tell
     }
 
-    /// When the next one ends.
+    /// When the next loan or delay ends.
     pub(crate) fn next_end(&self) -> Option<Duration> {
         self.ends.first().map(|(end, _)| *end)
     }
 
-    /// Hints that are remembered.
+    /// Number of hints that are remembered.
     pub(crate) fn len(&self) -> usize {
         self.hints.len()
     }
 
-    /// Forgets what was handed back and taken by somebody else meanwhile.
+    /// Forgets hints that were handed back and that another process has taken meanwhile.
     pub(crate) fn forget_old(&mut self, real: Instant) {
         self.hints
             .retain(|_, held| held.state != State::Back || held.server_at + MARGIN > real);

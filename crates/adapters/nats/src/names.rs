@@ -3,11 +3,11 @@
 use clinch_core::ports::{Hint, Topic};
 use clinch_core::{Error, ErrorKind, Result};
 
-/// Longest name of a consumer: the server makes it a folder.
+/// Maximum length of a consumer's name: the server makes a folder of it.
 const TOKEN_BYTES_MAX: usize = 200;
 
 /// A topic as one token of a subject, and as the name of its consumer. Different topics have
-/// different tokens: `-` only ever begins an escape.
+/// different tokens, because `-` only begins an escape.
 pub(crate) fn token(topic: &Topic) -> Result<String> {
     let mut token = String::with_capacity(topic.as_str().len());
     for c in topic.as_str().chars() {
@@ -27,7 +27,7 @@ pub(crate) fn token(topic: &Topic) -> Result<String> {
     Ok(token)
 }
 
-/// Where a hint is published: hints of one topic and lane share a subject.
+/// The subject of a hint. Hints of one topic and lane share a subject.
 pub(crate) fn subject(prefix: &str, topic: &Topic, hint: &Hint) -> Result<String> {
     let topic = token(topic)?;
     Ok(match &hint.lane {

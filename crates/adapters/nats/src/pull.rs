@@ -1,4 +1,4 @@
-//! Pulls: bells that wait, and fetches that do not.
+//! Pulls: waiting pulls, and fetches, which do not wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,22 +7,23 @@ use clinch_core::Result;
 
 use crate::clock::{real_now, within};
 use crate::error::{silent, unavailable};
-use crate::inlet::{BELL_LASTS, Bell, Fetched, HEARTBEAT};
 use crate::link::ANSWER_MAX;
 use crate::shared::Shared;
+use crate::topic_consumer::{Fetched, HEARTBEAT, WAITING_PULL_LASTS, WaitingPull};
 use crate::wire::{pull_now, pull_soon, pull_waiting};
 
-/// Hints of one fetch.
+/// Maximum hints of one fetch.
 const FETCH_MAX: usize = 1_000;
-/// The server tells a consumer of a new hint a moment after it told us that it has it. Returns
-/// as soon as there is one; waited out only if somebody else took it.
+/// The server makes a new hint available to its consumer a moment after it confirmed the
+/// publication. A fetch waits this long for such a hint. It returns as soon as there is one; the
+/// whole time passes only if another process took the hint.
 const SOON: Duration = Duration::from_millis(500);
-/// A consumer that is gone is created again and asked once more.
+/// If the consumer is gone, it is created again and asked once more.
 const TRIES: usize = 2;
 
 impl Shared {
-    /// Fetches up to `room` hints that are there now. True if there may be more. Without a bell
-    /// to follow, the hints that this process has published are waited for.
+    /// Fetches up to `room` hints that are there now. True: there may be more. Without a preceding
+    /// waiting pull, it waits for the hints that this process has published.
     pub(crate) async fn fetch(
         self: &Arc<Self>,
         name: &str,
@@ -30,16 +31,16 @@ impl Shared {
         at_once: bool,
     ) -> Result<bool> {
         let batch = room.min(FETCH_MAX);
-        let turn = self.state().inlet(name).turn.clone();
+        let turn = self.state().consumer(name).turn.clone();
         let _turn = turn.lock().await;
         for _ in 0..TRIES {
             self.know_consumer(name).await?;
             let id = self.link.id();
             let (fetched, published) = {
                 let mut state = self.state();
-                let inlet = state.inlet(name);
-                let published = inlet.unseen().filter(|_| at_once);
-                (inlet.begin_fetch(id, batch), published)
+                let consumer = state.consumer(name);
+                let published = consumer.unseen().filter(|_| at_once);
+                (consumer.begin_fetch(id, batch), published)
             };
             let body = match published {
                 Some(_) => pull_soon(batch, SOON),
@@ -49,9 +50,9 @@ impl Shared {
             match within(ANSWER_MAX, fetched).await {
                 Some(Ok(Fetched::Full)) => return Ok(true),
                 Some(Ok(Fetched::Dry)) => {
-                    // What did not come is somebody else's.
+                    // Hints that did not arrive were taken by another process.
                     let seen = published.unwrap_or(0);
-                    self.state().inlet(name).saw(seen);
+                    self.state().consumer(name).saw(seen);
                     return Ok(false);
                 }
                 Some(Ok(Fetched::Refused(why))) => return Err(refused(&why)),
@@ -67,37 +68,37 @@ impl Shared {
         Err(unavailable("the consumer on the NATS server is gone"))
     }
 
-    /// Hangs up a bell, unless there is one.
-    pub(crate) async fn hang_bell(self: &Arc<Self>, name: &str) -> Result<()> {
-        let turn = self.state().inlet(name).turn.clone();
+    /// Sends a waiting pull, unless there is one.
+    pub(crate) async fn send_waiting_pull(self: &Arc<Self>, name: &str) -> Result<()> {
+        let turn = self.state().consumer(name).turn.clone();
         let _turn = turn.lock().await;
-        if let Some(why) = self.state().inlet(name).trouble.take() {
+        if let Some(why) = self.state().consumer(name).trouble.take() {
             return Err(refused(&why));
         }
-        if self.state().inlet(name).bell.is_some() {
+        if self.state().consumer(name).waiting_pull.is_some() {
             return Ok(());
         }
         self.know_consumer(name).await?;
         let id = self.link.id();
-        self.state().inlet(name).bell = Some(Bell {
+        self.state().consumer(name).waiting_pull = Some(WaitingPull {
             id,
             heard: real_now(),
         });
         let mut unsent = Unsent(Some((self, name, id)));
-        let body = pull_waiting(BELL_LASTS, HEARTBEAT);
+        let body = pull_waiting(WAITING_PULL_LASTS, HEARTBEAT);
         self.link.send_as(id, self.next_subject(name), body).await?;
         unsent.0 = None;
         Ok(())
     }
 
-    /// Takes down bells that were not heard of for too long.
-    pub(crate) fn drop_silent_bells(&self) {
+    /// Drops waiting pulls without a heartbeat for too long.
+    pub(crate) fn drop_silent_pulls(&self) {
         let real = real_now();
         let mut state = self.state();
         let mut is_any = false;
-        for inlet in state.inlets.values_mut() {
-            if inlet.silent_at().is_some_and(|at| at <= real) {
-                inlet.reset();
+        for consumer in state.consumers.values_mut() {
+            if consumer.silent_at().is_some_and(|at| at <= real) {
+                consumer.reset();
                 is_any = true;
             }
         }
@@ -114,7 +115,7 @@ fn refused(why: &str) -> clinch_core::Error {
     unavailable(format!("the NATS server refuses a pull: {why}"))
 }
 
-/// A bell that the server does not know of would never ring.
+/// Removes a waiting pull that was not sent: it would never be answered.
 struct Unsent<'a>(Option<(&'a Shared, &'a str, u64)>);
 
 impl Drop for Unsent<'_> {
@@ -123,9 +124,13 @@ impl Drop for Unsent<'_> {
             return;
         };
         let mut state = shared.state();
-        let inlet = state.inlet(name);
-        if inlet.bell.as_ref().is_some_and(|bell| bell.id == id) {
-            inlet.bell = None;
+        let consumer = state.consumer(name);
+        if consumer
+            .waiting_pull
+            .as_ref()
+            .is_some_and(|waiting_pull| waiting_pull.id == id)
+        {
+            consumer.waiting_pull = None;
         }
     }
 }

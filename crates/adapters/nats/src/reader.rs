@@ -1,4 +1,4 @@
-//! Hears everything that the server says to us, in order.
+//! Handles every message of the server, in order.
 
 use std::sync::Weak;
 use std::time::Instant;
@@ -7,27 +7,27 @@ use async_nats::Message;
 use futures_util::StreamExt;
 
 use crate::clock::{real_now, until};
-use crate::inlet::Ready;
-use crate::link::Ear;
+use crate::link::ReaderInput;
 use crate::loans::MARGIN;
 use crate::shared::Shared;
+use crate::topic_consumer::Ready;
 use crate::wire::{Body, NAK, Position, TERM, nak_after};
 
-/// A word for the server about one delivery.
-type Word = (String, String);
+/// A message to the server about one delivery: ack subject and body.
+type AckMessage = (String, String);
 
 /// Runs until the bus is dropped.
-pub(crate) async fn read(shared: Weak<Shared>, mut ear: Ear) {
+pub(crate) async fn read(shared: Weak<Shared>, mut input: ReaderInput) {
     loop {
         let Some(keep_ends) = shared.upgrade().map(|shared| shared.keep_ends()) else {
             return;
         };
         let heard = tokio::select! {
-            message = ear.inbox.next() => match message {
+            message = input.inbox.next() => match message {
                 Some(message) => Heard::Message(Box::new(message)),
                 None => return,
             },
-            Ok(()) = ear.losses.changed() => Heard::Loss,
+            Ok(()) = input.losses.changed() => Heard::Loss,
             () = until(keep_ends) => Heard::KeepEnds,
         };
         let Some(shared) = shared.upgrade() else {
@@ -42,7 +42,7 @@ pub(crate) async fn read(shared: Weak<Shared>, mut ear: Ear) {
             }
         };
         for (ack, word) in words {
-            // If it is lost, the server's own timer runs.
+            // If it is lost, the server's own timer ends the loan.
             let _ = shared.link.send(ack, word).await;
         }
     }
@@ -55,8 +55,8 @@ enum Heard {
 }
 
 impl Shared {
-    /// Takes in one message; returns what to answer.
-    fn heard(&self, message: Message) -> Option<Word> {
+    /// Handles one message. Returns the reply, if any.
+    fn heard(&self, message: Message) -> Option<AckMessage> {
         if let Some(id) = self.link.id_of(&message.subject) {
             let message = self.link.answer(id, message)?;
             self.heard_status(id, &message);
@@ -67,16 +67,18 @@ impl Shared {
         let (now, real) = (self.now(), real_now());
         let mut state = self.state();
         let state = &mut *state;
-        let inlet = state.inlets.get_mut(position.consumer)?;
-        inlet.count();
-        inlet.saw(position.seq);
+        let consumer = state.consumers.get_mut(position.consumer)?;
+        consumer.count();
+        consumer.saw(position.seq);
         let Some(body) = Body::decode(&message.payload) else {
-            self.ring();
+            self.wake_waiting();
             return Some((ack, TERM.into()));
         };
         let seq = position.seq;
-        let ack_wait = inlet.ack_wait.unwrap_or(self.settings.visibility + MARGIN);
-        let lasting = inlet.visibility + MARGIN;
+        let ack_wait = consumer
+            .ack_wait
+            .unwrap_or(self.settings.visibility + MARGIN);
+        let lasting = consumer.visibility + MARGIN;
         let loans = &mut state.loans;
         loans.arrived(seq, &ack, position.delivered, real + lasting);
         let word = if let Some(early) = body.early_by(self.clock.now()) {
@@ -84,7 +86,7 @@ impl Shared {
             loans.postpone(seq, &ack, now.saturating_add(early), later(real, early));
             Some(nak_after(early + MARGIN))
         } else {
-            inlet.ready.push_back(Ready {
+            consumer.ready.push_back(Ready {
                 hint: body.hint,
                 seq,
                 ack: ack.clone(),
@@ -92,7 +94,7 @@ impl Shared {
             });
             (lasting != ack_wait).then(|| nak_after(lasting))
         };
-        self.ring();
+        self.wake_waiting();
         word.map(|word| (ack, word))
     }
 
@@ -101,26 +103,29 @@ impl Shared {
         let text = message.description.as_deref().unwrap_or_default();
         let real = real_now();
         let mut state = self.state();
-        let mut inlets = state.inlets.values_mut();
-        if inlets.any(|inlet| inlet.status(id, code, text, real)) && code != 100 {
-            self.ring();
+        let mut consumers = state.consumers.values_mut();
+        if consumers.any(|consumer| consumer.status(id, code, text, real)) && code != 100 {
+            self.wake_waiting();
         }
     }
 
     fn keep_ends(&self) -> Option<Instant> {
         let state = self.state();
-        let ends = state.inlets.values().filter_map(|inlet| inlet.keep_ends());
+        let ends = state
+            .consumers
+            .values()
+            .filter_map(|consumer| consumer.keep_ends());
         ends.min()
     }
 
-    /// Hands back what nobody took.
-    fn take_kept(&self, real: Instant) -> Vec<Word> {
+    /// Hands back hints that were not taken in time.
+    fn take_kept(&self, real: Instant) -> Vec<AckMessage> {
         let mut state = self.state();
         let state = &mut *state;
         let mut words = Vec::new();
-        for inlet in state.inlets.values_mut() {
-            while inlet.keep_ends().is_some_and(|end| end <= real) {
-                let Some(kept) = inlet.ready.pop_front() else {
+        for consumer in state.consumers.values_mut() {
+            while consumer.keep_ends().is_some_and(|end| end <= real) {
+                let Some(kept) = consumer.ready.pop_front() else {
                     break;
                 };
                 state.loans.unseen(kept.seq, &kept.ack);

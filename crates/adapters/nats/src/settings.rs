@@ -1,31 +1,31 @@
-//! What can be set.
+//! Settings of the bus.
 
 use std::fmt;
 use std::time::Duration;
 
 use clinch_core::{Error, ErrorKind, Result};
 
-/// Longest prefix: it becomes a stream's name and a token of every subject.
+/// Maximum length of the prefix: it becomes the stream's name and a token of every subject.
 const PREFIX_BYTES_MAX: usize = 64;
 /// JetStream's own limit.
 const REPLICAS_MAX: usize = 5;
 
-/// What can be set about the bus. Every process of one system uses the same prefix.
+/// Settings of the bus. Every process of one system must use the same prefix.
 #[derive(Clone)]
 pub struct Settings {
-    /// Name of the stream and first token of its subjects, so that many systems can share a
+    /// Name of the stream and first token of its subjects, so that several systems can share a
     /// server.
     pub prefix: String,
-    /// The visibility timeout that workers ask for. Another one works as well and costs one
-    /// more message a delivery. Read when a consumer is created.
+    /// The visibility timeout that workers use. Another timeout works too, but costs one more
+    /// message for each delivery. Read when a consumer is created.
     pub visibility: Duration,
     /// Copies of each hint in a cluster: 1, 3 or 5. Read when the stream is created.
     pub replicas: usize,
-    /// Hints that the stream holds; more push out the oldest, and the sweeper announces those
+    /// Maximum hints in the stream. More remove the oldest ones, and the sweeper announces those
     /// again. Read when the stream is created.
     pub hints_max: u64,
-    /// The text of a credentials file (`.creds`), for servers that want one. User and password
-    /// or a token may stand in the address instead.
+    /// The text of a credentials file (`.creds`), for servers that require one. The address may
+    /// contain a user name and password or a token instead.
     pub credentials: Option<String>,
 }
 

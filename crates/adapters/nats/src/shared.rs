@@ -1,4 +1,4 @@
-//! What all clones of a bus share.
+//! The state that all clones of a bus share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,19 +10,19 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::Settings;
-use crate::inlet::Inlet;
 use crate::link::Link;
 use crate::loans::Loans;
 use crate::reader::read;
+use crate::topic_consumer::TopicConsumer;
 use crate::wire::Position;
 
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) link: Link,
-    /// Counts what a waiting call wants to hear of.
-    pub(crate) rings: watch::Sender<u64>,
-    /// One at a time looks after stream and consumers.
+    /// Counts the events that wake a waiting call.
+    pub(crate) wakes: watch::Sender<u64>,
+    /// Lets one caller at a time check and create the stream and consumers.
     pub(crate) topology: tokio::sync::Mutex<()>,
     state: Mutex<State>,
     reader: OnceLock<AbortHandle>,
@@ -30,18 +30,18 @@ pub(crate) struct Shared {
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// By the name of the consumer.
-    pub(crate) inlets: HashMap<String, Inlet>,
+    /// By the consumer's name.
+    pub(crate) consumers: HashMap<String, TopicConsumer>,
     pub(crate) loans: Loans,
-    /// The stream is there.
+    /// The stream is known to exist.
     pub(crate) stream_known: bool,
-    /// When it was created: another moment, another stream.
+    /// When the stream was created. A different time means a different stream.
     pub(crate) created: String,
-    /// Counts streams. Receipts of an earlier one mean nothing.
+    /// Counts streams. Receipts of an earlier stream are void.
     pub(crate) epoch: u64,
     /// Counts lost connections.
     pub(crate) losses: u64,
-    /// Which topic comes first.
+    /// The topic that comes first next time.
     pub(crate) turns: usize,
 }
 
@@ -52,17 +52,17 @@ impl Shared {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>> {
         settings.validate()?;
-        let (link, ear) = Link::open(url, &settings).await?;
+        let (link, input) = Link::open(url, &settings).await?;
         let shared = Arc::new(Self {
             settings,
             clock,
             link,
-            rings: watch::Sender::new(0),
+            wakes: watch::Sender::new(0),
             topology: tokio::sync::Mutex::default(),
             state: Mutex::default(),
             reader: OnceLock::new(),
         });
-        let reader = tokio::spawn(read(Arc::downgrade(&shared), ear));
+        let reader = tokio::spawn(read(Arc::downgrade(&shared), input));
         let _ = shared.reader.set(reader.abort_handle());
         shared.know_stream().await?;
         Ok(shared)
@@ -76,31 +76,32 @@ impl Shared {
         self.clock.monotonic()
     }
 
-    pub(crate) fn ring(&self) {
-        self.rings.send_modify(|count| *count += 1);
+    pub(crate) fn wake_waiting(&self) {
+        self.wakes.send_modify(|count| *count += 1);
     }
 
-    /// The connection is lost: nothing under way will be answered, and nothing is known of
-    /// the server that comes back.
+    /// The connection is lost: no request in flight will be answered, and a server that comes back
+    /// may have lost everything.
     pub(crate) fn reset(&self) {
         self.link.give_up();
         let mut state = self.state();
         state.losses += 1;
         state.stream_known = false;
-        state.inlets.values_mut().for_each(Inlet::reset);
+        state.consumers.values_mut().for_each(TopicConsumer::reset);
         drop(state);
-        self.ring();
+        self.wake_waiting();
     }
 }
 
 impl State {
-    pub(crate) fn inlet(&mut self, name: &str) -> &mut Inlet {
-        self.inlets
+    pub(crate) fn consumer(&mut self, name: &str) -> &mut TopicConsumer {
+        self.consumers
             .entry(name.to_owned())
-            .or_insert_with(Inlet::new)
+            .or_insert_with(TopicConsumer::new)
     }
 
-    /// Another stream: what was on loan is gone with the old one.
+    /// Notes the stream's creation time. If it is another stream, all loans are gone with the old
+    /// one.
     pub(crate) fn stream_is(&mut self, created: &str) {
         if self.created == created {
             return;
@@ -108,8 +109,8 @@ impl State {
         created.clone_into(&mut self.created);
         self.epoch += 1;
         self.loans.clear();
-        for inlet in self.inlets.values_mut() {
-            inlet.restart();
+        for consumer in self.consumers.values_mut() {
+            consumer.restart();
         }
     }
 
@@ -117,7 +118,7 @@ impl State {
         Receipt(format!("{}/{ack}", self.epoch))
     }
 
-    /// Number in the stream and subject for acks, if the receipt is of this stream.
+    /// The hint's number in the stream and its subject for acks, if the receipt is of this stream.
     pub(crate) fn read_receipt<'a>(&self, receipt: &'a Receipt) -> Option<(u64, &'a str)> {
         let (epoch, ack) = receipt.0.split_once('/')?;
         let is_ours = epoch.parse() == Ok(self.epoch);
@@ -128,7 +129,7 @@ impl State {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // It keeps the connection open otherwise.
+        // Otherwise this task would keep the connection open.
         if let Some(reader) = self.reader.get() {
             reader.abort();
         }

@@ -1,5 +1,5 @@
-//! Stream and consumers: looked up, created where they are missing, and looked up again after
-//! a lost connection, since a server can come back empty.
+//! Stream and consumers: looked up, created if missing, and looked up again after a lost
+//! connection, since a server can come back empty.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::loans::MARGIN;
 use crate::shared::Shared;
 use crate::wire::nanos;
 
-/// Hints of a topic that are on loan or postponed at once; the server delivers no more until
-/// some come back. Each costs it about a hundred bytes.
+/// Maximum hints of a topic that are on loan or delayed at once. The server delivers no more until
+/// some come back. Each costs the server about a hundred bytes.
 const OUTSTANDING_MAX: u32 = 100_000;
-/// Pulls of all processes that wait at one consumer: two a process.
+/// Maximum pulls of all processes that wait at one consumer: two for each process.
 const WAITING_MAX: u32 = 4_096;
 
 impl Shared {
-    /// Makes sure that the stream is there.
+    /// Makes sure that the stream exists.
     pub(crate) async fn know_stream(self: &Arc<Self>) -> Result<()> {
         if self.state().stream_known {
             return Ok(());
@@ -51,12 +51,12 @@ impl Shared {
         Ok(())
     }
 
-    /// The stream seems to be gone.
+    /// The stream may be gone: check before the next use.
     pub(crate) fn doubt_stream(&self) {
         let mut state = self.state();
         state.stream_known = false;
-        for inlet in state.inlets.values_mut() {
-            inlet.ack_wait = None;
+        for consumer in state.consumers.values_mut() {
+            consumer.ack_wait = None;
         }
     }
 
@@ -75,10 +75,10 @@ impl Shared {
         Ok(self.api(&call, config.to_string()).await??)
     }
 
-    /// Makes sure that the topic's consumer is there.
+    /// Makes sure that the topic's consumer exists.
     pub(crate) async fn know_consumer(self: &Arc<Self>, name: &str) -> Result<()> {
         self.know_stream().await?;
-        if self.state().inlet(name).ack_wait.is_some() {
+        if self.state().consumer(name).ack_wait.is_some() {
             return Ok(());
         }
         let _turn = self.topology.lock().await;
@@ -92,7 +92,7 @@ impl Shared {
         let ack_wait = consumer["config"]["ack_wait"].as_u64();
         let mut state = self.state();
         if state.losses == losses {
-            state.inlet(name).ack_wait = ack_wait.map(Duration::from_nanos);
+            state.consumer(name).ack_wait = ack_wait.map(Duration::from_nanos);
         }
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Shared {
         match self.api(&call, request.to_string()).await? {
             Ok(consumer) => Ok(consumer),
             Err(refusal) => {
-                // The stream went between the two calls.
+                // The stream was deleted between the two calls.
                 if refusal.code == 404 {
                     self.doubt_stream();
                 }
@@ -126,7 +126,8 @@ impl Shared {
     }
 }
 
-/// Another program's stream of that name would lose messages, or ours.
+/// Refuses a stream of this name that belongs to another program: one of the two would lose
+/// messages.
 fn check_stream(stream: &Value, prefix: &str) -> Result<()> {
     let config = &stream["config"];
     let ours = json!([format!("{prefix}.>")]);

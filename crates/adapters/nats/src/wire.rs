@@ -1,4 +1,4 @@
-//! What goes over the wire.
+//! The messages on the wire.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use clinch_core::{Error, ErrorKind, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// No delay or loan is longer at the server: it counts in nanoseconds.
+/// Longest delay or loan at the server: it counts in nanoseconds.
 const DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 pub(crate) const ACK: &str = "+ACK";
 pub(crate) const NAK: &str = "-NAK";
 pub(crate) const IN_PROGRESS: &str = "+WPI";
-/// Never deliver it again: nobody can read it.
+/// Do not deliver it again: it cannot be read.
 pub(crate) const TERM: &str = "+TERM";
 
-/// "Deliver it again after so long."
+/// Asks to deliver it again after this delay.
 pub(crate) fn nak_after(delay: Duration) -> String {
     format!("{NAK} {{\"delay\": {}}}", nanos(delay))
 }
@@ -25,17 +25,17 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.min(DELAY_MAX).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Body of a pull that is answered at once with what is there.
+/// Body of a pull that is answered at once with the hints that are there.
 pub(crate) fn pull_now(batch: usize) -> String {
     json!({ "batch": batch, "no_wait": true }).to_string()
 }
 
-/// The same, if nothing is there as soon as there is something.
+/// The same, but if there are no hints it waits for the first.
 pub(crate) fn pull_soon(batch: usize, expires: Duration) -> String {
     json!({ "batch": batch, "no_wait": true, "expires": nanos(expires) }).to_string()
 }
 
-/// Body of a pull that waits for one hint and gives a sign of life meanwhile.
+/// Body of a pull that waits for one hint, with heartbeats meanwhile.
 pub(crate) fn pull_waiting(expires: Duration, heartbeat: Duration) -> String {
     let (expires, heartbeat) = (nanos(expires), nanos(heartbeat));
     json!({ "batch": 1, "expires": expires, "idle_heartbeat": heartbeat }).to_string()
@@ -45,7 +45,7 @@ pub(crate) fn pull_waiting(expires: Duration, heartbeat: Duration) -> String {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Body {
     pub(crate) hint: Hint,
-    /// Not to be delivered before, in milliseconds since 1970.
+    /// Not delivered before this time, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     not_before: Option<i64>,
 }
@@ -68,18 +68,18 @@ impl Body {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// How long it has to wait still; `None` if not at all.
+    /// How much longer it has to wait. `None`: it is due.
     pub(crate) fn early_by(&self, now: Timestamp) -> Option<Duration> {
         let due = Timestamp::from_millis(self.not_before?);
         Some(due.since(now)).filter(|early| !early.is_zero())
     }
 }
 
-/// What the subject for acks tells about a delivery.
+/// The facts that an ack subject carries about a delivery.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Position<'a> {
     pub(crate) consumer: &'a str,
-    /// How often it was delivered, this time included.
+    /// How often it was delivered, including this time.
     pub(crate) delivered: u32,
     /// Its number in the stream.
     pub(crate) seq: u64,

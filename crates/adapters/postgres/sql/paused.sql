@@ -1,1 +1,1 @@
-SELECT id FROM clinch_domain WHERE paused
+SELECT name FROM clinch_domain WHERE paused

@@ -6,9 +6,8 @@ use async_trait::async_trait;
 use clinch_core::ports::{ApiKey, ApiKeys, Scope};
 use clinch_core::{Result, Timestamp};
 use clinch_stored::names;
-use tokio_postgres::types::ToSql;
 
-use crate::link::Link;
+use crate::link::{Link, Params};
 use crate::query::Query;
 use crate::row::{millis, moment};
 use crate::{Postgres, error};
@@ -21,7 +20,7 @@ impl ApiKeys for Postgres {
         let mut are_new = Vec::with_capacity(keys.len());
         for key in keys {
             let scopes: Vec<_> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-            let params: [&(dyn ToSql + Sync); 9] = [
+            let params: Params<'_> = &[
                 &key.id,
                 &key.name,
                 &&key.hash[..],
@@ -32,14 +31,13 @@ impl ApiKeys for Postgres {
                 &names::joined(&key.domains),
                 &names::joined(&key.event_types),
             ];
-            are_new.push(link.run(Query::InsertApiKey, &params).await? > 0);
+            are_new.push(link.run(Query::InsertApiKey, params).await? > 0);
         }
         Ok(are_new)
     }
 
     async fn list(&self) -> Result<Vec<ApiKey>> {
-        let client = self.client().await?;
-        let rows = Link::Pooled(&client).query(Query::ApiKeys, &[]).await?;
+        let rows = self.shared.query(Query::ApiKeys, &[]).await?;
         rows.iter().map(read).collect()
     }
 
@@ -57,9 +55,8 @@ impl ApiKeys for Postgres {
 
     async fn find(&self, hashes: &[[u8; 32]]) -> Result<Vec<Option<ApiKey>>> {
         let columns: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
-        let client = self.client().await?;
-        let link = Link::Pooled(&client);
-        let rows = link.query(Query::ApiKeyByHash, &[&columns]).await?;
+        let params: Params<'_> = &[&columns];
+        let rows = self.shared.query(Query::ApiKeyByHash, params).await?;
         let keys: Vec<ApiKey> = rows.iter().map(read).collect::<Result<_>>()?;
         let by_hash: HashMap<_, _> = keys.into_iter().map(|key| (key.hash, key)).collect();
         Ok(hashes

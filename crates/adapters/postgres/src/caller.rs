@@ -2,8 +2,9 @@
 //! the operation commit together or not at all.
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Accepted, NewOperation};
+use clinch_core::ports::{Accepted, NewOperation, Write, Written};
 use clinch_core::{Error, ErrorKind, Result};
+use clinch_stored::commit::Unit;
 use tokio_postgres::Transaction;
 
 use crate::Postgres;
@@ -30,33 +31,40 @@ impl Postgres {
         new: &[NewOperation],
         routes: &Routes,
     ) -> Result<Vec<Accepted>> {
-        let mut new = new.to_vec();
-        new.iter_mut().for_each(|new| new.begin = None);
+        let accept = |new: &NewOperation| {
+            let begin = None;
+            Write::Accept(NewOperation {
+                begin,
+                ..new.clone()
+            })
+        };
+        let writes: Vec<Write> = new.iter().map(accept).collect();
         for _ in 0..TRIES_MAX {
             let savepoint = tx.transaction().await.map_err(error::sql)?;
             let mut inner = Tx::new(&self.shared, Link::Caller(&savepoint));
-            let accepted = match inner.accept_all(&new, routes).await {
-                Ok(accepted) => inner.flush(false).await.map(|()| accepted),
-                Err(error) => Err(error),
-            };
-            let (wanted, again) = (std::mem::take(&mut inner.wanted), inner.again);
-            let (fresh, now) = (std::mem::take(&mut inner.fresh), inner.now);
-            drop(inner);
-            match accepted {
-                Ok(accepted) => {
-                    let (notices, due) = self.shared.notices(fresh, now);
-                    let messages = self.shared.voice.as_anyone(&notices, &due);
+            let written = inner.perform(Unit::new(&writes, routes), |_| true).await;
+            let Tx {
+                unnumbered,
+                again,
+                announcements,
+                now,
+                ..
+            } = inner;
+            match written {
+                Ok(written) => {
+                    let (notices, due) = self.shared.notices(announcements, now);
+                    let messages = self.shared.notifier.as_anyone(&notices, &due);
                     let link = Link::Caller(&savepoint);
                     link.run(Query::Notify, &[&messages]).await?;
                     savepoint.commit().await.map_err(error::sql)?;
-                    return Ok(accepted);
+                    return written.into_iter().map(Written::accepted).collect();
                 }
                 Err(error) => {
                     savepoint.rollback().await.map_err(error::sql)?;
-                    if wanted.is_empty() && !again {
+                    if unnumbered.is_empty() && !again {
                         return Err(error);
                     }
-                    self.shared.make(wanted).await?;
+                    self.shared.number(unnumbered).await?;
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Connections: the pool, and the one that listens.
+//! Connections of the pool.
 //!
 //! A server that is gone without a word answers nothing, and a driver waits for it for ever. So
 //! each connection that works has a deadline: past it the connection is ended, and whoever waits
@@ -14,10 +14,9 @@ use clinch_core::{Error, ErrorKind, Result};
 use deadpool::Runtime;
 use deadpool::managed::{self, Metrics, RecycleError};
 use deadpool_postgres::ClientWrapper;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
@@ -36,9 +35,9 @@ const KEEPALIVE_RETRIES: u32 = 3;
 /// Where the server is.
 #[derive(Clone)]
 pub(crate) struct Address {
-    config: Config,
-    tls: Option<MakeRustlsConnect>,
-    timeout: Duration,
+    pub config: Config,
+    pub tls: Option<MakeRustlsConnect>,
+    pub timeout: Duration,
 }
 
 impl Address {
@@ -192,7 +191,7 @@ where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    // Whoever waits on it hears how it ended.
+    // Calls that wait on the connection are told how it ended.
     let task = tokio::spawn(async move { connection.await.unwrap_or_default() });
     (client, task)
 }
@@ -240,70 +239,4 @@ pub(crate) fn session(settings: &Settings) -> String {
         settings.lock_timeout.as_millis(),
         settings.idle_transaction_timeout.as_millis(),
     )
-}
-
-/// A connection that listens, and what it hears.
-pub(crate) struct Listener {
-    /// Kept: the connection ends with it.
-    _client: Client,
-    pub heard: UnboundedReceiver<AsyncMessage>,
-}
-
-/// A connection of its own that listens for news.
-pub(crate) async fn listener(address: &Address) -> Result<Listener> {
-    listener_of(address, "clinch").await
-}
-
-/// A connection of its own that listens on a channel of ours.
-pub(crate) async fn listener_of(address: &Address, channel: &'static str) -> Result<Listener> {
-    let listens = tokio::time::timeout(address.timeout, listen(address, channel)).await;
-    listens.unwrap_or_else(|_| {
-        let message = "PostgreSQL does not answer";
-        Err(Error::new(ErrorKind::Unavailable, message))
-    })
-}
-
-async fn listen(address: &Address, channel: &'static str) -> Result<Listener> {
-    let (sender, heard) = tokio::sync::mpsc::unbounded_channel();
-    let client = match &address.tls {
-        Some(tls) => {
-            let (client, connection) = connected(address.config.connect(tls.clone()).await)?;
-            drive(connection, sender);
-            client
-        }
-        None => {
-            let (client, connection) = connected(address.config.connect(NoTls).await)?;
-            drive(connection, sender);
-            client
-        }
-    };
-    client
-        .batch_execute(&format!("LISTEN {channel}"))
-        .await
-        .map_err(error::sql)?;
-    Ok(Listener {
-        _client: client,
-        heard,
-    })
-}
-
-fn connected<T>(outcome: Result<T, tokio_postgres::Error>) -> Result<T> {
-    outcome.map_err(error::sql)
-}
-
-fn drive<S, T>(
-    mut connection: tokio_postgres::Connection<S, T>,
-    heard: UnboundedSender<AsyncMessage>,
-) where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-{
-    tokio::spawn(async move {
-        let mut next = std::future::poll_fn(move |cx| connection.poll_message(cx));
-        while let Some(Ok(message)) = (&mut next).await {
-            if heard.send(message).is_err() {
-                return;
-            }
-        }
-    });
 }

@@ -1,7 +1,6 @@
 //! Documents of an application.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use clinch_core::Result;
@@ -9,10 +8,9 @@ use clinch_core::ports::{
     DOCUMENTS_MAX, Document, DocumentFilter, DocumentSink, check_document_search, check_documents,
 };
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 use crate::Postgres;
-use crate::link::Link;
+use crate::link::Params;
 use crate::query::Query;
 use crate::row::{count, stored};
 
@@ -33,7 +31,7 @@ impl Postgres {
         limit: usize,
     ) -> Result<Vec<Row>> {
         let limit = stored(limit as u64);
-        let params: [&(dyn ToSql + Sync); 6] = [
+        let params: Params<'_> = &[
             &collection,
             &after,
             &filter.user,
@@ -41,8 +39,7 @@ impl Postgres {
             &filter.resource,
             &limit,
         ];
-        let client = self.client().await?;
-        Link::Pooled(&client).query(query, &params).await
+        self.shared.query(query, params).await
     }
 
     /// Removes those of the documents that the filter still matches.
@@ -52,19 +49,17 @@ impl Postgres {
         ids: Vec<String>,
         filter: &DocumentFilter,
     ) -> Result<()> {
-        let asked = Arc::new((collection.to_owned(), ids, filter.clone()));
-        self.write(move |tx| {
-            let asked = asked.clone();
+        let call = (collection.to_owned(), ids, filter.clone());
+        self.write(call, |tx, (collection, ids, filter)| {
             Box::pin(async move {
-                let (collection, ids, filter) = &*asked;
-                let params: [&(dyn ToSql + Sync); 5] = [
+                let params: Params<'_> = &[
                     collection,
                     ids,
                     &filter.user,
                     &filter.kind,
                     &filter.resource,
                 ];
-                tx.query(Query::ClearDocuments, &params).await.map(|_| ())
+                tx.query(Query::ClearDocuments, params).await.map(|_| ())
             })
         })
         .await
@@ -80,20 +75,17 @@ impl DocumentSink for Postgres {
         }
         let by_id = |document: &Document| (document.id.clone(), document.clone());
         let by_id: ById = documents.iter().map(by_id).collect();
-        let asked = Arc::new((collection.to_owned(), by_id));
-        self.write(move |tx| {
-            let asked = asked.clone();
+        let call = (collection.to_owned(), by_id);
+        self.write(call, |tx, (collection, by_id)| {
             Box::pin(async move {
-                let (collection, by_id) = &*asked;
                 let column = |of: fn(&Document) -> &str| by_id.values().map(of).collect();
                 let ids: Vec<&str> = column(|document| &document.id);
                 let kinds: Vec<&str> = column(|document| &document.kind);
                 let users: Vec<&str> = column(|document| &document.user);
                 let resources: Vec<&str> = column(|document| &document.resource);
                 let bodies: Vec<&str> = column(|document| &document.body);
-                let params: [&(dyn ToSql + Sync); 6] =
-                    [collection, &ids, &kinds, &users, &resources, &bodies];
-                tx.query(Query::PutDocuments, &params).await.map(|_| ())
+                let params: Params<'_> = &[collection, &ids, &kinds, &users, &resources, &bodies];
+                tx.query(Query::PutDocuments, params).await.map(|_| ())
             })
         })
         .await
@@ -123,14 +115,10 @@ impl DocumentSink for Postgres {
             ..DocumentFilter::default()
         };
         check_document_search(collection, &filter, None)?;
-        let client = self.client().await?;
-        let link = Link::Pooled(&client);
+        let (of_user, of_all) = (Query::CountDocumentsOfUser, Query::CountDocuments);
         let rows = match user {
-            Some(user) => {
-                let query = Query::CountDocumentsOfUser;
-                link.query(query, &[&collection, &user]).await?
-            }
-            None => link.query(Query::CountDocuments, &[&collection]).await?,
+            Some(user) => self.shared.query(of_user, &[&collection, &user]).await?,
+            None => self.shared.query(of_all, &[&collection]).await?,
         };
         let read = |row: &Row| Ok((row.get(0), count(row.get(1))?));
         rows.iter().map(read).collect()

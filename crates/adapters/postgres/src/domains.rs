@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use clinch_core::ports::{Counts, DomainView, Domains, OpenRoute};
 use clinch_core::{Domain, EventType, Result, Timestamp};
 
-use crate::link::Link;
+use crate::link::{Link, Params};
 use crate::query::Query;
 use crate::row::count;
 use crate::{Postgres, error};
@@ -15,16 +15,13 @@ use crate::{Postgres, error};
 #[async_trait]
 impl Domains for Postgres {
     async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
-        let domain = domain.clone();
-        self.write(move |tx| {
-            let domain = domain.clone();
+        self.write(domain.clone(), move |tx, domain| {
             Box::pin(async move {
                 tx.query(Query::SetPaused, &[&domain.as_str(), &paused])
                     .await?;
                 if !paused {
-                    for stream in tx.shared.names.streams(|s| s.domain == domain) {
-                        tx.is_due(stream, i64::MIN);
-                    }
+                    let names = &tx.shared.names;
+                    tx.announcements.domain_is_due(domain, names);
                 }
                 Ok(())
             })
@@ -42,8 +39,8 @@ impl Domains for Postgres {
         let since = |due: i64| Timestamp::from_millis(now).since(Timestamp::from_millis(due));
         let mut ages: HashMap<i32, Vec<(EventType, Duration)>> = HashMap::new();
         let (streams, fronts) = self.shared.horizon.known();
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&now, &streams, &fronts];
-        for row in link.query(Query::OldestDue, &params).await? {
+        let params: Params<'_> = &[&now, &streams, &fronts];
+        for row in link.query(Query::OldestDue, params).await? {
             let event_type = row.get::<_, String>(1);
             let event_type = EventType::new(event_type).map_err(error::unreadable)?;
             let of_domain = ages.entry(row.get(0)).or_default();
@@ -72,8 +69,7 @@ impl Domains for Postgres {
     }
 
     async fn open_routes(&self) -> Result<Vec<OpenRoute>> {
-        let client = self.client().await?;
-        let rows = Link::Pooled(&client).query(Query::OpenRoutes, &[]).await?;
+        let rows = self.shared.query(Query::OpenRoutes, &[]).await?;
         let route = |row: &tokio_postgres::Row| {
             let event_type = EventType::new(row.get::<_, String>(1));
             Ok(OpenRoute {

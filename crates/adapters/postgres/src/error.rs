@@ -24,7 +24,7 @@ pub(crate) fn commit(error: tokio_postgres::Error) -> Error {
     sql(error)
 }
 
-/// A deadlock, a serialization failure, or somebody who took the same keys at the same
+/// A deadlock, a serialization failure, or another call that took the same keys at the same
 /// moment: another try sees more.
 pub(crate) fn asks_again(error: &tokio_postgres::Error) -> bool {
     let again = [
@@ -71,6 +71,10 @@ fn meaning(error: &tokio_postgres::Error) -> (ErrorKind, &'static str) {
         );
     };
     let is_any = |codes: &[SqlState]| codes.contains(code);
+    if is_any(&[SqlState::UNIQUE_VIOLATION]) {
+        let message = "others take the same keys at the same time; try again";
+        return (ErrorKind::Conflict, message);
+    }
     if is_any(&[
         SqlState::DISK_FULL,
         SqlState::OUT_OF_MEMORY,

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
 use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Sealed, Timestamp};
+use clinch_stored::commit::KnownKey;
 use clinch_stored::{Filling, ledger};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::keys::{LookUp, biz_bytes, key_of, look_up};
+use crate::keys::{Key, biz_bytes, key_of, read_known};
 use crate::link::{Link, Params};
 use crate::query::Query;
-use crate::row::{Row, STREAM, bytes, millis, phase_column, status_column, stored};
+use crate::row::{self, STREAM, bytes, millis, phase_column, status_column, stored};
 use crate::{Postgres, Shared};
 
 impl Shared {
@@ -24,11 +25,9 @@ impl Shared {
     ) -> Result<Vec<Operation>> {
         let streams = rows.iter().map(|row| row.get(STREAM));
         self.names.learn(link, streams).await?;
-        let rows: Vec<Row> = rows
-            .iter()
-            .map(|row| Row::read(row, &self.names))
-            .collect::<Result<_>>()?;
-        let kept = rows.iter().filter(|row| row.beside.checkpoint);
+        let rows = rows.iter().map(|row| row::read(row, &self.names));
+        let mut rows: Vec<_> = rows.collect::<Result<_>>()?;
+        let kept = rows.iter().filter(|row| row.has_checkpoint);
         let kept: Vec<Uuid> = kept.map(|row| row.op_id.0).collect();
         let mut checkpoints = HashMap::new();
         if !kept.is_empty() {
@@ -36,14 +35,10 @@ impl Shared {
                 checkpoints.insert(OpId(row.get(0)), Sealed::new(row.get(1)));
             }
         }
-        let whole = |row: Row| {
-            let checkpoint = match row.beside.checkpoint {
-                true => checkpoints.remove(&row.op_id),
-                false => None,
-            };
-            row.operation(checkpoint)
-        };
-        Ok(rows.into_iter().map(whole).collect())
+        for row in &mut rows {
+            row.checkpoint = checkpoints.remove(&row.op_id);
+        }
+        rows.iter().map(|row| row.operation()).collect()
     }
 }
 
@@ -94,9 +89,11 @@ impl Inspect for Postgres {
 
     async fn find(&self, keys: &[Keys]) -> Result<Vec<Option<Known>>> {
         let keys: Vec<_> = keys.iter().map(key_of).collect();
-        let client = self.client().await?;
-        let found = look_up(&Link::Pooled(&client), &keys, &[]).await;
-        let found: HashMap<_, _> = found.map_err(LookUp::error)?.into_iter().collect();
+        let columns: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let params: Params<'_> = &[&columns, &Vec::<Uuid>::new()];
+        let rows = self.shared.query(Query::Known, params).await?;
+        let found = rows.iter().map(read_known);
+        let found: HashMap<Key, KnownKey> = found.collect::<Result<_>>()?;
         let known = |key| found.get(key).map(|found| found.known.clone());
         Ok(keys.iter().map(known).collect())
     }
@@ -176,7 +173,7 @@ impl Inspect for Postgres {
             return Ok(Vec::new());
         };
         names.learn(&link, [row.get(STREAM)]).await?;
-        let row = Row::read(row, names)?;
+        let row = row::read(row, names)?;
         let pages = link.query(Query::LedgerPages, &[&op.0]).await?;
         let mut blob: Vec<u8> = Vec::new();
         for page in &pages {
@@ -197,8 +194,7 @@ impl Inspect for Postgres {
     }
 
     async fn now(&self) -> Result<Timestamp> {
-        let client = self.client().await?;
-        let row = Link::Pooled(&client).first(Query::Now, &[]).await?;
+        let row = self.shared.first(Query::Now, &[]).await?;
         Ok(Timestamp::from_millis(row.map_or(0, |row| row.get(0))))
     }
 }

@@ -1,10 +1,10 @@
 //! Every port of a store, and the queue, on PostgreSQL.
 //!
-//! [`Postgres`] is all of it. A call becomes a transaction on a task of its own (`run`): it
-//! reads and locks the rows it is about in one statement, changes them in memory by
-//! [`State::apply`](clinch_core::protocol::State::apply) (`change`), and writes them with one
-//! statement a kind, sent together with the commit (`flush`): two round trips. An accept is a
-//! look and one statement (`accept`).
+//! [`Postgres`] is all of it. A call becomes a transaction on a task of its own (`run`, `tx`).
+//! What a commit does is planned by [`clinch_stored::commit`] (`store`): the rows that it is
+//! about are read and locked in one round trip (`load`), and the plan is written with one
+//! statement a kind, sent together with the commit (`write`): two round trips. An accept without
+//! a lane, a batch or a predecessor locks nothing: it is a look and one statement.
 //!
 //! | table | rows | written |
 //! | --- | --- | --- |
@@ -18,28 +18,27 @@
 //! in transaction mode.
 #![forbid(unsafe_code)]
 
-mod accept;
 mod api_keys;
 mod batches;
 mod caller;
-mod change;
 mod connect;
 mod documents;
 mod domains;
 mod error;
-mod fast;
-mod flush;
 mod horizon;
 mod inspect;
 mod keys;
 mod limiter;
 mod limits;
 mod link;
+mod listen;
+mod load;
 mod locks;
 mod migrate;
 mod names;
 mod needs;
 mod news;
+mod notifier;
 mod outbox;
 mod partitions;
 mod prune;
@@ -53,7 +52,7 @@ mod run;
 mod settings;
 mod store;
 mod tx;
-mod voice;
+mod write;
 
 use std::fmt;
 use std::sync::atomic::AtomicU32;
@@ -77,10 +76,11 @@ pub use settings::Settings;
 use connect::{Address, Pool};
 use horizon::Horizon;
 use link::{Client, Link, Types};
+use listen::Listener;
 use names::Names;
 use needs::Needs;
+use notifier::Notifier;
 use query::Query;
-use voice::Voice;
 
 /// Every port of a store, on one database. Cheap to clone; clones share the connections.
 #[derive(Clone)]
@@ -102,7 +102,7 @@ struct Shared {
     types: Option<Arc<Types>>,
     names: Names,
     news: News,
-    voice: Voice,
+    notifier: Notifier,
     needs: Needs,
     horizon: Horizon,
     faults: Faults,
@@ -147,7 +147,7 @@ impl Postgres {
             None => address.clone(),
         };
         let pool = connect::pool(&address, &settings)?;
-        let first = connect::listener(&listen).await?;
+        let listener = Listener::connect::<Shared>(&listen).await?;
         let names = Names::default();
         let object = pool.get().await.map_err(error::pool)?;
         let mut client = Client::new(object, None, settings.timeout);
@@ -169,16 +169,16 @@ impl Postgres {
             types,
             names,
             news: News::default(),
-            voice: Voice::new(instance()),
+            notifier: Notifier::new(instance()),
             needs: Needs::default(),
             horizon: Horizon::default(),
             faults: Faults::default(),
             commits: AtomicU32::new(0),
             routes: Mutex::default(),
         });
-        let speak = tokio::spawn(voice::speak(Arc::downgrade(&shared)));
-        let listen = tokio::spawn(voice::listen(Arc::downgrade(&shared), listen, first));
-        let alive = Arc::new(Alive(vec![speak.abort_handle(), listen.abort_handle()]));
+        let send = tokio::spawn(notifier::send(Arc::downgrade(&shared)));
+        let listen = tokio::spawn(listener.run(Arc::downgrade(&shared), listen));
+        let alive = Arc::new(Alive(vec![send.abort_handle(), listen.abort_handle()]));
         Ok(Self { shared, alive })
     }
 

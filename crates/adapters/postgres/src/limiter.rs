@@ -10,7 +10,7 @@ use clinch_core::policy::{Rate, check_destination};
 use clinch_core::ports::{RateLimiter, Reason, Rejection, Room};
 
 use crate::limits::PostgresLimits;
-use crate::link::Link;
+use crate::link::Params;
 use crate::query::Query;
 use crate::{Postgres, error};
 
@@ -98,13 +98,10 @@ impl Inner {
 
     /// Tells the server of a pause, or asks it for one that runs.
     async fn tell(&self, lasting: Duration) -> Result<Duration> {
-        let client = self.store.client().await?;
         let tolerance = self.rate.as_ref().map_or(0, Rate::tolerance_us);
         let (lasting, tolerance) = (column(micros(lasting)), column(tolerance));
-        let link = Link::Pooled(&client);
-        let told = link
-            .first(Query::RatePause, &[&self.destination, &lasting, &tolerance])
-            .await?;
+        let params: Params<'_> = &[&self.destination, &lasting, &tolerance];
+        let told = self.store.shared.first(Query::RatePause, params).await?;
         let left: i64 = told.map_or(0, |row| row.get(0));
         Ok(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
     }
@@ -119,18 +116,12 @@ impl Inner {
     }
 
     async fn ask(&self, rate: &Rate) -> Result<(bool, Duration, u64)> {
-        let client = self.store.client().await?;
         let count = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
         let (permits, burst) = (count(rate.permits), count(rate.burst));
         let (per, wait_max) = (column(micros(rate.per)), column(micros(rate.wait_max)));
-        let link = Link::Pooled(&client);
-        let rows = link
-            .query(
-                Query::RateReserve,
-                &[&self.destination, &permits, &per, &burst, &wait_max],
-            )
-            .await?;
-        let row = rows.first().ok_or_else(|| error::corrupt("rate"))?;
+        let params: Params<'_> = &[&self.destination, &permits, &per, &burst, &wait_max];
+        let row = self.store.shared.first(Query::RateReserve, params).await?;
+        let row = row.ok_or_else(|| error::corrupt("rate"))?;
         let number = |column| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
         Ok((row.get(0), Duration::from_micros(number(1)), number(2)))
     }

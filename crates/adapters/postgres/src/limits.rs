@@ -4,20 +4,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use clinch_core::Result;
+use clinch_core::ports::Clock;
 use tokio::task::AbortHandle;
-use tokio_postgres::AsyncMessage;
 
 use crate::Postgres;
 use crate::Rate;
-use crate::connect::{self, Listener};
 use crate::limiter::{Inner, PostgresLimiter};
-
-/// Where pauses are told.
-const CHANNEL: &str = "clinch_pause";
-/// Pauses between attempts to listen again: from the first, twice as long each time.
-const RECONNECT: Duration = Duration::from_millis(100);
-const RECONNECT_MAX: Duration = Duration::from_secs(5);
+use crate::listen::{Listener, Subscriber};
 
 /// Makes the limiters of one process. It holds one connection, which listens and asks nothing.
 #[derive(Clone)]
@@ -42,12 +37,13 @@ impl Drop for Task {
 impl PostgresLimits {
     /// Listens on a store that is connected.
     pub async fn on(store: &Postgres) -> Result<Self> {
-        let first = connect::listener_of(&store.shared.listen, CHANNEL).await?;
+        let address = store.shared.listen.clone();
+        let listener = Listener::connect::<Hub>(&address).await?;
         let hub = Arc::new(Hub {
             store: store.clone(),
             limiters: Mutex::default(),
         });
-        let task = tokio::spawn(listen(Arc::downgrade(&hub), first));
+        let task = tokio::spawn(listener.run(Arc::downgrade(&hub), address));
         Ok(Self {
             hub,
             _task: Arc::new(Task(task.abort_handle())),
@@ -94,44 +90,24 @@ impl Hub {
     }
 }
 
-/// Hears what others say, and connects again when that breaks.
-async fn listen(hub: Weak<Hub>, first: Listener) {
-    let (mut listener, mut pause) = (Some(first), RECONNECT);
-    loop {
-        if let Some(listener) = listener.take() {
-            pause = RECONNECT;
-            hear(&hub, listener).await;
-        }
-        let Some(store) = hub.upgrade().map(|hub| hub.store.clone()) else {
-            return;
-        };
-        store.clock().sleep(pause).await;
-        pause = (pause * 2).min(RECONNECT_MAX);
-        listener = connect::listener_of(&store.shared.listen, CHANNEL)
-            .await
-            .ok();
-        if listener.is_none() {
-            continue;
-        }
-        // Whatever was said meanwhile was missed.
-        for limiter in hub.upgrade().iter().flat_map(|hub| hub.living()) {
-            if limiter.look().await.is_err() {
-                listener = None;
-            }
-        }
-    }
-}
+#[async_trait]
+impl Subscriber for Hub {
+    const CHANNEL: &'static str = "clinch_pause";
 
-/// Until the connection breaks, or nobody wants to know.
-async fn hear(hub: &Weak<Hub>, mut listener: Listener) {
-    while let Some(message) = listener.heard.recv().await {
-        let AsyncMessage::Notification(message) = message else {
-            continue;
-        };
-        match hub.upgrade() {
-            Some(hub) => hub.heard(message.payload()),
-            None => return,
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.store.shared.clock.clone()
+    }
+
+    async fn notified(&self, message: &str) {
+        self.heard(message);
+    }
+
+    async fn reconnected(&self) -> bool {
+        let mut all_know = true;
+        for limiter in self.living() {
+            all_know &= limiter.look().await.is_ok();
         }
+        all_know
     }
 }
 

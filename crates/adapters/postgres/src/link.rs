@@ -1,4 +1,4 @@
-//! A connection on which statements run: one of the pool, or a transaction.
+//! Connections on which statements run: those of the pool, and transactions of callers.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clinch_core::Result;
 use futures_util::TryStreamExt;
-use futures_util::future::try_join_all;
+use futures_util::future::{join, join_all, join3, try_join_all};
 use tokio::task::AbortHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row, RowStream, Statement, Transaction};
@@ -83,7 +83,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         self.deadline.abort();
         if self.asked.load(Ordering::Relaxed) > 0 {
-            // Whoever comes next would wait for the answer to this one.
+            // The next user would wait for the answer to this statement.
             self.object.end().now();
         }
     }
@@ -105,11 +105,9 @@ impl DerefMut for Client {
 /// Where statements run.
 #[derive(Clone, Copy)]
 pub(crate) enum Link<'a> {
-    /// Prepared once a connection.
+    /// A connection of the pool: statements are prepared once.
     Pooled(&'a Client),
-    /// A transaction on such a one.
-    Within(&'a deadpool_postgres::Transaction<'a>, Option<&'a Types>),
-    /// Prepared for each call.
+    /// A transaction of the caller's: statements are prepared for each call.
     Caller(&'a Transaction<'a>),
 }
 
@@ -119,84 +117,129 @@ pub(crate) enum Ready<'a> {
     Typed(&'static str, &'a [Type]),
 }
 
-impl<'a> Link<'a> {
-    fn types(&self) -> Option<&'a Types> {
-        match *self {
-            Self::Pooled(client) => client.types.as_deref(),
-            Self::Within(_, types) => types,
-            Self::Caller(_) => None,
-        }
+/// A value for all rows of a statement, or the values of one column.
+type Param = Box<dyn ToSql + Sync + Send>;
+
+/// A statement and its parameters.
+pub(crate) struct Command {
+    pub query: Query,
+    params: Vec<Param>,
+}
+
+impl Command {
+    pub(crate) fn new(query: Query) -> Self {
+        let params = Vec::new();
+        Self { query, params }
     }
 
-    /// Asks the server only where the statement is new to the connection.
-    pub(crate) async fn ready(&self, query: Query) -> Result<Ready<'a>, Error> {
-        if let Some(types) = self.types() {
-            return Ok(Ready::Typed(query.text(), types.of(query)));
+    pub(crate) fn with(mut self, param: impl ToSql + Sync + Send + 'static) -> Self {
+        self.params.push(Box::new(param));
+        self
+    }
+
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        fn plain(param: &Param) -> &(dyn ToSql + Sync) {
+            param.as_ref()
         }
-        let prepared = match self {
-            Self::Pooled(client) => client.ask(client.prepare_cached(query.text())).await,
-            Self::Within(tx, _) => tx.prepare_cached(query.text()).await,
+        self.params.iter().map(plain).collect()
+    }
+}
+
+impl<'a> Link<'a> {
+    /// Asks the server only where the statement is new to the connection.
+    async fn ready(&self, query: Query) -> Result<Ready<'a>, Error> {
+        let prepared = match *self {
+            Self::Pooled(client) => {
+                if let Some(types) = client.types.as_deref() {
+                    return Ok(Ready::Typed(query.text(), types.of(query)));
+                }
+                client.ask(client.prepare_cached(query.text())).await
+            }
             Self::Caller(tx) => tx.prepare(query.text()).await,
         };
         prepared.map(Ready::Prepared)
     }
 
-    async fn query_ready(&self, ready: &Ready<'_>, params: Params<'_>) -> Result<Vec<Row>, Error> {
+    async fn stream(&self, ready: &Ready<'_>, params: Params<'_>) -> Result<RowStream, Error> {
+        let plain = params.iter().copied();
         match (self, ready) {
-            (Self::Pooled(client), Ready::Prepared(one)) => {
-                client.ask(client.query(one, params)).await
-            }
-            (Self::Within(tx, _), Ready::Prepared(one)) => tx.query(one, params).await,
-            (Self::Caller(tx), Ready::Prepared(one)) => tx.query(one, params).await,
+            (Self::Pooled(client), Ready::Prepared(one)) => client.query_raw(one, plain).await,
+            (Self::Caller(tx), Ready::Prepared(one)) => tx.query_raw(one, plain).await,
             (Self::Pooled(client), Ready::Typed(text, types)) => {
-                let params = typed(params, types);
-                client.ask(client.query_typed(text, &params)).await
-            }
-            (Self::Within(tx, _), Ready::Typed(text, types)) => {
-                tx.query_typed(text, &typed(params, types)).await
+                let typed = plain.zip(types.iter().cloned());
+                client.query_typed_raw(text, typed).await
             }
             (Self::Caller(tx), Ready::Typed(text, types)) => {
-                tx.query_typed(text, &typed(params, types)).await
+                let typed = plain.zip(types.iter().cloned());
+                tx.query_typed_raw(text, typed).await
             }
         }
     }
 
-    pub(crate) async fn run_ready(
+    /// Notes the work on a pooled connection until it is answered.
+    async fn ask<T>(&self, work: impl Future<Output = T>) -> T {
+        match self {
+            Self::Pooled(client) => client.ask(work).await,
+            Self::Caller(_) => work.await,
+        }
+    }
+
+    async fn query_ready(&self, ready: &Ready<'_>, params: Params<'_>) -> Result<Vec<Row>, Error> {
+        let rows = async { self.stream(ready, params).await?.try_collect().await };
+        self.ask(rows).await
+    }
+
+    /// Prepares commands, so that they are sent in one go and run in their order.
+    pub(crate) async fn prepare(&self, commands: &[Command]) -> Result<Vec<Ready<'a>>, Error> {
+        let mut ready = Vec::with_capacity(commands.len());
+        for command in commands {
+            ready.push(self.ready(command.query).await?);
+        }
+        Ok(ready)
+    }
+
+    /// Sends every command before the first is answered; the rows of each, or the first error.
+    /// `before` and `after` are sent with them, on a pooled connection.
+    pub(crate) async fn send(
         &self,
-        ready: &Ready<'_>,
-        params: Params<'_>,
-    ) -> Result<u64, Error> {
-        match (self, ready) {
-            (Self::Pooled(client), Ready::Prepared(one)) => {
-                client.ask(client.execute(one, params)).await
-            }
-            (Self::Within(tx, _), Ready::Prepared(one)) => tx.execute(one, params).await,
-            (Self::Caller(tx), Ready::Prepared(one)) => tx.execute(one, params).await,
-            (Self::Pooled(client), Ready::Typed(text, types)) => {
-                let params = typed(params, types);
-                client.ask(client.execute_typed(text, &params)).await
-            }
-            (Self::Within(tx, _), Ready::Typed(text, types)) => {
-                tx.execute_typed(text, &typed(params, types)).await
-            }
-            (Self::Caller(tx), Ready::Typed(text, types)) => {
-                tx.execute_typed(text, &typed(params, types)).await
-            }
+        before: Option<&str>,
+        commands: &[Command],
+        ready: &[Ready<'_>],
+        after: Option<&str>,
+    ) -> Result<Vec<Vec<Row>>, Error> {
+        let params: Vec<_> = commands.iter().map(Command::params).collect();
+        let sent = ready.iter().zip(&params);
+        let sent = join_all(sent.map(|(ready, params)| self.query_ready(ready, params)));
+        let (begun, rows, ended) = join3(self.simple(before), sent, self.simple(after)).await;
+        begun?;
+        let rows = rows.into_iter().collect::<Result<_, _>>()?;
+        ended.map(|()| rows)
+    }
+
+    async fn simple(&self, text: Option<&str>) -> Result<(), Error> {
+        match (self, text) {
+            (Self::Pooled(client), Some(text)) => client.ask(client.batch_execute(text)).await,
+            _ => Ok(()),
         }
     }
 
     /// Every row.
     pub(crate) async fn query(&self, query: Query, params: Params<'_>) -> Result<Vec<Row>> {
-        self.raw_query(query, params).await.map_err(error::sql)
+        let rows = self.query_after(None, query, params).await;
+        rows.map_err(error::sql)
     }
 
-    pub(crate) async fn raw_query(
+    /// Every row; `before` is sent with the statement, on a pooled connection.
+    pub(crate) async fn query_after(
         &self,
+        before: Option<&str>,
         query: Query,
         params: Params<'_>,
     ) -> Result<Vec<Row>, Error> {
         let ready = self.ready(query).await?;
-        self.query_ready(&ready, params).await
+        let rows = self.query_ready(&ready, params);
+        let (begun, rows) = join(self.simple(before), rows).await;
+        begun.and(rows)
     }
 
     /// Rows in order, one at a time, until `take` says false. What the server still sends is
@@ -217,29 +260,7 @@ impl<'a> Link<'a> {
             }
             Ok(())
         };
-        let read = match self {
-            Self::Pooled(client) => client.ask(read).await,
-            Self::Within(..) | Self::Caller(_) => read.await,
-        };
-        read.map_err(error::sql)
-    }
-
-    async fn stream(&self, ready: &Ready<'_>, params: Params<'_>) -> Result<RowStream, Error> {
-        let plain = params.iter().copied();
-        match (self, ready) {
-            (Self::Pooled(client), Ready::Prepared(one)) => client.query_raw(one, plain).await,
-            (Self::Within(tx, _), Ready::Prepared(one)) => tx.query_raw(one, plain).await,
-            (Self::Caller(tx), Ready::Prepared(one)) => tx.query_raw(one, plain).await,
-            (Self::Pooled(client), Ready::Typed(text, types)) => {
-                client.query_typed_raw(text, typed(params, types)).await
-            }
-            (Self::Within(tx, _), Ready::Typed(text, types)) => {
-                tx.query_typed_raw(text, typed(params, types)).await
-            }
-            (Self::Caller(tx), Ready::Typed(text, types)) => {
-                tx.query_typed_raw(text, typed(params, types)).await
-            }
-        }
+        self.ask(read).await.map_err(error::sql)
     }
 
     /// The first row.
@@ -249,16 +270,12 @@ impl<'a> Link<'a> {
 
     /// How many rows it changed.
     pub(crate) async fn run(&self, query: Query, params: Params<'_>) -> Result<u64> {
-        self.raw_run(query, params).await.map_err(error::sql)
+        let run = async {
+            let ready = self.ready(query).await?;
+            let mut rows = std::pin::pin!(self.stream(&ready, params).await?);
+            while rows.try_next().await?.is_some() {}
+            Ok(rows.rows_affected().unwrap_or(0))
+        };
+        self.ask(run).await.map_err(error::sql)
     }
-
-    pub(crate) async fn raw_run(&self, query: Query, params: Params<'_>) -> Result<u64, Error> {
-        let ready = self.ready(query).await?;
-        self.run_ready(&ready, params).await
-    }
-}
-
-/// Parameters with their types.
-fn typed<'a>(params: Params<'a>, types: &[Type]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
-    params.iter().copied().zip(types.iter().cloned()).collect()
 }

@@ -7,28 +7,23 @@ use clinch_core::ports::{Leader, LockManager, Tenure};
 use clinch_core::{Result, WorkerId};
 
 use crate::Postgres;
-use crate::link::Link;
+use crate::link::Params;
 use crate::query::Query;
 use crate::row::count;
 
 #[async_trait]
 impl LockManager for Postgres {
     async fn take(&self, name: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>> {
-        let client = self.client().await?;
         let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX >> 8);
-        let link = Link::Pooled(&client);
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-            [&name, &owner.as_str(), &ttl];
-        let row = link.first(Query::TakeLock, &params).await?;
+        let params: Params<'_> = &[&name, &owner.as_str(), &ttl];
+        let row = self.shared.first(Query::TakeLock, params).await?;
         let tenure = row.map(|row| count(row.get(0)).map(|fence| Tenure { fence }));
         tenure.transpose()
     }
 
     async fn release(&self, name: &str, owner: &WorkerId) -> Result<bool> {
-        let client = self.client().await?;
-        let link = Link::Pooled(&client);
-        let owner = owner.as_str();
-        Ok(link.run(Query::ReleaseLock, &[&name, &owner]).await? == 1)
+        let params: Params<'_> = &[&name, &owner.as_str()];
+        Ok(self.shared.run(Query::ReleaseLock, params).await? == 1)
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) struct Stream {
 struct Known {
     streams: HashMap<i32, Stream>,
     by_name: HashMap<(Domain, EventType, i8), i32>,
+    domains: HashMap<Domain, i32>,
     workers: HashMap<i32, WorkerId>,
     worker_ids: HashMap<WorkerId, i32>,
 }
@@ -97,6 +98,9 @@ impl Names {
                 stream.rank,
             );
             known.by_name.insert(name, stream.id);
+            known
+                .domains
+                .insert(stream.domain.clone(), stream.domain_id);
             known.streams.insert(stream.id, stream);
         }
         Ok(())
@@ -123,6 +127,11 @@ impl Names {
     ) -> Option<i32> {
         let name = (domain.clone(), event_type.clone(), rank);
         self.read().by_name.get(&name).copied()
+    }
+
+    /// The number of a domain that has a stream.
+    pub(crate) fn find_domain(&self, domain: &Domain) -> Option<i32> {
+        self.read().domains.get(domain).copied()
     }
 
     /// The stream of this name, made if it is not there.

@@ -1,7 +1,6 @@
 //! From the queue rows to the bus.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,8 +13,9 @@ use uuid::Uuid;
 
 use crate::Postgres;
 use crate::error;
+use crate::link::Params;
 use crate::query::Query;
-use crate::row::{Extras, count, stored};
+use crate::row::{Extras, count, json, stored};
 use crate::tx::Tx;
 
 /// Rows to claim, and since when each needs what it is claimed for.
@@ -42,9 +42,8 @@ impl Tx<'_> {
         let pause = |pause: Duration| i64::try_from(pause.as_millis()).unwrap_or(i64::MAX >> 20);
         let (grace, most) = (pause(silence.grace), pause(silence.pause_max));
         let max = stored(claim.max as u64);
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-            [&now, &grace, &most, &streams, &max];
-        Ok(found(&self.query(Query::Silent, &params).await?))
+        let params: Params<'_> = &[&now, &grace, &most, &streams, &max];
+        Ok(found(&self.query(Query::Silent, params).await?))
     }
 
     /// Stamps rows that are locked with the claim.
@@ -55,9 +54,8 @@ impl Tx<'_> {
         let ids: Vec<Uuid> = found.iter().map(|(op, _)| op.0).collect();
         let (now, by) = (self.now, claim.by.as_str());
         let until = (now + claim.lasting).as_millis();
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
-            [&ids, &by, &until, &now.as_millis()];
-        let rows = self.query(Query::Claim, &params).await?;
+        let params: Params<'_> = &[&ids, &by, &until, &now.as_millis()];
+        let rows = self.query(Query::Claim, params).await?;
         let names = &self.shared.names;
         let streams = rows.iter().map(|row| row.get(1));
         names.learn(&self.link, streams).await?;
@@ -74,10 +72,7 @@ impl Tx<'_> {
             let mut state = State::accepted(now, None, Inherited::default());
             codec::decode(row.get(4), &mut state)?;
             let lane = row.get::<_, Option<&[u8]>>(5).map(LaneKey::from_bytes);
-            let extras = row.get::<_, Option<&str>>(6).map(serde_json::from_str);
-            let extras: Option<Extras> = extras
-                .transpose()
-                .map_err(|error| error::corrupt("json").caused_by(error))?;
+            let extras: Option<Extras> = json(row.get(6))?;
             claimed.push(Claimed {
                 hint: Hint {
                     op_id: *op_id,
@@ -101,18 +96,17 @@ impl Tx<'_> {
         let (ids, versions, stamps) = columns(claimed);
         let numbers = claimed.iter().map(|claim| stored(claim.hint.dispatch_no));
         let (numbers, now) = (numbers.collect::<Vec<_>>(), self.now.as_millis());
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-            [&ids, &versions, &stamps, &numbers, &now];
-        self.query(Query::Published, &params).await.map(|_| ())
+        let params: Params<'_> = &[&ids, &versions, &stamps, &numbers, &now];
+        self.query(Query::Published, params).await.map(|_| ())
     }
 
     async fn release(&mut self, claimed: &[Claimed]) -> Result<()> {
         let (ids, versions, stamps) = columns(claimed);
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&ids, &versions, &stamps];
-        let freed = self.query(Query::Release, &params).await?;
+        let params: Params<'_> = &[&ids, &versions, &stamps];
+        let freed = self.query(Query::Release, params).await?;
         for row in freed {
             if row.get::<_, i16>(1) == 1 {
-                self.is_due(row.get(0), i64::MIN);
+                self.announcements.is_due(row.get(0), i64::MIN);
             }
         }
         Ok(())
@@ -139,45 +133,37 @@ fn columns(claimed: &[Claimed]) -> (Vec<Uuid>, Vec<i64>, Vec<i64>) {
 #[async_trait]
 impl Outbox for Postgres {
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>> {
-        let claim = Arc::new(claim.clone());
-        self.write(move |tx| {
-            let claim = claim.clone();
+        self.write(claim.clone(), |tx, claim| {
             Box::pin(async move {
-                let found = tx.due(&claim).await?;
-                tx.claim(&found, &claim).await
+                let found = tx.due(claim).await?;
+                tx.claim(&found, claim).await
             })
         })
         .await
     }
 
     async fn claim_silent(&self, claim: &Claim, silence: &Silence) -> Result<Vec<Claimed>> {
-        let call = Arc::new((claim.clone(), silence.clone()));
-        self.write(move |tx| {
-            let call = call.clone();
+        let call = (claim.clone(), silence.clone());
+        self.write(call, |tx, (claim, silence)| {
             Box::pin(async move {
-                let found = tx.silent(&call.0, &call.1).await?;
-                tx.claim(&found, &call.0).await
+                let found = tx.silent(claim, silence).await?;
+                tx.claim(&found, claim).await
             })
         })
         .await
     }
 
     async fn published(&self, claimed: &[Claimed]) -> Result<()> {
-        let claimed = Arc::new(claimed.to_vec());
-        self.write(move |tx| {
-            let claimed = claimed.clone();
-            Box::pin(async move { tx.published(&claimed).await })
+        self.write(claimed.to_vec(), |tx, claimed| {
+            Box::pin(tx.published(claimed))
         })
         .await
     }
 
     async fn release(&self, claimed: &[Claimed]) -> Result<()> {
-        let claimed = Arc::new(claimed.to_vec());
-        self.write(move |tx| {
-            let claimed = claimed.clone();
-            Box::pin(async move { tx.release(&claimed).await })
-        })
-        .await
+        let claimed = claimed.to_vec();
+        self.write(claimed, |tx, claimed| Box::pin(tx.release(claimed)))
+            .await
     }
 
     async fn next_due(&self, routes: Option<&Routes>) -> Result<Option<Duration>> {

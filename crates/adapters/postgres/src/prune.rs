@@ -3,13 +3,10 @@
 //! Rows are deleted at most so many at a time; a day that has none left goes as a whole, so
 //! that nobody has to clean up after it.
 
-use std::sync::Arc;
-
 use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Prune, Pruned};
 use clinch_core::{Result, Timestamp};
 
-use crate::link::Link;
 use crate::query::Query;
 use crate::row::{moment, stored};
 use crate::tx::Tx;
@@ -40,7 +37,8 @@ impl Tx<'_> {
 
     /// Moves the seen time on.
     async fn look_at_clock(&mut self, prune: &Prune) -> Result<SeenTime> {
-        let rows = self.query_and_now(Query::SeenAtForUpdate, &[]).await?;
+        let rows = self.query(Query::SeenAtForUpdate, &[]).await?;
+        self.start().await?;
         let stored = rows.first().and_then(|row| moment(row.get(0)));
         let time = SeenTime::advanced(stored, self.now, prune.reckoned, prune.jump_max);
         self.query(Query::PutSeenAt, &[&time.seen_at.as_millis()])
@@ -58,13 +56,8 @@ impl Tx<'_> {
 
 impl Postgres {
     pub(crate) async fn prune_old(&self, prune: Prune) -> Result<Pruned> {
-        let prune = Arc::new(prune);
-        let pruned = self
-            .write(move |tx| {
-                let prune = prune.clone();
-                Box::pin(async move { tx.prune(&prune).await })
-            })
-            .await?;
+        let pruned = self.write(prune, |tx, prune| Box::pin(tx.prune(prune)));
+        let pruned = pruned.await?;
         let client = self.client().await?;
         partitions::make(&client).await?;
         partitions::drop_empty(&client).await?;
@@ -72,8 +65,7 @@ impl Postgres {
     }
 
     pub(crate) async fn look_at_seen_time(&self) -> Result<Option<SeenTime>> {
-        let client = self.client().await?;
-        let row = Link::Pooled(&client).first(Query::SeenAt, &[]).await?;
+        let row = self.shared.first(Query::SeenAt, &[]).await?;
         Ok(row.and_then(|row| {
             let now = Timestamp::from_millis(row.get(1));
             moment(row.get(0)).map(|seen_at| SeenTime { now, seen_at })
@@ -81,6 +73,6 @@ impl Postgres {
     }
 
     pub(crate) async fn confirm_seen_time(&self) -> Result<SeenTime> {
-        self.write(|tx| Box::pin(tx.confirm_clock())).await
+        self.write((), |tx, ()| Box::pin(tx.confirm_clock())).await
     }
 }

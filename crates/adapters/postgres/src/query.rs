@@ -96,7 +96,6 @@ queries! {
     Release = "release",
     ReleaseLock = "release_lock",
     RevokeApiKey = "revoke_api_key",
-    RowsForBegin = "rows_for_begin",
     RowsForUpdate = "rows_for_update",
     Say = "say",
     SeenAt = "seen_at",

@@ -5,20 +5,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{BeginRequest, Bus, Delivery, Dequeue, Notice, Publication, Receipt};
-use clinch_core::{Result, Timestamp};
+use clinch_core::policy::Routes;
+use clinch_core::ports::{
+    BeginRequest, Bus, Delivery, Dequeue, Notice, Publication, Receipt, Store, Write, Written,
+};
+use clinch_core::{AttemptId, OpId, Result, Timestamp};
+use clinch_stored::commit::{Plan, Seen, Unit};
 use clinch_stored::receipts::{delivery, extensions, nacks};
 use clinch_stored::wait_for;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::horizon::Look;
-use crate::link::Link;
+use crate::link::Command;
 use crate::query::Query;
 use crate::row::{moment, stored};
-use crate::tx::{Origin, Tx};
+use crate::tx::Tx;
 use crate::{Postgres, Shared};
 
-/// Pause before another look at rows that are due and that somebody else has locked.
+/// Pause before another look at rows that are due and that another transaction has locked.
 const LOCKED_PAUSE: Duration = Duration::from_millis(10);
 
 /// What one claim brought, and how long its longest statement took.
@@ -39,34 +44,58 @@ impl Tx<'_> {
             if wanted == 0 || streams.is_empty() {
                 return Ok(taken);
             }
-            let max = stored(wanted as u64);
-            let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
-                [&streams, &from, &max, &tried];
             let asked_at = clock.monotonic();
-            let mut rows = self.query_and_now(Query::Dequeue, &params).await?;
+            let mut rows = self.free_rows(streams, from, wanted, &tried).await?;
             let took = clock.monotonic().saturating_sub(asked_at);
             taken.took = taken.took.max(took);
             let was_all = rows.len() < wanted;
-            // Those beyond are let go by the commit.
+            // Rows beyond are let go by the commit.
             rows.truncate(wanted);
-            let ops = self.keep(&rows, &Origin::Queue).await?;
-            // What may not be called is held or failed by its begin and needs no worker: the
-            // next one takes its place.
-            for (op_id, attempt_id) in ops.iter().zip(left) {
-                let begin = BeginRequest {
+            let mut seen = Seen::default();
+            let ops = self.keep_rows(&rows, &mut seen).await?;
+            let begin = |(op_id, attempt_id): (&OpId, &AttemptId)| {
+                Write::Begin(BeginRequest {
                     op_id: *op_id,
                     attempt_id: *attempt_id,
                     worker: dequeue.worker.clone(),
                     lease: dequeue.visibility,
-                };
-                let begun = self.begin(&begin, &dequeue.routes).await?;
-                taken.deliveries.extend(begun.ok().map(delivery));
+                })
+            };
+            let begins: Vec<Write> = ops.iter().zip(left).map(begin).collect();
+            // An operation that may not be called is held or failed by its begin and needs no
+            // worker: the next one takes its place.
+            let is_begun = |answer: &Written| matches!(answer, Written::Begun(_));
+            let is_over = |plan: &Plan| {
+                was_all || ops.len() == left.len() || plan.answers().iter().all(is_begun)
+            };
+            let unit = Unit::with(&begins, &dequeue.routes, seen);
+            for begun in self.perform(unit, is_over).await? {
+                taken.deliveries.extend(begun.begun()?.ok().map(delivery));
             }
             if was_all {
                 return Ok(taken);
             }
             tried.extend(ops.iter().map(|op| op.0));
         }
+    }
+
+    /// Locks rows that are due and free, in the order of service.
+    async fn free_rows(
+        &mut self,
+        streams: &[i32],
+        from: i64,
+        max: usize,
+        tried: &[Uuid],
+    ) -> Result<Vec<Row>> {
+        let free = Command::new(Query::Dequeue).with(streams.to_vec());
+        let free = free.with(from).with(stored(max as u64));
+        let mut commands = vec![free.with(tried.to_vec())];
+        self.ask_surroundings(&mut commands, true);
+        let mut answers = self.send(&commands).await?;
+        for (command, answer) in commands.iter().zip(&answers).skip(1) {
+            self.keep_surroundings(command.query, answer)?;
+        }
+        Ok(answers.swap_remove(0))
     }
 }
 
@@ -77,17 +106,15 @@ impl Shared {
             return Ok(None);
         }
         let from = self.horizon.start(streams);
-        let client = self.client().await?;
-        let link = Link::Pooled(&client);
-        let row = link.first(Query::FirstDue, &[&streams, &from]).await?;
+        let row = self.first(Query::FirstDue, &[&streams, &from]).await?;
         Ok(row.and_then(|row| {
             let now = Timestamp::from_millis(row.get(1));
             moment(row.get(0)).map(|due| due.since(now))
         }))
     }
 
-    /// Notes where the lines of these streams begin, and wakes who waits for rows that nobody
-    /// told of.
+    /// Notes where the lines of these streams begin, and wakes dequeues for rows that were due
+    /// without an announcement.
     async fn look_ahead(&self, streams: Vec<i32>, look: Look) {
         let from = self.clock.monotonic();
         let fronts = self.fronts(&streams, look.from).await;
@@ -102,9 +129,7 @@ impl Shared {
     }
 
     async fn fronts(&self, streams: &[i32], from: i64) -> Result<HashMap<i32, i64>> {
-        let client = self.client().await?;
-        let link = Link::Pooled(&client);
-        let rows = link.query(Query::Fronts, &[&streams, &from]).await?;
+        let rows = self.query(Query::Fronts, &[&streams, &from]).await?;
         Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 }
@@ -113,10 +138,9 @@ impl Postgres {
     /// Deliveries that are due now.
     async fn take(&self, dequeue: &Arc<Dequeue>, streams: &[i32]) -> Result<Vec<Delivery>> {
         let from = self.shared.horizon.start(streams);
-        let call = Arc::new((dequeue.clone(), streams.to_vec(), from));
-        let taken = self.write(move |tx| {
-            let call = call.clone();
-            Box::pin(async move { tx.take_due(&call.0, &call.1, call.2).await })
+        let call = (dequeue.clone(), streams.to_vec());
+        let taken = self.write(call, move |tx, (dequeue, streams)| {
+            Box::pin(tx.take_due(dequeue, streams, from))
         });
         let Taken { deliveries, took } = taken.await?;
         let (rows, now) = (deliveries.len(), self.clock().monotonic());
@@ -157,8 +181,8 @@ impl Bus for Postgres {
                 return Ok(deliveries);
             }
             let due_in = shared.first_due(&streams).await?;
-            // A row that is due and was not taken is locked by somebody, for a moment; or it is
-            // the sweeper's, for longer.
+            // A row that is due and was not taken is locked by another transaction for a moment,
+            // or it waits for the sweeper for longer.
             let due_in = due_in.map(|due_in| due_in.max(pause));
             pause = (pause * 2).min(shared.settings.fallback_poll);
             let nap = due_in.unwrap_or(left).min(shared.settings.fallback_poll);
@@ -179,20 +203,15 @@ impl Bus for Postgres {
 
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
         let routes = self.last_routes().clone();
-        let call = Arc::new((nacks(receipts)?, routes));
-        self.write(move |tx| {
-            let call = call.clone();
-            Box::pin(async move { tx.reschedule_all(&call.0, &call.1).await.map(|_| ()) })
-        })
-        .await
+        let ended = nacks(receipts)?.into_iter().map(Write::Reschedule);
+        let ended: Vec<Write> = ended.collect();
+        self.commit(&ended, &routes).await.map(drop)
     }
 
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
-        let call = Arc::new(extensions(receipts, visibility)?);
-        self.write(move |tx| {
-            let call = call.clone();
-            Box::pin(async move { tx.extend_all(&call).await.map(|_| ()) })
-        })
-        .await
+        let leases = extensions(receipts, visibility)?;
+        let leases: Vec<Write> = leases.into_iter().map(Write::Extend).collect();
+        // No guard of an extension looks at the route.
+        self.commit(&leases, &Routes::new()).await.map(drop)
     }
 }

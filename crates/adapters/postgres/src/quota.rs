@@ -7,11 +7,10 @@ use clinch_core::policy::{
 use clinch_core::ports::Quota;
 use clinch_core::{Result, Timestamp};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
-use crate::link::Link;
+use crate::link::Command;
 use crate::query::Query;
-use crate::row::{millis, moment};
+use crate::row::{millis, moment, stored};
 use crate::{Postgres, error};
 
 /// The rules of [`QuotaState`] on the server's clock. Each ask is a transaction of its own, so
@@ -33,33 +32,33 @@ impl PostgresQuota {
         }
     }
 
-    /// Changes what is known of a budget while nobody else does.
-    async fn with<T: Send>(
+    /// Changes what is known of a budget, under the lock of its row.
+    async fn with<T: Send + 'static>(
         &self,
         key: &str,
-        change: impl FnOnce(&mut QuotaState, Timestamp) -> T + Send,
+        change: impl Fn(&mut QuotaState, Timestamp, &QuotaRules) -> T + Send + Sync + 'static,
     ) -> Result<T> {
-        let mut client = self.store.client().await?;
-        let types = client.types.clone();
-        let tx = client.transaction().await.map_err(error::sql)?;
-        let link = Link::Within(&tx, types.as_deref());
-        let locked = link.first(Query::QuotaForUpdate, &[&key]).await?;
-        let locked = locked.ok_or_else(|| error::corrupt("quota"))?;
-        let mut state = QuotaState::from(read(&locked)?);
-        let changed = change(&mut state, Timestamp::from_millis(locked.get(5)));
-        let facts = QuotaFacts::from(&state);
-        let params: [&(dyn ToSql + Sync); 6] = [
-            &key,
-            &facts.limit.map(column),
-            &facts.remaining.map(column),
-            &millis(facts.reset_at),
-            &millis(facts.asking_until),
-            &millis(facts.blocked_until),
-        ];
-        link.run(Query::UpdateQuota, &params).await?;
-        link.run(Query::ForgetQuotas, &[]).await?;
-        tx.commit().await.map_err(error::commit)?;
-        Ok(changed)
+        let call = (key.to_owned(), self.rules.clone(), change);
+        let changed = self.store.write(call, |tx, (key, rules, change)| {
+            Box::pin(async move {
+                let locked = tx.query(Query::QuotaForUpdate, &[key]).await?;
+                let locked = locked.first().ok_or_else(|| error::corrupt("quota"))?;
+                let mut state = QuotaState::from(read(locked)?);
+                let changed = change(&mut state, Timestamp::from_millis(locked.get(5)), rules);
+                let facts = QuotaFacts::from(&state);
+                let update = Command::new(Query::UpdateQuota)
+                    .with(key.clone())
+                    .with(facts.limit.map(stored))
+                    .with(facts.remaining.map(stored))
+                    .with(millis(facts.reset_at))
+                    .with(millis(facts.asking_until))
+                    .with(millis(facts.blocked_until));
+                let forget = Command::new(Query::ForgetQuotas);
+                tx.send_last(&[update, forget]).await?;
+                Ok(changed)
+            })
+        });
+        changed.await
     }
 }
 
@@ -78,22 +77,22 @@ fn read(row: &Row) -> Result<QuotaFacts> {
     })
 }
 
-/// The rules bound every count far below.
-fn column(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
 #[async_trait]
 impl Quota for PostgresQuota {
     async fn reserve(&self, key: &str, permits: u32) -> Result<Reservation> {
         check_quota_ask(key, permits)?;
-        let reserved = self.with(key, |state, now| state.reserve(permits, now, &self.rules));
+        let reserved = self.with(key, move |state, now, rules| {
+            state.reserve(permits, now, rules)
+        });
         Ok(reserved.await??)
     }
 
     async fn update(&self, key: &str, reading: &QuotaReading) -> Result<()> {
         check_quota_key(key)?;
-        let told = self.with(key, |state, now| state.update(reading, now, &self.rules));
+        let reading = *reading;
+        let told = self.with(key, move |state, now, rules| {
+            state.update(&reading, now, rules);
+        });
         told.await
     }
 }

@@ -1,7 +1,6 @@
 //! Records of an application.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use clinch_core::Result;
@@ -11,13 +10,13 @@ use clinch_core::ports::{
 use tokio_postgres::Row;
 
 use crate::Postgres;
-use crate::link::Link;
+use crate::link::Params;
 use crate::query::Query;
 use crate::row::{count, stored};
 use crate::tx::Tx;
 
 impl Tx<'_> {
-    /// A record that somebody else makes in between is found by the next try.
+    /// A record that another call makes in between is found by the next try.
     async fn write_records(&mut self, writes: &BTreeMap<String, RecordWrite>) -> Result<bool> {
         let keys: Vec<&String> = writes.keys().collect();
         let rows = self.query(Query::RecordsForUpdate, &[&keys]).await?;
@@ -34,8 +33,8 @@ impl Tx<'_> {
         let next = |key: &&String| stored(found.get(*key).map_or(1, |version| version + 1));
         let versions: Vec<i64> = keys.iter().map(next).collect();
         let bodies: Vec<&Option<String>> = writes.values().map(|write| &write.body).collect();
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&keys, &versions, &bodies];
-        self.query(Query::WriteRecords, &params).await?;
+        let params: Params<'_> = &[&keys, &versions, &bodies];
+        self.query(Query::WriteRecords, params).await?;
         Ok(true)
     }
 }
@@ -44,10 +43,7 @@ impl Tx<'_> {
 impl Records for Postgres {
     async fn read_records(&self, keys: &[String]) -> Result<Vec<Option<Record>>> {
         check_record_keys(keys)?;
-        let client = self.client().await?;
-        let rows = Link::Pooled(&client)
-            .query(Query::Records, &[&keys])
-            .await?;
+        let rows = self.shared.query(Query::Records, &[&keys]).await?;
         let mut found = HashMap::new();
         for row in &rows {
             let record = read(row)?;
@@ -64,12 +60,9 @@ impl Records for Postgres {
         let by_key = writes
             .iter()
             .map(|write| (write.key.clone(), write.clone()));
-        let by_key: Arc<BTreeMap<_, _>> = Arc::new(by_key.collect());
-        self.write(move |tx| {
-            let writes = by_key.clone();
-            Box::pin(async move { tx.write_records(&writes).await })
-        })
-        .await
+        let by_key: BTreeMap<_, _> = by_key.collect();
+        self.write(by_key, |tx, writes| Box::pin(tx.write_records(writes)))
+            .await
     }
 
     async fn list_records(&self, list: &RecordList) -> Result<Vec<Record>> {
@@ -79,11 +72,9 @@ impl Records for Postgres {
             true => Query::RecordsDown,
             false => Query::RecordsUp,
         };
-        let client = self.client().await?;
         let limit = stored(range.limit as u64);
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
-            [&range.from, &range.until, &range.except, &limit];
-        let rows = Link::Pooled(&client).query(query, &params).await?;
+        let params: Params<'_> = &[&range.from, &range.until, &range.except, &limit];
+        let rows = self.shared.query(query, params).await?;
         rows.iter().map(read).collect()
     }
 }

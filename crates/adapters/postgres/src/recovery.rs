@@ -1,7 +1,6 @@
 //! Scans, dead letters and pruning.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,6 +8,7 @@ use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::protocol::{Inherited, State};
 use clinch_core::{BizKey, ContentHash, Failure, IdemKey, Keys, OpId, Result, Sealed, Timestamp};
+use clinch_stored::json::to_text;
 use clinch_stored::letters::{check, cursor_of, parse_cursor};
 use clinch_stored::{Filling, codec};
 use uuid::Uuid;
@@ -17,18 +17,9 @@ use crate::link::Link;
 use crate::names::Names;
 use crate::outbox::{Found, found};
 use crate::query::Query;
-use crate::row::{LEASE_ENDED, PROBE_DUE, UNFINALIZED, moment, stored, to_json};
+use crate::row::{json, moment, need_of, stored};
 use crate::tx::Tx;
 use crate::{Postgres, error};
-
-fn need_of(scan: Scan) -> Option<i16> {
-    match scan {
-        Scan::Unfinalized => Some(UNFINALIZED),
-        Scan::LeaseEnded => Some(LEASE_ENDED),
-        Scan::ProbeDue => Some(PROBE_DUE),
-        Scan::Overdue => None,
-    }
-}
 
 impl Tx<'_> {
     /// Free rows that need `scan` now and that the claim covers, the oldest need first.
@@ -50,7 +41,7 @@ impl Tx<'_> {
     async fn import(&mut self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
         let ids: Vec<Uuid> = letters.iter().map(|letter| letter.op_id.0).collect();
         let at: Vec<i64> = letters.iter().map(|l| l.failed_at.as_millis()).collect();
-        let texts: Vec<String> = letters.iter().map(to_json).collect::<Result<_>>()?;
+        let texts: Vec<String> = letters.iter().map(to_text).collect::<Result<_>>()?;
         let rows = self
             .query(Query::InsertDeadLetters, &[&ids, &at, &texts])
             .await?;
@@ -60,9 +51,8 @@ impl Tx<'_> {
 }
 
 fn read_letter(row: &tokio_postgres::Row, names: &Names) -> Result<DeadLetter> {
-    if let Some(text) = row.get::<_, Option<&str>>(2) {
-        let letter = serde_json::from_str(text);
-        return letter.map_err(|error| error::corrupt("dead letter").caused_by(error));
+    if let Some(letter) = json(row.get(2))? {
+        return Ok(letter);
     }
     let stream: Option<i32> = row.get(3);
     let stream = stream.ok_or_else(|| error::corrupt("dead letter without an operation"))?;
@@ -91,23 +81,19 @@ fn read_letter(row: &tokio_postgres::Row, names: &Names) -> Result<DeadLetter> {
 #[async_trait]
 impl Recovery for Postgres {
     async fn scan(&self, scan: Scan, claim: &Claim) -> Result<Vec<Claimed>> {
-        let claim = Arc::new(claim.clone());
-        self.write(move |tx| {
-            let claim = claim.clone();
+        self.write(claim.clone(), move |tx, claim| {
             Box::pin(async move {
-                let found = tx.needing(scan, &claim).await?;
-                tx.claim(&found, &claim).await
+                let found = tx.needing(scan, claim).await?;
+                tx.claim(&found, claim).await
             })
         })
         .await
     }
 
     async fn next_due(&self, scan: Scan) -> Result<Option<Duration>> {
-        let client = self.client().await?;
-        let link = Link::Pooled(&client);
         let row = match need_of(scan) {
-            Some(need) => link.first(Query::FirstNeeding, &[&need]).await?,
-            None => link.first(Query::FirstOverdue, &[]).await?,
+            Some(need) => self.shared.first(Query::FirstNeeding, &[&need]).await?,
+            None => self.shared.first(Query::FirstOverdue, &[]).await?,
         };
         Ok(row.and_then(|row| {
             let now = Timestamp::from_millis(row.get(1));
@@ -140,12 +126,9 @@ impl Recovery for Postgres {
 
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
         check(letters)?;
-        let letters = Arc::new(letters.to_vec());
-        self.write(move |tx| {
-            let letters = letters.clone();
-            Box::pin(async move { tx.import(&letters).await })
-        })
-        .await
+        let letters = letters.to_vec();
+        self.write(letters, |tx, letters| Box::pin(tx.import(letters)))
+            .await
     }
 
     async fn prune(&self, prune: &Prune) -> Result<Pruned> {

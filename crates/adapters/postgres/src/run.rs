@@ -8,9 +8,11 @@ use std::sync::Arc;
 use clinch_core::ports::Notice;
 use clinch_core::{Domain, Error, ErrorKind, Result, Timestamp};
 use clinch_stored::Fault;
+use tokio_postgres::Row;
 
-use crate::link::{Client, Link};
-use crate::tx::{Fresh, Tx, Wanted};
+use crate::link::{Client, Link, Params};
+use crate::query::Query;
+use crate::tx::{Announcements, Stage, Tx, Unnumbered};
 use crate::{Postgres, Shared, error};
 
 /// Tries of one call: deadlocks and races are rare, and each try may meet another one.
@@ -22,32 +24,27 @@ const FOLD_AFTER: u32 = 256;
 pub(crate) type Work<'t, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
 
 impl Postgres {
-    /// Runs `work` in a transaction and commits it. If the caller goes away it happens all the
-    /// same.
-    pub(crate) async fn write<T, W>(&self, work: W) -> Result<T>
+    /// Runs `work` on `call` in a transaction and commits it. If the caller goes away it happens
+    /// all the same.
+    pub(crate) async fn write<A, T, W>(&self, call: A, work: W) -> Result<T>
     where
+        A: Send + Sync + 'static,
         T: Send + 'static,
-        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T> + Send + Sync + 'static,
+        W: for<'t> Fn(&'t mut Tx<'_>, &'t A) -> Work<'t, T> + Send + Sync + 'static,
     {
         let shared = self.shared.clone();
-        spawned(async move { shared.transact(&work).await }).await
+        let lost = |error: tokio::task::JoinError| {
+            let message = "the call was not finished; read back whether it happened";
+            Error::new(ErrorKind::Ambiguous, message).caused_by(error)
+        };
+        let task = tokio::spawn(async move { shared.transact(&call, &work).await });
+        task.await.map_err(lost)?
     }
 
     /// Runs `work` on a connection, outside of a transaction.
     pub(crate) async fn client(&self) -> Result<Client> {
         self.shared.client().await
     }
-}
-
-/// Runs on a task of its own.
-pub(crate) async fn spawned<T: Send + 'static>(
-    work: impl Future<Output = Result<T>> + Send + 'static,
-) -> Result<T> {
-    let lost = |error: tokio::task::JoinError| {
-        let message = "the call was not finished; read back whether it happened";
-        Error::new(ErrorKind::Ambiguous, message).caused_by(error)
-    };
-    tokio::spawn(work).await.map_err(lost)?
 }
 
 impl Shared {
@@ -57,9 +54,26 @@ impl Shared {
         Ok(Client::new(object, self.types.clone(), timeout))
     }
 
-    async fn transact<T, W>(self: &Arc<Self>, work: &W) -> Result<T>
+    /// Runs one statement on a connection of the pool; every row.
+    pub(crate) async fn query(&self, query: Query, params: Params<'_>) -> Result<Vec<Row>> {
+        let client = self.client().await?;
+        Link::Pooled(&client).query(query, params).await
+    }
+
+    /// Runs one statement on a connection of the pool; the first row.
+    pub(crate) async fn first(&self, query: Query, params: Params<'_>) -> Result<Option<Row>> {
+        Ok(self.query(query, params).await?.into_iter().next())
+    }
+
+    /// Runs one statement on a connection of the pool; how many rows it changed.
+    pub(crate) async fn run(&self, query: Query, params: Params<'_>) -> Result<u64> {
+        let client = self.client().await?;
+        Link::Pooled(&client).run(query, params).await
+    }
+
+    async fn transact<A, T, W>(self: &Arc<Self>, call: &A, work: &W) -> Result<T>
     where
-        W: for<'t> Fn(&'t mut Tx<'_>) -> Work<'t, T>,
+        W: for<'t> Fn(&'t mut Tx<'_>, &'t A) -> Work<'t, T>,
     {
         let fault = self.faults.take();
         if fault == Some(Fault::BeforeCommit) {
@@ -69,61 +83,69 @@ impl Shared {
         loop {
             let client = self.client().await?;
             let mut tx = Tx::new(self, Link::Pooled(&client));
-            let outcome = match work(&mut tx).await {
-                Ok(value) if fault == Some(Fault::MidCommit) => {
-                    let flushed = tx.flush(false).await;
-                    flushed.and(Err(down())).map(|()| value)
-                }
-                Ok(value) => tx.flush(true).await.map(|()| value),
+            tx.commits_with_plan = fault != Some(Fault::MidCommit);
+            let outcome = match work(&mut tx, call).await {
+                Ok(_) if fault == Some(Fault::MidCommit) => Err(down()),
+                Ok(value) => tx.commit().await.map(|()| value),
                 Err(error) => Err(error),
             };
-            let (wanted, again, now) = (std::mem::take(&mut tx.wanted), tx.again, tx.now);
-            let fresh = std::mem::take(&mut tx.fresh);
-            drop(tx);
+            let Tx {
+                unnumbered,
+                again,
+                now,
+                announcements,
+                stage,
+                ..
+            } = tx;
             match outcome {
                 Ok(value) => {
                     drop(client);
-                    self.committed(fresh, now);
+                    self.committed(announcements, now);
                     return match fault {
                         Some(Fault::AfterCommit) => Err(unconfirmed()),
                         _ => Ok(value),
                     };
                 }
                 Err(error) => {
-                    roll_back(client).await;
-                    tries += usize::from(wanted.is_empty());
-                    let may_help = again || !wanted.is_empty();
+                    // The connection goes back before names are numbered: that takes another one,
+                    // and calls that hold one while they wait for another could use up the pool.
+                    match stage {
+                        Stage::Begun => roll_back(client).await,
+                        Stage::Idle | Stage::Committed => drop(client),
+                    }
+                    tries += usize::from(unnumbered.is_empty());
+                    let may_help = again || !unnumbered.is_empty();
                     if !may_help || tries >= TRIES_MAX {
                         return Err(error);
                     }
-                    self.make(wanted).await?;
+                    self.number(unnumbered).await?;
                 }
             }
         }
     }
 
     /// Gives names their numbers, each in a commit of its own: a name does no harm.
-    pub(crate) async fn make(&self, wanted: Wanted) -> Result<()> {
-        if wanted.is_empty() {
+    pub(crate) async fn number(&self, names: Unnumbered) -> Result<()> {
+        if names.is_empty() {
             return Ok(());
         }
         let client = self.client().await?;
         let link = Link::Pooled(&client);
-        for (domain, event_type, rank) in &wanted.streams {
-            let names = &self.names;
-            names.stream_of(&link, domain, event_type, *rank).await?;
-            self.voice.say_stream();
+        for (domain, event_type, rank) in &names.streams {
+            let numbered = self.names.stream_of(&link, domain, event_type, *rank);
+            numbered.await?;
+            self.notifier.announce_stream();
         }
-        for worker in &wanted.workers {
+        for worker in &names.workers {
             self.names.worker_of(&link, worker).await?;
         }
         Ok(())
     }
 
-    /// Wakes whoever waits for what a commit made, here and in other processes.
-    pub(crate) fn committed(self: &Arc<Self>, fresh: Fresh, now: Timestamp) {
-        let (notices, due) = self.notices(fresh, now);
-        self.voice.say(&notices, &due);
+    /// Announces what a commit made, here and in other processes.
+    pub(crate) fn committed(self: &Arc<Self>, announcements: Announcements, now: Timestamp) {
+        let (notices, due) = self.notices(announcements, now);
+        self.notifier.announce(&notices, &due);
         self.news.tell(notices);
         if self.count_commit() {
             let shared = self.clone();
@@ -139,21 +161,22 @@ impl Shared {
 
     /// Folds counters in. If it fails, a later one does more.
     async fn fold(&self) {
-        if let Ok(client) = self.client().await {
-            let link = Link::Pooled(&client);
-            let _ = link.run(crate::query::Query::FoldDeltas, &[]).await;
-        }
+        let _ = self.run(Query::FoldDeltas, &[]).await;
     }
 
     /// What to tell of a commit, and from when on rows of which domains are due.
     pub(crate) fn notices(
         &self,
-        fresh: Fresh,
+        announcements: Announcements,
         now: Timestamp,
     ) -> (Vec<Notice>, BTreeMap<Domain, i64>) {
-        let mut notices: Vec<_> = fresh.settled.into_iter().map(Notice::Settled).collect();
+        let mut notices: Vec<_> = announcements
+            .settled
+            .into_iter()
+            .map(Notice::Settled)
+            .collect();
         let mut due = BTreeMap::new();
-        for (stream, at) in fresh.due {
+        for (stream, at) in announcements.due {
             self.horizon.lower(stream, at);
             if let Ok(stream) = self.names.stream(stream) {
                 let first = due.entry(stream.domain).or_insert(at);
@@ -161,7 +184,7 @@ impl Shared {
             }
         }
         notices.extend(due.keys().cloned().map(Notice::Due));
-        let recovery = self.needs.are_new(&fresh.needs, now);
+        let recovery = self.needs.are_new(&announcements.needs, now);
         notices.extend(recovery.then_some(Notice::Recovery));
         (notices, due)
     }
@@ -174,11 +197,11 @@ async fn roll_back(client: Client) {
     }
 }
 
-pub(crate) fn down() -> Error {
+fn down() -> Error {
     Error::new(ErrorKind::Unavailable, "the store is down (injected)")
 }
 
-pub(crate) fn unconfirmed() -> Error {
+fn unconfirmed() -> Error {
     let message = "the commit was not confirmed (injected)";
     Error::new(ErrorKind::Ambiguous, message)
 }

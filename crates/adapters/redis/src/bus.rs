@@ -1,4 +1,4 @@
-//! A bus of hints on streams.
+//! A bus of hints on Redis streams.
 
 mod read;
 mod receipt;
@@ -22,24 +22,25 @@ use crate::error::{is_group_lost, ours};
 use crate::scheduler::{Poke, Scheduler};
 use crate::{Redis, Settings, micros, millis};
 
-/// The one consumer group of every stream.
+/// The only consumer group of every stream.
 pub(crate) const GROUP: &str = "workers";
 
-/// Hints or receipts of one script: it blocks the server for a few milliseconds at most.
+/// Maximum hints or receipts of one script, so that it blocks the server for a few milliseconds at
+/// most.
 const CHUNK: usize = 500;
 
-/// Deliveries of one call.
+/// Maximum deliveries of one call.
 const TAKE_MAX: usize = 1_000;
 
-/// A consumer that was silent for so long and owes nothing is forgotten.
+/// A consumer that was idle for this long and has no pending entries is deleted.
 const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Tests that ask the scheduler to catch up.
+/// Maximum waiting test calls that ask the scheduler to catch up.
 const POKES_MAX: usize = 16;
 
-/// Hints on Redis streams: at least once, in order of publication within a topic and so
-/// within a lane of it, with delays and a visibility timeout. What Redis loses, the sweeper
-/// announces again. A loan can be renewed for no longer than it was given for.
+/// Hints on Redis streams: delivered at least once, in order of publication within a topic and so
+/// within a lane of it, with delays and a visibility timeout. If Redis loses a hint, the sweeper
+/// announces its operation again. A loan can be extended only up to its original length.
 #[derive(Clone)]
 pub struct RedisBus {
     redis: Redis,
@@ -47,13 +48,13 @@ pub struct RedisBus {
 }
 
 struct Inner {
-    /// Connections of blocking reads that nobody uses now.
+    /// Idle connections for blocking reads.
     readers: Mutex<Vec<MultiplexedConnection>>,
     permits: Semaphore,
-    /// Where the search for ended loans goes on, by topic.
+    /// Where the search for expired loans continues, by topic.
     cursors: Mutex<BTreeMap<Topic, String>>,
-    /// The next call looks for ended loans before it waits: at the start, and when there may
-    /// be more than it could take.
+    /// The next call looks for expired loans before it waits: set at the start, and if there may
+    /// be more than the last call could take.
     look_first: AtomicBool,
     has_started: AtomicBool,
     vanished: AtomicU64,
@@ -66,7 +67,7 @@ impl RedisBus {
         Self::on(&Redis::connect(url, settings).await?)
     }
 
-    /// A bus on a server that is connected. Must be called within a runtime.
+    /// A bus on a connected server. Must be called within a Tokio runtime.
     pub fn on(redis: &Redis) -> Result<Self> {
         let settings = &redis.shared.settings;
         let pokes = if settings.scheduler {
@@ -91,19 +92,19 @@ impl RedisBus {
         })
     }
 
-    /// Entries that were on loan and vanished from their stream: somebody deleted or trimmed
-    /// them. The sweeper finds their operations by their silence.
+    /// Entries that were on loan and disappeared from their stream, because another client deleted
+    /// or trimmed them. The sweeper finds their operations: they stay silent.
     pub fn vanished(&self) -> u64 {
         self.inner.vanished.load(Ordering::Relaxed)
     }
 
-    /// The server behind it.
+    /// The server.
     pub fn redis(&self) -> &Redis {
         &self.redis
     }
 
-    /// Moves the clock of everything that is stored, and waits until the scheduler has seen
-    /// it. For tests.
+    /// Advances the clock of everything stored, and waits until the scheduler has seen it. For
+    /// tests.
     #[doc(hidden)]
     pub async fn advance(&self, by: Duration) -> Result<()> {
         let shared = &self.redis.shared;
@@ -147,7 +148,7 @@ impl RedisBus {
     async fn publish_some(&self, publications: &[Publication]) -> Result<()> {
         let shared = &self.redis.shared;
         let (keys, settings) = (&shared.keys, &shared.settings);
-        let named = Named::of(publications.iter().map(|one| &one.topic));
+        let named = TopicIndex::of(publications.iter().map(|one| &one.topic));
         let mut publish = shared.scripts.publish.prepare_invoke();
         publish
             .key(keys.delayed())
@@ -180,7 +181,7 @@ impl RedisBus {
 
     async fn finish(&self, loans: &[Loan]) -> Result<()> {
         for loans in loans.chunks(CHUNK) {
-            let named = Named::of(loans.iter().map(|loan| &loan.topic));
+            let named = TopicIndex::of(loans.iter().map(|loan| &loan.topic));
             let mut ack = self.redis.shared.scripts.ack.prepare_invoke();
             named.add_streams(&self.redis, &mut ack);
             ack.arg(self.redis.offset()).arg(GROUP);
@@ -189,7 +190,7 @@ impl RedisBus {
             }
             let done: redis::RedisResult<u64> = self.redis.run(&ack).await;
             match done {
-                // Everything was lost, this too.
+                // The server lost all its data, including this entry.
                 Err(error) if is_group_lost(&error) => {}
                 done => drop(done.map_err(ours)?),
             }
@@ -200,7 +201,7 @@ impl RedisBus {
     async fn give_back(&self, loans: &[(&Loan, Duration)]) -> Result<()> {
         let shared = &self.redis.shared;
         for loans in loans.chunks(CHUNK) {
-            let named = Named::of(loans.iter().map(|(loan, _)| &loan.topic));
+            let named = TopicIndex::of(loans.iter().map(|(loan, _)| &loan.topic));
             let mut nack = shared.scripts.nack.prepare_invoke();
             nack.key(shared.keys.delayed()).key(shared.keys.sequence());
             named.add_streams(&self.redis, &mut nack);
@@ -219,7 +220,7 @@ impl RedisBus {
         Ok(())
     }
 
-    /// Once, with the first call: what earlier processes left behind.
+    /// Runs once, with the first call: cleans up after earlier processes.
     async fn start(&self, topics: &[Topic]) -> Result<()> {
         if !self.inner.has_started.swap(true, Ordering::SeqCst) {
             self.make_groups(topics).await.map_err(ours)?;
@@ -289,7 +290,7 @@ impl Bus for RedisBus {
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
         let loans: Vec<Loan> = receipts.iter().filter_map(Loan::parse).collect();
         for loans in loans.chunks(CHUNK) {
-            let named = Named::of(loans.iter().map(|loan| &loan.topic));
+            let named = TopicIndex::of(loans.iter().map(|loan| &loan.topic));
             let mut extend = self.redis.shared.scripts.extend.prepare_invoke();
             named.add_streams(&self.redis, &mut extend);
             extend.arg(self.redis.offset()).arg(GROUP);
@@ -310,13 +311,13 @@ impl Bus for RedisBus {
     }
 }
 
-/// The topics of a call, once each, and which of them each item is of, counted from one.
-struct Named {
+/// The distinct topics of a call, and for each item the number of its topic, from 1.
+struct TopicIndex {
     topics: Vec<Topic>,
     numbers: Vec<usize>,
 }
 
-impl Named {
+impl TopicIndex {
     fn of<'a>(items: impl Iterator<Item = &'a Topic>) -> Self {
         let mut known: BTreeMap<&Topic, usize> = BTreeMap::new();
         let (mut topics, mut numbers) = (Vec::new(), Vec::new());
@@ -337,7 +338,7 @@ impl Named {
     }
 }
 
-/// Rounded up: nothing comes early.
+/// Rounds up, so that nothing is delivered early.
 fn micros_up(delay: Duration) -> u64 {
     let rest = u64::from(!delay.subsec_nanos().is_multiple_of(1_000));
     micros(delay) + rest

@@ -1,4 +1,4 @@
-//! What a server's settings risk, for people.
+//! Checks a server's settings and reports what they risk.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use clinch_core::Result;
 use crate::Redis;
 use crate::error::ours;
 
-/// The oldest version that has everything that the scripts use.
+/// The oldest version that supports everything the scripts use.
 const VERSION_MIN: u32 = 7;
 
 /// How much a finding matters.
@@ -16,13 +16,13 @@ const VERSION_MIN: u32 = 7;
 pub enum Weight {
     /// As it should be.
     Good,
-    /// It works, at a price.
+    /// Works, with a risk.
     Risk,
-    /// It will not work.
+    /// Does not work.
     Wrong,
 }
 
-/// One line of a check-up.
+/// One result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// How much it matters.
@@ -50,7 +50,7 @@ impl fmt::Display for Finding {
 }
 
 impl Redis {
-    /// Looks at version, persistence and memory policy.
+    /// Checks version, persistence and memory policy.
     pub async fn check(&self) -> Result<Vec<Finding>> {
         let link = &self.shared.link;
         let mut info = redis::cmd("INFO");
@@ -61,7 +61,7 @@ impl Redis {
         for name in ["appendonly", "appendfsync", "save", "maxmemory-policy"] {
             config.arg(name);
         }
-        // Hosted servers often forbid it.
+        // Hosted servers often forbid this command.
         match link.command::<BTreeMap<String, String>>(&config).await {
             Ok(config) => findings.extend(judge(&config)),
             Err(_) => findings.push(Finding::new(

@@ -1,4 +1,4 @@
-//! This process's time: waits and timeouts only. What matters is on the server's clock.
+//! This process's clock, for waits and timeouts only. Everything stored uses the server's clock.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ pub(crate) fn now() -> Moment {
     Moment::now()
 }
 
-/// So long from now; what no process outlives is ten years.
+/// The moment `duration` from now, at most ten years ahead.
 pub(crate) fn after(duration: Duration) -> Moment {
     const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
     now() + duration.min(LONGEST)
@@ -18,7 +18,7 @@ pub(crate) async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
-/// `None` if it took longer.
+/// `None` if the work took longer than `limit`.
 pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(limit, work).await.ok()
 }

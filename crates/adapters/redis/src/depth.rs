@@ -1,4 +1,4 @@
-//! How much a bus holds.
+//! How many hints a bus holds.
 
 use clinch_core::Result;
 use clinch_core::ports::Depth;
@@ -8,7 +8,7 @@ use crate::bus::GROUP;
 use crate::error::ours;
 
 impl RedisBus {
-    /// Counts what there is; one script that only reads.
+    /// Counts with one script that only reads.
     pub async fn depth(&self) -> Result<Depth> {
         let redis = self.redis();
         let shared = &redis.shared;

@@ -1,4 +1,4 @@
-//! The driver's errors, in our words. They never carry an address, a password or a payload.
+//! Translates the driver's errors. The results never contain an address, a password or a payload.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub(crate) fn is_group_lost(error: &RedisError) -> bool {
     error.code() == Some("NOGROUP")
 }
 
-/// A blocking read ended because its stream is gone.
+/// A blocking read ended because its stream was deleted.
 pub(crate) fn is_unblocked(error: &RedisError) -> bool {
     error.code() == Some("UNBLOCKED")
 }
@@ -20,7 +20,7 @@ pub(crate) fn is_group_there(error: &RedisError) -> bool {
     error.code() == Some("BUSYGROUP")
 }
 
-/// The connection is of no more use.
+/// The connection can no longer be used.
 pub(crate) fn must_reconnect(error: &RedisError) -> bool {
     let moved = ["READONLY", "MASTERDOWN"];
     error.is_io_error()
@@ -28,10 +28,10 @@ pub(crate) fn must_reconnect(error: &RedisError) -> bool {
         || error.code().is_some_and(|code| moved.contains(&code))
 }
 
-/// What the driver wraps its causes in.
+/// The type in which the driver wraps its causes.
 type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
-/// The two do not agree on TLS, or one of them does not speak it.
+/// Client and server do not agree on TLS, or one of them does not speak it.
 fn is_handshake(error: &RedisError) -> bool {
     let cause = error
         .source()
@@ -88,7 +88,7 @@ pub(crate) fn translate(error: &RedisError) -> Error {
     }
 }
 
-/// For `map_err`.
+/// [`translate`] for `map_err`.
 pub(crate) fn ours(error: RedisError) -> Error {
     translate(&error)
 }

@@ -1,4 +1,4 @@
-//! News of other nodes, by Pub/Sub on one connection. News is a hint: what is lost costs
+//! Notices of other nodes, by Pub/Sub on one connection. A notice is a hint: a lost one costs
 //! latency.
 
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use tokio::task::AbortHandle;
 use crate::clock::{Backoff, sleep};
 use crate::link::Link;
 
-/// News that a slow listener may be behind; then it looks at everything.
+/// How many notices a slow listener may lag behind. Then it checks everything.
 const BEHIND_MAX: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Subscribed, for the first time or again: something may have been missed.
+    /// Subscribed, for the first time or again: notices may have been missed.
     Connected,
     /// A delayed hint is due earlier than all others.
     Due,
     /// The scheduler stepped down.
     Free,
-    /// A destination is paused for so long.
+    /// A destination is paused for this long.
     Paused {
         destination: String,
         lasting: Duration,
@@ -60,7 +60,7 @@ async fn listen(link: Arc<Link>, channel: String, events: broadcast::Sender<Even
     loop {
         if let Ok(pubsub) = link.pubsub(&channel).await {
             backoff.reset();
-            // Nobody listens: that is fine.
+            // There may be no listener.
             let _ = events.send(Event::Connected);
             let mut messages = pubsub.into_on_message();
             while let Some(message) = messages.next().await {

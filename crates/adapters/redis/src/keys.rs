@@ -1,5 +1,5 @@
-//! The names of everything that is stored. All keys of the bus share a hash tag, since its
-//! scripts touch several at once; the others have tags of their own.
+//! The names of all keys. The keys of the bus share a hash tag, since its scripts touch several at
+//! once; the others have tags of their own.
 
 use clinch_core::ports::Topic;
 
@@ -19,7 +19,7 @@ impl Keys {
         format!("{{{}}}:{name}", self.prefix)
     }
 
-    /// What the names of streams begin with.
+    /// The prefix of all stream names.
     pub(crate) fn streams(&self) -> String {
         self.bus("s:")
     }
@@ -49,7 +49,7 @@ impl Keys {
         self.bus("scheduler")
     }
 
-    /// The one Pub/Sub channel.
+    /// The only Pub/Sub channel.
     pub(crate) fn channel(&self) -> String {
         self.bus("news")
     }

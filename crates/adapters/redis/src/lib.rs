@@ -1,17 +1,18 @@
-//! Redis 7 as the arrangement that many nodes share: [`RedisBus`] carries hints on streams,
-//! [`RedisLocks`] elects, [`RedisLimiter`] caps the calls of a destination over all nodes,
-//! [`RedisQuota`] spends the budgets that providers hand out.
+//! Redis 7 as the server that many nodes share: [`RedisBus`] carries hints on streams,
+//! [`RedisLocks`] elects leaders, [`RedisLimiter`] caps the calls of a destination over all nodes,
+//! and [`RedisQuota`] spends the budgets that providers grant.
 //!
-//! The store is the truth and Redis is not: what it loses costs latency. Every change is one
+//! The store is the truth, not Redis: data that Redis loses costs latency. Every change is one
 //! script on the server's clock, so that nodes with wrong clocks agree.
 //!
-//! - `{prefix}:s:<domain>` is a stream of hints with one consumer group; what is acked is
-//!   deleted, nothing is ever trimmed.
-//! - `{prefix}:delayed` is a set by due time. One node at a time, the scheduler, moves what
-//!   is due to its stream, under a fence; it sleeps until then and is woken by Pub/Sub.
-//! - A waiting reader sits in `XREADGROUP BLOCK` on a connection of its own.
+//! - `{prefix}:s:<domain>` is a stream of hints with one consumer group. Acked entries are deleted;
+//!   nothing is ever trimmed.
+//! - `{prefix}:delayed` is a set sorted by due time. One node at a time, the scheduler, moves due
+//!   hints to their streams, under a fence. It sleeps until the next one is due and is woken by
+//!   Pub/Sub.
+//! - A waiting reader blocks in `XREADGROUP BLOCK` on a connection of its own.
 //!
-//! An idle node sends nothing but those reads and the scheduler's renewal.
+//! An idle node sends nothing except those reads and the scheduler's lock renewal.
 #![forbid(unsafe_code)]
 
 mod bus;
@@ -55,7 +56,7 @@ use scripts::Scripts;
 #[doc(hidden)]
 pub use scheduler::{Scheduler, Tick};
 
-/// A server, and how to use it. Cheap to clone; clones share its connections.
+/// A server and its settings. Cheap to clone; clones share its connections.
 #[derive(Clone)]
 pub struct Redis {
     shared: Arc<Shared>,
@@ -125,9 +126,9 @@ impl fmt::Debug for Redis {
     }
 }
 
-/// In whole microseconds, as scripts count; past 2^53 Lua would round.
+/// Whole microseconds, the unit of the scripts. Lua would round numbers above 2^53.
 fn micros(duration: Duration) -> u64 {
-    /// 142 years: with the clock's own 56 still exact in Lua.
+    /// 142 years. Added to the clock's own 56 years it is still exact in Lua.
     const MICROS_MAX: u128 = 1 << 52;
     u64::try_from(duration.as_micros().min(MICROS_MAX)).unwrap_or(1 << 52)
 }

@@ -1,4 +1,4 @@
-//! Calls per time to a destination, counted over all nodes.
+//! Rate limit of a destination, counted over all nodes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,17 +17,16 @@ use crate::error::ours;
 use crate::hub::Event;
 use crate::{Redis, Settings, micros};
 
-/// How long to leave a destination alone whose rate cannot be asked for. Without the server
-/// nobody knows how much the other nodes send, so nothing is sent.
+/// How long to make no call if the rate limit cannot be asked for. Without the server this node
+/// cannot know how much the other nodes send, so it sends nothing.
 const BLIND_PAUSE: Duration = Duration::from_secs(1);
 
 /// One destination's limiter.
 ///
-/// - In no stretch of `per` do all nodes together get more than `permits` moments.
-/// - A pause holds on every node: it is pushed to them, and [`RateLimiter::room`] knows it
-///   without asking. Without a rate nothing but pauses is shared and a reservation costs no
-///   command.
-/// - While the server cannot be reached a rate rejects every reservation.
+/// - In any period of length `per`, all nodes together get at most `permits` moments.
+/// - A pause holds on every node: it is pushed to them, and [`RateLimiter::room`] knows it without
+///   a request. Without a rate only pauses are shared, and a reservation costs no command.
+/// - While the server cannot be reached, a limiter with a rate rejects every reservation.
 #[derive(Clone)]
 pub struct RedisLimiter {
     inner: Arc<Inner>,
@@ -41,13 +40,13 @@ struct Inner {
     known: Mutex<Known>,
 }
 
-/// What this node knows.
+/// What this node knows without asking the server.
 #[derive(Debug, Default, Clone, Copy)]
 struct Known {
     paused_until: Option<Moment>,
-    /// The rate is used up until then.
+    /// The rate limit is used up until then.
     closed_until: Option<Moment>,
-    /// Calls that were left at once, and when.
+    /// Calls that were available at once, and when that was read.
     left: Option<(u64, Moment)>,
 }
 
@@ -70,7 +69,7 @@ impl RedisLimiter {
         Self::on(&Redis::connect(url, settings).await?, destination, rate).await
     }
 
-    /// A limiter on a server that is connected; it learns of a pause that runs already.
+    /// A limiter on a connected server. It reads a pause that has already begun.
     pub async fn on(redis: &Redis, destination: &str, rate: Option<Rate>) -> Result<Self> {
         check_destination(destination)?;
         if let Some(rate) = &rate {
@@ -99,7 +98,7 @@ async fn listen(inner: Arc<Inner>, mut events: Receiver<Event>) {
                 destination,
                 lasting,
             }) if destination == inner.destination => inner.paused_for(lasting),
-            // Something may have been missed. If this fails, the next connection tells.
+            // Notices may have been missed. If this read fails, the next connection repeats it.
             Ok(Event::Connected) | Err(RecvError::Lagged(_)) => drop(inner.look().await),
             Ok(_) => {}
             Err(RecvError::Closed) => return,
@@ -123,7 +122,7 @@ impl Inner {
         left_of(self.known().paused_until)
     }
 
-    /// Tells the server of a pause, or asks it for one that runs.
+    /// Sets a pause on the server, or reads the current one.
     async fn tell(&self, lasting: Duration) -> Result<Duration> {
         let shared = &self.redis.shared;
         let script = &shared.scripts.rate_pause;
@@ -214,7 +213,7 @@ impl RateLimiter for RedisLimiter {
             return;
         }
         self.inner.paused_for(lasting);
-        // If the server does not hear of it, this node at least stays away.
+        // If the server cannot be told, at least this node pauses.
         let _ = self.inner.tell(lasting).await;
     }
 

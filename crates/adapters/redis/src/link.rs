@@ -1,4 +1,5 @@
-//! The connection that commands share, made anew when it breaks, and those of blocking reads.
+//! The shared connection for commands, which reconnects when it breaks, and the connections of
+//! blocking reads.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::clock::{Backoff, Moment, now, within};
 use crate::error::must_reconnect;
 use crate::source::Source;
 
-/// Commands on the wire at once; more wait for their turn.
+/// Maximum commands in flight; further commands wait.
 const IN_FLIGHT_MAX: usize = 256;
 
 pub(crate) struct Link {
@@ -25,11 +26,11 @@ pub(crate) struct Link {
 
 #[derive(Default)]
 struct Slot {
-    /// Tells a connection from its successors.
+    /// Distinguishes a connection from its successors.
     epoch: u64,
     connection: Option<MultiplexedConnection>,
     backoff: Backoff,
-    /// Why there is none, and until when nobody tries again.
+    /// Why there is no connection, and until when no reconnect is tried.
     down: Option<(RedisError, Moment)>,
 }
 
@@ -109,8 +110,8 @@ impl Link {
         self.send(Order::Command(command)).await
     }
 
-    /// What is sent on a connection that turns out to be broken is sent once more: every
-    /// script of ours may run twice.
+    /// A command that was sent on a broken connection is sent once more: every script may run
+    /// twice.
     async fn send<T: FromRedisValue>(&self, order: Order<'_>) -> RedisResult<T> {
         let mut is_second = false;
         loop {

@@ -1,5 +1,5 @@
-//! Locks and leadership. The lock is a hash with owner, fence and end, judged on the
-//! server's clock; only its owner ends it.
+//! Locks and leader election. A lock is a hash with owner, fence and end, judged on the server's
+//! clock. Only its owner releases it.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use clinch_core::{Error, ErrorKind, Result, WorkerId};
 use crate::error::ours;
 use crate::{Redis, Settings, micros};
 
-/// Longest name of a lock, in bytes.
+/// Maximum length of a lock's name, in bytes.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Named locks on one server. A lock is a convenience: a server that loses its data lets two
-/// hold it, and the fence, a moment of its clock at least, still grows.
+/// Named locks on one server. A lock is a convenience: if the server loses its data, two owners may
+/// hold it. The fence still grows, because it is at least the server's time.
 #[derive(Debug, Clone)]
 pub struct RedisLocks {
     redis: Redis,
@@ -26,7 +26,7 @@ impl RedisLocks {
         Ok(Self::on(&Redis::connect(url, settings).await?))
     }
 
-    /// Locks on a server that is connected.
+    /// Locks on a connected server.
     pub fn on(redis: &Redis) -> Self {
         Self {
             redis: redis.clone(),
@@ -74,7 +74,12 @@ impl Leader for RedisLocks {
 /// A name that no other process has.
 pub(crate) fn fresh_owner() -> Result<String> {
     let mut bytes = [0; 16];
-    let no_chance = |_| Error::new(ErrorKind::Internal, "the system gives no random bytes");
+    let no_chance = |_| {
+        Error::new(
+            ErrorKind::Internal,
+            "the operating system returned no random bytes",
+        )
+    };
     getrandom::fill(&mut bytes).map_err(no_chance)?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

@@ -1,4 +1,4 @@
-//! Budgets with providers, one for all nodes.
+//! Budgets at providers, shared by all nodes.
 
 use async_trait::async_trait;
 use clinch_core::Result;
@@ -12,8 +12,8 @@ use std::time::Duration;
 use crate::error::ours;
 use crate::{Redis, Settings, millis};
 
-/// The rules of [`QuotaState`](clinch_core::policy::QuotaState) as scripts on the server's
-/// clock. Without the server nothing is granted: an error, not a guess.
+/// The rules of [`QuotaState`](clinch_core::policy::QuotaState) as scripts on the server's clock.
+/// Without the server nothing is granted: a reservation is an error, not a guess.
 #[derive(Debug, Clone)]
 pub struct RedisQuota {
     redis: Redis,
@@ -26,7 +26,7 @@ impl RedisQuota {
         Ok(Self::on(&Redis::connect(url, settings).await?, rules))
     }
 
-    /// Budgets on a server that is connected.
+    /// Budgets on a connected server.
     pub fn on(redis: &Redis, rules: QuotaRules) -> Self {
         Self {
             redis: redis.clone(),

@@ -1,10 +1,10 @@
 //! Moves delayed hints to their streams when they are due.
 //!
-//! Every node has one; the leader works, the others wait for the end of its lock. The leader
-//! sends one script: it renews the lock, promotes what is due, tells readers of loans that
-//! ran out, and answers when the next is due. It sleeps until then, until it is woken, or
-//! until the lock wants renewal. The script checks the fence, so that a leader that was
-//! paused past its time and wakes up changes nothing.
+//! Every node runs one. The leader works; the others wait for the end of its lock. The leader sends
+//! one script, which renews the lock, promotes due hints, nudges readers about expired loans, and
+//! returns when the next hint is due. Then the leader sleeps until that time, until it is woken, or
+//! until the lock must be renewed. The script checks the fence, so that a leader that was paused
+//! past the end of its lock changes nothing when it wakes up.
 
 use std::time::Duration;
 
@@ -19,29 +19,30 @@ use crate::error::ours;
 use crate::hub::Event;
 use crate::{Redis, micros, millis};
 
-/// Hints that one script promotes: it blocks the server for a few milliseconds at most.
+/// Maximum hints that one script promotes, so that it blocks the server for a few milliseconds at
+/// most.
 const BATCH: u64 = 500;
 
-/// A call that waits until everything that is due was promoted.
+/// Answered when everything that is due was promoted.
 pub(crate) type Poke = oneshot::Sender<()>;
 
-/// One contender for the work.
+/// One candidate for leadership.
 pub struct Scheduler {
     redis: Redis,
     owner: String,
     fence: Option<String>,
 }
 
-/// What a step of the leader found.
+/// The result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tick {
-    /// Somebody else leads.
+    /// Another node leads.
     NotLeading,
-    /// It promoted so many; the next is due after.
+    /// This node leads and has promoted hints.
     Leading {
-        /// Hints that went to their streams.
+        /// Number of hints that were moved to their streams.
         promoted: u64,
-        /// `None`: nothing is delayed.
+        /// When the next hint is due. `None`: nothing is delayed.
         next: Option<Duration>,
     },
 }
@@ -53,7 +54,7 @@ enum Woken {
 }
 
 impl Scheduler {
-    /// A contender with a name of its own.
+    /// A candidate with a unique name.
     pub fn new(redis: &Redis) -> Result<Self> {
         Ok(Self {
             redis: redis.clone(),
@@ -62,7 +63,7 @@ impl Scheduler {
         })
     }
 
-    /// Tries to become leader. `Some`: somebody else leads for so long.
+    /// Tries to become leader. `Some`: another node leads for this long.
     pub async fn lead(&mut self) -> Result<Option<Duration>> {
         let shared = &self.redis.shared;
         let (is_ours, value): (bool, String) = self
@@ -139,7 +140,7 @@ impl Scheduler {
         self.redis.run(&release).await.map_err(ours)
     }
 
-    /// Works until the bus is gone.
+    /// Runs until the bus is dropped.
     pub(crate) async fn run(mut self, mut pokes: mpsc::Receiver<Poke>) {
         let mut events = self.redis.events();
         let mut backoff = Backoff::default();
@@ -149,7 +150,7 @@ impl Scheduler {
                 Ok(nap) => {
                     backoff.reset();
                     if let Some(poke) = poked.take() {
-                        // Whoever asked may be gone.
+                        // The caller may be gone.
                         let _ = poke.send(());
                     }
                     nap
@@ -162,11 +163,11 @@ impl Scheduler {
                 Woken::Over => break,
             }
         }
-        // If this fails, the lock runs out.
+        // If this fails, the lock expires.
         let _ = self.release().await;
     }
 
-    /// Does what can be done now; how long to rest.
+    /// Does what is due now, and returns how long to sleep.
     async fn step(&mut self) -> Result<Duration> {
         let ttl = self.redis.shared.settings.scheduler_ttl;
         loop {
@@ -176,7 +177,7 @@ impl Scheduler {
                 return Ok(left.min(ttl));
             }
             match self.tick().await? {
-                // The lock ran out meanwhile: try for it again.
+                // The lock expired meanwhile: try to take it again.
                 Tick::NotLeading => {}
                 Tick::Leading { promoted, .. } if promoted >= BATCH => {}
                 Tick::Leading { next, .. } => {
@@ -187,7 +188,7 @@ impl Scheduler {
         }
     }
 
-    /// Until its time, or news that matters.
+    /// Sleeps until the time has passed or a relevant notice comes.
     async fn rest(
         &self,
         until: Moment,
@@ -202,7 +203,7 @@ impl Scheduler {
                 event = events.recv() => match event {
                     Ok(Event::Due) if self.fence.is_none() => {}
                     Ok(Event::Paused { .. }) => {}
-                    // Cannot be: this task keeps the hub.
+                    // Cannot happen: this task keeps the hub alive.
                     Err(RecvError::Closed) => return Woken::Over,
                     Ok(_) | Err(RecvError::Lagged(_)) => return Woken::Time,
                 },

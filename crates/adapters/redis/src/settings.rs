@@ -1,4 +1,4 @@
-//! How a server is used.
+//! Settings of the connection to a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,32 +8,32 @@ use clinch_core::{Error, ErrorKind, Result};
 
 use crate::micros;
 
-/// Longest prefix, in bytes: it is part of every key.
+/// Maximum length of the prefix, in bytes: it is part of every key.
 const PREFIX_BYTES_MAX: usize = 64;
 
-/// Bounds and times. The defaults suit most.
+/// Bounds and timeouts. The defaults suit most systems.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What every key begins with, so that many can share a server.
+    /// Prefix of every key, so that several systems can share a server.
     pub prefix: String,
-    /// How long a command may take before it counts as lost.
+    /// How long a command may take before it counts as failed.
     pub answer_within: Duration,
-    /// Longest blocking read; a longer wait is several.
+    /// Longest blocking read. A longer wait is split into several reads.
     pub block_max: Duration,
-    /// Reads that wait at the same time, each on a connection of its own.
+    /// Concurrent blocking reads, each on a connection of its own.
     pub readers_max: usize,
-    /// After this much time on loan a waiting reader is told; the visibility timeout of
-    /// those who dequeue.
+    /// A waiting reader is nudged when a hint has been on loan for this long. Set it to the
+    /// visibility timeout that workers use.
     pub visibility: Duration,
-    /// How long a scheduler that says nothing stays in charge.
+    /// How long a scheduler that does not renew its lock stays leader.
     pub scheduler_ttl: Duration,
-    /// Run a scheduler here. Off: some other node must.
+    /// Run a scheduler in this process. If off, another node must run one.
     pub scheduler: bool,
-    /// Most hints that wait in one stream; more are refused as `Full`, and stay in the store.
+    /// Maximum hints that wait in one stream. More are refused as `Full` and stay in the store.
     pub backlog_max: u64,
-    /// Most delayed hints.
+    /// Maximum delayed hints.
     pub delayed_max: u64,
-    /// Moves the server's clock, for tests.
+    /// Advances the server's clock, for tests.
     #[doc(hidden)]
     pub test_clock: TestClock,
 }
@@ -96,7 +96,7 @@ impl TestClock {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Moves it forward.
+    /// Advances the offset.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(micros(by), Ordering::SeqCst);
     }

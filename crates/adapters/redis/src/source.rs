@@ -1,4 +1,4 @@
-//! Where the server is: one address, or whoever the sentinels name.
+//! Where the server is: one address, or the master that the sentinels name.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio_rustls::rustls::crypto::ring;
 
 const SENTINEL_SCHEME: &str = "redis+sentinel://";
 
-/// Most sentinels: more than anybody runs.
+/// Maximum number of sentinels: more than any system runs.
 const SENTINELS_MAX: usize = 16;
 
 pub(crate) enum Source {
@@ -42,11 +42,11 @@ impl Source {
             Some(rest) => Self::parse_sentinel(rest),
             None if url.starts_with("rediss+sentinel://") => Err(no_tls_to_sentinels()),
             None if url.starts_with("rediss://") => {
-                // Without any checks of certificates, says the driver's "#insecure".
+                // With "#insecure" the driver would not check certificates.
                 if url.contains('#') {
                     return Err(invalid());
                 }
-                // The first of a process counts; all of ours are the same.
+                // The first provider of a process is used; all of Clinch's are the same.
                 let _ = ring::default_provider().install_default();
                 Self::parse_single(url)
             }
@@ -88,7 +88,7 @@ impl Source {
         })
     }
 
-    /// The server to use now.
+    /// A client for the current server.
     pub(crate) async fn client(&self) -> RedisResult<Client> {
         let (sentinels, master, login) = match self {
             Self::Single(client) => return Ok(client.clone()),
@@ -114,8 +114,8 @@ impl Source {
     }
 }
 
-/// A connection whose other end is gone without a word is noticed within a minute, also one
-/// that only listens.
+/// A connection whose peer disappeared silently is noticed within a minute, also one that only
+/// listens.
 fn lively(address: ConnectionInfo) -> ConnectionInfo {
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_secs(30))

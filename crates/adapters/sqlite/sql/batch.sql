@@ -1,1 +1,2 @@
-SELECT sealed, total, completed, failed, completed_at, domains, event_types FROM clinch_batch WHERE batch_id = ?1
+SELECT sealed, total, completed, failed, completed_at, domains, event_types, on_complete
+FROM clinch_batch WHERE batch_id = ?1

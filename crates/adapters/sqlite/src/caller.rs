@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Accepted, NewOperation, Notice};
+use clinch_core::ports::{Accepted, NewOperation, Notice, Write, Written};
 use clinch_core::{Error, ErrorKind, Result};
 use clinch_stored::News;
+use clinch_stored::commit::Seen;
 use rusqlite::{Connection, Transaction};
 
 use crate::bell::Bell;
@@ -51,13 +52,18 @@ impl Sqlite {
         routes: &Routes,
     ) -> Result<(Vec<Accepted>, WakeUp)> {
         self.refuse_other_files(tx)?;
-        let mut new = new.to_vec();
-        new.iter_mut().for_each(|new| new.begin = None);
+        let without_begin = |new: &NewOperation| NewOperation {
+            begin: None,
+            ..new.clone()
+        };
+        let writes: Vec<Write> = new.iter().map(without_begin).map(Write::Accept).collect();
         let savepoint = tx.savepoint().map_err(error::sql)?;
         let (accepted, notices) = {
             let mut db = Db::new(&savepoint);
             let mut tx = Tx::new(&mut db, self.clock().now());
-            let accepted = tx.accept_all(&new, routes)?;
+            let written = tx.commit(&writes, routes, Seen::default())?;
+            let accepted = written.into_iter().map(Written::accepted);
+            let accepted = accepted.collect::<Result<Vec<_>>>()?;
             (accepted, tx.finish()?)
         };
         savepoint.commit().map_err(error::sql)?;

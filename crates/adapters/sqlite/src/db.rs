@@ -72,6 +72,46 @@ impl<'c> Db<'c> {
         }
     }
 
+    /// The first row, read with the connection at hand: for rows that name others by number.
+    pub(crate) fn first_with<T>(
+        &mut self,
+        query: Query,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>, &mut Self) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let mut found = None;
+        let mut read = Some(read);
+        self.each_with(query, params, |row, db| {
+            found = read.take().map(|read| read(row, db)).transpose()?;
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// Rows in order, until `read` says false, read with the connection at hand.
+    pub(crate) fn each_with(
+        &mut self,
+        query: Query,
+        params: impl Params,
+        mut read: impl FnMut(&Row<'_>, &mut Self) -> Result<bool>,
+    ) -> Result<()> {
+        self.statement(query)?;
+        let Some(mut statement) = self.statements[query as usize].take() else {
+            return Ok(());
+        };
+        let outcome = (|| {
+            let mut rows = statement.query(params).map_err(error::sql)?;
+            while let Some(row) = rows.next().map_err(error::sql)? {
+                if !read(row, self)? {
+                    break;
+                }
+            }
+            Ok(())
+        })();
+        self.statements[query as usize] = Some(statement);
+        outcome
+    }
+
     /// The first row of a statement that writes.
     pub(crate) fn write_first<T>(
         &mut self,

@@ -20,7 +20,7 @@ impl Domains for Sqlite {
             let id = tx.db.name(domain.as_str())?;
             tx.set_paused(id, paused)?;
             if !paused {
-                tx.fresh.due.insert(id);
+                tx.news.due.insert(domain.clone());
             }
             Ok(())
         };

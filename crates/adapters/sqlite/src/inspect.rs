@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
 use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Timestamp};
+use clinch_stored::commit::Row;
 use clinch_stored::{Filling, ledger};
 use rusqlite::params;
 
@@ -10,8 +11,8 @@ use crate::Sqlite;
 use crate::column::{Column, maybe_millis, stored};
 use crate::db::Db;
 use crate::query::Query;
-use crate::request::{Request, biz_hash};
-use crate::row::{Row, phase_code, read_both, status_column};
+use crate::request::biz_hash;
+use crate::row::{Width, phase_code, read_row, status_column};
 
 /// What a checkpoint counts on a page, which is read after the page is filled: the longest there
 /// is unless configured otherwise.
@@ -22,10 +23,8 @@ const QUICK_MAX: usize = 2;
 
 impl Db<'_> {
     pub(crate) fn get(&mut self, op_id: OpId) -> Result<Option<Operation>> {
-        match self.both(op_id)? {
-            Some((row, request)) => self.operation(row, request).map(Some),
-            None => Ok(None),
-        }
+        let row = self.whole_row(op_id)?;
+        row.map(|row| row.operation()).transpose()
     }
 
     fn ledger(&mut self, op_id: OpId) -> Result<Vec<LedgerLine>> {
@@ -98,12 +97,12 @@ impl Db<'_> {
             biz,
         ];
         let params = if biz.is_some() { params } else { &params[..14] };
-        self.each(query, params, |row| {
-            let both = read_both(row)?;
-            let bytes = bytes(&both);
-            Ok(filling.push(both, bytes))
+        self.each_with(query, params, |row, db| {
+            let row = read_row(row, Width::Whole, db)?;
+            let bytes = bytes(&row);
+            Ok(filling.push(row, bytes))
         })?;
-        let whole = |(row, request)| self.operation(row, request);
+        let whole = |row| self.with_checkpoint(row)?.operation();
         let items = filling.take().into_iter().map(whole);
         let items = items.collect::<Result<_>>()?;
         let page = filling.with(items);
@@ -130,15 +129,14 @@ impl Inspect for Sqlite {
         let attempts = attempts.to_vec();
         let read = move |db: &mut Db<'_>| {
             let mut live = Vec::new();
-            db.each(Query::OperationsLive, [], |row| {
+            db.each_with(Query::OperationsLive, [], |row, db| {
                 let id = row.maybe_attempt_id(12)?;
                 if id.is_some_and(|id| attempts.contains(&id)) {
-                    live.push(read_both(row)?);
+                    let row = read_row(row, Width::Whole, db)?;
+                    live.push(db.with_checkpoint(row)?.operation()?);
                 }
                 Ok(true)
             })?;
-            let whole = |(row, request)| db.operation(row, request);
-            let live: Vec<_> = live.into_iter().map(whole).collect::<Result<_>>()?;
             let find = |attempt: &AttemptId| {
                 let ours = |row: &&Operation| row.state.attempt_id == Some(*attempt);
                 live.iter().find(ours).cloned()
@@ -183,8 +181,12 @@ impl Inspect for Sqlite {
 }
 
 /// What a row counts on its page.
-fn bytes((row, request): &(Row, Request)) -> usize {
+fn bytes(row: &Row) -> usize {
     let result = row.result.as_ref().and_then(|one| one.payload.as_ref());
     let checkpoint = usize::from(row.has_checkpoint) * CHECKPOINT_BYTES;
-    request.payload.as_bytes().len() + result.map_or(0, |one| one.as_bytes().len()) + checkpoint
+    let payload = row
+        .request
+        .as_ref()
+        .map_or(0, |one| one.payload.as_bytes().len());
+    payload + result.map_or(0, |one| one.as_bytes().len()) + checkpoint
 }

@@ -16,12 +16,16 @@
 //! A commit does one of the two merges, and each is bounded: `new` by its limit, a slice by a
 //! small part of `mid`. Only a commit that by itself overfills `new` does both.
 
-use clinch_core::Result;
+use clinch_core::ports::Known;
+use clinch_core::{Fingerprint, KeyHash, Keys, OpId, Result};
+use clinch_stored::ledger::status_of;
 use rusqlite::params;
 
 use crate::column::{Column, stored};
+use crate::db::Db;
 use crate::error;
 use crate::query::Query;
+use crate::request::short_hash;
 use crate::tx::Tx;
 
 /// A slice is this part of the limit of `mid`, or half of what is over the limit.
@@ -65,6 +69,63 @@ impl StoreRow {
     }
 }
 
+impl Db<'_> {
+    /// What is known by the four keys, also after the row is gone, and its fingerprint.
+    pub(crate) fn known(
+        &mut self,
+        keys: &Keys,
+        hash: &KeyHash,
+    ) -> Result<Option<(Known, Fingerprint)>> {
+        let short = short_hash(keys, hash);
+        let seqs = self.all(Query::KeysByHash, [short], |row| row.int(0))?;
+        for seq in seqs {
+            if let Some(known) = self.known_at(seq, keys, hash)? {
+                return Ok(Some(known));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The same of one candidate: equality is judged by the keys, not by the short hash.
+    fn known_at(
+        &mut self,
+        seq: i64,
+        keys: &Keys,
+        hash: &KeyHash,
+    ) -> Result<Option<(Known, Fingerprint)>> {
+        let open = self.first(Query::KeyedOperation, [seq], |row| {
+            let same =
+                row.text(5)? == keys.biz_key.as_str() && row.text(6)? == keys.idem_key.as_str();
+            let known = (row.op_id(0)?, status_of(row.int(1)?)?);
+            let fingerprint = Fingerprint::from_bytes(row.bytes(2)?);
+            let fingerprint = fingerprint.map_err(error::unreadable)?;
+            Ok((same, known, fingerprint, row.int(3)?, row.int(4)?))
+        })?;
+        if let Some((same, (op_id, status), fingerprint, domain, event_type)) = open {
+            let same = same
+                && self.domain(domain)? == keys.domain
+                && self.event_type(event_type)? == keys.event_type;
+            let known = Known {
+                op_id,
+                status,
+                pruned: false,
+            };
+            return Ok(same.then_some((known, fingerprint)));
+        }
+        let kept = self.first(Query::KeptKey, [seq], |row| {
+            let known = Known {
+                op_id: row.op_id(1)?,
+                status: status_of(row.int(3)?)?,
+                pruned: true,
+            };
+            let fingerprint = Fingerprint::from_bytes(row.bytes(2)?);
+            let same = row.bytes(0)? == hash.as_bytes().as_slice();
+            Ok((same, known, fingerprint.map_err(error::unreadable)?))
+        })?;
+        Ok(kept.and_then(|(same, known, print)| same.then_some((known, print))))
+    }
+}
+
 impl Tx<'_, '_> {
     /// The row of the store, read once.
     pub(crate) fn store_row(&mut self) -> Result<&mut StoreRow> {
@@ -76,6 +137,16 @@ impl Tx<'_, '_> {
             }
         };
         Ok(self.store.insert(row))
+    }
+
+    /// True: the id names an operation.
+    pub(crate) fn has(&mut self, op_id: OpId) -> Result<bool> {
+        if self.newest_op_id()?.is_none_or(|newest| newest < op_id) {
+            return Ok(false);
+        }
+        let id = op_id.0.as_bytes();
+        let found = self.db.first(Query::HasOperation, [id], |_| Ok(()))?;
+        Ok(found.is_some())
     }
 
     pub(crate) fn insert_key(&mut self, short: i64, seq: u64) -> Result<()> {

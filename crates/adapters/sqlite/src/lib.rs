@@ -51,13 +51,11 @@
 //! cached of another's work is read anew: nothing of a row is kept between transactions.
 #![forbid(unsafe_code)]
 
-mod accept;
 mod api_keys;
 mod backup;
 mod batches;
 mod bell;
 mod caller;
-mod change;
 mod checkpointer;
 mod column;
 mod db;
@@ -67,7 +65,6 @@ mod error;
 mod filesystem;
 mod inspect;
 mod keys;
-mod lane;
 mod line;
 mod locks;
 mod names;
@@ -75,6 +72,7 @@ mod news;
 mod open;
 mod outbox;
 mod partial;
+mod plan;
 mod presence;
 mod private;
 mod prune;

@@ -174,7 +174,8 @@ impl Outbox for Sqlite {
                     .db
                     .write_first(Query::Release, params, |row| Ok((row.int(0)?, row.int(1)?)))?;
                 if let Some((domain, 1)) = freed {
-                    tx.fresh.due.insert(domain);
+                    let domain = tx.db.domain(domain)?;
+                    tx.news.due.insert(domain);
                 }
             }
             Ok(())

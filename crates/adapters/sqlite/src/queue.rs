@@ -5,8 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt};
+use clinch_core::policy::Routes;
+use clinch_core::ports::{
+    BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt, Store, Write, Written,
+};
 use clinch_core::{AttemptId, Result};
+use clinch_stored::commit::Seen;
 use clinch_stored::receipts::{delivery, extensions, nacks};
 use clinch_stored::wait_for;
 
@@ -88,7 +92,7 @@ impl Tx<'_, '_> {
         attempt_id: AttemptId,
         dequeue: &Dequeue,
     ) -> Result<Option<Delivery>> {
-        let Some((row, request)) = self.db.both_at(seq)? else {
+        let Some(row) = self.db.whole_row_at(seq)? else {
             return Ok(None);
         };
         let begin = BeginRequest {
@@ -97,8 +101,11 @@ impl Tx<'_, '_> {
             worker: dequeue.worker.clone(),
             lease: dequeue.visibility,
         };
-        let begun = self.begin(&begin, row, request, &dequeue.routes)?;
-        Ok(begun.ok().map(delivery))
+        let mut seen = Seen::default();
+        seen.row(row);
+        let mut begun = self.commit(&[Write::Begin(begin)], &dequeue.routes, seen)?;
+        let begun = begun.pop().map(Written::begun).transpose()?;
+        Ok(begun.and_then(Result::ok).map(delivery))
     }
 }
 
@@ -136,14 +143,15 @@ impl Bus for Sqlite {
 
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
         let routes = self.last_routes().clone();
-        let attempts = nacks(receipts)?;
-        self.write(move |tx| tx.reschedule_all(&attempts, &routes).map(|_| ()))
-            .await
+        let ended = nacks(receipts)?.into_iter().map(Write::Reschedule);
+        let ended: Vec<Write> = ended.collect();
+        self.commit(&ended, &routes).await.map(|_| ())
     }
 
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
-        let extensions = extensions(receipts, visibility)?;
-        self.write(move |tx| tx.extend_all(&extensions).map(|_| ()))
-            .await
+        let leases = extensions(receipts, visibility)?.into_iter();
+        let leases: Vec<Write> = leases.map(Write::Extend).collect();
+        // No guard of an extension looks at the route.
+        self.commit(&leases, &Routes::new()).await.map(|_| ())
     }
 }

@@ -6,27 +6,17 @@ use async_trait::async_trait;
 use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::{OpId, Result};
-use clinch_stored::Filling;
 use clinch_stored::letters::{bytes, check, cursor_of, parse_cursor};
+use clinch_stored::{Filling, json};
 use rusqlite::params;
 
 use crate::Sqlite;
 use crate::column::{Column, millis, stored};
 use crate::db::Db;
-use crate::error;
 use crate::outbox::Found;
 use crate::query::Query;
-use crate::row::{LEASE_ENDED, PROBE_DUE, UNFINALIZED, to_json};
+use crate::row::need_of;
 use crate::tx::Tx;
-
-fn need_of(scan: Scan) -> Option<i64> {
-    match scan {
-        Scan::Unfinalized => Some(UNFINALIZED),
-        Scan::LeaseEnded => Some(LEASE_ENDED),
-        Scan::ProbeDue => Some(PROBE_DUE),
-        Scan::Overdue => None,
-    }
-}
 
 impl Tx<'_, '_> {
     /// Free rows that need `scan` now and that the claim covers, the oldest need first.
@@ -46,7 +36,7 @@ impl Tx<'_, '_> {
         let params = params![
             letter.op_id.0.as_bytes(),
             millis(letter.failed_at),
-            to_json(letter)?
+            json::to_text(letter)?
         ];
         Ok(self.db.run(Query::InsertDeadLetter, params)? == 1)
     }
@@ -84,9 +74,7 @@ impl Recovery for Sqlite {
             let rows = stored(filling.rows() as u64);
             let params = params![at.map(millis), op_id, rows];
             db.each(Query::DeadLetters, params, |row| {
-                let letter = serde_json::from_str::<DeadLetter>(&row.text(0)?);
-                let letter =
-                    letter.map_err(|error| error::corrupt("dead letter").caused_by(error))?;
+                let letter: DeadLetter = json::read(row.text(0)?.as_bytes())?;
                 let bytes = bytes(&letter);
                 Ok(filling.push(letter, bytes))
             })?;

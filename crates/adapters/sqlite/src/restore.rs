@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Clock, STORE_RECORD};
+use clinch_core::ports::{Amendment, Clock, STORE_RECORD, Write};
 use clinch_core::protocol::Event;
 use clinch_core::{Error, ErrorKind, OpId, Result, Timestamp, WorkerId};
-use clinch_stored::change::Luggage;
+use clinch_stored::commit::Seen;
 use rusqlite::Connection;
 
 use crate::backup::{Existing, verify};
@@ -210,9 +210,9 @@ fn mark(
         for rows in rows.chunks(MARKED_AT_ONCE) {
             conn.execute_batch("BEGIN IMMEDIATE").map_err(error::sql)?;
             let mut tx = Tx::new(&mut db, now);
-            for row in rows {
-                mark_one(&mut tx, *row, &by, routes)?;
-            }
+            let marks: Vec<Write> = rows.iter().map(|row| restored(*row, &by)).collect();
+            // A recorded outcome is an answer: the Finalizer makes it final.
+            tx.commit(&marks, routes, Seen::default())?;
             tx.finish()?;
             conn.execute_batch("COMMIT").map_err(error::commit)?;
             open += rows.len();
@@ -226,18 +226,14 @@ fn mark(
     Ok((open, opened))
 }
 
-fn mark_one(
-    tx: &mut Tx<'_, '_>,
-    (op_id, earliest_call): (OpId, Timestamp),
-    by: &WorkerId,
-    routes: &Routes,
-) -> Result<()> {
-    let luggage = Luggage {
-        reason: "restored from a backup",
-        ..Luggage::by(by)
-    };
-    let event = Event::Restored { earliest_call };
-    // A recorded outcome is an answer: the Finalizer makes it final.
-    let _ = tx.change(op_id, &[&event], luggage, routes)?;
-    Ok(())
+fn restored((op_id, earliest_call): (OpId, Timestamp), by: &WorkerId) -> Write {
+    Write::Amend(Amendment {
+        op_id,
+        event: Event::Restored { earliest_call },
+        ok: None,
+        checkpoint: None,
+        by: by.clone(),
+        reason: "restored from a backup".to_owned(),
+        attempt_id: None,
+    })
 }

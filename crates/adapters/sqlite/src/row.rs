@@ -1,10 +1,10 @@
 //! An operation's row, as it is read and written.
 
-use clinch_core::ports::{Operation, ResultRecord};
-use clinch_core::protocol::{Due, Hold, LaneStand, Phase, Refund, State, Verdict, WriteAhead};
-use clinch_core::{
-    BatchId, Domain, Effect, EventType, Failure, OpId, Result, Sealed, Status, Timestamp,
-};
+use clinch_core::ports::{ResultRecord, Scan};
+use clinch_core::protocol::{Hold, Phase, Refund, State, Verdict, WriteAhead};
+use clinch_core::{Effect, Failure, OpId, Priority, Result, Sealed, Status};
+use clinch_stored::commit::{Awaits, Row, RowWrite};
+use clinch_stored::json;
 use clinch_stored::ledger::{phase_of, status_code, status_of};
 use rusqlite::params;
 
@@ -12,7 +12,7 @@ use crate::column::{Column, maybe_millis, millis, stored};
 use crate::db::Db;
 use crate::error;
 use crate::query::Query;
-use crate::request::Request;
+use crate::request::read_request;
 
 const CANCEL_REQUESTED: i64 = 1;
 const REPEAT_PERMIT: i64 = 2;
@@ -22,151 +22,101 @@ const HAS_RESULT: i64 = 16;
 const LATE_OK: i64 = 32;
 
 /// Columns of `operation` in every statement that reads rows; those of `request` follow.
-pub(crate) const ROW_COLUMNS: usize = 40;
+const ROW_COLUMNS: usize = 38;
 
-/// What guards look at, and what moves with it.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    pub seq: u64,
-    pub op_id: OpId,
-    pub domain: i64,
-    pub event_type: i64,
-    pub accepted_at: Timestamp,
-    pub batch_id: Option<BatchId>,
-    /// The priority, turned around: lower is served first.
-    pub rank: i8,
-    pub laned: bool,
-    pub state: State,
-    pub has_checkpoint: bool,
-    pub has_spawn: bool,
-    pub dispatch_no: u64,
-    pub started_at: Option<Timestamp>,
-    pub finished_at: Option<Timestamp>,
-    pub result: Option<ResultRecord>,
-    pub redriven_by: Option<OpId>,
-    pub announced_at: Option<Timestamp>,
-    pub ledger: Vec<u8>,
-}
-
-/// Where an open row stands in line.
+/// How much of an operation a statement reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// 0 not in line, 1 fresh, 2 announced.
-    pub line: i64,
-    /// Which recovery, and from when on.
-    pub need: Option<(i64, Timestamp)>,
+pub(crate) enum Width {
+    /// The row.
+    Row,
+    /// The row and its request. A checkpoint is read by [`Db::operation`] or [`Db::whole_row`].
+    Whole,
 }
 
 /// The Finalizer's, the Reaper's and the prober's, as column `need` says them.
-pub(crate) const UNFINALIZED: i64 = 1;
-pub(crate) const LEASE_ENDED: i64 = 2;
-pub(crate) const PROBE_DUE: i64 = 3;
+const UNFINALIZED: i64 = 1;
+const LEASE_ENDED: i64 = 2;
+const PROBE_DUE: i64 = 3;
 
-impl Row {
-    pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Self> {
-        let flags = row.int(24)?;
-        let has = |flag| flags & flag != 0;
-        let result = has(HAS_RESULT).then(|| -> Result<_> {
-            Ok(ResultRecord {
-                provider_txn_id: row.maybe_text(32)?,
-                payload: row
-                    .maybe_bytes(33)?
-                    .map(|bytes| Sealed::new(bytes.to_vec())),
-            })
-        });
-        Ok(Self {
-            seq: row.count(0)?,
-            op_id: row.op_id(1)?,
-            domain: row.int(2)?,
-            event_type: row.int(3)?,
-            accepted_at: row.moment(4)?,
-            batch_id: row.maybe_batch_id(5)?,
-            rank: i8::try_from(row.int(6)?).map_err(|_| error::corrupt("rank"))?,
-            laned: row.int(7)? != 0,
-            state: state(row, flags)?,
-            has_checkpoint: has(HAS_CHECKPOINT),
-            has_spawn: has(HAS_SPAWN),
-            dispatch_no: row.count(29)?,
-            started_at: row.maybe_moment(30)?,
-            finished_at: row.maybe_moment(31)?,
-            result: result.transpose()?,
-            redriven_by: row.maybe_op_id(34)?,
-            announced_at: row.maybe_moment(35)?,
-            ledger: row.bytes(39)?.to_vec(),
+/// A scan as column `need` says it; `None`: overdue rows are found by their deadline.
+pub(crate) fn need_of(scan: Scan) -> Option<i64> {
+    match scan {
+        Scan::Unfinalized => Some(UNFINALIZED),
+        Scan::LeaseEnded => Some(LEASE_ENDED),
+        Scan::ProbeDue => Some(PROBE_DUE),
+        Scan::Overdue => None,
+    }
+}
+
+/// Columns `line`, `need` and `need_at`: 0 not in line, 1 fresh.
+fn place(awaits: Awaits) -> (i64, Option<i64>, Option<i64>) {
+    match awaits {
+        Awaits::Nothing => (0, None, None),
+        Awaits::Begin(_) => (1, None, None),
+        Awaits::Recovery(scan, at) => (0, need_of(scan), Some(millis(at))),
+    }
+}
+
+/// Reads the columns of a statement that reads rows.
+pub(crate) fn read_row(row: &rusqlite::Row<'_>, width: Width, db: &mut Db<'_>) -> Result<Row> {
+    let flags = row.int(24)?;
+    let has = |flag| flags & flag != 0;
+    let result = has(HAS_RESULT).then(|| -> Result<_> {
+        Ok(ResultRecord {
+            provider_txn_id: row.maybe_text(32)?,
+            payload: row
+                .maybe_bytes(33)?
+                .map(|bytes| Sealed::new(bytes.to_vec())),
         })
-    }
-
-    /// What it waits for. A follower of a lane is not in line.
-    pub(crate) fn place(&self, stand: LaneStand, now: Timestamp) -> Place {
-        let need = |need, at| Place {
-            line: 0,
-            need: Some((need, at)),
-        };
-        match self.state.due() {
-            Due::Finalize => need(UNFINALIZED, now),
-            Due::Reap(at) => need(LEASE_ENDED, at),
-            Due::Probe(Some(at)) => need(PROBE_DUE, at),
-            Due::Begin(_) if stand != LaneStand::Behind => Place {
-                line: if self.announced_at.is_some() { 2 } else { 1 },
-                need: None,
-            },
-            Due::Begin(_) | Due::Probe(None) | Due::Never => Place {
-                line: 0,
-                need: None,
-            },
+    });
+    let (op_id, seq) = (row.op_id(1)?, row.count(0)?);
+    let event_type = db.event_type(row.int(3)?)?;
+    let (request, lane) = match width {
+        Width::Whole => {
+            let (request, lane) = read_request(row, ROW_COLUMNS)?;
+            (Some(request), lane)
         }
-    }
+        Width::Row if row.int(7)? != 0 => (None, db.lane_of(seq)?),
+        Width::Row => (None, None),
+    };
+    let is_intact = |request: &clinch_stored::commit::Request| {
+        // Only a begin looks at it, and only rows that await one can begin.
+        row.maybe_int(20).is_ok_and(|due| due.is_some()) && request.is_intact(&op_id, &event_type)
+    };
+    let rank = i8::try_from(row.int(6)?).map_err(|_| error::corrupt("rank"))?;
+    Ok(Row {
+        op_id,
+        seq,
+        domain: db.domain(row.int(2)?)?,
+        priority: Priority::new(-rank).unwrap_or_default(),
+        accepted_at: row.moment(4)?,
+        batch_id: row.maybe_batch_id(5)?,
+        lane,
+        is_head: Some(row.int(36)? != 0),
+        state: state(row, flags)?,
+        has_checkpoint: has(HAS_CHECKPOINT),
+        has_spawn: has(HAS_SPAWN),
+        dispatch_no: row.count(29)?,
+        started_at: row.maybe_moment(30)?,
+        finished_at: row.maybe_moment(31)?,
+        result: result.transpose()?,
+        redriven_by: row.maybe_op_id(34)?,
+        ledger: row.bytes(37)?.to_vec(),
+        is_intact: request.as_ref().is_some_and(is_intact),
+        request: request.map(Into::into),
+        checkpoint: None,
+        event_type,
+    })
+}
 
-    /// A change makes the row fresh: nobody has announced or claimed what it is now.
-    pub(crate) fn requeue(&mut self) {
-        self.announced_at = None;
-    }
-
-    pub(crate) fn flags(&self) -> i64 {
-        let flag = |is_set, flag| if is_set { flag } else { 0 };
-        flag(self.state.cancel_requested, CANCEL_REQUESTED)
-            | flag(self.state.repeat_permit, REPEAT_PERMIT)
-            | flag(self.has_checkpoint, HAS_CHECKPOINT)
-            | flag(self.has_spawn, HAS_SPAWN)
-            | flag(self.result.is_some(), HAS_RESULT)
-            | flag(self.state.late_ok, LATE_OK)
-    }
-
-    /// The whole operation as others see it.
-    pub(crate) fn operation(
-        self,
-        request: Request,
-        domain: Domain,
-        event_type: EventType,
-        checkpoint: Option<Sealed>,
-    ) -> Operation {
-        Operation {
-            op_id: self.op_id,
-            options: request.options(self.rank),
-            keys: clinch_core::Keys {
-                domain,
-                event_type,
-                biz_key: request.biz_key,
-                idem_key: request.idem_key,
-            },
-            payload: request.payload,
-            content_hash: request.content_hash,
-            outbound_key: request.outbound_key,
-            seq: self.seq,
-            lane: request.lane,
-            state: self.state,
-            dispatch_no: self.dispatch_no,
-            result: self.result,
-            checkpoint,
-            batch_id: self.batch_id,
-            redrive_of: request.redrive_of,
-            redriven_by: self.redriven_by,
-            trace: request.trace,
-            accepted_at: self.accepted_at,
-            started_at: self.started_at,
-            finished_at: self.finished_at,
-        }
-    }
+fn flags(row: &Row) -> i64 {
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    flag(row.state.cancel_requested, CANCEL_REQUESTED)
+        | flag(row.state.repeat_permit, REPEAT_PERMIT)
+        | flag(row.has_checkpoint, HAS_CHECKPOINT)
+        | flag(row.has_spawn, HAS_SPAWN)
+        | flag(row.result.is_some(), HAS_RESULT)
+        | flag(row.state.late_ok, LATE_OK)
 }
 
 fn state(row: &rusqlite::Row<'_>, flags: i64) -> Result<State> {
@@ -195,24 +145,18 @@ fn state(row: &rusqlite::Row<'_>, flags: i64) -> Result<State> {
         cancel_requested: flags & CANCEL_REQUESTED != 0,
         repeat_permit: flags & REPEAT_PERMIT != 0,
         refund: refund.transpose()?,
-        hold: json::<Hold>(row.maybe_text(27)?)?,
-        failure: json::<Failure>(row.maybe_text(28)?)?,
+        hold: read_json::<Hold>(row.maybe_text(27)?)?,
+        failure: read_json::<Failure>(row.maybe_text(28)?)?,
         late_ok: flags & LATE_OK != 0,
     })
 }
 
-fn json<T: for<'de> serde::Deserialize<'de>>(text: Option<String>) -> Result<Option<T>> {
-    let parsed = text.map(|text| serde_json::from_str(&text)).transpose();
-    parsed.map_err(|error| error::corrupt("json").caused_by(error))
-}
-
-pub(crate) fn to_json(value: &(impl serde::Serialize + ?Sized)) -> Result<String> {
-    let text = serde_json::to_string(value);
-    text.map_err(|error| error::corrupt("json").caused_by(error))
+fn read_json<T: serde::de::DeserializeOwned>(text: Option<String>) -> Result<Option<T>> {
+    text.map(|text| json::read(text.as_bytes())).transpose()
 }
 
 fn maybe_json<T: serde::Serialize>(value: Option<&T>) -> Result<Option<String>> {
-    value.map(to_json).transpose()
+    value.map(json::to_text).transpose()
 }
 
 fn effect_of(code: i64) -> Result<Effect> {
@@ -269,20 +213,26 @@ pub(crate) fn status_column(status: Status) -> i64 {
 }
 
 impl Db<'_> {
-    pub(crate) fn insert_row(&mut self, row: &Row, place: Place) -> Result<()> {
+    pub(crate) fn insert_row(&mut self, write: &RowWrite, seq: u64) -> Result<()> {
+        let row = &write.row;
+        let (domain, event_type) = (
+            self.name(row.domain.as_str())?,
+            self.name(row.event_type.as_str())?,
+        );
         let state = &row.state;
         let (recorded, recorded_fence) = recorded_code(&state.write_ahead);
         let result = row.result.as_ref();
+        let (line, need, need_at) = place(write.awaits);
         let id = |uuid: Option<uuid::Uuid>| uuid.map(uuid::Uuid::into_bytes);
         let params = params![
-            stored(row.seq),
+            stored(seq),
             row.op_id.0.as_bytes().as_slice(),
-            row.domain,
-            row.event_type,
+            domain,
+            event_type,
             millis(row.accepted_at),
             id(row.batch_id.map(|id| id.0)),
-            row.rank,
-            row.laned,
+            -row.priority.get(),
+            row.lane.is_some(),
             status_column(state.status),
             state.phase.map(phase_code),
             stored(state.version),
@@ -299,7 +249,7 @@ impl Db<'_> {
             maybe_millis(state.deadline),
             recorded,
             recorded_fence,
-            row.flags(),
+            flags(row),
             state.refund.map(|refund| refund.repeat_permit),
             state
                 .refund
@@ -314,9 +264,9 @@ impl Db<'_> {
                 .and_then(|result| result.payload.as_ref())
                 .map(Sealed::as_bytes),
             id(row.redriven_by.map(|id| id.0)),
-            place.line,
-            place.need.map(|(need, _)| need),
-            place.need.map(|(_, at)| millis(at)),
+            line,
+            need,
+            need_at,
             state
                 .failure
                 .as_ref()
@@ -326,10 +276,14 @@ impl Db<'_> {
         self.run(Query::InsertOperation, params).map(|_| ())
     }
 
-    pub(crate) fn update_row(&mut self, row: &Row, place: Place) -> Result<()> {
+    /// Writes a row by the version that was read.
+    pub(crate) fn update_row(&mut self, write: &RowWrite) -> Result<()> {
+        let row = &write.row;
         let state = &row.state;
         let (recorded, recorded_fence) = recorded_code(&state.write_ahead);
         let result = row.result.as_ref();
+        let (line, need, need_at) = place(write.awaits);
+        let before = write.before.as_ref().map_or(0, |before| before.version);
         let params = params![
             stored(row.seq),
             status_column(state.status),
@@ -348,7 +302,7 @@ impl Db<'_> {
             maybe_millis(state.deadline),
             recorded,
             recorded_fence,
-            row.flags(),
+            flags(row),
             state.refund.map(|refund| refund.repeat_permit),
             state
                 .refund
@@ -362,14 +316,15 @@ impl Db<'_> {
             result
                 .and_then(|result| result.payload.as_ref())
                 .map(Sealed::as_bytes),
-            place.line,
-            place.need.map(|(need, _)| need),
-            place.need.map(|(_, at)| millis(at)),
+            line,
+            need,
+            need_at,
             state
                 .failure
                 .as_ref()
                 .map(|failure| effect_code(failure.effect)),
             row.ledger.as_slice(),
+            stored(before),
         ];
         match self.run(Query::UpdateOperation, params)? {
             1 => Ok(()),
@@ -377,40 +332,42 @@ impl Db<'_> {
         }
     }
 
+    /// Writes the history and the marks alone: nothing else of the row changed.
+    pub(crate) fn update_ledger(&mut self, row: &Row) -> Result<()> {
+        let params = params![stored(row.seq), row.ledger.as_slice(), flags(row)];
+        self.run(Query::UpdateLedger, params).map(|_| ())
+    }
+
     /// The row of an operation.
     pub(crate) fn row(&mut self, op_id: OpId) -> Result<Option<Row>> {
-        self.first(Query::RowById, [op_id.0.as_bytes()], Row::read)
+        self.first_with(Query::RowById, [op_id.0.as_bytes()], |row, db| {
+            read_row(row, Width::Row, db)
+        })
     }
 
-    /// The row with this number.
-    pub(crate) fn row_at(&mut self, seq: u64) -> Result<Option<Row>> {
-        self.first(Query::RowBySeq, [stored(seq)], Row::read)
+    /// The row of an operation with its request and its checkpoint.
+    pub(crate) fn whole_row(&mut self, op_id: OpId) -> Result<Option<Row>> {
+        self.first_with(Query::OperationById, [op_id.0.as_bytes()], read_whole)
     }
 
-    /// Row and request of an operation.
-    pub(crate) fn both(&mut self, op_id: OpId) -> Result<Option<(Row, Request)>> {
-        self.first(Query::OperationById, [op_id.0.as_bytes()], read_both)
+    /// The same by its number.
+    pub(crate) fn whole_row_at(&mut self, seq: u64) -> Result<Option<Row>> {
+        self.first_with(Query::OperationBySeq, [stored(seq)], read_whole)
     }
 
-    /// Row and request with this number.
-    pub(crate) fn both_at(&mut self, seq: u64) -> Result<Option<(Row, Request)>> {
-        self.first(Query::OperationBySeq, [stored(seq)], read_both)
-    }
-
-    /// The whole operation as others see it.
-    pub(crate) fn operation(&mut self, row: Row, request: Request) -> Result<Operation> {
-        let (domain, event_type) = (self.domain(row.domain)?, self.event_type(row.event_type)?);
-        let checkpoint = match row.has_checkpoint {
-            true => self.first(Query::Checkpoint, [stored(row.seq)], |row| {
+    /// Adds the checkpoint to a row.
+    pub(crate) fn with_checkpoint(&mut self, mut row: Row) -> Result<Row> {
+        if row.has_checkpoint {
+            let seq = [stored(row.seq)];
+            row.checkpoint = self.first(Query::Checkpoint, seq, |row| {
                 Ok(Sealed::new(row.bytes(0)?.to_vec()))
-            })?,
-            false => None,
-        };
-        Ok(row.operation(request, domain, event_type, checkpoint))
+            })?;
+        }
+        Ok(row)
     }
 }
 
-/// A statement's row that holds both.
-pub(crate) fn read_both(row: &rusqlite::Row<'_>) -> Result<(Row, Request)> {
-    Ok((Row::read(row)?, Request::read(row, ROW_COLUMNS)?))
+fn read_whole(row: &rusqlite::Row<'_>, db: &mut Db<'_>) -> Result<Row> {
+    let row = read_row(row, Width::Whole, db)?;
+    db.with_checkpoint(row)
 }

@@ -1,143 +1,106 @@
-//! The hot path.
+//! The hot path: a commit reads what its writes need, is planned, and is written.
 
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
-use clinch_core::ports::{
-    Accepted, Amendment, Answer, BeginRequest, Changed, Extension, NewOperation, Operation,
-    Refused, Reschedule, Store,
-};
-use clinch_core::protocol::Event;
-use clinch_core::{OpId, Result};
-use clinch_stored::change::{Answered, Luggage, said};
+use clinch_core::ports::{Store, Write, Written};
+use clinch_core::{LaneKey, Result};
+use clinch_stored::commit::{KnownKey, Members, Next, Seen, Unit, Wanted};
+use rusqlite::params;
 
 use crate::Sqlite;
+use crate::column::{Column, stored};
+use crate::query::Query;
 use crate::tx::Tx;
-
-type Outcomes = Result<Vec<Answered<Changed>>>;
-
-impl Tx<'_, '_> {
-    /// Write-ahead, and finalize in the same write of the row where `finalize` says so.
-    fn answer(
-        &mut self,
-        answer: &Answer,
-        finalize: bool,
-        routes: &Routes,
-    ) -> Result<Answered<Changed>> {
-        let (event, luggage) = match said(answer) {
-            Ok(said) => said,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        let events = [&event, &Event::Finalize];
-        let events = if finalize { &events[..] } else { &events[..1] };
-        self.change(answer.op_id, events, luggage, routes)
-    }
-
-    fn begin_one(&mut self, begin: &BeginRequest, routes: &Routes) -> Result<Answered<Operation>> {
-        match self.db.both(begin.op_id)? {
-            Some((row, request)) => self.begin(begin, row, request, routes),
-            None => Ok(Err(Refused::NotFound)),
-        }
-    }
-
-    pub(crate) fn extend_all(&mut self, extensions: &[Extension]) -> Outcomes {
-        // No guard of an extension looks at the route.
-        let routes = Routes::new();
-        let extend = |extension: &Extension| {
-            let event = Event::Extend {
-                fence: extension.fence,
-                lease: extension.lease,
-            };
-            let luggage = Luggage::from(extension.attempt_id);
-            self.change(extension.op_id, &[&event], luggage, &routes)
-        };
-        extensions.iter().map(extend).collect()
-    }
-
-    pub(crate) fn reschedule_all(&mut self, attempts: &[Reschedule], routes: &Routes) -> Outcomes {
-        let reschedule = |attempt: &Reschedule| {
-            let luggage = Luggage {
-                attempt_id: attempt.attempt_id,
-                ..Luggage::by(&attempt.worker)
-            };
-            self.change(attempt.op_id, &[&attempt.event()], luggage, routes)
-        };
-        attempts.iter().map(reschedule).collect()
-    }
-
-    fn amend_one(&mut self, amendment: &Amendment, routes: &Routes) -> Result<Answered<Changed>> {
-        let luggage = match Luggage::of(amendment) {
-            Ok(luggage) => luggage,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        self.change(amendment.op_id, &[&amendment.event], luggage, routes)
-    }
-}
 
 #[async_trait]
 impl Store for Sqlite {
-    async fn accept(&self, new: &[NewOperation], routes: &Routes) -> Result<Vec<Accepted>> {
-        let (new, routes) = (new.to_vec(), routes.clone());
-        self.write(move |tx| tx.accept_all(&new, &routes)).await
-    }
-
-    async fn begin(
-        &self,
-        begins: &[BeginRequest],
-        routes: &Routes,
-    ) -> Result<Vec<Answered<Operation>>> {
-        let (begins, routes) = (begins.to_vec(), routes.clone());
-        let begin = move |tx: &mut Tx<'_, '_>| {
-            let one = |begin: &BeginRequest| tx.begin_one(begin, &routes);
-            begins.iter().map(one).collect()
-        };
-        self.write(begin).await
-    }
-
-    async fn extend(&self, extensions: &[Extension]) -> Outcomes {
-        let extensions = extensions.to_vec();
-        self.write(move |tx| tx.extend_all(&extensions)).await
-    }
-
-    async fn write_ahead(&self, answers: &[Answer], routes: &Routes) -> Outcomes {
-        let (answers, routes) = (answers.to_vec(), routes.clone());
-        let record = move |tx: &mut Tx<'_, '_>| {
-            let one = |answer: &Answer| tx.answer(answer, false, &routes);
-            answers.iter().map(one).collect()
-        };
-        self.write(record).await
-    }
-
-    async fn finalize(&self, ops: &[OpId], routes: &Routes) -> Outcomes {
-        let (ops, routes) = (ops.to_vec(), routes.clone());
-        let finalize = move |tx: &mut Tx<'_, '_>| {
-            let luggage = Luggage::default();
-            let one = |op: &OpId| tx.change(*op, &[&Event::Finalize], luggage, &routes);
-            ops.iter().map(one).collect()
-        };
-        self.write(finalize).await
-    }
-
-    async fn settle(&self, answers: &[Answer], routes: &Routes) -> Outcomes {
-        let (answers, routes) = (answers.to_vec(), routes.clone());
-        let settle = move |tx: &mut Tx<'_, '_>| {
-            let one = |answer: &Answer| tx.answer(answer, true, &routes);
-            answers.iter().map(one).collect()
-        };
-        self.write(settle).await
-    }
-
-    async fn reschedule(&self, attempts: &[Reschedule], routes: &Routes) -> Outcomes {
-        let (attempts, routes) = (attempts.to_vec(), routes.clone());
-        self.write(move |tx| tx.reschedule_all(&attempts, &routes))
+    async fn commit(&self, writes: &[Write], routes: &Routes) -> Result<Vec<Written>> {
+        let (writes, routes) = (writes.to_vec(), routes.clone());
+        self.write(move |tx| tx.commit(&writes, &routes, Seen::default()))
             .await
     }
+}
 
-    async fn amend(&self, amendments: &[Amendment], routes: &Routes) -> Outcomes {
-        let (amendments, routes) = (amendments.to_vec(), routes.clone());
-        let amend = move |tx: &mut Tx<'_, '_>| {
-            let one = |amendment: &Amendment| tx.amend_one(amendment, &routes);
-            amendments.iter().map(one).collect()
-        };
-        self.write(amend).await
+impl Tx<'_, '_> {
+    /// Plans and writes in this transaction; `seen` is what it has read already.
+    pub(crate) fn commit(
+        &mut self,
+        writes: &[Write],
+        routes: &Routes,
+        seen: Seen,
+    ) -> Result<Vec<Written>> {
+        let mut unit = Unit::with(writes, routes, seen);
+        loop {
+            match unit.next(self.now)? {
+                Next::Load => {
+                    let (wanted, seen) = unit.load();
+                    self.load(wanted, seen)?;
+                }
+                Next::Write(plan) => {
+                    let seqs = self.write_plan(&plan)?;
+                    unit.written(plan, &seqs);
+                }
+                Next::Done(answers) => return Ok(answers),
+            }
+        }
+    }
+
+    fn load(&mut self, wanted: &Wanted, seen: &mut Seen) -> Result<()> {
+        for (op_id, whole) in &wanted.rows {
+            let row = match whole {
+                true => self.db.whole_row(*op_id)?,
+                false => self.db.row(*op_id)?,
+            };
+            row.into_iter().for_each(|row| seen.row(row));
+        }
+        for (hash, key) in &wanted.keys {
+            if let Some((known, fingerprint)) = self.db.known(&key.keys, hash)? {
+                let fingerprint = Some(fingerprint);
+                seen.key(*hash, KnownKey { known, fingerprint });
+            }
+        }
+        for op_id in &wanted.ids {
+            if self.has(*op_id)? {
+                seen.taken(*op_id);
+            }
+        }
+        for lane in &wanted.lanes {
+            seen.lane(*lane, self.members(lane, wanted.lane_depth)?);
+        }
+        for batch_id in &wanted.batches {
+            let batch = self.db.batch(*batch_id)?;
+            batch.into_iter().for_each(|row| seen.batch(row));
+        }
+        for domain in &wanted.domains {
+            let id = self.db.find_name(domain.as_str())?;
+            let paused = match id {
+                Some(id) => self.domain_row(id)?.paused,
+                None => false,
+            };
+            if paused {
+                seen.paused(domain.clone());
+            }
+        }
+        for op_id in &wanted.spawns {
+            let id = [op_id.0.as_bytes()];
+            let stored = self.db.first(Query::Spawn, id, |row| row.text(0))?;
+            if let Some(stored) = stored {
+                seen.spawn(*op_id, stored.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn members(&mut self, lane: &LaneKey, depth: usize) -> Result<Members> {
+        // One more than the commit can end tells whether there are further ones.
+        let limit = stored(depth as u64 + 1);
+        let params = params![lane.as_bytes().as_slice(), limit];
+        let seqs = self
+            .db
+            .all(Query::LaneMembers, params, |row| row.count(0))?;
+        Ok(Members {
+            has_more: seqs.len() > depth,
+            open: seqs.into_iter().map(|seq| (seq, None)).collect(),
+        })
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use clinch_core::ports::{Counts, Notice};
-use clinch_core::protocol::State;
-use clinch_core::{OpId, Result, Timestamp};
+use clinch_core::ports::{Counts, Notice, Scan};
+use clinch_core::{Domain, OpId, Result, Timestamp};
+use clinch_stored::commit::Plan;
 use rusqlite::params;
 
 use crate::column::{Column, millis, stored};
@@ -12,14 +12,14 @@ use crate::db::Db;
 use crate::error;
 use crate::keys::StoreRow;
 use crate::query::Query;
-use crate::row::{LEASE_ENDED, PROBE_DUE, Place, Row, UNFINALIZED};
+use crate::row::need_of;
 
 /// The view of every job that shares a commit. Counters and the row of the store are read once and
 /// written once, however many rows change.
 pub(crate) struct Tx<'t, 'c> {
     pub db: &'t mut Db<'c>,
     pub now: Timestamp,
-    pub fresh: Fresh,
+    pub news: News,
     domains: BTreeMap<i64, DomainRow>,
     pub store: Option<StoreRow>,
     /// The largest id in the file, once it was asked for.
@@ -34,24 +34,21 @@ pub(crate) struct DomainRow {
     changed: bool,
 }
 
-/// What a commit has to tell.
+/// Whom a commit wakes.
 #[derive(Debug, Default)]
-pub(crate) struct Fresh {
-    pub due: BTreeSet<i64>,
-    pub settled: Vec<OpId>,
-    /// The earliest new need of each recovery; the last is that of the sweeper.
-    needs: [Option<Timestamp>; 4],
+pub(crate) struct News {
+    pub due: BTreeSet<Domain>,
+    settled: Vec<OpId>,
+    /// The earliest new need of each recovery.
+    needs: BTreeMap<Scan, Timestamp>,
 }
-
-/// The place of deadlines in [`Fresh::needs`].
-const OVERDUE: usize = 0;
 
 impl<'t, 'c> Tx<'t, 'c> {
     pub(crate) fn new(db: &'t mut Db<'c>, now: Timestamp) -> Self {
         Self {
             db,
             now,
-            fresh: Fresh::default(),
+            news: News::default(),
             domains: BTreeMap::new(),
             store: None,
             newest: None,
@@ -101,22 +98,13 @@ impl<'t, 'c> Tx<'t, 'c> {
         Ok(())
     }
 
-    /// Moves an operation from one counter to another.
-    pub(crate) fn count(
-        &mut self,
-        domain: i64,
-        left: Option<&State>,
-        entered: Option<&State>,
-    ) -> Result<()> {
+    /// Moves the counters of a domain.
+    pub(crate) fn count(&mut self, domain: i64, by: &[i64; 7]) -> Result<()> {
         let row = self.domain_row(domain)?;
-        if let Some(state) = left {
-            let counter = row.counts.of(state);
-            *counter = counter
-                .checked_sub(1)
-                .ok_or_else(|| error::corrupt("counter"))?;
-        }
-        if let Some(state) = entered {
-            *row.counts.of(state) += 1;
+        let counters = row.counts.in_order_mut();
+        for (counter, by) in counters.into_iter().zip(by) {
+            let counted = counter.checked_add_signed(*by);
+            *counter = counted.ok_or_else(|| error::corrupt("counter"))?;
         }
         row.changed = true;
         Ok(())
@@ -128,20 +116,14 @@ impl<'t, 'c> Tx<'t, 'c> {
         Ok(row.last_seq)
     }
 
-    /// Remembers whom to wake for what a row became.
-    pub(crate) fn tell(&mut self, row: &Row, place: Place) {
-        if place.line == 1 {
-            self.fresh.due.insert(row.domain);
-        }
-        let mut note = |which: usize, at: Timestamp| {
-            let earliest = &mut self.fresh.needs[which];
-            *earliest = Some(earliest.map_or(at, |known| known.min(at)));
-        };
-        if let Some((need, at)) = place.need {
-            note(usize::try_from(need).unwrap_or(OVERDUE), at);
-        }
-        if let Some(deadline) = row.state.deadline.filter(|_| row.state.awaits_begin()) {
-            note(OVERDUE, deadline);
+    /// Remembers whom to wake for what was written.
+    pub(crate) fn tell(&mut self, plan: &Plan) {
+        let news = &mut self.news;
+        news.due.extend(plan.due_domains().into_iter().cloned());
+        news.settled.extend(&plan.settled);
+        for (scan, at) in &plan.needs {
+            let earliest = news.needs.entry(*scan).or_insert(*at);
+            *earliest = (*earliest).min(*at);
         }
     }
 
@@ -169,29 +151,24 @@ impl<'t, 'c> Tx<'t, 'c> {
     }
 
     fn notices(&mut self) -> Result<Vec<Notice>> {
-        let fresh = std::mem::take(&mut self.fresh);
-        let mut notices: Vec<_> = fresh.settled.into_iter().map(Notice::Settled).collect();
-        for domain in fresh.due {
-            notices.push(Notice::Due(self.db.domain(domain)?));
-        }
-        let mut recovery = false;
-        for (which, need) in [OVERDUE as i64, UNFINALIZED, LEASE_ENDED, PROBE_DUE]
-            .into_iter()
-            .zip(fresh.needs)
-        {
-            let Some(need) = need.filter(|_| !recovery) else {
-                continue;
-            };
-            let first = match which {
-                0 => self.db.first(Query::FirstOverdue, [], |row| row.int(0))?,
-                which => self
+        let news = std::mem::take(&mut self.news);
+        let settled = news.settled.into_iter().map(Notice::Settled);
+        let mut notices: Vec<_> = settled
+            .chain(news.due.into_iter().map(Notice::Due))
+            .collect();
+        for (scan, at) in news.needs {
+            let first = match need_of(scan) {
+                None => self.db.first(Query::FirstOverdue, [], |row| row.int(0))?,
+                Some(need) => self
                     .db
-                    .first(Query::FirstNeeding, [which], |row| row.int(0))?,
+                    .first(Query::FirstNeeding, [need], |row| row.int(0))?,
             };
             // Something that was due before it is waited for already.
-            recovery = first.is_some_and(|first| first >= millis(need));
+            if first.is_some_and(|first| first >= millis(at)) {
+                notices.push(Notice::Recovery);
+                break;
+            }
         }
-        notices.extend(recovery.then_some(Notice::Recovery));
         Ok(notices)
     }
 }

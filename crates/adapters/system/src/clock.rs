@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use clinch_core::Timestamp;
 use clinch_core::ports::Clock;
 
-/// The wall clock and the monotonic clock of this machine; sleeps on tokio's timer, which
-/// wakes up to a millisecond late. Clones share the zero of their monotonic time; two that
-/// were made apart do not.
+/// The wall clock and the monotonic clock of this machine. It sleeps on tokio's timer, which wakes
+/// up to a millisecond late. Clones share the zero of their monotonic time; clocks that were
+/// created separately do not.
 #[derive(Debug, Clone)]
 pub struct SystemClock {
     start: Instant,
@@ -45,7 +45,7 @@ impl Clock for SystemClock {
 
     async fn sleep(&self, duration: Duration) {
         if duration.is_zero() {
-            // The timer would take a millisecond for it. Others get their turn all the same.
+            // The timer would take a millisecond for this. Yielding lets other tasks run too.
             tokio::task::yield_now().await;
         } else {
             tokio::time::sleep(duration).await;

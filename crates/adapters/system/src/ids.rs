@@ -1,4 +1,4 @@
-//! Fresh ids, and chance.
+//! Random ids and numbers.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,22 +8,22 @@ use clinch_core::ports::{Ids, Rng};
 use clinch_core::{AttemptId, BatchId, OpId};
 use uuid::Uuid;
 
-/// Ids from the operating system's randomness. Those of operations and batches grow with
-/// time (UUIDv7), so that a store's index grows at one end; those of attempts tell nothing
-/// (UUIDv4). A worker draws many of the latter at once, so they are taken from a few
-/// kilobytes of randomness at a time.
+/// Ids from the operating system's randomness. The ids of operations and batches grow with time
+/// (UUIDv7), so that a store's index grows at one end. The ids of attempts reveal nothing (UUIDv4).
+/// A worker generates many attempt ids at once, so they are taken from a few kilobytes of
+/// randomness at a time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemIds;
 
-/// Bytes of one system call: 256 ids.
+/// Bytes of one system call: enough for 256 ids.
 const DRAWN: usize = 4_096;
 
 thread_local! {
-    /// Randomness that was drawn, and how much of it is used up.
+    /// Random bytes, and how many of them are used up.
     static RANDOM: RefCell<([u8; DRAWN], usize)> = const { RefCell::new(([0; DRAWN], DRAWN)) };
 }
 
-/// The next 16 bytes; `None`: the system gives none.
+/// The next 16 bytes. `None`: the operating system returned none.
 fn random() -> Option<[u8; 16]> {
     RANDOM.with_borrow_mut(|(bytes, used)| {
         if *used + 16 > DRAWN {
@@ -51,18 +51,17 @@ impl Ids for SystemIds {
     }
 }
 
-/// A seed from the operating system, then arithmetic: a draw is no system call. Not for
-/// secrets.
+/// Seeded by the operating system, then computed: a number costs no system call. Not for secrets.
 #[derive(Debug)]
 pub struct SystemRng {
     drawn: AtomicU64,
 }
 
 impl SystemRng {
-    /// A generator with a seed of its own.
+    /// A generator with a random seed.
     pub fn new() -> Self {
         let (high, low) = Uuid::new_v4().as_u64_pair();
-        // Each half has some bits that say "version 4"; not the same ones after a turn.
+        // Each half has some fixed bits ("version 4"). The rotation moves them apart.
         let seed = high ^ low.rotate_left(32);
         Self {
             drawn: AtomicU64::new(seed),
@@ -78,7 +77,7 @@ impl Default for SystemRng {
 
 impl Rng for SystemRng {
     fn next_u64(&self) -> u64 {
-        /// SplitMix's own step: the counter below walks through its states.
+        /// SplitMix's own increment: the counter below steps through its states.
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let state = self.drawn.fetch_add(STEP, Ordering::Relaxed);
         SplitMix::new(state).next_u64()

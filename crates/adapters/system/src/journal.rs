@@ -1,17 +1,17 @@
 //! A journal in one file.
 //!
-//! It is the last place for what the store does not take, so it trusts nothing:
+//! It is the last resort for data that the store does not take, so it trusts nothing:
 //!
-//! - A call that returned `Ok` is on the disk, also if the power fails the moment after.
-//! - What is read was written: every record has a checksum over its head and its bytes.
-//! - A torn tail is cut off on open. Damage elsewhere costs the records that it hit and no
-//!   others; they are counted until they are forgotten.
-//! - Forgetting writes one number and moves no records: reading a long journal back record by
-//!   record stays cheap. Space is given back when all is forgotten, or most of a long file.
-//! - Positions grow for as long as the file exists, also while it is empty.
+//! - A call that returned `Ok` is on the disk, even if the power fails right after.
+//! - Only written data is read: every record has a checksum over its head and its bytes.
+//! - A torn tail is cut off on open. Damage elsewhere affects only the damaged records; they are
+//!   counted until they are forgotten.
+//! - Forgetting writes one number and moves no records, so reading a long journal back record by
+//!   record stays cheap. Space is freed when all records are forgotten, or most of a long file.
+//! - Positions grow for as long as the file exists, even while it is empty.
 //!
-//! One process at a time: the file `<path>.lock` next to it says which, and is left there.
-//! `<path>.new` exists for moments only.
+//! Only one process at a time may use the file: `<path>.lock` next to it says which, and stays
+//! there. `<path>.new` exists only for moments.
 
 mod disk;
 mod format;
@@ -28,20 +28,20 @@ use disk::Disk;
 
 pub use format::RECORD_BYTES_MAX;
 
-/// A journal in one file, readable by its owner only. Cheap to clone.
+/// A journal in one file that only its owner can read. Cheap to clone.
 ///
-/// Calls work on tokio's threads for blocking tasks, one at a time and in order; a call whose
-/// caller goes away is done all the same.
+/// Calls run on tokio's threads for blocking tasks, one at a time and in order. If the caller goes
+/// away, its call is completed nevertheless.
 #[derive(Debug, Clone)]
 pub struct FileJournal {
     disk: Arc<Mutex<Disk>>,
 }
 
 impl FileJournal {
-    /// Opens the file, or makes it; its folder must exist.
+    /// Opens the file, or creates it. Its folder must exist.
     ///
     /// - A file that another process has open is refused: `Conflict`.
-    /// - A file that is no journal is refused and left alone: `Corrupt`.
+    /// - A file that is not a journal is refused and left unchanged: `Corrupt`.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let disk = blocking(move || Disk::open(path)).await?;

@@ -1,8 +1,8 @@
-//! What the operating system gives: [`SystemClock`], [`SystemIds`] and [`SystemRng`],
+//! Ports on the operating system: [`SystemClock`], [`SystemIds`] and [`SystemRng`],
 //! [`TokioSpawner`], and [`FileJournal`], the small file that outlives its process.
 //!
-//! Everything here is a port of [`clinch_core::ports`] on the standard library and tokio. A
-//! simulation brings its own and uses none of it.
+//! Everything here implements a port of [`clinch_core::ports`] on the standard library and tokio. A
+//! simulation brings its own implementations and uses none of these.
 #![forbid(unsafe_code)]
 
 mod clock;

@@ -1,4 +1,4 @@
-//! Tasks in the background.
+//! Background tasks.
 
 use std::pin::Pin;
 
@@ -6,8 +6,8 @@ use clinch_core::ports::Spawner;
 use clinch_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 
-/// Runs tasks on a tokio runtime. They end with it: a runtime that shuts down drops what is
-/// not done.
+/// Runs tasks on a tokio runtime. They end with it: a runtime that shuts down drops unfinished
+/// tasks.
 #[derive(Debug, Clone)]
 pub struct TokioSpawner {
     handle: Handle,

@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use clinch_github::fake::{Faults, Setup};
-use clinch_servers::wait_until;
+use clinch_testbed::wait_until;
 use serde_json::json;
 
 use crate::hub::{Hub, exported, small};

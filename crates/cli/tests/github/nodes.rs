@@ -1,7 +1,7 @@
 //! Four workers on MariaDB and Redis, and a bad day.
 
 use clinch_github::fake::{Limits, Size};
-use clinch_servers::{Kind, wait_until};
+use clinch_testbed::{Kind, wait_until};
 use serde_json::json;
 
 use crate::hub::{Hub, exported};
@@ -31,8 +31,8 @@ fn col_10_each_run_ends_once_though_a_worker_is_killed_and_redis_restarted() {
         ..Limits::default()
     };
     let hub = Hub::with_limits(&Size::demo(), limits);
-    let store = clinch_servers::database(Kind::MariaDb).expect("a database");
-    let mut redis = clinch_servers::Server::start(Kind::Redis).expect("a server");
+    let store = clinch_testbed::database(Kind::MariaDb).expect("a database");
+    let mut redis = clinch_testbed::Server::start(Kind::Redis).expect("a server");
     let (bus, github) = (
         redis.url(),
         hub.section(&["fake-ann-1", "fake-ann-2", "fake-bob-1"]),
@@ -94,7 +94,7 @@ fn col_15_a_paused_domain_on_redis_goes_on_as_soon_as_it_is_resumed() {
         return;
     }
     let hub = Hub::calm();
-    let redis = clinch_servers::Server::start(Kind::Redis).expect("a server");
+    let redis = clinch_testbed::Server::start(Kind::Redis).expect("a server");
     let (bus, github) = (redis.url(), hub.section(&["fake-ann-1"]));
     let config =
         format!("[bus]\nurl = \"{bus}\"\n[sweeper]\ngrace = \"1h\"\n{github}concurrency = 1\n");

@@ -1,6 +1,6 @@
 //! The command line works where it was told to, and says where.
 
-use clinch_servers::Kind;
+use clinch_testbed::Kind;
 use serde_json::json;
 
 use crate::hub::Hub;
@@ -123,7 +123,7 @@ fn core_19_a_missing_key_is_told_from_a_wrong_store() {
     pointed_at(&folder, &server.address().to_string(), ROUTE);
     ends(&folder.run(&["keys", "create", "shop"]), 0);
     let is_locked = || server.exchange("GET", "/v1/domains", "").0 == 401;
-    assert!(clinch_servers::wait_until(PATIENCE, is_locked));
+    assert!(clinch_testbed::wait_until(PATIENCE, is_locked));
     let output = folder.run(&["ops", "ls"]);
     ends(&output, 1);
     assert!(
@@ -141,7 +141,7 @@ fn core_19_stores_on_database_servers_are_told_apart() {
         }
         let section = |store: &str| format!("[store]\nurl = \"{store}\"\n{ROUTE}");
         let [ours, theirs] = [(); 2].map(|()| {
-            let store = clinch_servers::database(kind).expect("a database");
+            let store = clinch_testbed::database(kind).expect("a database");
             section(&store)
         });
         let folder = Folder::with(&theirs);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use clinch_servers::{Kind, Proxy, let_pass, wait_until};
+use clinch_testbed::{Kind, Proxy, let_pass, wait_until};
 use serde_json::Value;
 
 use crate::node::{Folder, Node};
@@ -105,7 +105,7 @@ fn spilled(folder: &Folder) -> u64 {
 
 fn play(kind: Kind) {
     let course = Course::of_this_run();
-    let database = clinch_servers::database(kind).expect("a database of its own");
+    let database = clinch_testbed::database(kind).expect("a database of its own");
     let server = port(&database);
     let proxy = Proxy::to(server).expect("a proxy");
     let allowed = Arc::new(AtomicUsize::new(0));

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 
-use clinch_servers::{Kind, Server};
+use clinch_testbed::{Kind, Server};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::Value;
 

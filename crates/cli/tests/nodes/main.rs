@@ -17,7 +17,7 @@ mod provider;
 
 use std::process::ExitCode;
 
-use clinch_servers::{Kind, Trouble};
+use clinch_testbed::{Kind, Trouble};
 use libtest_mimic::{Arguments, Trial};
 
 /// What a test cannot do without.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use clinch_servers::wait_until;
+use clinch_testbed::wait_until;
 use serde_json::{Value, json};
 
 /// A folder of its own, gone with the test.

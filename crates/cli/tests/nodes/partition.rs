@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use clinch_servers::{Kind, Server};
+use clinch_testbed::{Kind, Server};
 use serde_json::Value;
 
 use crate::network::Network;
@@ -187,7 +187,7 @@ pub(crate) fn a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_
 fn no_late_answer_counts(api: &Node, ids: &BTreeMap<&str, String>, before: &[Value]) {
     for (name, before) in ["refuse", "retry"].iter().zip(before) {
         let id = &ids[name];
-        let told = clinch_servers::wait_until(std::time::Duration::from_secs(60), || {
+        let told = clinch_testbed::wait_until(std::time::Duration::from_secs(60), || {
             !late_answers(api, id).is_empty()
         });
         assert!(told, "{:#}\n{}", api.attempts(id), api.log());

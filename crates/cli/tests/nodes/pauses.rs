@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clinch_servers::{Kind, Server, wait_until};
+use clinch_testbed::{Kind, Server, wait_until};
 
 use crate::node::Node;
 use crate::provider::{Answer, Provider};

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use clinch_servers::wait_until;
+use clinch_testbed::wait_until;
 use serde_json::json;
 
 use crate::node::{Folder, Node};

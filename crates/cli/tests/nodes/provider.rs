@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use clinch_servers::wait_until;
+use clinch_testbed::wait_until;
 
 /// A line of the book.
 #[derive(Debug, Clone)]

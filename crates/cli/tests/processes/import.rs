@@ -118,5 +118,5 @@ fn out_6_damaged_letters_are_counted_and_kept() {
     std::fs::write(folder.0.join("text.log"), "not a journal").expect("a file");
     let (code, said) = refused(&run(&folder.0, &["dlq", "import", "text.log"]));
     assert_eq!(code, Some(1));
-    assert!(said.contains("no journal"), "{said}");
+    assert!(said.contains("not a journal"), "{said}");
 }

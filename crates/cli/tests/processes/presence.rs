@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-use clinch_servers::wait_until;
+use clinch_testbed::wait_until;
 
 use crate::provider::http;
 use crate::support::{CONFIG, Folder, Server, clinch, op_id, refused, run, submit};

@@ -24,7 +24,7 @@ fn rows(world: &World) -> Vec<String> {
     keys
 }
 
-fn claimers_at_once(kind: clinch_servers::Kind) {
+fn claimers_at_once(kind: clinch_testbed::Kind) {
     let world = World::new(kind, "claimers");
     rows(&world);
     let taken = on_a_runtime(async {
@@ -64,7 +64,7 @@ fn claimers_at_once(kind: clinch_servers::Kind) {
     assert_eq!(taken.len(), ROWS);
 }
 
-fn processes_at_once(kind: clinch_servers::Kind) {
+fn processes_at_once(kind: clinch_testbed::Kind) {
     let world = World::new(kind, "processes");
     let keys = rows(&world);
     let servers = [1, 2, 3].map(|number| world.serve_beside("api,worker,recovery", number));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use clinch_servers::{Kind, Server as Database};
+use clinch_testbed::{Kind, Server as Database};
 
 use crate::support::{Server, document, run};
 use crate::world::{World, on_both};

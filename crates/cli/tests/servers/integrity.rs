@@ -1,6 +1,6 @@
 //! A payload that somebody changed in the table.
 
-use clinch_servers::Kind;
+use clinch_testbed::Kind;
 
 use crate::world::{World, on_both};
 

@@ -1,6 +1,6 @@
 //! What `/metrics` tells of lag.
 
-use clinch_servers::Kind;
+use clinch_testbed::Kind;
 
 use crate::http::{metric, until};
 use crate::world::{World, on_both};
@@ -52,7 +52,7 @@ fn hints_over_nats(kind: Kind) {
 /// Hints go over a bus: behind is what nobody has taken.
 fn hints_over(kind: Kind, bus: Kind) {
     let world = World::new(kind, "hints");
-    let url = clinch_servers::shared(bus).expect("a server");
+    let url = clinch_testbed::shared(bus).expect("a server");
     let prefix = format!("metrics-{kind}-{}", std::process::id());
     let bus = format!("[bus]\nurl = \"{url}\"\nprefix = \"{prefix}\"\n");
     world.configure(&bus);

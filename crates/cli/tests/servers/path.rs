@@ -3,7 +3,7 @@
 use crate::support::text;
 use crate::world::{World, on_both};
 
-fn each_step_is_shown(kind: clinch_servers::Kind) {
+fn each_step_is_shown(kind: clinch_testbed::Kind) {
     let world = World::new(kind, "path");
     let server = world.serve("api,worker,recovery");
     let id = world.submit(&server, "broken", "order-1");

@@ -1,6 +1,6 @@
 //! `server.payload_max` holds for operations that come in by SQL.
 
-use clinch_servers::{Kind, sql};
+use clinch_testbed::{Kind, sql};
 
 use crate::world::World;
 

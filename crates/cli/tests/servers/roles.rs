@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use clinch_servers::{Kind, wait_until};
+use clinch_testbed::{Kind, wait_until};
 
 use crate::world::World;
 
@@ -17,7 +17,7 @@ fn out_2_each_process_announces_what_it_committed() {
         eprintln!("ignored: MariaDB or Redis is not installed");
         return;
     }
-    let redis = clinch_servers::Server::start(Kind::Redis).expect("a server");
+    let redis = clinch_testbed::Server::start(Kind::Redis).expect("a server");
     let world = World::new(Kind::MariaDb, "roles");
     let bus = redis.url();
     // Whoever waits for the fallback waits for longer than the test.

@@ -4,7 +4,7 @@ use std::process::Output;
 
 use clinch::core::WorkerId;
 use clinch::core::ports::{Claim, Outbox};
-use clinch_servers::{Kind, sql};
+use clinch_testbed::{Kind, sql};
 use serde_json::Value;
 
 use crate::provider::Provider;
@@ -21,7 +21,7 @@ pub(crate) struct World {
 impl World {
     /// On a database of the shared server.
     pub(crate) fn new(kind: Kind, name: &str) -> Self {
-        let database = clinch_servers::database(kind).expect("a database of its own");
+        let database = clinch_testbed::database(kind).expect("a database of its own");
         Self::on(kind, database, name)
     }
 
@@ -165,12 +165,12 @@ macro_rules! on_both {
         $(
             #[test]
             fn $postgres() {
-                $name(clinch_servers::Kind::Postgres);
+                $name(clinch_testbed::Kind::Postgres);
             }
 
             #[test]
             fn $mariadb() {
-                $name(clinch_servers::Kind::MariaDb);
+                $name(clinch_testbed::Kind::MariaDb);
             }
         )+
     };

@@ -15,7 +15,7 @@ fn at(line: &Value, field: &str) -> jiff::Timestamp {
     text.parse().expect("a moment")
 }
 
-fn a_worker_killed_while_processing(kind: clinch_servers::Kind) {
+fn a_worker_killed_while_processing(kind: clinch_testbed::Kind) {
     let world = World::new(kind, "zombie");
     world.configure("[worker]\nlease = \"1s\"");
     let mut first = world.serve("api,worker,recovery");
@@ -38,7 +38,7 @@ fn a_worker_killed_while_processing(kind: clinch_servers::Kind) {
     assert_eq!(world.provider.calls("gate"), 2);
 }
 
-fn a_relay_killed_with_claims(kind: clinch_servers::Kind) {
+fn a_relay_killed_with_claims(kind: clinch_testbed::Kind) {
     let world = World::new(kind, "claims");
     let first = world.serve("api");
     let keys: Vec<String> = (0..10).map(|number| format!("order-{number}")).collect();
@@ -59,7 +59,7 @@ fn a_relay_killed_with_claims(kind: clinch_servers::Kind) {
             .await;
         assert!(again.expect("answers").is_empty(), "claimed twice");
     });
-    let redis = clinch_servers::shared(clinch_servers::Kind::Redis).expect("a server");
+    let redis = clinch_testbed::shared(clinch_testbed::Kind::Redis).expect("a server");
     let prefix = format!("zombies-{kind}-{}", std::process::id());
     let bus = format!("[bus]\nurl = \"{redis}\"\nprefix = \"{prefix}\"\n");
     world.configure(&format!("{bus}[sweeper]\nstalled = \"2s\"\n"));

@@ -11,7 +11,7 @@ use clinch::core::policy::{ProbeRules, Routes, Rules, Safety, SeenTime};
 use clinch::core::ports::{
     Alert, AlertNote, Attempt, BeginRequest, Claim, Claimed, Clock, DeadLetter, Executor, Ids,
     Journal, JournalRecords, Outbox, Page, PlainText, Probe, ProbeVerdict, Prune, Pruned, Recovery,
-    Scan, Silence, Store, Untold,
+    Scan, Silence, Store, Untold, Write, Written,
 };
 use clinch::core::protocol::Phase;
 use clinch::core::{
@@ -295,8 +295,9 @@ async fn run_6_the_reaper_misses_no_lease_that_ends_behind_its_scan() {
     };
     let domain = Domain::new("pay").expect("a name");
     let routes = Routes::new().with(domain, EventTypes::Any, natural());
-    let begun = memory.begin(&[begin], &routes).await.expect("answered");
-    assert!(begun[0].is_ok(), "{begun:?}");
+    let begin = [Write::Begin(begin)];
+    let begun = memory.commit(&begin, &routes).await.expect("answered");
+    assert!(matches!(begun[..], [Written::Begun(_)]), "{begun:?}");
     scene.advance(Duration::ZERO).await;
     assert!(
         scene.late.was_asked.load(Ordering::SeqCst),

@@ -1,9 +1,10 @@
-//! Store::accept: operation, key and queue row, together and once.
+//! Store::accept: operation, key and queue row are committed together and once.
 
 use clinch_core::ports::{Accepted, NewOperation, Scan};
 use clinch_core::protocol::{Inherited, State};
 use clinch_core::{Effect, Payload, Status};
 
+use crate::calls::Calls;
 use crate::case::{Case, Failure, Verdict};
 use crate::compare::same_state;
 use crate::concurrent::together;
@@ -242,7 +243,7 @@ async fn a_closed_batch_refuses_that_item_alone(w: World) -> Verdict {
         owner: clinch_core::ports::Restriction::default(),
     };
     w.batches.open(&[batch(open), batch(sealed)]).await?;
-    w.batches.seal(&[sealed], &w.routes).await?;
+    w.store.seal(&[sealed], &w.routes).await?;
     let member = |batch_id| -> Verdict<NewOperation> {
         Ok(NewOperation {
             batch_id: Some(batch_id),

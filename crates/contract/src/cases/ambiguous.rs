@@ -4,6 +4,7 @@ use clinch_core::ports::Accepted;
 use clinch_core::{ErrorKind, Status};
 
 use crate::Fault;
+use crate::calls::Calls;
 use crate::case::{Case, Verdict};
 use crate::compare::unchanged;
 use crate::fixtures::{NATURAL, ok_answer};
@@ -54,7 +55,7 @@ async fn a_begin_is_read_back_by_its_attempt_id(w: World) -> Verdict {
     );
     ensure_eq!(row.state.attempts, 1, "attempts");
     w.settle_ok(&row).await??;
-    // One that did not happen does not read back.
+    // A commit that did not happen does not read back.
     let op = w.pending(NATURAL).await?;
     let begin = w.ids.begin(op, 0)?;
     w.arm(Fault::MidCommit).await;
@@ -81,7 +82,7 @@ async fn a_write_ahead_is_read_back(w: World) -> Verdict {
         w.row(attempt.op_id).await?.result.is_some(),
         "the answer is readable"
     );
-    // Bringing it again is harmless: a second yes settles.
+    // Reporting the answer again is harmless: a second Ok settles.
     w.settle(answer).await??;
     ensure_eq!(
         w.row(attempt.op_id).await?.state.status,

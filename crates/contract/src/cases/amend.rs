@@ -1,4 +1,4 @@
-//! Every change of a row is what the protocol says: the suite computes it for itself.
+//! Every change of a row is what the protocol says: the suite computes it independently.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,7 @@ use clinch_core::{Applied, AttemptId, Effect, OpId, Retry, Status, Timestamp};
 
 use uuid::Uuid;
 
+use crate::calls::Calls;
 use crate::case::{Case, Failure, Verdict};
 use crate::chance::event;
 use crate::compare::{same_answer, unchanged};
@@ -33,7 +34,8 @@ pub(super) const CASES: &[Case] = area!(
     }
 );
 
-/// Has the store apply the event: by the port's own method where it has one, else by amend.
+/// Makes the store apply the event: by the kind of write for it if there is one, otherwise by
+/// amend.
 async fn send(
     w: &World,
     op_id: OpId,
@@ -178,7 +180,7 @@ async fn workload(w: &World, seed: u64, steps: usize) -> Verdict<Vec<OpId>> {
         for op in &mut ops {
             step(w, *op, &mut rng).await?;
             let row = w.row(*op).await?;
-            // What has ended is looked at a little longer, and then makes room.
+            // A terminal row is used a little longer, and is then replaced.
             if row.state.is_terminal() && rng.next_u64().is_multiple_of(3) {
                 *op = w.pending(row.keys.domain.as_str()).await?;
             }
@@ -199,7 +201,7 @@ async fn random_events_change_rows_as_the_protocol_says(w: World) -> Verdict {
 }
 
 /// Where a queue row must be found now.
-fn place(row: &Operation, now: Timestamp) -> Option<Option<Scan>> {
+fn found_by(row: &Operation, now: Timestamp) -> Option<Option<Scan>> {
     let overdue = row.state.is_overdue(now);
     match row.state.due() {
         Due::Finalize => Some(Some(Scan::Unfinalized)),
@@ -218,7 +220,7 @@ async fn random_events_move_queue_rows_with_their_rows(w: World) -> Verdict {
         let all = claim(5, 10_000)?;
         let rows: Vec<Operation> = w.inspect.get(&ops).await?.into_iter().flatten().collect();
         let expected = |scan: Option<Scan>| -> BTreeSet<OpId> {
-            let here = |row: &&Operation| place(row, now) == Some(scan);
+            let here = |row: &&Operation| found_by(row, now) == Some(scan);
             rows.iter().filter(here).map(|row| row.op_id).collect()
         };
         let ours = |found: Vec<OpId>| -> BTreeSet<OpId> {

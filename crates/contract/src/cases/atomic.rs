@@ -1,5 +1,5 @@
-//! One call, one commit: what fails halfway never happened, and what happened can be read
-//! back.
+//! One call is one commit: a call that fails halfway changed nothing, and a call that committed can
+//! be read back.
 
 use clinch_core::ports::{
     Accepted, DeadLetter, Extension, NewBatch, NewOperation, Prune, Reschedule, Restriction,
@@ -8,6 +8,7 @@ use clinch_core::protocol::Event;
 use clinch_core::{Effect, ErrorKind, Failure as OpFailure, OpId, Retry, Status, Timestamp};
 
 use crate::Fault;
+use crate::calls::Calls;
 use crate::case::{Case, Verdict};
 use crate::compare::unchanged;
 use crate::fixtures::{LANE, LONG, NATURAL, ROUTED, fail_answer, ok_answer, worker};
@@ -37,7 +38,7 @@ pub(super) const CASES: &[Case] = area!(
 
 const FAULTS: [Fault; 2] = [Fault::BeforeCommit, Fault::MidCommit];
 
-/// Nothing of these operations is visible anywhere.
+/// No trace of these operations is visible anywhere.
 async fn nothing_of(w: &World, new: &[NewOperation]) -> Verdict {
     for new in new {
         ensure_eq!(w.look(new.op_id).await?, None, "get");
@@ -97,7 +98,7 @@ async fn an_accept_of_many_is_all_or_nothing(w: World) -> Verdict {
         .iter()
         .all(|answer| matches!(answer, Accepted::New { .. }));
     ensure!(all_new, "afterwards all are new: {answers:?}");
-    // No lane is held by an operation that never was.
+    // No lane is held by an operation that was never accepted.
     ensure_eq!(
         w.claim(99).await?.len(),
         14,
@@ -183,7 +184,7 @@ async fn a_write_ahead_that_failed_left_nothing(w: World) -> Verdict {
             unchanged(attempt, &w.row(attempt.op_id).await?)?;
         }
     }
-    // The attempt still has permit and lease, and brings its answer again.
+    // The attempt still has its permit and lease, and reports its answer again.
     for result in w.store.settle(&answers, &w.routes).await? {
         result?;
     }
@@ -334,7 +335,7 @@ async fn a_seal_that_failed_completes_nothing(w: World) -> Verdict {
     for fault in FAULTS {
         w.arm(fault).await;
         failed_as(
-            w.batches.seal(&[batch_id], &w.routes).await,
+            w.store.seal(&[batch_id], &w.routes).await,
             ErrorKind::Unavailable,
         )?;
         ensure_eq!(w.look(end.op_id).await?, None, "the completion");
@@ -344,7 +345,7 @@ async fn a_seal_that_failed_completes_nothing(w: World) -> Verdict {
         ensure_eq!(sealed, Some(false), "sealed");
     }
     ensure_eq!(
-        w.batches.seal(&[batch_id], &w.routes).await?,
+        w.store.seal(&[batch_id], &w.routes).await?,
         [batch_id],
         "afterwards"
     );

@@ -1,4 +1,4 @@
-//! What a running attempt reports short of an answer: extend, checkpoint, reschedule.
+//! Reports of a running attempt other than an answer: extend, checkpoint, reschedule.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use clinch_core::ports::{Changed, Extension, Operation, Refused};
 use clinch_core::protocol::{Event, Phase, Resolution, Why};
 use clinch_core::{Effect, Retry, Sealed, Status, code};
 
+use crate::calls::Calls;
 use crate::case::{Case, Failure, Verdict};
 use crate::compare::unchanged;
 use crate::fixtures::{KEYED, LEASE, LONG, NATURAL, UNSAFE, fail_answer, ok_answer, secs, worker};
@@ -54,7 +55,7 @@ async fn extend(
     only(w.store.extend(&[extension]).await?)
 }
 
-/// Refused as stale, without a change of the row.
+/// The report is refused as stale, and the row does not change.
 async fn is_stale(w: &World, before: &Operation, answer: Result<Changed, Refused>) -> Verdict {
     match answer {
         Err(Refused::Illegal(refused)) => ensure_eq!(refused.why, Why::StaleFence, "the refusal"),
@@ -67,7 +68,7 @@ async fn is_stale(w: &World, before: &Operation, answer: Result<Changed, Refused
     unchanged(before, &w.row(before.op_id).await?)
 }
 
-/// An attempt that is no longer current, and the row with the one that took over.
+/// An attempt that is no longer current, and the row with the attempt that took over.
 async fn overtaken(w: &World, domain: &str) -> Verdict<(Operation, Operation)> {
     let stale = w.live(domain).await?;
     w.advance(LEASE + secs(5)).await;
@@ -87,7 +88,7 @@ async fn extend_moves_the_lease(w: World) -> Verdict {
     let row = w.row(attempt.op_id).await?;
     ensure_eq!(row.state, changed.state, "the stored state");
     ensure_eq!(row.state.version, attempt.state.version + 1, "the version");
-    // The Reaper goes by the moved lease.
+    // The Reaper uses the extended lease.
     w.advance(secs(20)).await;
     let lost = w.amend(attempt.op_id, Event::AttemptLost).await?;
     ensure!(lost.is_err(), "an extended attempt was taken for lost");
@@ -367,7 +368,7 @@ async fn not_called_refunds_the_attempt(w: World) -> Verdict {
         "the phase: never back to PENDING"
     );
     ensure_eq!(w.row(attempt.op_id).await?.state, state, "the stored state");
-    // More refunds than attempts are allowed: none of them counts.
+    // More refunds than attempts are allowed: none of them counts as an attempt.
     for _ in 0..6 {
         w.advance(LONG / 4).await;
         let attempt = w.begun(attempt.op_id).await?;
@@ -430,7 +431,7 @@ async fn a_stale_fence_changes_nothing_in_any_call(w: World) -> Verdict {
     is_stale(&w, &current, answer).await?;
     let answer = w.settle(fail).await?;
     is_stale(&w, &current, answer).await?;
-    // The current attempt is not disturbed by any of it.
+    // None of this affects the current attempt.
     w.settle_ok(&current).await??;
     ensure_eq!(
         w.row(stale.op_id).await?.state.status,
@@ -451,7 +452,7 @@ async fn a_yes_of_a_stale_attempt_settles_all_the_same(w: World) -> Verdict {
         .as_ref()
         .and_then(|result| result.provider_txn_id.clone());
     ensure_eq!(txn.as_deref(), Some("late-txn"), "the result");
-    // The attempt that was running learns that it is over.
+    // The attempt that was running learns that it is no longer current.
     let answer = extend(&w, &current, LEASE).await?;
     ensure!(answer.is_err(), "a settled operation was extended");
     unchanged(&row, &w.row(stale.op_id).await?)

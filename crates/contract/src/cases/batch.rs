@@ -4,6 +4,7 @@ use clinch_core::ports::{Batch, Changed, NewBatch, NewOperation, Operation, Rest
 use clinch_core::protocol::{Event, Resolution};
 use clinch_core::{BatchId, EventType, OpId, Retry, Status};
 
+use crate::calls::Calls;
 use crate::case::{Case, Failure, Verdict};
 use crate::concurrent::together;
 use crate::fixtures::{NATURAL, UNSAFE, domain, ok_answer};
@@ -72,7 +73,7 @@ async fn live_member(w: &World, domain: &str, batch: BatchId) -> Verdict<Operati
 }
 
 async fn seal(w: &World, batch: BatchId) -> Verdict<Vec<BatchId>> {
-    Ok(w.batches.seal(&[batch], &w.routes).await?)
+    Ok(w.store.seal(&[batch], &w.routes).await?)
 }
 
 async fn opening_twice_leaves_it_as_it_is(w: World) -> Verdict {
@@ -227,7 +228,7 @@ async fn sealing_an_empty_batch_completes_it(w: World) -> Verdict {
 async fn sealing_twice_is_sealing_once(w: World) -> Verdict {
     let end = w.op(NATURAL)?;
     let batch = open(&w, Some(end)).await?;
-    let sealed = w.batches.seal(&[batch, batch], &w.routes).await?;
+    let sealed = w.store.seal(&[batch, batch], &w.routes).await?;
     ensure_eq!(sealed, [batch], "complete by the seal");
     let before = read(&w, batch).await?;
     ensure_eq!(seal(&w, batch).await?, [], "sealed again");

@@ -5,6 +5,7 @@ use clinch_core::ports::{NewOperation, Refused};
 use clinch_core::protocol::{Begin, Event, LaneStand, Phase, Why};
 use clinch_core::{Effect, OpId, Retry, Status, code};
 
+use crate::calls::Calls;
 use crate::case::{Case, Failure, Verdict};
 use crate::compare::{same_state, unchanged};
 use crate::concurrent::together;
@@ -128,7 +129,7 @@ async fn refuses(w: &World, op: OpId, why: Why) -> Verdict {
 async fn refuses_a_live_row(w: World) -> Verdict {
     let op = w.live(NATURAL).await?.op_id;
     refuses(&w, op, Why::Live).await?;
-    // Only the Reaper takes over, also when the lease has ended.
+    // Only the Reaper takes over, even after the lease has ended.
     w.advance(LEASE + secs(5)).await;
     refuses(&w, op, Why::Live).await
 }
@@ -206,7 +207,7 @@ async fn refuses_a_canceled_row(w: World) -> Verdict {
     let live = w.live(NATURAL).await?;
     w.cancel(live.op_id).await?;
     refuses(&w, live.op_id, Why::Live).await?;
-    // The attempt is over: what it left in doubt is asked after, not called again.
+    // The attempt has ended. Its unknown effect is probed, and the call is not repeated.
     w.retry(&live, Retry::unknown("timeout")).await??;
     w.advance(LONG).await;
     refuses(&w, live.op_id, Why::Held).await
@@ -341,7 +342,7 @@ async fn concurrent_begins_of_many_rows_never_share_one(w: World) -> Verdict {
     let ops = w.pending_many(NATURAL, ROWS).await?;
     let begun = together(8, |number| {
         let (w, mut ops) = (w.clone(), ops.clone());
-        // Callers meet in the middle, and lock rows in opposite orders.
+        // Half of the callers use the opposite order, so that they lock rows in opposite orders.
         if number % 2 == 1 {
             ops.reverse();
         }

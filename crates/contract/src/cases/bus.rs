@@ -1,4 +1,4 @@
-//! Bus: hints, at least once, and nobody polls.
+//! Bus: hints are delivered at least once, and a waiting reader does not poll.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -9,7 +9,7 @@ use clinch_core::ports::{Delivery, Hint, Publication};
 use crate::case::{Case, Verdict};
 use crate::concurrent::{together, until_it_waits};
 use crate::fixtures::{FOREVER, NATURAL, UNSAFE, secs};
-use crate::wire::{VISIBILITY, Wire, ask};
+use crate::wire::{HintBus, VISIBILITY, ask};
 use crate::world::only;
 
 pub(super) const CASES: &[Case] = area!(
@@ -61,7 +61,7 @@ pub(super) fn hints_of(deliveries: &[Delivery]) -> Vec<Hint> {
         .collect()
 }
 
-async fn delivers_what_was_published(w: Wire) -> Verdict {
+async fn delivers_what_was_published(w: HintBus) -> Verdict {
     let mut expected = BTreeSet::new();
     for round in 0..10 {
         let mut hints = Vec::new();
@@ -76,7 +76,7 @@ async fn delivers_what_was_published(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn delivers_what_was_published_before_anyone_listened(w: Wire) -> Verdict {
+async fn delivers_what_was_published_before_anyone_listened(w: HintBus) -> Verdict {
     let hint = w.hint(UNSAFE)?;
     w.publish(std::slice::from_ref(&hint)).await?;
     w.advance(secs(1_000)).await;
@@ -89,7 +89,7 @@ async fn delivers_what_was_published_before_anyone_listened(w: Wire) -> Verdict 
     Ok(())
 }
 
-async fn a_hint_arrives_as_it_was_sent(w: Wire) -> Verdict {
+async fn a_hint_arrives_as_it_was_sent(w: HintBus) -> Verdict {
     let mut hint = only(w.lane("주문 \"1\"", 1)?)?;
     hint.dispatch_no = 7_000_000_000;
     hint.trace = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into());
@@ -101,7 +101,7 @@ async fn a_hint_arrives_as_it_was_sent(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn hints_of_a_lane_come_in_order(w: Wire) -> Verdict {
+async fn hints_of_a_lane_come_in_order(w: HintBus) -> Verdict {
     let (a, b) = (w.lane("a", 20)?, w.lane("b", 20)?);
     let mixed: Vec<Hint> = a
         .iter()
@@ -124,7 +124,7 @@ async fn hints_of_a_lane_come_in_order(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn hints_of_a_lane_come_in_order_across_calls(w: Wire) -> Verdict {
+async fn hints_of_a_lane_come_in_order_across_calls(w: HintBus) -> Verdict {
     let lane = w.lane("a", 12)?;
     for hint in &lane {
         w.publish(std::slice::from_ref(hint)).await?;
@@ -144,7 +144,7 @@ async fn hints_of_a_lane_come_in_order_across_calls(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn delivers_nothing_before_its_delay(w: Wire) -> Verdict {
+async fn delivers_nothing_before_its_delay(w: HintBus) -> Verdict {
     let (late, now) = (w.hint(NATURAL)?, w.hint(NATURAL)?);
     let publication = |hint: &Hint, delay| Publication::to_all(hint.clone(), delay);
     let both = [
@@ -162,8 +162,8 @@ async fn delivers_nothing_before_its_delay(w: Wire) -> Verdict {
     Ok(())
 }
 
-/// A call that waits returns this hint once `news` has happened, while no time passes.
-async fn is_woken(w: &Wire, hint: &Hint, news: impl Future<Output = Verdict>) -> Verdict {
+/// A waiting call returns this hint once `news` has happened, while no time passes.
+async fn is_woken(w: &HintBus, hint: &Hint, news: impl Future<Output = Verdict>) -> Verdict {
     let ask = ask(&[NATURAL], 9, FOREVER)?;
     let mut waiting = pin!(w.bus.dequeue(&ask));
     until_it_waits(waiting.as_mut()).await?;
@@ -177,7 +177,7 @@ async fn is_woken(w: &Wire, hint: &Hint, news: impl Future<Output = Verdict>) ->
     Ok(())
 }
 
-async fn a_waiting_call_is_woken_by_a_publish(w: Wire) -> Verdict {
+async fn a_waiting_call_is_woken_by_a_publish(w: HintBus) -> Verdict {
     for _ in 0..3 {
         let hint = w.hint(NATURAL)?;
         is_woken(&w, &hint, w.publish(std::slice::from_ref(&hint))).await?;
@@ -185,7 +185,7 @@ async fn a_waiting_call_is_woken_by_a_publish(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn a_waiting_call_is_woken_when_a_delay_ends(w: Wire) -> Verdict {
+async fn a_waiting_call_is_woken_when_a_delay_ends(w: HintBus) -> Verdict {
     let hint = w.hint(NATURAL)?;
     w.publish_after(std::slice::from_ref(&hint), secs(100))
         .await?;
@@ -196,7 +196,7 @@ async fn a_waiting_call_is_woken_when_a_delay_ends(w: Wire) -> Verdict {
     .await
 }
 
-async fn a_waiting_call_is_woken_by_a_nack(w: Wire) -> Verdict {
+async fn a_waiting_call_is_woken_by_a_nack(w: HintBus) -> Verdict {
     let hint = w.announce().await?;
     let delivery = w.take_one().await?;
     is_woken(&w, &hint, async {
@@ -205,7 +205,7 @@ async fn a_waiting_call_is_woken_by_a_nack(w: Wire) -> Verdict {
     .await
 }
 
-async fn many_waiting_calls_are_woken(w: Wire) -> Verdict {
+async fn many_waiting_calls_are_woken(w: HintBus) -> Verdict {
     const WORKERS: usize = 8;
     let ask = ask(&[NATURAL], 1, FOREVER)?;
     let mut waiting = Vec::new();
@@ -227,7 +227,7 @@ async fn many_waiting_calls_are_woken(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn a_waiting_call_is_not_woken_by_another_domain(w: Wire) -> Verdict {
+async fn a_waiting_call_is_not_woken_by_another_domain(w: HintBus) -> Verdict {
     let ask = ask(&[NATURAL], 9, FOREVER)?;
     let mut waiting = pin!(w.bus.dequeue(&ask));
     until_it_waits(waiting.as_mut()).await?;
@@ -243,8 +243,8 @@ async fn a_waiting_call_is_not_woken_by_another_domain(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn a_wait_ends(w: Wire) -> Verdict {
-    // Short, since the wait of a real adapter may pass on a real clock.
+async fn a_wait_ends(w: HintBus) -> Verdict {
+    // Short, since the wait of a real adapter may use a real clock.
     let ask = ask(&[NATURAL], 9, Duration::from_millis(50))?;
     let (got, ()) = tokio::join!(w.bus.dequeue(&ask), async {
         tokio::task::yield_now().await;
@@ -254,7 +254,7 @@ async fn a_wait_ends(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn without_a_wait_it_never_blocks(w: Wire) -> Verdict {
+async fn without_a_wait_it_never_blocks(w: HintBus) -> Verdict {
     ensure_eq!(w.take(9).await?, [], "an empty bus");
     let hint = w.hint(NATURAL)?;
     w.publish_after(&[hint], secs(10)).await?;
@@ -262,7 +262,7 @@ async fn without_a_wait_it_never_blocks(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn never_more_than_the_maximum(w: Wire) -> Verdict {
+async fn never_more_than_the_maximum(w: HintBus) -> Verdict {
     let mut hints = Vec::new();
     for _ in 0..10 {
         hints.push(w.hint(NATURAL)?);
@@ -276,7 +276,7 @@ async fn never_more_than_the_maximum(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn only_of_the_named_domains(w: Wire) -> Verdict {
+async fn only_of_the_named_domains(w: HintBus) -> Verdict {
     let (one, two) = (w.hint(NATURAL)?, w.hint(UNSAFE)?);
     w.publish(&[two.clone(), one.clone()]).await?;
     ensure_eq!(w.take_one().await?.hint, one, "the named domain");
@@ -288,7 +288,7 @@ async fn only_of_the_named_domains(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn no_domains_means_nothing(w: Wire) -> Verdict {
+async fn no_domains_means_nothing(w: HintBus) -> Verdict {
     let hint = w.announce().await?;
     let got = w.bus.dequeue(&ask(&[], 9, Duration::ZERO)?).await?;
     ensure_eq!(got, [], "no domain was named");
@@ -296,7 +296,7 @@ async fn no_domains_means_nothing(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn what_is_neither_acked_nor_extended_comes_again(w: Wire) -> Verdict {
+async fn what_is_neither_acked_nor_extended_comes_again(w: HintBus) -> Verdict {
     let hint = w.announce().await?;
     w.take_one().await?;
     w.advance(VISIBILITY + secs(1)).await;
@@ -306,7 +306,7 @@ async fn what_is_neither_acked_nor_extended_comes_again(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn the_redelivery_count_grows(w: Wire) -> Verdict {
+async fn the_redelivery_count_grows(w: HintBus) -> Verdict {
     w.announce().await?;
     for expected in 0..4 {
         let delivery = w.take_one().await?;
@@ -316,7 +316,7 @@ async fn the_redelivery_count_grows(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn nothing_comes_again_before_the_visibility_timeout(w: Wire) -> Verdict {
+async fn nothing_comes_again_before_the_visibility_timeout(w: HintBus) -> Verdict {
     w.announce().await?;
     w.take_one().await?;
     ensure_eq!(w.take(9).await?, [], "at once");
@@ -325,7 +325,7 @@ async fn nothing_comes_again_before_the_visibility_timeout(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn an_extension_moves_the_visibility_timeout(w: Wire) -> Verdict {
+async fn an_extension_moves_the_visibility_timeout(w: HintBus) -> Verdict {
     w.announce().await?;
     let delivery = w.take_one().await?;
     for _ in 0..3 {
@@ -340,7 +340,7 @@ async fn an_extension_moves_the_visibility_timeout(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn an_acked_delivery_never_comes_again(w: Wire) -> Verdict {
+async fn an_acked_delivery_never_comes_again(w: HintBus) -> Verdict {
     w.announce().await?;
     let delivery = w.take_one().await?;
     w.bus.ack(&[delivery.receipt]).await?;
@@ -351,7 +351,7 @@ async fn an_acked_delivery_never_comes_again(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn acking_twice_is_acking_once(w: Wire) -> Verdict {
+async fn acking_twice_is_acking_once(w: HintBus) -> Verdict {
     w.announce().await?;
     let receipt = w.take_one().await?.receipt;
     w.bus.ack(&[receipt.clone(), receipt.clone()]).await?;
@@ -365,7 +365,7 @@ async fn acking_twice_is_acking_once(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn an_ack_is_for_its_own_delivery(w: Wire) -> Verdict {
+async fn an_ack_is_for_its_own_delivery(w: HintBus) -> Verdict {
     let (one, two) = (w.announce().await?, w.announce().await?);
     let got = w.take(9).await?;
     let first = got.iter().find(|delivery| delivery.hint == one);
@@ -383,7 +383,7 @@ async fn an_ack_is_for_its_own_delivery(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn a_nacked_delivery_comes_again_after_its_delay(w: Wire) -> Verdict {
+async fn a_nacked_delivery_comes_again_after_its_delay(w: HintBus) -> Verdict {
     let hint = w.announce().await?;
     let delivery = w.take_one().await?;
     w.bus.nack(&[(delivery.receipt, secs(100))]).await?;
@@ -399,7 +399,7 @@ async fn a_nacked_delivery_comes_again_after_its_delay(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn a_nack_without_a_delay_comes_again_at_once(w: Wire) -> Verdict {
+async fn a_nack_without_a_delay_comes_again_at_once(w: HintBus) -> Verdict {
     let hint = w.announce().await?;
     let delivery = w.take_one().await?;
     w.bus.nack(&[(delivery.receipt, Duration::ZERO)]).await?;
@@ -407,8 +407,8 @@ async fn a_nack_without_a_delay_comes_again_at_once(w: Wire) -> Verdict {
     Ok(())
 }
 
-/// A receipt that ran out, while the hint is on loan to somebody else.
-async fn overtaken(w: &Wire) -> Verdict<clinch_core::ports::Receipt> {
+/// An expired receipt, while the hint is on loan to another worker.
+async fn overtaken(w: &HintBus) -> Verdict<clinch_core::ports::Receipt> {
     w.announce().await?;
     let stale = w.take_one().await?.receipt;
     w.advance(VISIBILITY + secs(1)).await;
@@ -417,14 +417,14 @@ async fn overtaken(w: &Wire) -> Verdict<clinch_core::ports::Receipt> {
     Ok(stale)
 }
 
-async fn a_nack_of_a_delivery_that_is_not_ours_does_nothing(w: Wire) -> Verdict {
+async fn a_nack_of_a_delivery_that_is_not_ours_does_nothing(w: HintBus) -> Verdict {
     let stale = overtaken(&w).await?;
     w.bus.nack(&[(stale, Duration::ZERO)]).await?;
     ensure_eq!(w.take(9).await?, [], "it is still on loan to the other");
     Ok(())
 }
 
-async fn an_extension_of_a_delivery_that_is_not_ours_does_nothing(w: Wire) -> Verdict {
+async fn an_extension_of_a_delivery_that_is_not_ours_does_nothing(w: HintBus) -> Verdict {
     let stale = overtaken(&w).await?;
     w.bus.extend(&[stale], FOREVER).await?;
     w.advance(VISIBILITY + secs(1)).await;
@@ -433,7 +433,7 @@ async fn an_extension_of_a_delivery_that_is_not_ours_does_nothing(w: Wire) -> Ve
         1,
         "the other's loan runs out as it would"
     );
-    // An extension of an acked delivery brings nothing back.
+    // An extension of an acked delivery does not restore it.
     let hint = w.announce().await?;
     let delivery = w.take_one().await?;
     ensure_eq!(delivery.hint, hint, "the fresh hint");
@@ -444,7 +444,7 @@ async fn an_extension_of_a_delivery_that_is_not_ours_does_nothing(w: Wire) -> Ve
     Ok(())
 }
 
-async fn each_hint_goes_to_one_of_concurrent_workers(w: Wire) -> Verdict {
+async fn each_hint_goes_to_one_of_concurrent_workers(w: HintBus) -> Verdict {
     let mut hints = Vec::new();
     for _ in 0..200 {
         hints.push(w.hint(NATURAL)?);
@@ -473,7 +473,7 @@ async fn each_hint_goes_to_one_of_concurrent_workers(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn concurrent_publishers_lose_nothing(w: Wire) -> Verdict {
+async fn concurrent_publishers_lose_nothing(w: HintBus) -> Verdict {
     let sent = together(16, |_| {
         let w = w.clone();
         async move {

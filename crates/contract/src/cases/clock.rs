@@ -1,4 +1,4 @@
-//! Recovery::prune under a clock that cannot be believed: nothing is forgotten by mistake.
+//! Recovery::prune under a clock that cannot be trusted: nothing is deleted by mistake.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const PRUNE: Prune = Prune {
     jump_max: DAY,
 };
 
-/// Settled operations, and a first look at the clock.
+/// Settled operations, and a first prune that reads the clock.
 async fn settled(w: &World, count: usize) -> Verdict<Vec<NewOperation>> {
     let mut settled = Vec::with_capacity(count);
     for _ in 0..count {
@@ -50,7 +50,7 @@ async fn settled(w: &World, count: usize) -> Verdict<Vec<NewOperation>> {
     Ok(settled)
 }
 
-/// What is still known of the keys of these.
+/// How many of these operations' keys are still known.
 async fn replayed(w: &World, settled: &[NewOperation]) -> Verdict<usize> {
     let again = settled.iter().map(|new| NewOperation {
         op_id: w.ids.op_id(),
@@ -115,7 +115,7 @@ async fn real_time_catches_up(w: World) -> Verdict {
     ensure_eq!(early.operations, 0, "after six days of real time");
     let late = w.recovery.prune(&after(7)).await?;
     ensure_eq!((late.operations, late.keys), (3, 0), "after seven");
-    // Another process that has run for a shorter time takes nothing back.
+    // Another process that has run for a shorter time does not move the seen time back.
     let other = w.recovery.prune(&after(1)).await?;
     ensure_eq!(other.time.seen_at, late.time.seen_at, "the seen time");
     Ok(())

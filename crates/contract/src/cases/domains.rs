@@ -1,4 +1,4 @@
-//! Pausing, and counters that equal the rows.
+//! Pauses, and counters that equal the rows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -230,7 +230,7 @@ async fn counters_follow_every_change(w: World) -> Verdict {
     Ok(())
 }
 
-/// Counters are those of the rows, in every domain.
+/// The counters equal the rows, in every domain.
 async fn counters_equal_rows(w: &World) -> Verdict {
     let mut rows: BTreeMap<String, Counts> = BTreeMap::new();
     let mut cursor = None;
@@ -263,7 +263,7 @@ async fn counters_equal_rows(w: &World) -> Verdict {
     Ok(())
 }
 
-/// One random step of one operation, whatever comes of it.
+/// One random step of one operation, whatever its result.
 async fn step(w: &World, op: OpId, dice: u64) -> Verdict {
     let row = w.row(op).await?;
     match dice % 10 {

@@ -1,5 +1,5 @@
-//! The scenarios of the requirements with the real engine: CORE-13's one to six, and AC-1 to
-//! AC-5 of RUN-11. Each runs on the store as its own bus, and again over a bus of hints.
+//! The scenarios of the requirements with the real engine: CORE-13's one to six, and AC-1 to AC-5
+//! of RUN-11. Each runs with the store as its own bus, and again with a bus of hints.
 
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
-//! Store::finalize: what is recorded becomes final, once.
+//! Store::finalize: a recorded outcome becomes final, once.
 
 use clinch_core::ports::{Refused, Scan};
 use clinch_core::protocol::{Action, Why, WriteAhead};
 use clinch_core::{Effect, Status};
 
 use super::settle::record;
+use crate::calls::Calls;
 use crate::case::{Case, Failure, Verdict};
 use crate::compare::unchanged;
 use crate::concurrent::together;

@@ -1,4 +1,4 @@
-//! Reading: every commit at once, pages without gaps, and a ledger of everything said.
+//! Reads: every commit is visible at once, pages have no gaps, and the ledger has every event.
 
 use std::collections::BTreeSet;
 
@@ -95,7 +95,7 @@ async fn list_is_newest_first(w: World) -> Verdict {
         ops.push(w.pending(NATURAL).await?);
         w.advance(secs(1)).await;
     }
-    // A change does not move a row.
+    // A change does not move a row in the list.
     w.begun(ops[1]).await?;
     ops.reverse();
     ensure_eq!(listed(&w, &Filter::default()).await?, ops, "the order");
@@ -297,7 +297,7 @@ async fn list_narrows_to_sets_of_names_page_by_page(w: World) -> Verdict {
     Ok(())
 }
 
-/// Versions of the lines that tell of a change, in order.
+/// Versions of the lines that record a change, in order.
 async fn versions(w: &World, op: OpId) -> Verdict<Vec<u64>> {
     let ledger = w.ledger(op).await?;
     let changes = ledger

@@ -217,7 +217,7 @@ async fn keys_differ_by_any_byte(w: World) -> Verdict {
     Ok(())
 }
 
-/// The same request under an id of its own.
+/// The same request under another op_id.
 fn again(w: &World, new: &NewOperation) -> Verdict<NewOperation> {
     Ok(NewOperation {
         op_id: w.ids.op_id(),

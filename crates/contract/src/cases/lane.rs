@@ -58,7 +58,7 @@ async fn is_behind(w: &World, op: OpId) -> Verdict {
     }
 }
 
-/// What a relay would announce, without taking it away.
+/// The operations that a relay would announce. The claims are given back.
 async fn announced(w: &World) -> Verdict<Vec<OpId>> {
     let claimed = w.claim(99).await?;
     w.outbox.release(&claimed).await?;
@@ -211,7 +211,7 @@ async fn a_late_yes_frees_the_lane(w: World) -> Verdict {
     w.write_ahead(ok_answer(lane[0], Some(1), "late")?)
         .await??;
     ensure_eq!(announced(&w).await?, [lane[1]], "the next is due");
-    // A yes for a follower, out of a spill file, leaves the holder alone.
+    // An Ok for a follower, from a spill file, does not affect the holder.
     let more = lane_of(&w, UNSAFE_LANE, 2).await?;
     let holder = w.begun(lane[1]).await?;
     w.write_ahead(ok_answer(more[0], None, "spilled")?)
@@ -273,7 +273,7 @@ async fn an_overdue_follower_leaves_the_holder_alone(w: World) -> Verdict {
     is_behind_or_late(&w, lane[2]).await
 }
 
-/// Past its deadline and behind: either is a reason.
+/// Past its deadline and not the head: either reason is correct.
 async fn is_behind_or_late(w: &World, op: OpId) -> Verdict {
     let answer = w.begin(op).await?;
     ensure!(answer.is_err(), "a follower past its deadline began");

@@ -1,4 +1,4 @@
-//! Late answers: a provider's yes is a fact, whoever brings it; a no is not.
+//! Late answers: a provider's Ok is a fact, whichever process reports it; a Fail is not.
 
 use clinch_core::ports::{Changed, Operation, Refused, Scan};
 use clinch_core::protocol::{Action, Event, Phase, Why};
@@ -67,7 +67,7 @@ async fn a_late_yes_completes_a_held_operation(w: World) -> Verdict {
 }
 
 async fn a_yes_from_a_spill_file_completes_any_open_operation(w: World) -> Verdict {
-    // PENDING too: the store may have come out of a backup from before the begin.
+    // PENDING too: the store may have been restored from a backup from before the begin.
     let pending = w.pending(NATURAL).await?;
     let live = w.live(NATURAL).await?.op_id;
     let waiting = w.waiting(NATURAL).await?.op_id;
@@ -130,7 +130,7 @@ async fn a_second_yes_on_completed_changes_nothing(w: World) -> Verdict {
     Ok(())
 }
 
-/// An attempt that the Reaper gave up, while its operation waits or is held.
+/// An attempt that the Reaper ended, while its operation waits or is held.
 pub(super) async fn lost(w: &World, domain: &str) -> Verdict<Operation> {
     let attempt = w.live(domain).await?;
     w.advance(LEASE + secs(5)).await;

@@ -1,4 +1,4 @@
-//! News: who waits is woken by the commit, not by the clock.
+//! Notices: a waiting reader is woken by the commit, not by the clock.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use clinch_core::ports::{NewOperation, Notice};
 use clinch_core::protocol::Event;
 use clinch_core::{OpId, Retry};
 
+use crate::calls::Calls;
 use crate::case::{Case, Failure, Verdict};
 use crate::concurrent::until_it_waits;
 use crate::fixtures::{FOREVER, LANE, NATURAL, PROBED, domain, run_at, secs};
@@ -30,13 +31,13 @@ pub(super) const CASES: &[Case] = area!(
     }
 );
 
-/// Everything that is said while `commit` runs, to a reader that waits for it.
+/// All notices that a waiting reader gets while `commit` runs.
 async fn woken_by(w: &World, commit: impl Future<Output = Verdict>) -> Verdict<Vec<Notice>> {
     let mut waiting = pin!(w.notices.news(0, FOREVER));
     until_it_waits(waiting.as_mut()).await?;
     commit.await?;
     let (mut news, seen) = waiting.await?;
-    // One call need not bring all that a commit says.
+    // One call need not return all notices of a commit.
     let (more, _) = w.notices.news(seen, Duration::ZERO).await?;
     news.extend(more);
     Ok(news)
@@ -153,7 +154,7 @@ async fn what_needs_recovery_is_news(w: World) -> Verdict {
     Ok(())
 }
 
-/// Reads until nothing more is said.
+/// Reads until there are no more notices.
 async fn drain(w: &World, mut seen: u64) -> Verdict<(Vec<Notice>, u64)> {
     let mut all = Vec::new();
     for _ in 0..100_000 {
@@ -216,7 +217,7 @@ async fn every_reader_hears_everything(w: World) -> Verdict {
 }
 
 async fn a_wait_ends(w: World) -> Verdict {
-    // Short, since the wait of a real adapter may pass on a real clock.
+    // Short, since the wait of a real adapter may use a real clock.
     let wait = Duration::from_millis(50);
     let (news, ()) = tokio::join!(w.notices.news(0, wait), async {
         tokio::task::yield_now().await;

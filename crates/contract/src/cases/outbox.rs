@@ -1,4 +1,4 @@
-//! From the queue rows to the bus: every announcement once, none forgotten.
+//! From the queue rows to the bus: every row is announced once, and none is forgotten.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -60,14 +60,14 @@ async fn in_order_of_priority_then_due_time_then_seq(w: World) -> Verdict {
         (0, 20),
     ];
     for (number, (rank, ago)) in plan.into_iter().enumerate() {
-        // Across domains too: the outbox is one line.
+        // Across domains too: the outbox has one order.
         let mut new = w.op(if number % 2 == 0 { NATURAL } else { UNSAFE })?;
         new.options = priority(rank)?;
         new.options.run_at = Some(all_due - secs(ago));
         w.take_in(&new).await?;
         rows.push((rank, ago, new.op_id));
     }
-    // Stable: rows of equal priority and due time stay in the order of their seq.
+    // A stable sort: rows of equal priority and due time stay in the order of their seq.
     rows.sort_by_key(|(rank, ago, _)| std::cmp::Reverse((*rank, *ago)));
     let expected: Vec<OpId> = rows.into_iter().map(|(_, _, op)| op).collect();
     w.advance(secs(200)).await;
@@ -186,7 +186,7 @@ async fn a_row_that_commits_late_is_found(w: World) -> Verdict {
     w.pending_many(NATURAL, 5).await?;
     let claimed = w.claim(99).await?;
     w.outbox.published(&claimed).await?;
-    // Lower in every order that a relay could have walked in: id, due time, acceptance.
+    // Sorts first in every order that a relay could use: id, due time, acceptance.
     let keys = w.op(NATURAL)?.keys;
     let mut late = operation(w.ids.early_op_id(), keys, &payload(1)?);
     late.options = run_at(w.now().await? - LONG);
@@ -308,7 +308,7 @@ async fn published_does_nothing_to_a_row_that_changed(w: World) -> Verdict {
 async fn published_does_nothing_to_a_row_that_became_due_again(w: World) -> Verdict {
     let op = w.pending(NATURAL).await?;
     let claimed = w.claim(9).await?;
-    // A worker heard of it by other means and has ended its attempt meanwhile.
+    // Meanwhile a worker has begun the row without a hint and ended its attempt.
     let attempt = w.begun(op).await?;
     w.retry(&attempt, Retry::not_applied("busy").after(secs(1)))
         .await??;

@@ -1,9 +1,10 @@
-//! Reports that name their attempt: only the one of the row's last begin is heard.
+//! Reports that name their attempt: only the attempt of the row's last begin counts.
 
 use clinch_core::ports::{Amendment, Answer, Changed, Extension, Operation, Refused, Reschedule};
 use clinch_core::protocol::{Event, Why};
 use clinch_core::{AttemptId, LeaseToken, OpId, Retry, Sealed, Status};
 
+use crate::calls::Calls;
 use crate::case::{Case, Failure, Verdict};
 use crate::compare::unchanged;
 use crate::fixtures::{LEASE, NATURAL, UNSAFE, fail_answer, ok_answer, worker};
@@ -20,7 +21,7 @@ pub(super) const CASES: &[Case] = area!(
     }
 );
 
-/// Every call that an attempt can report with.
+/// Every call with which an attempt can report.
 const REPORTS: [&str; 8] = [
     "extend",
     "record yes",
@@ -32,7 +33,7 @@ const REPORTS: [&str; 8] = [
     "checkpoint",
 ];
 
-/// Who says so.
+/// The attempt that reports.
 #[derive(Clone, Copy)]
 struct By {
     op_id: OpId,
@@ -96,7 +97,7 @@ async fn report(w: &World, by: By, what: &str) -> Verdict<Result<Changed, Refuse
     }
 }
 
-/// Refused for this reason, without a change of row or history.
+/// The report is refused for this reason; row and ledger do not change.
 async fn is_refused(w: &World, row: &Operation, by: By, why: Why) -> Verdict {
     let lines = w.ledger(row.op_id).await?.len();
     for what in REPORTS {
@@ -135,7 +136,7 @@ async fn a_report_that_names_another_attempt_changes_nothing(w: World) -> Verdic
     ];
     for row in rows {
         let other = stranger(&w, row.op_id)?;
-        // A live row is handed out as it was at its begin.
+        // A live row was returned as it was at its begin, so read it again.
         let row = w.row(row.op_id).await?;
         is_refused(&w, &row, by(&row, Some(other)), Why::OtherAttempt).await?;
     }

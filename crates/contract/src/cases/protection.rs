@@ -1,5 +1,5 @@
-//! Scenario seven of CORE-13 with the real guards: what each leaves of the attempts. A call
-//! that no guard let through is no attempt; a call that was cut off is one.
+//! Scenario seven of CORE-13 with the real guards: how each guard affects the number of attempts. A
+//! call that no guard let through is not an attempt; a call that was cut off is one.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ async fn stands(e: &Engine, op: OpId) -> Verdict<(u32, Status)> {
     Ok((state.attempts, state.status))
 }
 
-/// So many calls fail, each of an operation of its own: the breaker opens.
+/// This many calls fail, each for its own operation: the breaker opens.
 async fn opened(e: &Engine) -> Verdict<Vec<OpId>> {
     let busy = || Outcome::Retry(Retry::not_applied("busy"));
     e.provider.says((0..FAILURES).map(|_| busy()));
@@ -215,7 +215,7 @@ async fn s7_a_timeout_is_an_attempt_whose_effect_is_unknown(e: Engine) -> Verdic
     Ok(())
 }
 
-/// One call is under way and does not end before its guard is dropped.
+/// One call is running and does not end before its guard is dropped.
 async fn busy(e: &Engine) -> Verdict<(OpId, tokio::task::JoinHandle<()>)> {
     let permits = e.provider.gate.available_permits();
     e.provider.gate.forget_permits(permits);
@@ -223,7 +223,7 @@ async fn busy(e: &Engine) -> Verdict<(OpId, tokio::task::JoinHandle<()>)> {
     let runtime = e.runtime.clone();
     let called = e.provider.calls();
     let running = tokio::spawn(async move {
-        // What it finds is looked at by the case.
+        // The case itself checks the result.
         let _ = runtime.pump(1).await;
     });
     while e.provider.calls() == called {
@@ -341,7 +341,7 @@ async fn s7_a_retry_after_pauses_everyone_at_the_destination(e: Engine) -> Verdi
         (1, Status::InProgress),
         "turned away"
     );
-    // Of another domain, at the same destination.
+    // Another domain at the same destination.
     let other = submitted(&e, NATURAL, "other").await?;
     e.advance(secs(119)).await;
     e.pump_all().await?;

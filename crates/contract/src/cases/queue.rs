@@ -1,4 +1,4 @@
-//! The store as its own bus: what it hands out has begun.
+//! The store as its own bus: its deliveries have begun.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,12 +52,12 @@ pub(super) const WITH_FAULTS: &[Case] = area!(
 
 /// A store that is its own bus.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct StoreQueue {
     pub(super) w: World,
     pub(super) queue: Arc<dyn Bus>,
 }
 
-impl Stage for Line {
+impl Stage for StoreQueue {
     fn open(subject: Subject) -> Verdict<Self> {
         let Some(queue) = subject.queue.clone() else {
             return Err(Failure::new(
@@ -71,7 +71,7 @@ impl Stage for Line {
     }
 }
 
-impl Line {
+impl StoreQueue {
     async fn take_of(&self, domains: &[&str], max: usize) -> Verdict<Vec<Delivery>> {
         let taken = self
             .queue
@@ -104,7 +104,7 @@ pub(super) fn ops(deliveries: &[Delivery]) -> Vec<OpId> {
         .collect()
 }
 
-async fn hands_out_begun_attempts(q: Line) -> Verdict {
+async fn hands_out_begun_attempts(q: StoreQueue) -> Verdict {
     let op = q.w.pending(NATURAL).await?;
     let before = q.w.now().await?;
     let delivery = only(q.take(9).await?)?;
@@ -134,7 +134,7 @@ async fn hands_out_begun_attempts(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn in_order_of_priority_then_due_time_then_seq(q: Line) -> Verdict {
+async fn in_order_of_priority_then_due_time_then_seq(q: StoreQueue) -> Verdict {
     let all_due = q.w.now().await? + secs(200);
     let due = |ago: u64| Some(all_due - secs(ago));
     let mut rows: Vec<(i8, u64, OpId)> = Vec::new();
@@ -157,7 +157,7 @@ async fn in_order_of_priority_then_due_time_then_seq(q: Line) -> Verdict {
             .await?;
         rows.push((rank, ago, op));
     }
-    // Stable: rows of equal priority and due time stay in the order of their seq.
+    // A stable sort: rows of equal priority and due time stay in the order of their seq.
     rows.sort_by_key(|(rank, ago, _)| std::cmp::Reverse((*rank, *ago)));
     let expected: Vec<OpId> = rows.into_iter().map(|(_, _, op)| op).collect();
     q.w.advance(secs(200)).await;
@@ -167,7 +167,7 @@ async fn in_order_of_priority_then_due_time_then_seq(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn each_row_to_one_of_concurrent_workers(q: Line) -> Verdict {
+async fn each_row_to_one_of_concurrent_workers(q: StoreQueue) -> Verdict {
     const ROWS: usize = 160;
     let mut new = Vec::new();
     for _ in 0..ROWS {
@@ -200,7 +200,7 @@ async fn each_row_to_one_of_concurrent_workers(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn never_more_than_the_maximum(q: Line) -> Verdict {
+async fn never_more_than_the_maximum(q: StoreQueue) -> Verdict {
     q.w.pending_many(NATURAL, 6).await?;
     let mut sizes = Vec::new();
     for max in [1, 3, 9] {
@@ -215,7 +215,7 @@ async fn never_more_than_the_maximum(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn only_of_the_named_domains(q: Line) -> Verdict {
+async fn only_of_the_named_domains(q: StoreQueue) -> Verdict {
     let (one, two) = (q.w.pending(NATURAL).await?, q.w.pending(UNSAFE).await?);
     ensure_eq!(q.take_of(&[], 9).await?, [], "no domain");
     ensure_eq!(
@@ -232,7 +232,7 @@ async fn only_of_the_named_domains(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn without_a_wait_it_never_blocks(q: Line) -> Verdict {
+async fn without_a_wait_it_never_blocks(q: StoreQueue) -> Verdict {
     ensure_eq!(q.take(9).await?, [], "an empty store");
     let later = q.w.now().await? + LONG;
     q.accept(NATURAL, |new| new.options = run_at(later)).await?;
@@ -240,7 +240,7 @@ async fn without_a_wait_it_never_blocks(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn honours_a_pause(q: Line) -> Verdict {
+async fn honours_a_pause(q: StoreQueue) -> Verdict {
     let op = q.w.pending(NATURAL).await?;
     q.w.pause(NATURAL, true).await?;
     ensure_eq!(q.take(9).await?, [], "a paused domain");
@@ -250,7 +250,7 @@ async fn honours_a_pause(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn honours_the_lane(q: Line) -> Verdict {
+async fn honours_the_lane(q: StoreQueue) -> Verdict {
     let mut lane = Vec::new();
     for _ in 0..3 {
         lane.push(q.w.op_for(LANE, "order-1")?);
@@ -278,7 +278,7 @@ async fn honours_the_lane(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn honours_run_at(q: Line) -> Verdict {
+async fn honours_run_at(q: StoreQueue) -> Verdict {
     let at = q.w.now().await? + secs(100);
     let op = q.accept(NATURAL, |new| new.options = run_at(at)).await?;
     q.w.advance(secs(90)).await;
@@ -288,7 +288,7 @@ async fn honours_run_at(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn honours_the_backoff(q: Line) -> Verdict {
+async fn honours_the_backoff(q: StoreQueue) -> Verdict {
     let attempt = q.w.live(NATURAL).await?;
     q.w.retry(&attempt, Retry::not_applied("busy").after(secs(100)))
         .await??;
@@ -304,7 +304,7 @@ async fn honours_the_backoff(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn passes_over_rows_without_a_route(q: Line) -> Verdict {
+async fn passes_over_rows_without_a_route(q: StoreQueue) -> Verdict {
     let op = q.w.pending(UNROUTED).await?;
     let before = q.w.row(op).await?;
     let known = q.w.pending(NATURAL).await?;
@@ -317,7 +317,7 @@ async fn passes_over_rows_without_a_route(q: Line) -> Verdict {
     unchanged(&before, &q.w.row(op).await?)
 }
 
-async fn passes_over_rows_past_their_deadline(q: Line) -> Verdict {
+async fn passes_over_rows_past_their_deadline(q: StoreQueue) -> Verdict {
     let op = q.w.pending(NATURAL).await?;
     q.w.advance(DEADLINE + secs(5)).await;
     let before = q.w.row(op).await?;
@@ -326,7 +326,7 @@ async fn passes_over_rows_past_their_deadline(q: Line) -> Verdict {
     unchanged(&before, &q.w.row(op).await?)
 }
 
-async fn passes_over_terminal_and_held_rows(q: Line) -> Verdict {
+async fn passes_over_terminal_and_held_rows(q: StoreQueue) -> Verdict {
     q.w.completed(NATURAL).await?;
     q.w.failed(NATURAL).await?;
     let canceled = q.w.pending(NATURAL).await?;
@@ -342,7 +342,7 @@ async fn passes_over_terminal_and_held_rows(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn never_hands_out_a_corrupted_payload(q: Line) -> Verdict {
+async fn never_hands_out_a_corrupted_payload(q: StoreQueue) -> Verdict {
     let (bad, good) = (q.w.pending(NATURAL).await?, q.w.pending(NATURAL).await?);
     q.w.control.corrupt(bad).await;
     ensure_eq!(ops(&q.take(9).await?), [good], "what was handed out");
@@ -357,7 +357,7 @@ async fn never_hands_out_a_corrupted_payload(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn what_it_may_not_repeat_becomes_held(q: Line) -> Verdict {
+async fn what_it_may_not_repeat_becomes_held(q: StoreQueue) -> Verdict {
     let attempt = q.w.live(NATURAL).await?;
     q.w.retry(&attempt, Retry::unknown("timeout")).await??;
     q.w.advance(LONG).await;
@@ -372,7 +372,7 @@ async fn what_it_may_not_repeat_becomes_held(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn is_not_redelivered_before_the_reaper_acts(q: Line) -> Verdict {
+async fn is_not_redelivered_before_the_reaper_acts(q: StoreQueue) -> Verdict {
     q.w.pending(NATURAL).await?;
     let delivery = only(q.take(9).await?)?;
     let op = delivery.hint.op_id;
@@ -391,7 +391,7 @@ async fn is_not_redelivered_before_the_reaper_acts(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn finds_a_row_that_commits_late(q: Line) -> Verdict {
+async fn finds_a_row_that_commits_late(q: StoreQueue) -> Verdict {
     q.w.pending_many(NATURAL, 3).await?;
     q.take(9).await?;
     let early = q.w.ids.early_op_id();
@@ -408,7 +408,7 @@ async fn finds_a_row_that_commits_late(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn an_ack_settles_nothing(q: Line) -> Verdict {
+async fn an_ack_settles_nothing(q: StoreQueue) -> Verdict {
     q.w.pending(NATURAL).await?;
     let delivery = only(q.take(9).await?)?;
     let before = q.w.row(delivery.hint.op_id).await?;
@@ -418,7 +418,7 @@ async fn an_ack_settles_nothing(q: Line) -> Verdict {
     unchanged(&before, &q.w.row(delivery.hint.op_id).await?)
 }
 
-async fn a_nack_refunds_the_attempt(q: Line) -> Verdict {
+async fn a_nack_refunds_the_attempt(q: StoreQueue) -> Verdict {
     let op = q.w.pending(NATURAL).await?;
     let delivery = only(q.take(9).await?)?;
     q.queue
@@ -434,13 +434,13 @@ async fn a_nack_refunds_the_attempt(q: Line) -> Verdict {
     ensure_eq!(q.take(9).await?, [], "before its delay");
     q.w.advance(secs(11)).await;
     only(q.take(9).await?)?;
-    // The first delivery is over.
+    // The first delivery has ended.
     let before = q.w.row(op).await?;
     q.queue.nack(&[(delivery.receipt, Duration::ZERO)]).await?;
     unchanged(&before, &q.w.row(op).await?)
 }
 
-async fn an_extension_moves_the_lease(q: Line) -> Verdict {
+async fn an_extension_moves_the_lease(q: StoreQueue) -> Verdict {
     let op = q.w.pending(NATURAL).await?;
     let delivery = only(q.take(9).await?)?;
     q.w.advance(secs(20)).await;
@@ -451,7 +451,7 @@ async fn an_extension_moves_the_lease(q: Line) -> Verdict {
     Ok(())
 }
 
-async fn concurrent_workers_settle_every_row_once(q: Line) -> Verdict {
+async fn concurrent_workers_settle_every_row_once(q: StoreQueue) -> Verdict {
     const ROWS: u64 = 120;
     let mut new = Vec::new();
     for number in 0..ROWS {
@@ -482,8 +482,8 @@ async fn concurrent_workers_settle_every_row_once(q: Line) -> Verdict {
     Ok(())
 }
 
-/// What a dequeue began whose answer was lost is ours to run, and is found by its ids.
-async fn an_ambiguous_dequeue_is_read_back_by_its_attempts(l: Line) -> Verdict {
+/// If a dequeue's answer is lost, its attempts belong to the caller and are found by their ids.
+async fn an_ambiguous_dequeue_is_read_back_by_its_attempts(l: StoreQueue) -> Verdict {
     let ops = l.w.pending_many(NATURAL, 3).await?;
     let asked = ask(&[NATURAL], 9, Duration::ZERO)?;
     l.w.arm(Fault::AfterCommit).await;

@@ -1,4 +1,4 @@
-//! Scans: what needs recovery is found by age, and by one at a time.
+//! Scans: rows that need recovery are found by age, and by one claimer at a time.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use clinch_core::ports::{Extension, NewOperation, Operation, Scan};
 use clinch_core::protocol::{Event, Phase, ProbeAnswer};
 use clinch_core::{OpId, Retry};
 
+use crate::calls::Calls;
 use crate::case::{Case, Verdict};
 use crate::concurrent::together;
 use crate::fixtures::{
@@ -47,7 +48,7 @@ const SCANS: [Scan; 4] = [
     Scan::Overdue,
 ];
 
-/// Brings a new row to where `scan` will find it, sooner or later.
+/// Brings a new row into the state that `scan` finds, now or later.
 async fn needing(w: &World, scan: Scan) -> Verdict<OpId> {
     match scan {
         Scan::Unfinalized => {
@@ -163,7 +164,7 @@ async fn probe_due_passes_over_rows_that_wait_for_a_person(w: World) -> Verdict 
     ensure_eq!(held.state.phase, Some(Phase::Held), "the phase");
     w.advance(LONG).await;
     ensure_eq!(w.scan(Scan::ProbeDue).await?, [], "nobody can be asked");
-    // After the last probe that brought nothing, only a person is left.
+    // After the last probe without a verdict, only an operator can help.
     let probed = w.held(PROBED).await?;
     for _ in 0..3 {
         inconclusive(&w, &probed).await?;
@@ -370,7 +371,7 @@ async fn a_change_ends_the_claim(w: World) -> Verdict {
         [lost.op_id],
         "the prober finds it at once"
     );
-    // A late extension: the same need comes again within the first claim.
+    // A late extension: the same need arises again within the first claim.
     let slow = w.live(NATURAL).await?;
     w.advance(LEASE + secs(5)).await;
     ensure_eq!(
@@ -391,7 +392,7 @@ async fn a_change_ends_the_claim(w: World) -> Verdict {
         [slow.op_id],
         "and finds it again"
     );
-    // Waiting for a begin after a claim of the outbox.
+    // Waits for a begin, after a claim of the outbox.
     let op = w.pending(NATURAL).await?;
     ensure_eq!(ids(&w.claim(9).await?), [op], "the relay claims it");
     let attempt = w.begun(op).await?;

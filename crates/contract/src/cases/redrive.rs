@@ -1,10 +1,11 @@
-//! Redrives and late answers: what was applied is not called again by a redrive.
+//! Redrives and late answers: a redrive does not repeat a call that was applied.
 
 use clinch_core::ports::{Accepted, NewBatch, NewOperation, Operation, Restriction};
 use clinch_core::protocol::{Event, Phase, Resolution};
 use clinch_core::{Effect, OpId, Retry, Status};
 
 use super::settle::record;
+use crate::calls::Calls;
 use crate::case::{Case, Failure, Verdict};
 use crate::concurrent::together;
 use crate::fixtures::{LEASE, UNSAFE, no, ok_answer, secs};
@@ -23,7 +24,7 @@ pub(super) const CASES: &[Case] = area!(
     }
 );
 
-/// An unsafe operation that a person gave up as not applied: the case of the double charge.
+/// An unsafe operation that an operator resolved as not applied: the risk of a double charge.
 async fn given_up(w: &World) -> Verdict<Operation> {
     let held = w.held(UNSAFE).await?;
     let failed = Resolution::Failed {
@@ -159,7 +160,7 @@ async fn a_late_yes_completes_the_batch_of_the_redrive(w: World) -> Verdict {
         ..redrive_of(&w, &failed)?
     };
     w.take_in(&redrive).await?;
-    w.batches.seal(&[batch_id], &w.routes).await?;
+    w.store.seal(&[batch_id], &w.routes).await?;
     let changed = w
         .settle(ok_answer(failed.op_id, Some(1), "late")?)
         .await??;

@@ -1,4 +1,4 @@
-//! Workers outside of the process, and dead letters that are driven again.
+//! Remote workers, and redrives of dead letters.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn request(domain: &str) -> Verdict<LeaseRequest> {
 
 /// Leases the one operation that is due.
 async fn leased(e: &Engine, domain: &str) -> Verdict<Leased> {
-    // Announces, where that is needed, and runs nothing.
+    // Announces the row if there is a bus, and runs nothing.
     e.runtime.pump(0).await?;
     let taken = e.runtime.orchestrator().lease(&request(domain)?).await?;
     only(taken)
@@ -249,7 +249,7 @@ async fn a_worker_waits_for_work(e: Engine) -> Verdict {
 }
 
 async fn what_is_not_for_remote_workers_is_refused(e: Engine) -> Verdict {
-    // One is not declared, the other is executed here.
+    // The first is not declared; the second is executed by this process.
     for domain in ["nobody", NATURAL] {
         let refused = e.runtime.orchestrator().lease(&request(domain)?).await;
         let kind = refused.map(|_| ()).map_err(|error| error.kind());
@@ -264,7 +264,7 @@ async fn a_report_that_was_not_taken_is_never_confirmed(e: Engine) -> Verdict {
     let lease = leased(&e, NATURAL).await?;
     e.advance(LEASE * 2).await;
     e.runtime.recover().await?;
-    // Nobody has begun it since, and yet the attempt was given up.
+    // No other attempt has begun since, but the attempt was ended by the Reaper.
     for outcome in [no(), busy()] {
         let late = report(&e, &lease, outcome).await;
         let kind = late.map_err(|error| error.kind());
@@ -273,7 +273,7 @@ async fn a_report_that_was_not_taken_is_never_confirmed(e: Engine) -> Verdict {
     Ok(())
 }
 
-/// Every report with this pair is a conflict, and the row stays as it is.
+/// Every report with this pair is a conflict, and the row does not change.
 async fn is_refused(e: &Engine, attempt: LeasedAttempt) -> Verdict {
     let orchestrator = e.runtime.orchestrator();
     let row = e.w.row(attempt.op_id).await?;
@@ -300,7 +300,7 @@ async fn what_no_lease_gave_out_is_not_reported_on(e: Engine) -> Verdict {
             token,
         })
     };
-    // One of our own attempts, and an operation that never began.
+    // An attempt of this process itself, and an operation that never began.
     let live = e.w.live(UNSAFE).await?;
     let pending = e.w.pending(NATURAL).await?;
     for (op, fence) in [
@@ -312,7 +312,7 @@ async fn what_no_lease_gave_out_is_not_reported_on(e: Engine) -> Verdict {
     ] {
         is_refused(&e, forged(op, fence)?).await?;
     }
-    // The id of an attempt is not its token: who reads the store cannot report.
+    // The id of an attempt is not its token: a reader of the store cannot report.
     if let Some(attempt_id) = live.state.attempt_id {
         let token = LeaseToken::new(attempt_id);
         let attempt = LeasedAttempt {
@@ -335,7 +335,7 @@ async fn one_worker_does_not_end_the_lease_of_another(e: Engine) -> Verdict {
         ..first.attempt()
     };
     is_refused(&e, mixed).await?;
-    // Not even when its own attempt is an earlier one.
+    // Not even if its own attempt is an earlier one.
     e.advance(LEASE * 2).await;
     e.runtime.recover().await?;
     e.advance(LONG).await;

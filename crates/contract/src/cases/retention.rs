@@ -1,10 +1,11 @@
-//! Dead letters, and what is pruned when.
+//! Dead letters, and when data is pruned.
 
 use std::time::Duration;
 
 use clinch_core::ports::{Accepted, DeadLetter, NewBatch, NewOperation, Prune, Restriction};
 use clinch_core::{Effect, Failure as OpFailure, Retry, Status};
 
+use crate::calls::Calls;
 use crate::case::{Case, Verdict};
 use crate::compare::unchanged;
 use crate::fixtures::{AGES, LONG, NATURAL, REAPED, UNSAFE, no, operation, payload, secs};
@@ -125,7 +126,7 @@ async fn dead_letters_come_newest_first_in_pages(w: World) -> Verdict {
         );
         got.extend(page.items.iter().map(|letter| letter.op_id));
         pages += 1;
-        // One that arrives meanwhile is newer than every page to come.
+        // A letter that arrives meanwhile is newer than all following pages.
         w.failed(NATURAL).await?;
         w.advance(secs(1)).await;
         cursor = page.next_cursor;
@@ -186,7 +187,7 @@ async fn importing_what_is_there_changes_nothing(w: World) -> Verdict {
 
 const NEVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// Nothing is old enough.
+/// Retentions under which nothing is old enough.
 const PRUNE: Prune = Prune {
     completed: NEVER,
     failed: NEVER,
@@ -440,7 +441,7 @@ async fn pruned_members_stay_in_their_batch(w: World) -> Verdict {
     };
     w.accept_all(&[member(one.clone()), member(two.clone())])
         .await?;
-    w.batches.seal(&[batch_id], &w.routes).await?;
+    w.store.seal(&[batch_id], &w.routes).await?;
     let attempt = w.begun(one.op_id).await?;
     w.settle_ok(&attempt).await??;
     w.advance(LONG).await;
@@ -468,7 +469,7 @@ async fn a_pruned_key_can_be_spawned_no_more(w: World) -> Verdict {
     let attempt = w.live(UNSAFE).await?;
     w.settle_spawning(&attempt, vec![child.clone()]).await??;
     ensure_eq!(w.look(child.op_id).await?, None, "the child");
-    // Nor does an answer that comes too late find anything to settle.
+    // A late answer finds no operation to settle either.
     let late = w.retry(&attempt, Retry::not_applied("late")).await?;
     ensure!(late.is_err(), "a settled operation was rescheduled");
     Ok(())

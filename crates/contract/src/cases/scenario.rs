@@ -1,7 +1,7 @@
-//! The scenarios of the requirements, as far as the ports alone can tell them.
+//! The scenarios of the requirements, as far as the ports alone can show them.
 //!
-//! Scenarios 1 to 5 of CORE-13 and the acceptance criteria AC-1 to AC-5 of RUN-11, with a
-//! provider that remembers what it did. The engine has these again, on top of its ports.
+//! Scenarios 1 to 5 of CORE-13 and the acceptance criteria AC-1 to AC-5 of RUN-11, with a provider
+//! that remembers what it applied. `engine.rs` repeats them with the engine on top of the ports.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +11,7 @@ use clinch_core::ports::{Filter, NewOperation, Operation, Scan};
 use clinch_core::protocol::{Action, Event, Phase, ProbeAnswer, Resolution, WriteAhead};
 use clinch_core::{Effect, OpId, Retry, Status, code};
 
+use crate::calls::Calls;
 use crate::case::{Case, Verdict};
 use crate::concurrent::together;
 use crate::fixtures::{KEYED, LANE, LEASE, LONG, NATURAL, REAPED, SILENCE, UNSAFE, claim, secs};
@@ -34,7 +35,7 @@ pub(super) const CASES: &[Case] = area!(
     }
 );
 
-/// Counts what reached it, by outbound key.
+/// Counts the calls that reached it, by outbound key.
 #[derive(Default)]
 struct Provider(Mutex<BTreeMap<String, u32>>);
 
@@ -87,7 +88,7 @@ async fn s1_whoever_is_announced_can_be_read(w: World) -> Verdict {
 async fn s2_a_hint_that_comes_twice_has_one_effect(w: World) -> Verdict {
     let provider = Provider::default();
     let op = w.pending(UNSAFE).await?;
-    // Two workers take the same hint; then it comes once more, after the end.
+    // Two workers take the same hint; later it comes once more, after the end.
     for _ in 0..2 {
         for _ in 0..2 {
             if let Ok(attempt) = w.begin(op).await? {
@@ -109,7 +110,7 @@ async fn s2_a_hint_that_comes_twice_has_one_effect(w: World) -> Verdict {
 async fn s3_of_a_long_run_and_its_redelivery_one_is_valid(w: World) -> Verdict {
     let first = w.live(NATURAL).await?;
     let op = first.op_id;
-    // Extended: the redelivered hint finds it live.
+    // The lease was extended: the redelivered hint finds the row live.
     for _ in 0..3 {
         w.advance(secs(20)).await;
         let lease = Event::Extend {
@@ -122,7 +123,7 @@ async fn s3_of_a_long_run_and_its_redelivery_one_is_valid(w: World) -> Verdict {
             "a redelivery took over a running attempt"
         );
     }
-    // Paused longer than its lease: another takes over, and only one of them counts.
+    // The worker is paused longer than its lease: another takes over, and only one of them counts.
     w.advance(LEASE + secs(5)).await;
     ensure_eq!(w.scan(Scan::LeaseEnded).await?, [op], "the Reaper finds it");
     w.amend(op, Event::AttemptLost).await??;
@@ -329,8 +330,8 @@ async fn ac5_ten_duplicates_finalize_once(w: World) -> Verdict {
     Ok(())
 }
 
-/// What a worker, the Finalizer, the Reaper, the sweeper and a person do in turn. `alive`
-/// says after each write whether the process lives on.
+/// One turn of a worker, the Finalizer, the Reaper, the sweeper and an operator. `alive` says after
+/// each write whether the process continues.
 async fn round(w: &World, provider: &Provider, mut alive: impl FnMut() -> bool) -> Verdict {
     for op in w.scan(Scan::Unfinalized).await? {
         w.finalize(op).await??;

@@ -1,9 +1,10 @@
-//! Answers: recorded first, final second, and never lost.
+//! Answers: first recorded, then final, and never lost.
 
 use clinch_core::ports::{Answer, Filter, Operation, Refused, ResultRecord, Scan};
 use clinch_core::protocol::{Action, Event, Phase, Verdict as Way, Why, WriteAhead};
 use clinch_core::{Retry, Status};
 
+use crate::calls::Calls;
 use crate::case::{Case, Failure, Verdict};
 use crate::compare::{same_but_for_time, unchanged};
 use crate::concurrent::together;

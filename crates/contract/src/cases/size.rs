@@ -1,10 +1,11 @@
-//! Batches of one, a thousand and ten thousand: every port is batch-first.
+//! Batches of one, a thousand and ten thousand: every port takes slices.
 
 use std::collections::BTreeSet;
 
 use clinch_core::ports::{Accepted, DeadLetter, Filter, NewOperation, PAGE_BYTES_MAX, Page, Scan};
 use clinch_core::{ContentHash, OpId, Sealed};
 
+use crate::calls::Calls;
 use crate::case::{Case, Verdict};
 use crate::fixtures::{NATURAL, claim, fail_answer, ok_answer};
 use crate::world::{World, ids};
@@ -74,7 +75,7 @@ async fn batches_of(w: &World, size: usize) -> Verdict {
     Ok(())
 }
 
-/// Bytes of a page, and then its cursor, however many items it could have.
+/// Checks that every page ends when it reaches the maximum bytes. Returns the items of each page.
 fn pages<T>(pages: &[Page<T>], bytes: impl Fn(&T) -> usize) -> Verdict<Vec<usize>> {
     let mut counts = Vec::new();
     for page in pages {
@@ -91,7 +92,7 @@ async fn a_page_of_long_operations_ends_at_its_bytes(w: World) -> Verdict {
     let mut new = Vec::new();
     for number in 0..40 {
         let mut op = w.op(NATURAL)?;
-        // Short ones in between: what counts is how long they are, not how many.
+        // Short ones in between: their bytes count, not their number.
         let bytes = if number % 2 == 0 { LONG } else { 10 };
         op.payload = Sealed::new(vec![b'1'; bytes]);
         op.content_hash = ContentHash::of(&op.op_id, &op.keys.event_type, op.payload.as_bytes());

@@ -1,9 +1,10 @@
-//! What an answer spawns is accepted in the commit that settles.
+//! Spawned operations are accepted in the commit that settles their parent.
 
 use clinch_core::Status;
 use clinch_core::ports::{AnswerBody, NewBatch, NewOperation, Operation, Restriction, Scan};
 use clinch_core::protocol::{Event, ProbeAnswer, Resolution};
 
+use crate::calls::Calls;
 use crate::case::{Case, Verdict};
 use crate::concurrent::together;
 use crate::fixtures::{NATURAL, UNSAFE, fail_answer, ok_answer, operation, payload, yes};
@@ -173,7 +174,7 @@ async fn a_replaced_no_spawns_what_the_yes_brings(w: World) -> Verdict {
     Ok(())
 }
 
-/// A batch, sealed, with one running member.
+/// A sealed batch with one running member.
 async fn batch(w: &World) -> Verdict<(clinch_core::BatchId, Operation)> {
     let batch_id = w.ids.batch_id();
     w.batches
@@ -188,7 +189,7 @@ async fn batch(w: &World) -> Verdict<(clinch_core::BatchId, Operation)> {
         ..w.op(NATURAL)?
     };
     w.take_in(&parent).await?;
-    w.batches.seal(&[batch_id], &w.routes).await?;
+    w.store.seal(&[batch_id], &w.routes).await?;
     Ok((batch_id, w.begun(parent.op_id).await?))
 }
 

@@ -1,4 +1,4 @@
-//! Announced and silent: what a bus loses is announced again.
+//! Silent rows: operations whose hints a bus lost are announced again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use clinch_core::{OpId, Retry};
 use crate::case::{Case, Stage, Verdict};
 use crate::concurrent::together;
 use crate::fixtures::{CLAIM, LONG, NATURAL, SILENCE, UNSAFE, claim, secs};
-use crate::wire::Wire;
+use crate::wire::HintBus;
 use crate::world::{World, ids, only};
 use crate::{Need, Subject};
 
@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = area!(
     }
 );
 
-/// With a bus at hand.
+/// Cases that need a bus.
 pub(super) const WITH_BUS: &[Case] = &[Case {
     name: "sweep::a_hint_that_the_bus_lost_reaches_a_worker",
     proves: &["CORE-11", "CORE-13", "OUT-8"],
@@ -40,7 +40,7 @@ async fn silent(w: &World) -> Verdict<Vec<Claimed>> {
     Ok(w.outbox.claim_silent(&claim(3, 99)?, &SILENCE).await?)
 }
 
-/// Announces every row that is due, on a bus that loses it.
+/// Announces every due row, on a bus that loses the hints.
 async fn announce_all(w: &World) -> Verdict {
     let claimed = w.claim(999).await?;
     Ok(w.outbox.published(&claimed).await?)
@@ -138,7 +138,7 @@ async fn a_claim_that_ran_out_is_claimable_again(w: World) -> Verdict {
         (op, 2),
         "after the claim ran out"
     );
-    // Given back, it is claimable at once, and still silent.
+    // The released row is claimable at once, and still silent.
     w.outbox.release(&[again]).await?;
     let found = [ids(&silent(&w).await?), ids(&w.claim(9).await?)].concat();
     ensure_eq!(found, [op], "after a release");
@@ -205,8 +205,8 @@ async fn the_oldest_silence_first(w: World) -> Verdict {
 }
 
 async fn a_hint_that_the_bus_lost_reaches_a_worker(subject: Subject) -> Verdict {
-    let (w, wire) = (World::open(subject.clone())?, Wire::open(subject)?);
-    // The relay announced it, and the bus forgot: nothing was ever published.
+    let (w, wire) = (World::open(subject.clone())?, HintBus::open(subject)?);
+    // The relay announced it, and the bus lost it: nothing was ever published.
     let op = announced(&w, NATURAL).await?;
     ensure_eq!(wire.take(9).await?, [], "the bus is empty");
     w.advance(secs(11)).await;

@@ -1,4 +1,4 @@
-//! Topics: what waits for one destination is apart from what waits for another.
+//! Topics: hints for different destinations are separate.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use clinch_core::ports::{Delivery, Hint, Publication, Topic};
 use super::bus::hints_of;
 use crate::case::{Case, Verdict};
 use crate::fixtures::{self, NATURAL, secs};
-use crate::wire::{VISIBILITY, Wire, ask_for};
+use crate::wire::{HintBus, VISIBILITY, ask_for};
 use crate::world::only;
 
 pub(super) const CASES: &[Case] = area!(
@@ -18,8 +18,8 @@ pub(super) const CASES: &[Case] = area!(
     }
 );
 
-/// Three hints of one domain: for everybody, and for two destinations.
-async fn by_destination(w: &Wire, delay: Duration) -> Verdict<[(Topic, Hint); 3]> {
+/// Three hints of one domain: one on the domain-wide topic, and one for each of two destinations.
+async fn by_destination(w: &HintBus, delay: Duration) -> Verdict<[(Topic, Hint); 3]> {
     let domain = fixtures::domain(NATURAL)?;
     let topics = [
         Topic::of(&domain),
@@ -38,13 +38,13 @@ async fn by_destination(w: &Wire, delay: Duration) -> Verdict<[(Topic, Hint); 3]
     Ok(named)
 }
 
-/// What is in this topic alone.
-async fn in_topic(w: &Wire, topic: &Topic) -> Verdict<Vec<Delivery>> {
+/// The hints of this topic alone.
+async fn in_topic(w: &HintBus, topic: &Topic) -> Verdict<Vec<Delivery>> {
     let ask = ask_for(vec![topic.clone()], 9, Duration::ZERO)?;
     Ok(w.bus.dequeue(&ask).await?)
 }
 
-async fn only_those_that_are_named(w: Wire) -> Verdict {
+async fn only_those_that_are_named(w: HintBus) -> Verdict {
     for (topic, hint) in by_destination(&w, Duration::ZERO).await?.iter().rev() {
         let taken = in_topic(&w, topic).await?;
         ensure_eq!(only(taken)?.hint, *hint, "{}", topic.as_str());
@@ -60,7 +60,7 @@ async fn only_those_that_are_named(w: Wire) -> Verdict {
     Ok(())
 }
 
-async fn what_comes_again_stays_in_its_own(w: Wire) -> Verdict {
+async fn what_comes_again_stays_in_its_own(w: HintBus) -> Verdict {
     let [_, (bank, hint), (shop, _)] = by_destination(&w, secs(5)).await?;
     ensure_eq!(in_topic(&w, &bank).await?, [], "before its delay");
     w.advance(secs(6)).await;

@@ -1,5 +1,5 @@
-//! Open operations whose route was taken out of the configuration: nothing of them is stuck, and
-//! nothing is called.
+//! Open operations whose route was removed from the configuration: none of them is stuck, and no
+//! call is made.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ scenarios! { "undeclared", "undeclared_by_hints",
     they_are_counted: [],
 }
 
-/// The engine's default, and a little more.
+/// The engine's default grace, and a little more.
 const GRACE: Duration = secs(605);
 
-/// The store as a process sees it that still declares the route.
+/// The store as seen by a process that still declares the route.
 fn declared(e: &Engine, safety: Safety) -> Verdict<World> {
     e.w.under(UNROUTED, |rules| {
         rules.safety = safety;

@@ -1,4 +1,4 @@
-//! Draws the next call.
+//! Draws the next call of a sequence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use clinch_core::policy::{EventTypes, Routes, Rules, SplitMix};
 use clinch_core::ports::{
     Amendment, Among, Answer, Claim, Claimed, Extension, Filter, NewBatch, NewOperation, Operation,
-    Prune, Reschedule, Restriction, Scan,
+    Prune, Reschedule, Restriction, Scan, Write,
 };
 use clinch_core::protocol::{Event, Phase};
 use clinch_core::{BatchId, OpId, Options, Retry, Status};
@@ -26,7 +26,7 @@ const SCANS: [Scan; 4] = [
     Scan::Overdue,
 ];
 
-/// What earlier calls left to refer to.
+/// What earlier calls created, for later calls to refer to.
 pub(super) struct Drawn {
     ids: Sequence,
     ops: Vec<OpId>,
@@ -58,7 +58,7 @@ impl Drawn {
         })
     }
 
-    /// A new sequence: its own operations and keys, on what the earlier ones left.
+    /// Starts a new sequence: its own operations and keys, on top of the earlier ones' rows.
     pub(super) fn begin(&mut self, seed: u64) {
         self.seed = seed;
         self.ops.clear();
@@ -70,10 +70,11 @@ impl Drawn {
     pub(super) async fn step(&mut self, side: &Side, rng: &mut SplitMix) -> Verdict<Step> {
         let dice = rng.next_u64() % 100;
         Ok(match dice {
-            0..=17 => self.accept(side, rng).await?,
+            0..=17 => Step::Commit(self.accept(side, rng).await?),
             18..=29 => Step::Dequeue(self.dequeue(rng)?),
-            30..=49 => self.change(side, rng).await?,
-            50..=57 => self.amend(side, rng).await?,
+            30..=45 => Step::Commit(self.change(side, rng).await?),
+            46..=51 => Step::Commit(self.amend(side, rng).await?),
+            52..=57 => Step::Commit(self.mixed(side, rng).await?),
             58..=66 => self.claims(side, rng).await?,
             67..=72 => Step::Advance(Duration::from_millis(rng.next_u64() % 200_000)),
             73..=74 => Step::Advance(secs(rng.next_u64() % 40_000)),
@@ -101,7 +102,7 @@ impl Drawn {
         })
     }
 
-    /// Everything of this sequence, once more.
+    /// Reads everything of this sequence once more.
     pub(super) fn looks(&self) -> Vec<Step> {
         let ledgers = self.ops.iter().map(|op| Step::Ledger(*op));
         let rest = [
@@ -129,7 +130,7 @@ impl Drawn {
         Ok(fixtures::operation(op_id, keys, &payload))
     }
 
-    async fn accept(&mut self, side: &Side, rng: &mut SplitMix) -> Verdict<Step> {
+    async fn accept(&mut self, side: &Side, rng: &mut SplitMix) -> Verdict<Vec<Write>> {
         let now = side.world.now().await?;
         let mut all = Vec::new();
         for _ in 0..=rng.next_u64() % 3 {
@@ -151,9 +152,9 @@ impl Drawn {
             if one_in(9, rng) {
                 new.redrive_of = pick(&self.ops, rng).copied();
             }
-            all.push(new);
+            all.push(Write::Accept(new));
         }
-        Ok(Step::Accept(all))
+        Ok(all)
     }
 
     fn dequeue(&self, rng: &mut SplitMix) -> Verdict<clinch_core::ports::Dequeue> {
@@ -164,7 +165,7 @@ impl Drawn {
         ask(&domains, max, Duration::ZERO)
     }
 
-    /// Some row, for its fence; preferably one that runs.
+    /// Some row, for its fence; preferably a live one.
     async fn some_row(&self, side: &Side, rng: &mut SplitMix) -> Verdict<Option<Operation>> {
         let rows = side.world.inspect.get(&self.ops).await?;
         let rows: Vec<Operation> = rows.into_iter().flatten().collect();
@@ -178,7 +179,7 @@ impl Drawn {
         Ok(pick(from, rng).cloned())
     }
 
-    async fn change(&mut self, side: &Side, rng: &mut SplitMix) -> Verdict<Step> {
+    async fn change(&mut self, side: &Side, rng: &mut SplitMix) -> Verdict<Vec<Write>> {
         let Some(row) = self.some_row(side, rng).await? else {
             return self.accept(side, rng).await;
         };
@@ -187,31 +188,55 @@ impl Drawn {
             true => row.state.fence.saturating_sub(1),
             false => row.state.fence,
         };
-        Ok(match rng.next_u64() % 14 {
-            0..=1 => Step::Begin(vec![self.ids.begin(op_id, 1)?]),
-            2 => Step::Extend(vec![Extension {
+        Ok(vec![match rng.next_u64() % 14 {
+            0..=1 => Write::Begin(self.ids.begin(op_id, 1)?),
+            2 => Write::Extend(Extension {
                 op_id,
                 fence,
                 lease: LEASE,
                 attempt_id: None,
-            }]),
-            3..=4 => Step::WriteAhead(vec![self.answer(op_id, fence, rng)?]),
-            5..=6 => Step::Finalize(vec![op_id]),
-            7..=10 => Step::Settle(vec![self.answer(op_id, fence, rng)?]),
+            }),
+            3..=4 => Write::WriteAhead(self.answer(op_id, fence, rng)?),
+            5..=6 => Write::Finalize(op_id),
+            7..=10 => Write::Settle(self.answer(op_id, fence, rng)?),
             _ => {
                 let retries = [Retry::not_applied, Retry::unknown, Retry::not_called];
                 let retry = retries[(rng.next_u64() % 3) as usize]("the suite".to_owned());
                 let after = one_in(3, rng).then(|| secs(rng.next_u64() % 100));
                 let worker = fixtures::worker(1)?;
-                Step::Reschedule(vec![Reschedule {
+                Write::Reschedule(Reschedule {
                     op_id,
                     fence,
                     worker,
                     retry: Retry { after, ..retry },
                     attempt_id: None,
-                }])
+                })
             }
-        })
+        }])
+    }
+
+    /// Writes of several kinds in one commit, some of them of the same rows.
+    async fn mixed(&mut self, side: &Side, rng: &mut SplitMix) -> Verdict<Vec<Write>> {
+        let mut writes = Vec::new();
+        for _ in 0..2 + rng.next_u64() % 4 {
+            writes.extend(match rng.next_u64() % 8 {
+                0..=1 => self.accept(side, rng).await?,
+                2..=4 => self.change(side, rng).await?,
+                5..=6 => self.amend(side, rng).await?,
+                _ => {
+                    let batch = pick(&self.batches, rng).copied();
+                    batch.map(Write::Seal).into_iter().collect()
+                }
+            });
+        }
+        if one_in(2, rng)
+            && let Some(Write::Accept(new)) =
+                writes.iter().find(|one| matches!(one, Write::Accept(_)))
+        {
+            // A row that this very commit makes.
+            writes.push(Write::Begin(self.ids.begin(new.op_id, 1)?));
+        }
+        Ok(writes)
     }
 
     fn answer(&mut self, op_id: OpId, fence: u64, rng: &mut SplitMix) -> Verdict<Answer> {
@@ -229,7 +254,7 @@ impl Drawn {
         Ok(answer)
     }
 
-    async fn amend(&mut self, side: &Side, rng: &mut SplitMix) -> Verdict<Step> {
+    async fn amend(&mut self, side: &Side, rng: &mut SplitMix) -> Verdict<Vec<Write>> {
         let now = side.world.now().await?;
         let Some(row) = self.some_row(side, rng).await? else {
             return self.accept(side, rng).await;
@@ -237,7 +262,7 @@ impl Drawn {
         let event = event(&row, now, rng);
         let brings = matches!(event, Event::Ok { .. }) || one_in(4, rng);
         let checkpoint = matches!(event, Event::Checkpoint { .. });
-        Ok(Step::Amend(vec![Amendment {
+        Ok(vec![Write::Amend(Amendment {
             op_id: row.op_id,
             event,
             ok: brings.then(|| yes("amended")),
@@ -245,7 +270,7 @@ impl Drawn {
             by: fixtures::worker(2)?,
             reason: "the suite".into(),
             attempt_id: None,
-        }]))
+        })])
     }
 
     async fn claims(&mut self, side: &Side, rng: &mut SplitMix) -> Verdict<Step> {
@@ -266,7 +291,7 @@ impl Drawn {
         let scan = pick(&SCANS, rng).copied().unwrap_or(Scan::Overdue);
         Ok(match rng.next_u64() % 10 {
             0..=2 => {
-                // What the reference would get, to publish or release later.
+                // The reference's claim, to publish or release later.
                 let claimed = side.world.outbox.claim(&claim).await?;
                 side.world.outbox.release(&claimed).await?;
                 self.claimed = claimed;
@@ -281,7 +306,7 @@ impl Drawn {
 
     fn batch(&mut self, rng: &mut SplitMix) -> Step {
         match (rng.next_u64() % 4, pick(&self.batches, rng).copied()) {
-            (0..=1, Some(batch_id)) => Step::Seal(vec![batch_id]),
+            (0..=1, Some(batch_id)) => Step::Commit(vec![Write::Seal(batch_id)]),
             (2, Some(batch_id)) => Step::Batches(vec![batch_id]),
             _ => {
                 let batch_id = self.ids.batch_id();

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Amendment, Answer, BeginRequest, Bus, Claim, Claimed, Dequeue, Extension, Filter, NewBatch,
-    NewOperation, Operation, Prune, Reschedule, Scan,
+    Bus, Claim, Claimed, Dequeue, Filter, NewBatch, Operation, Prune, Scan, Write,
 };
 use clinch_core::{AttemptId, BatchId, Domain, Keys, OpId};
 
@@ -19,14 +18,7 @@ use crate::{LockPorts, Subject};
 /// A call with everything that goes into it.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    Accept(Vec<NewOperation>),
-    Begin(Vec<BeginRequest>),
-    Extend(Vec<Extension>),
-    WriteAhead(Vec<Answer>),
-    Finalize(Vec<OpId>),
-    Settle(Vec<Answer>),
-    Reschedule(Vec<Reschedule>),
-    Amend(Vec<Amendment>),
+    Commit(Vec<Write>),
     Claim(Claim),
     ClaimSilent(Claim),
     Published(Vec<Claimed>),
@@ -36,7 +28,6 @@ pub(super) enum Step {
     NextNeed(Scan),
     Prune(Prune),
     Open(Vec<NewBatch>),
-    Seal(Vec<BatchId>),
     Batches(Vec<BatchId>),
     Pause(Domain, bool),
     Domains,
@@ -52,20 +43,23 @@ pub(super) enum Step {
     Advance(Duration),
 }
 
-/// One of the two.
+/// One of the two subjects.
 pub(super) struct Side {
     pub world: World,
+    one_by_one: bool,
     queue: Arc<dyn Bus>,
     locks: LockPorts,
 }
 
 impl Side {
-    pub(super) fn of(subject: Subject) -> Verdict<Self> {
+    /// `one_by_one`: every write in a commit of its own.
+    pub(super) fn of(subject: Subject, one_by_one: bool) -> Verdict<Self> {
         let missing = || Failure::new("a store, a queue and locks are needed");
         Ok(Self {
             queue: subject.queue.clone().ok_or_else(missing)?,
             locks: subject.locks.clone().ok_or_else(missing)?,
             world: World::open(subject)?,
+            one_by_one,
         })
     }
 
@@ -73,25 +67,17 @@ impl Side {
         &self.world.routes
     }
 
-    /// The answer as text, without what each adapter spells in its own way.
+    /// The answer as text, without the parts that each adapter formats in its own way.
     pub(super) async fn perform(&self, step: &Step) -> String {
-        let (w, routes) = (&self.world, self.routes());
+        let w = &self.world;
         match step {
-            Step::Accept(new) => text(w.store.accept(new, routes).await),
-            Step::Begin(begins) => text(w.store.begin(begins, routes).await),
-            Step::Extend(extensions) => text(w.store.extend(extensions).await),
-            Step::WriteAhead(answers) => text(w.store.write_ahead(answers, routes).await),
-            Step::Finalize(ops) => text(w.store.finalize(ops, routes).await),
-            Step::Settle(answers) => text(w.store.settle(answers, routes).await),
-            Step::Reschedule(ends) => text(w.store.reschedule(ends, routes).await),
-            Step::Amend(changes) => text(w.store.amend(changes, routes).await),
+            Step::Commit(writes) => self.commit(writes).await,
             Step::Dequeue(dequeue) => self.dequeue(dequeue).await,
             Step::Advance(by) => {
                 w.advance(*by).await;
                 text(w.inspect.now().await)
             }
             Step::Open(batches) => text(w.batches.open(batches).await),
-            Step::Seal(batches) => text(w.batches.seal(batches, routes).await),
             Step::Batches(batches) => text(w.batches.read(batches).await),
             Step::Pause(domain, paused) => text(w.domains.set_paused(domain, *paused).await),
             Step::Domains => text(w.domains.domains().await),
@@ -99,6 +85,23 @@ impl Side {
             Step::ReleaseLock(name, owner) => text(self.locks.locks.release(name, owner).await),
             claim_or_look => self.perform_claim(claim_or_look).await,
         }
+    }
+
+    /// The reference commits one write after the other: a call that mixes them must come to the
+    /// same.
+    async fn commit(&self, writes: &[Write]) -> String {
+        let each = match self.one_by_one {
+            true => 1,
+            false => writes.len().max(1),
+        };
+        let mut written = Vec::with_capacity(writes.len());
+        for writes in writes.chunks(each) {
+            match self.world.store.commit(writes, self.routes()).await {
+                Ok(answers) => written.extend(answers),
+                Err(error) => return text(Err::<(), _>(error)),
+            }
+        }
+        text(written)
     }
 
     async fn perform_claim(&self, step: &Step) -> String {
@@ -144,7 +147,7 @@ impl Side {
         }
     }
 
-    /// Every page; a cursor is the adapter's own.
+    /// Every page. Cursors are not compared: each adapter has its own.
     async fn list(&self, filter: &Filter, limit: usize) -> String {
         let (mut shown, mut cursor) = (String::new(), None::<String>);
         loop {
@@ -188,7 +191,7 @@ fn text(answer: impl Debug) -> String {
     }
 }
 
-/// Stored bytes, which `Debug` keeps to itself.
+/// Stored bytes, which `Debug` does not show.
 fn bytes(row: Option<&Operation>) -> Vec<Option<&[u8]>> {
     let result = row.and_then(|row| row.result.as_ref()?.payload.as_ref());
     let checkpoint = row.and_then(|row| row.checkpoint.as_ref());

@@ -21,7 +21,7 @@ pub(super) const CASES: &[PortCase<DocumentsSubject>] = port_area!("documents" {
     what_cannot_be_looked_for_is_refused: [],
 });
 
-/// Every filter of three kinds, users and resources, and of one that nobody has.
+/// Every filter of three kinds, users and resources, including one that no document has.
 fn filters() -> Vec<DocumentFilter> {
     let values = |names: [&str; 3]| {
         let some = names.map(|name| Some(name.to_owned()));

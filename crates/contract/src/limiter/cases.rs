@@ -41,12 +41,12 @@ pub fn limiter_cases() -> Vec<LimiterCase> {
     CASES.to_vec()
 }
 
-/// How often a pause is said before a node counts as deaf: seconds, on a real server.
+/// How often a pause is repeated before a node counts as not listening: seconds, on a real server.
 const SAYS_MAX: u32 = 5_000;
 
 type Node = Arc<dyn RateLimiter>;
 
-/// No waiting: what is not free now is rejected.
+/// No waiting: a call that is not free now is rejected.
 fn at_once(permits: u32, per: Duration) -> RateConfig {
     RateConfig {
         wait_max: Duration::ZERO,
@@ -80,7 +80,7 @@ async fn nodes_share_one_rate_exactly(subject: LimiterSubject) -> Verdict {
 async fn no_stretch_has_more_than_the_rate(subject: LimiterSubject) -> Verdict {
     let node = subject.node("psp", Some(&at_once(10, secs(1_000)))).await?;
     ensure_eq!(granted(&node, 20).await, 10, "granted at first");
-    // Half of the bucket is refilled, the stretch is not over.
+    // Half of the bucket is refilled, but the period is not over.
     subject.advance(secs(500)).await;
     ensure_eq!(granted(&node, 20).await, 0, "granted within the stretch");
     subject.advance(secs(501)).await;
@@ -159,7 +159,7 @@ async fn a_pause_closes_every_node_by_push(subject: LimiterSubject) -> Verdict {
         hears.iter().all(|node| !node.room().is_closed()),
         "closed before the pause"
     );
-    // Said again, as a subscription may take a moment. Nobody asks.
+    // Repeated, as a subscription may take a moment. The other nodes do not poll.
     let mut says_left = SAYS_MAX;
     while !hears.iter().all(|node| node.room().is_closed()) {
         ensure!(says_left > 0, "the other nodes were told by nobody");
@@ -202,7 +202,7 @@ async fn after_a_pause_the_burst_is_spent(subject: LimiterSubject) -> Verdict {
     let one = subject.node("psp", Some(&rate)).await?;
     one.pause(secs(100)).await;
     subject.advance(secs(101)).await;
-    // A node that starts afterwards remembers no pause, the server does.
+    // A node that starts afterwards remembers no pause, but the server does.
     for when in ["at the end of the pause", "a spacing later"] {
         let node = subject.node("psp", Some(&rate)).await?;
         ensure_eq!(granted(&node, 20).await, 1, "granted {when}");

@@ -55,7 +55,7 @@ pub fn quota_cases() -> Vec<QuotaCase> {
 
 const HOUR: Duration = secs(3_600);
 
-/// The clock of a real server runs on its own, meanwhile.
+/// The clock of a real server also runs by itself.
 fn is_about(got: Duration, expected: Duration) -> bool {
     got <= expected && got + secs(10) >= expected
 }

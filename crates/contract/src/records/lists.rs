@@ -16,8 +16,7 @@ pub(super) const CASES: &[PortCase<RecordsSubject>] = port_area!("records" {
     a_list_has_records_as_they_stand: [],
 });
 
-/// In the order of their bytes. UTF-16 would have the last two the other way round, and most
-/// collations nearly all of them.
+/// In byte order. UTF-16 would swap the last two, and most collations nearly all of them.
 const ORDERED: [&str; 16] = [
     " ",
     "!",

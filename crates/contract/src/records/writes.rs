@@ -1,4 +1,4 @@
-//! Reading one's own writes, and compare-and-set.
+//! Read-your-writes, and compare-and-set.
 
 use clinch_core::ErrorKind;
 use clinch_core::ports::{
@@ -118,7 +118,7 @@ async fn versions_grow_with_every_write(s: RecordsSubject) -> Verdict {
             0 => Expected::Version(version),
             _ => Expected::Anything,
         };
-        // The same body is a write as well.
+        // Writing the same body is a write as well.
         ensure!(s.write(&[put("k", expected, "same")]).await?, "as expected");
         let now = s.get("k").await?.version;
         ensure!(now > version, "version {now} after {version}");

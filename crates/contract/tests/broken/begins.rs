@@ -2,10 +2,11 @@
 
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
-use clinch_core::ports::{BeginRequest, Operation, Refused, Store};
+use clinch_core::ports::{BeginRequest, Operation, Refused};
 use clinch_core::{ContentHash, Effect, Result, Timestamp};
 
 use crate::flaw::{Flaw, Real};
+use clinch_contract::Calls;
 
 /// Edits every row that is about to begin, and maybe puts something back.
 async fn begin_after(

@@ -8,12 +8,13 @@ use clinch_core::policy::Routes;
 use clinch_core::ports::{
     Accepted, Amendment, Answer, Batches, Changed, Claim, Claimed, Clock, DeadLetter, Delivery,
     Dequeue, Filter, Inspect, NewOperation, Notice, Notices, Operation, Outbox, Page, Prune,
-    Pruned, Recovery, Scan, Silence, Store, Tenure,
+    Pruned, Recovery, Scan, Silence, Tenure,
 };
 use clinch_core::protocol::Event;
 use clinch_core::{BatchId, OpId, Result, WorkerId};
 
 use crate::flaw::{Changes, Flaw, Real};
+use clinch_contract::Calls;
 
 fn forget_claims(real: &Real, claimed: &[Claimed]) {
     for claimed in claimed {

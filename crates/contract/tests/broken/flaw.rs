@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_contract::Fault;
+pub(crate) use clinch_contract::Changes;
+use clinch_contract::{Calls, Fault};
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Accepted, Amendment, Answer, BeginRequest, Bus, Changed, Claim, Claimed, DeadLetter, Delivery,
-    Dequeue, Extension, Filter, Inspect, LockManager, NewBatch, NewOperation, Notice, Notices,
-    Operation, Outbox, Page, Prune, Pruned, Publication, Receipt, Recovery, Refused, Reschedule,
-    Scan, Silence, Store,
+    Accepted, Amendment, Answer, BeginRequest, Bus, Claim, Claimed, DeadLetter, Delivery, Dequeue,
+    Extension, Filter, Inspect, LockManager, NewBatch, NewOperation, Notice, Notices, Operation,
+    Outbox, Page, Prune, Pruned, Publication, Receipt, Recovery, Refused, Reschedule, Scan,
+    Silence,
 };
 use clinch_core::{BatchId, OpId, Result, WorkerId};
 use clinch_memory::{ManualClock, Memory, MemoryBus, Row};
@@ -54,9 +55,6 @@ impl Real {
     }
 }
 
-/// Answers to a slice of changes.
-pub(crate) type Changes = Result<Vec<Result<Changed, Refused>>>;
-
 /// One way to be wrong: overrides one method, or the few that go together.
 #[async_trait]
 pub(crate) trait Flaw: Send + Sync + 'static {
@@ -77,7 +75,7 @@ pub(crate) trait Flaw: Send + Sync + 'static {
         real.memory.begin(begins, routes).await
     }
     async fn extend(&self, real: &Real, extensions: &[Extension]) -> Changes {
-        Store::extend(&real.memory, extensions).await
+        Calls::extend(&real.memory, extensions).await
     }
     async fn write_ahead(&self, real: &Real, answers: &[Answer], routes: &Routes) -> Changes {
         real.memory.write_ahead(answers, routes).await
@@ -126,7 +124,7 @@ pub(crate) trait Flaw: Send + Sync + 'static {
         batches: &[BatchId],
         routes: &Routes,
     ) -> Result<Vec<BatchId>> {
-        clinch_core::ports::Batches::seal(&real.memory, batches, routes).await
+        real.memory.seal(batches, routes).await
     }
     async fn list(
         &self,

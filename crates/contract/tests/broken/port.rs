@@ -1,5 +1,6 @@
 //! The ports of a correct adapter, with a flaw in the way.
 
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,15 +8,14 @@ use async_trait::async_trait;
 use clinch_contract::{Control, Fault, LockPorts, StorePorts, Subject};
 use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
-    Accepted, Amendment, Answer, Batch, Batches, BeginRequest, Bus, Claim, Claimed, DeadLetter,
-    Delivery, Dequeue, DomainView, Domains, Extension, Filter, Inspect, Known, Leader, LedgerLine,
-    LockManager, NewBatch, NewOperation, Notice, Notices, OpenRoute, Operation, Outbox, Page,
-    Prune, Pruned, Publication, Receipt, Recovery, Refused, Reschedule, Scan, Silence, Store,
-    Tenure,
+    Batch, Batches, Bus, Claim, Claimed, DeadLetter, Delivery, Dequeue, DomainView, Domains,
+    Filter, Inspect, Known, Leader, LedgerLine, LockManager, NewBatch, Notice, Notices, OpenRoute,
+    Operation, Outbox, Page, Prune, Pruned, Publication, Receipt, Recovery, Scan, Silence, Store,
+    Tenure, Write, Written,
 };
 use clinch_core::{AttemptId, BatchId, Domain, Keys, OpId, Result, Sealed, Timestamp, WorkerId};
 
-use crate::flaw::{Changes, Flaw, Real};
+use crate::flaw::{Flaw, Real};
 
 /// A correct adapter with one flaw.
 #[derive(Clone)]
@@ -79,33 +79,76 @@ impl Control for Port {
 
 #[async_trait]
 impl Store for Port {
-    async fn accept(&self, new: &[NewOperation], routes: &Routes) -> Result<Vec<Accepted>> {
-        self.flaw.accept(&self.real, new, routes).await
+    /// Neighbours of one kind go to the flaw together.
+    async fn commit(&self, writes: &[Write], routes: &Routes) -> Result<Vec<Written>> {
+        let is_same = |a: &Write, b: &Write| discriminant(a) == discriminant(b);
+        let mut written = Vec::with_capacity(writes.len());
+        for neighbours in writes.chunk_by(is_same) {
+            written.extend(self.commit_kind(neighbours, routes).await?);
+        }
+        Ok(written)
     }
-    async fn begin(
-        &self,
-        begins: &[BeginRequest],
-        routes: &Routes,
-    ) -> Result<Vec<Result<Operation, Refused>>> {
-        self.flaw.begin(&self.real, begins, routes).await
-    }
-    async fn extend(&self, extensions: &[Extension]) -> Changes {
-        self.flaw.extend(&self.real, extensions).await
-    }
-    async fn write_ahead(&self, answers: &[Answer], routes: &Routes) -> Changes {
-        self.flaw.write_ahead(&self.real, answers, routes).await
-    }
-    async fn finalize(&self, ops: &[OpId], routes: &Routes) -> Changes {
-        self.flaw.finalize(&self.real, ops, routes).await
-    }
-    async fn settle(&self, answers: &[Answer], routes: &Routes) -> Changes {
-        self.flaw.settle(&self.real, answers, routes).await
-    }
-    async fn reschedule(&self, ended: &[Reschedule], routes: &Routes) -> Changes {
-        self.flaw.reschedule(&self.real, ended, routes).await
-    }
-    async fn amend(&self, amendments: &[Amendment], routes: &Routes) -> Changes {
-        self.flaw.amend(&self.real, amendments, routes).await
+}
+
+/// What writes of one kind hold.
+macro_rules! held {
+    ($writes:expr, $kind:ident) => {{
+        let held = $writes.iter().filter_map(|write| match write {
+            Write::$kind(held) => Some(held.clone()),
+            _ => None,
+        });
+        held.collect::<Vec<_>>()
+    }};
+}
+
+impl Port {
+    async fn commit_kind(&self, writes: &[Write], routes: &Routes) -> Result<Vec<Written>> {
+        let (flaw, real) = (&self.flaw, &self.real);
+        let changes = match writes.first() {
+            None => return Ok(Vec::new()),
+            Some(Write::Accept(_)) => {
+                let accepted = flaw.accept(real, &held!(writes, Accept), routes).await?;
+                return Ok(accepted.into_iter().map(Written::Accepted).collect());
+            }
+            Some(Write::Begin(_)) => {
+                let begun = flaw.begin(real, &held!(writes, Begin), routes).await?;
+                let begun = begun.into_iter().map(|one| match one {
+                    Ok(operation) => Written::Begun(Box::new(operation)),
+                    Err(refused) => Written::Refused(refused),
+                });
+                return Ok(begun.collect());
+            }
+            Some(Write::Seal(_)) => {
+                let batches = held!(writes, Seal);
+                let mut completed = flaw.seal(real, &batches, routes).await?;
+                let sealed = batches.iter().map(|batch_id| {
+                    let found = completed.iter().position(|one| one == batch_id);
+                    let completed = found.map(|at| completed.swap_remove(at)).is_some();
+                    Written::Sealed { completed }
+                });
+                return Ok(sealed.collect());
+            }
+            Some(Write::Extend(_)) => flaw.extend(real, &held!(writes, Extend)).await?,
+            Some(Write::WriteAhead(_)) => {
+                let answers = held!(writes, WriteAhead);
+                flaw.write_ahead(real, &answers, routes).await?
+            }
+            Some(Write::Settle(_)) => flaw.settle(real, &held!(writes, Settle), routes).await?,
+            Some(Write::Finalize(_)) => {
+                flaw.finalize(real, &held!(writes, Finalize), routes)
+                    .await?
+            }
+            Some(Write::Reschedule(_)) => {
+                let ended = held!(writes, Reschedule);
+                flaw.reschedule(real, &ended, routes).await?
+            }
+            Some(Write::Amend(_)) => flaw.amend(real, &held!(writes, Amend), routes).await?,
+        };
+        let written = changes.into_iter().map(|one| match one {
+            Ok(changed) => Written::Changed(Box::new(changed)),
+            Err(refused) => Written::Refused(refused),
+        });
+        Ok(written.collect())
     }
 }
 
@@ -157,9 +200,6 @@ impl Recovery for Port {
 impl Batches for Port {
     async fn open(&self, batches: &[NewBatch]) -> Result<Vec<bool>> {
         self.flaw.open(&self.real, batches).await
-    }
-    async fn seal(&self, batches: &[BatchId], routes: &Routes) -> Result<Vec<BatchId>> {
-        self.flaw.seal(&self.real, batches, routes).await
     }
     async fn read(&self, batches: &[BatchId]) -> Result<Vec<Option<Batch>>> {
         self.real.memory.read(batches).await

@@ -7,13 +7,14 @@ use clinch_contract::Fault;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
     Accepted, Amendment, Answer, AnswerBody, Clock, Extension, Inspect, NewOperation, Refused,
-    Reschedule, Store,
+    Reschedule,
 };
 use clinch_core::protocol::{IllegalTransition, State, Status, Why, WriteAhead};
 use clinch_core::{Applied, Effect, Error, ErrorKind, Failure, Result};
 use clinch_memory::Memory;
 
 use crate::flaw::{Changes, Flaw, Real};
+use clinch_contract::Calls;
 
 /// Every write counts, whoever brings it.
 #[derive(Default)]
@@ -26,7 +27,7 @@ impl Flaw for ForgetsTheFence {
         for extension in &mut extensions {
             extension.fence = real.fence(extension.op_id);
         }
-        Store::extend(&real.memory, &extensions).await
+        Calls::extend(&real.memory, &extensions).await
     }
     async fn reschedule(&self, real: &Real, ended: &[Reschedule], routes: &Routes) -> Changes {
         let mut ended = ended.to_vec();
@@ -297,7 +298,7 @@ pub(crate) struct DoesNotRaiseTheVersion;
 #[async_trait]
 impl Flaw for DoesNotRaiseTheVersion {
     async fn extend(&self, real: &Real, extensions: &[Extension]) -> Changes {
-        let mut results = Store::extend(&real.memory, extensions).await?;
+        let mut results = Calls::extend(&real.memory, extensions).await?;
         for changed in results.iter_mut().flatten() {
             changed.state.version -= 1;
         }
@@ -317,7 +318,7 @@ pub(crate) struct ShortensTheLease;
 #[async_trait]
 impl Flaw for ShortensTheLease {
     async fn extend(&self, real: &Real, extensions: &[Extension]) -> Changes {
-        let mut results = Store::extend(&real.memory, extensions).await?;
+        let mut results = Calls::extend(&real.memory, extensions).await?;
         let now = real.memory.now().await?;
         for (extension, result) in extensions.iter().zip(&mut results) {
             if let Ok(changed) = result {

@@ -5,11 +5,12 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Answer, AnswerBody, NewOperation, Store};
+use clinch_core::ports::{Answer, AnswerBody, NewOperation};
 use clinch_core::{OpId, Result};
 use clinch_memory::Memory;
 
 use crate::flaw::{Changes, Flaw, Real};
+use clinch_contract::Calls;
 
 /// What an answer spawns is remembered by the process, and accepted after the commit.
 #[derive(Default)]

@@ -9,11 +9,12 @@ use serde_json::{Number, Value};
 ///
 /// - Equal JSON values give equal texts, whatever their spelling and member order were.
 /// - Total: gives a text for every value, not only for those of [`parse`](super::parse).
-/// - An integer beyond ±2^53 is written as the nearest double, as the RFC has it. Such a
-///   value does not come from `parse`; of two such neighbours the texts may be equal.
-/// - A number that is not finite (serde_json has those only with `arbitrary_precision`) is
-///   written `null`, as ECMAScript does.
-/// - Recurses once a level; `parse` bounds the levels, other makers of values must do so.
+/// - An integer beyond ±2^53 is written as the nearest double, as the RFC requires. `parse` never
+///   returns such a value; two different values of this kind may give equal texts.
+/// - A number that is not finite (only possible with serde_json's `arbitrary_precision`) is written
+///   as `null`, as ECMAScript does.
+/// - Recurses once per level. `parse` bounds the levels; code that builds values otherwise must do
+///   so too.
 pub fn canonical(value: &Value) -> String {
     let mut out = String::new();
     write_value(&mut out, value);

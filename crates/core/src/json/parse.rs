@@ -1,20 +1,20 @@
-//! A strict reader. Written here rather than built on serde_json's, because that one loses
-//! what has to be refused: it drops duplicate members, turns long integers into doubles, and
-//! rounds some doubles wrongly unless a feature of it is on somewhere in the build.
+//! A strict JSON parser. It is not built on serde_json's parser, because that one loses exactly the
+//! cases that must be refused: it drops duplicate members, turns long integers into doubles, and
+//! rounds some doubles wrongly unless one of its features is enabled somewhere in the build.
 
 use serde_json::{Map, Number, Value};
 
 use super::{DEPTH_MAX, INTEGER_MAX, JsonError, JsonProblem};
 
-/// ECMAScript, and so the canonical form, prints doubles from here up with an exponent and
-/// whole ones below as plain digits.
+/// From this value on, ECMAScript, and so the canonical form, prints doubles with an exponent.
+/// Whole doubles below it are printed as plain digits.
 const EXPONENT_FROM: f64 = 1e21;
 
-/// How the names begin that serde_json keeps for its own use between (de)serialisers. An
-/// object with such a member decodes into something else than it says.
+/// Prefix of member names that serde_json uses internally. An object with such a member decodes
+/// into something other than what it says.
 const RESERVED: &str = "$serde_json::private::";
 
-/// Reads one JSON value, and nothing but it.
+/// Parses one JSON value that makes up the whole text.
 ///
 /// Refused, besides what RFC 8259 does not allow:
 /// - two members of one object with the same name, compared after unescaping;
@@ -40,8 +40,8 @@ pub fn parse(text: &str) -> Result<Value, JsonError> {
 
 struct Parser<'t> {
     text: &'t str,
-    /// Bytes read. Stands at a character boundary whenever text is sliced: only ASCII
-    /// delimits anything in JSON.
+    /// Bytes read so far. Always at a character boundary when text is sliced, because all JSON
+    /// delimiters are ASCII.
     at: usize,
 }
 
@@ -63,7 +63,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Steps over `byte` if it is next.
+    /// Skips `byte` if it is next.
     fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
@@ -175,7 +175,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads an escape, and the second half of a surrogate pair with the first.
+    /// Reads an escape. For a surrogate pair, reads both halves.
     fn escape(&mut self) -> Result<char, JsonError> {
         let offset = self.at;
         self.at += 1;
@@ -200,7 +200,7 @@ impl Parser<'_> {
         Ok(plain)
     }
 
-    /// The character that begins with the UTF-16 unit `first`, whose escape is at `offset`.
+    /// The character that starts with the UTF-16 unit `first`, whose escape is at `offset`.
     fn scalar(&mut self, first: u32, offset: usize) -> Result<char, JsonError> {
         let problem = JsonProblem::LoneSurrogate;
         let lone = JsonError { problem, offset };
@@ -215,7 +215,7 @@ impl Parser<'_> {
             }
             code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
         }
-        // Only a lone second half is left to fail here.
+        // Only a lone second half can fail here.
         char::from_u32(code).ok_or(lone)
     }
 
@@ -258,7 +258,7 @@ impl Parser<'_> {
         number.map_err(|problem| JsonError { problem, offset })
     }
 
-    /// Steps over one digit or more.
+    /// Skips one or more digits.
     fn digits(&mut self) -> Result<(), JsonError> {
         if !matches!(self.peek(), Some(b'0'..=b'9')) {
             return Err(self.problem(JsonProblem::Expected("a digit")));
@@ -279,7 +279,7 @@ fn integer(negative: bool, digits: &str) -> Result<Number, JsonProblem> {
 }
 
 fn double(literal: &str) -> Result<Number, JsonProblem> {
-    // The standard library rounds correctly; every JSON number is valid there.
+    // The standard library rounds correctly, and it accepts every JSON number.
     let double: f64 = literal.parse().map_err(|_| JsonProblem::NotFinite)?;
     let size = double.abs();
     if size > INTEGER_MAX as f64 && size < EXPONENT_FROM {

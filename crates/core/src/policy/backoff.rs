@@ -10,9 +10,9 @@ use super::SplitMix;
 pub struct Backoff {
     /// The delay after the first attempt, before jitter.
     pub base: Duration,
-    /// No delay is longer.
+    /// Upper bound of the delay.
     pub cap: Duration,
-    /// Share of the delay that jitter may add or take away, 0 … 1.
+    /// Fraction of the delay that jitter may add or subtract, 0 … 1.
     pub jitter: f64,
 }
 
@@ -35,7 +35,7 @@ impl Backoff {
 
     /// The delay after the `attempt`-th attempt (from 1).
     pub fn delay(&self, attempt: u32, rng: &mut SplitMix) -> Duration {
-        // Past 2^32 every sensible base is over every sensible cap.
+        // Past 2^32, every realistic base is above every realistic cap.
         let doublings = attempt.saturating_sub(1).min(32);
         let exponential = self.base.as_secs_f64() * f64::from(2_u32).powi(doublings as i32);
         let swing = (rng.next_f64() * 2.0 - 1.0) * self.jitter.clamp(0.0, 1.0);

@@ -1,4 +1,4 @@
-//! Policies as data, with pure functions.
+//! Policies as data with pure functions.
 
 mod backoff;
 mod idempotency;

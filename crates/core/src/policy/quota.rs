@@ -1,14 +1,14 @@
-//! The rules of a provider's budget, pure: what is known of it, who may spend it.
+//! The pure rules of a provider's budget: what is known about it, and which callers may spend it.
 //!
-//! A provider counts calls by window and says with each answer how many are left and when
-//! the window ends. Answers come late and out of order, from many nodes. Every adapter of
-//! the port [`Quota`](crate::ports::Quota) gives the answers that this page gives.
+//! A provider counts calls per window. Each of its answers says how many calls are left and when
+//! the window ends. Answers arrive late and out of order, from many nodes. Every adapter of the
+//! port [`Quota`](crate::ports::Quota) must decide as this module does.
 
 use std::time::Duration;
 
 use crate::{Invalid, Timestamp};
 
-/// Longest key, in bytes.
+/// Maximum length of a key, in bytes.
 pub const QUOTA_KEY_BYTES_MAX: usize = 128;
 
 /// Larger numbers count as this one: the largest that every backend counts exactly.
@@ -17,15 +17,16 @@ pub const QUOTA_COUNT_MAX: u64 = 1 << 53;
 /// How a budget is spent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaRules {
-    /// Calls of every window that are left alone, at most a tenth of its limit.
+    /// Calls of every window that are kept in reserve, at most a tenth of its limit.
     pub threshold: u64,
-    /// How long the one request that asks for an unknown budget may go unanswered.
+    /// While the budget is unknown, one request asks for it. How long that request may go
+    /// unanswered before another may ask.
     pub answer_within: Duration,
-    /// No longer wait is handed out: whoever waits asks again.
+    /// Upper bound of a wait that is handed out. A waiting caller asks again afterwards.
     pub wait_max: Duration,
-    /// A window that ends later than this is not believed.
+    /// A reading whose window ends later than this is ignored.
     pub window_max: Duration,
-    /// Windows whose ends lie this close are one: providers round.
+    /// Windows that end this close to each other count as one: providers round.
     pub same_window: Duration,
 }
 
@@ -41,35 +42,35 @@ impl Default for QuotaRules {
     }
 }
 
-/// What an answer said of the budget.
+/// What an answer said about the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QuotaReading {
     /// Calls of a whole window.
     pub limit: Option<u64>,
-    /// Calls that are left of it.
+    /// Calls that are left in the window.
     pub remaining: Option<i64>,
     /// When the window ends.
     pub reset_at: Option<Timestamp>,
-    /// The provider asked to stay away for so long.
+    /// The provider asked for a pause of this length.
     pub retry_after: Option<Duration>,
     /// Calls that were reserved and turned out to cost nothing.
     pub unspent: u32,
 }
 
-/// What a caller gets.
+/// The answer to a caller that wants to spend permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reservation {
     /// The permits are spent: make the calls.
     Granted,
-    /// Nothing is spent: ask again after so long.
+    /// Nothing is spent. Ask again after this time.
     WaitFor(Duration),
 }
 
-/// What is known of one budget. The default knows nothing.
+/// What is known about one budget. The default knows nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QuotaState {
     window: Option<Window>,
-    /// Somebody is asking; nobody else does until then.
+    /// A request that asks for the budget is in flight. No other asks until then.
     asking_until: Option<Timestamp>,
     blocked_until: Option<Timestamp>,
 }
@@ -87,18 +88,18 @@ impl Window {
     }
 }
 
-/// What is known of one budget, as a backend stores it. A window has all of its three fields.
+/// What is known about one budget, as a backend stores it. A window has all three of its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QuotaFacts {
     /// Calls of the whole window.
     pub limit: Option<u64>,
-    /// Calls that are left of it.
+    /// Calls that are left in the window.
     pub remaining: Option<u64>,
-    /// When it ends.
+    /// When the window ends.
     pub reset_at: Option<Timestamp>,
-    /// Somebody is asking; nobody else does until then.
+    /// A request that asks for the budget is in flight. No other asks until then.
     pub asking_until: Option<Timestamp>,
-    /// Nobody spends anything until then.
+    /// No call is granted until then.
     pub blocked_until: Option<Timestamp>,
 }
 
@@ -132,7 +133,7 @@ impl From<QuotaFacts> for QuotaState {
     }
 }
 
-/// Refuses keys that no backend should have to store, and an ask for nothing.
+/// Refuses invalid keys, and a request for no permits.
 pub fn check_quota_ask(key: &str, permits: u32) -> Result<(), Invalid> {
     check_quota_key(key)?;
     match permits {
@@ -141,7 +142,7 @@ pub fn check_quota_ask(key: &str, permits: u32) -> Result<(), Invalid> {
     }
 }
 
-/// Refuses keys that no backend should have to store.
+/// Refuses keys that are empty, too long or contain control characters.
 pub fn check_quota_key(key: &str) -> Result<(), Invalid> {
     if key.is_empty() || key.len() > QUOTA_KEY_BYTES_MAX {
         let problem = format!("must be 1 to {QUOTA_KEY_BYTES_MAX} bytes; use a hash");
@@ -156,7 +157,7 @@ pub fn check_quota_key(key: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// An ask for more than a whole window has.
+/// The error of a request for more permits than a whole window has.
 pub fn more_than_a_window() -> Invalid {
     Invalid::new("permits", "are more than a whole window has; ask for fewer")
 }
@@ -236,12 +237,12 @@ impl QuotaState {
         self.asking_until = None;
     }
 
-    /// What is left, where it is known.
+    /// The calls that are left, if known.
     pub fn remaining(&self) -> Option<u64> {
         self.window.map(|window| window.remaining)
     }
 
-    /// Nothing of it matters any more: as good as the default.
+    /// Whether everything known has expired, so that the state equals the default.
     pub fn is_forgotten(&self, now: Timestamp) -> bool {
         let mut state = self.clone();
         state.forget_past(now);

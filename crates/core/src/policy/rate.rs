@@ -1,28 +1,28 @@
-//! A rate that several nodes share.
+//! A rate limit that several nodes share.
 
 use std::time::Duration;
 
 use crate::Invalid;
 
-/// Most permits of a rate: a server remembers so many moments.
+/// Maximum permits of a rate: a server stores this many moments.
 const PERMITS_MAX: u32 = 100_000;
 
-/// Longest name of a destination, in bytes.
+/// Maximum length of a destination's name, in bytes.
 const DESTINATION_BYTES_MAX: usize = 256;
 
 /// Longest period of a rate.
 const PER_MAX: Duration = Duration::from_secs(366 * 86_400);
 
-/// How many calls in how much time, over all nodes.
+/// A number of calls in a period, over all nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rate {
-    /// So many calls …
+    /// Number of calls in each period.
     pub permits: u32,
-    /// … in so much time.
+    /// The period.
     pub per: Duration,
     /// Calls that may be sent at once after a quiet time.
     pub burst: u32,
-    /// Longest wait that a reservation hands out.
+    /// Longest wait that a reservation may return.
     pub wait_max: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Rate {
         }
     }
 
-    /// Refuses counts and periods that no server keeps.
+    /// Refuses counts and periods that no server supports.
     pub fn validate(&self) -> Result<(), Invalid> {
         let counts = 1..=PERMITS_MAX;
         if !counts.contains(&self.permits) || !counts.contains(&self.burst) {
@@ -51,20 +51,20 @@ impl Rate {
         Ok(())
     }
 
-    /// Microseconds from one call to the next when nothing is left of the burst.
+    /// Microseconds between two calls when the burst is used up.
     pub fn interval_us(&self) -> u64 {
         let per = u64::try_from(self.per.as_micros()).unwrap_or(u64::MAX);
         per.div_ceil(u64::from(self.permits.max(1)))
     }
 
-    /// The time that a whole burst but one is worth.
+    /// The duration of a whole burst less one call.
     pub fn tolerance_us(&self) -> u64 {
         self.interval_us()
             .saturating_mul(u64::from(self.burst.saturating_sub(1)))
     }
 }
 
-/// Refuses names that no server keeps.
+/// Refuses names that no server supports.
 pub fn check_destination(name: &str) -> Result<(), Invalid> {
     match name.len() {
         1..=DESTINATION_BYTES_MAX => Ok(()),

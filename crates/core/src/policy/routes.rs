@@ -15,11 +15,11 @@ pub enum EventTypes {
     One(EventType),
 }
 
-/// The rules of every declared route, read at the moment of a transition: a route whose
-/// safety is changed changes the operations that are still open.
+/// The rules of every declared route. They are read at the moment of a transition: if a route's
+/// safety changes, open operations follow the new rules.
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
-    /// `None`: the type has a route of its own, elsewhere.
+    /// `None`: the event type has a route of its own that is not among these.
     by_domain: BTreeMap<Domain, BTreeMap<EventTypes, Option<Arc<Rules>>>>,
     undeclared: Arc<Rules>,
 }
@@ -27,9 +27,9 @@ pub struct Routes {
 /// The event types of a domain that some routes cover.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Covered<'a> {
-    /// These.
+    /// Only these.
     Only(Vec<&'a EventType>),
-    /// All but these.
+    /// All except these.
     AllBut(Vec<&'a EventType>),
 }
 
@@ -39,7 +39,7 @@ impl Routes {
         Self::default()
     }
 
-    /// Declares a route; one declared before for the same types is replaced.
+    /// Declares a route. A route that was declared before for the same event types is replaced.
     #[must_use]
     pub fn with(mut self, domain: Domain, event_types: EventTypes, rules: Rules) -> Self {
         self.by_domain
@@ -49,7 +49,7 @@ impl Routes {
         self
     }
 
-    /// Leaves an event type to others that a route for all event types would cover here.
+    /// Excludes an event type from the domain's route for all event types.
     #[must_use]
     pub fn without(mut self, domain: Domain, event_type: EventType) -> Self {
         let routes = self.by_domain.entry(domain).or_default();
@@ -86,8 +86,8 @@ impl Routes {
             .as_deref()
     }
 
-    /// The rules to apply: those of the route, or the safe default ([`Safety::Unsafe`],
-    /// no probe) for an operation whose route is gone.
+    /// The rules to apply: those of the route, or the safe default ([`Safety::Unsafe`], no probe)
+    /// for an operation whose route is not declared.
     ///
     /// [`Safety::Unsafe`]: super::Safety::Unsafe
     pub fn rules(&self, domain: &Domain, event_type: &EventType) -> &Rules {

@@ -5,31 +5,31 @@ use std::time::Duration;
 use super::{Backoff, SplitMix};
 use crate::Invalid;
 
-/// The rules of a route that the protocol looks at. Defaults are those of the
-/// configuration page, so that an empty route is a safe one.
+/// The rules of a route that the protocol reads. The defaults are those of the configuration page,
+/// so that an empty route is a safe one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     /// Whether a call may be repeated.
     pub safety: Safety,
     /// Length of a lease; extended while an attempt runs.
     pub lease: Duration,
-    /// Added to the lease when the age of a key at the provider is judged: clocks differ.
+    /// Added to the lease when the age of a key at the provider is judged, because clocks differ.
     pub margin: Duration,
-    /// How often and when to try again.
+    /// How often and when to retry.
     pub retry: RetryRules,
     /// Attempts lost in a row before an operation counts as poison.
     pub deliveries_max: u32,
-    /// From accept, or from `run_at` if that is later, to the last begin, where the command
+    /// Time from accept, or from `run_at` if that is later, to the last begin. Used if the command
     /// names no deadline.
     pub deadline: Option<Duration>,
-    /// How the provider can be asked; without it unknown effects wait for a person or end
-    /// as failed with effect unknown.
+    /// How to judge a probe's answers. Without a probe, operations with an unknown effect wait for
+    /// an operator or end as FAILED with effect unknown.
     pub probe: Option<ProbeRules>,
     /// What the Reaper does with a lost attempt.
     pub reaper: ReaperStrategy,
     /// Whether operations of one biz_key run one at a time.
     pub order: Order,
-    /// Calls that one attempt may send: more than one where the route hedges.
+    /// Calls that one attempt may send: more than one if the route hedges.
     pub copies: u32,
 }
 
@@ -51,7 +51,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Refuses rules that contradict themselves.
+    /// Refuses contradictory rules.
     pub fn validate(&self) -> Result<(), Invalid> {
         let refuse = |field, problem| Err(Invalid::new(field, problem));
         if self.lease.is_zero() {
@@ -90,8 +90,8 @@ impl Rules {
         }
     }
 
-    /// Attempts lost in a row that make an operation poison: below `max_attempts`, so that
-    /// a payload that kills its worker is named for what it is.
+    /// Number of attempts lost in a row that makes an operation poison. It is below `max_attempts`,
+    /// so that a payload that kills its worker is reported as poison.
     pub fn poison_at(&self) -> u32 {
         self.deliveries_max
             .min(self.retry.max_attempts.saturating_sub(1))
@@ -99,7 +99,7 @@ impl Rules {
     }
 }
 
-/// Whether the call of a route may be repeated when nobody knows if it was applied.
+/// Whether a call may be repeated while it is unknown if an earlier call was applied.
 ///
 /// ```
 /// use clinch_core::policy::{Rules, Safety};
@@ -108,11 +108,11 @@ impl Rules {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Safety {
-    /// The provider remembers our outbound key.
+    /// The provider remembers the outbound key.
     Keyed {
-        /// For how long after the first call.
+        /// How long after the first call.
         ttl: Duration,
-        /// It answers a repeated key with its first refusal too.
+        /// The provider also answers a repeated key with its first refusal.
         remembers_refusals: bool,
     },
     /// Repeating is harmless.
@@ -121,14 +121,14 @@ pub enum Safety {
     Unsafe,
 }
 
-/// How often and when to try again.
+/// How often and when to retry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryRules {
     /// Calls in all, the first included.
     pub max_attempts: u32,
     /// The delay between them.
     pub backoff: Backoff,
-    /// A provider's `Retry-After` is believed up to this.
+    /// Upper bound of a provider's `Retry-After`.
     pub retry_after_max: Duration,
 }
 
@@ -149,8 +149,8 @@ impl RetryRules {
         }
     }
 
-    /// The delay after the `attempt`-th call: what the provider asked for (capped), else
-    /// the backoff.
+    /// The delay after the `attempt`-th call: the delay that the provider asked for (capped),
+    /// otherwise the backoff.
     pub fn delay(&self, attempt: u32, asked: Option<Duration>, rng: &mut SplitMix) -> Duration {
         match asked {
             Some(asked) => asked.min(self.retry_after_max),
@@ -159,13 +159,13 @@ impl RetryRules {
     }
 }
 
-/// How answers of a probe are judged.
+/// How a probe's answers are judged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbeRules {
-    /// The provider shows a call at the latest this long after it was made: a later "not
-    /// found" is final. `None`: a "not found" proves nothing.
+    /// The provider shows a call at the latest this long after it was made, so a later "not found"
+    /// is final. `None`: a "not found" proves nothing.
     pub not_found_final_after: Option<Duration>,
-    /// Answers without a verdict before the probing ends.
+    /// Maximum number of answers without a verdict. Then probing ends.
     pub inconclusive_max: u32,
     /// The delay between probes.
     pub backoff: Backoff,
@@ -181,16 +181,15 @@ impl Default for ProbeRules {
     }
 }
 
-/// What the Reaper does with an attempt whose lease ran out. No strategy overrides safety.
+/// What the Reaper does with an attempt whose lease has ended. No strategy overrides safety.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReaperStrategy {
-    /// As safety says: repeat where allowed, else probe.
+    /// As safety says: repeat if allowed, otherwise probe.
     #[default]
     Auto,
-    /// Probe even where repeating is allowed.
+    /// Probe even if repeating is allowed.
     Probe,
-    /// Repeat where allowed, else probe: the same as `Auto`, kept as a name of its own
-    /// because the requirement documents use it.
+    /// The same as `Auto`. A name of its own, because the requirement documents use it.
     Retry,
     /// FAILED, with effect unknown.
     Fail,

@@ -1,26 +1,26 @@
-//! Whether a clock can be believed when something is about to be deleted for good.
+//! Which clock to trust before data is deleted for good.
 
 use std::time::Duration;
 
 use crate::Timestamp;
 
-/// The store's clock, and the time that its processes vouch for. Ages of what is deleted count
-/// by the earlier of the two: a clock that jumps ahead makes nothing old.
+/// The store's clock, and the time that its processes vouch for. The age of data to prune counts by
+/// the earlier of the two, so a clock that jumps ahead does not make data old.
 ///
 /// The seen time is stored. It follows the clock in steps of at most `jump_max` and never goes
-/// back. Behind a longer jump it moves on with the monotonic time of the processes that run,
-/// until the clock is right again or an operator confirms what it shows.
+/// back. After a longer jump it advances only with the monotonic time of running processes, until
+/// the clock is right again or an operator confirms the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SeenTime {
-    /// What the store's clock shows.
+    /// The time of the store's clock.
     pub now: Timestamp,
-    /// The latest time that is vouched for.
+    /// The latest time that the processes vouch for.
     pub seen_at: Timestamp,
 }
 
 impl SeenTime {
-    /// The seen time after a look at the clock. `stored` is `None` in a new store; `reckoned` is
-    /// what a process makes of an earlier look and of its monotonic clock since.
+    /// The seen time after reading the clock. `stored` is `None` in a new store. `reckoned` is a
+    /// process's estimate: its last reading plus the time since on its monotonic clock.
     ///
     /// ```
     /// use std::time::Duration;
@@ -50,17 +50,17 @@ impl SeenTime {
         Self { now, seen_at }
     }
 
-    /// By which ages are counted.
+    /// The time by which ages are counted.
     pub fn trusted(&self) -> Timestamp {
         self.seen_at.min(self.now)
     }
 
-    /// The clock is ahead of every time that is vouched for.
+    /// The clock is ahead of the seen time.
     pub fn is_held_back(&self) -> bool {
         self.seen_at < self.now
     }
 
-    /// By how much the clock is ahead.
+    /// How far the clock is ahead of the seen time.
     pub fn ahead(&self) -> Duration {
         self.now.since(self.seen_at)
     }

@@ -1,31 +1,30 @@
-//! Who may call the API.
+//! The API keys: which callers may use the API.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{Domain, EventType, Result, Timestamp};
 
-/// The keys of the API. What is stored is a hash: a key itself is shown once, to whoever made
-/// it.
+/// The keys of the API. Only a hash is stored: the key itself is shown once, to its creator.
 #[async_trait]
 pub trait ApiKeys: Send + Sync {
-    /// Keeps new keys; true where the id was new.
+    /// Stores new keys. True where the id was new.
     ///
-    /// - Several keys may have the same name: that is how one is rotated.
+    /// - Several keys may have the same name: that is how a key is rotated.
     /// - An id that exists is left as it is.
     async fn create(&self, keys: &[ApiKey]) -> Result<Vec<bool>>;
 
-    /// Every key, oldest first, revoked and expired ones included.
+    /// Every key, oldest first, including revoked and expired keys.
     async fn list(&self) -> Result<Vec<ApiKey>>;
 
-    /// Ends keys by id; true where one was active until then.
+    /// Revokes keys by id. True where the key was active until then.
     ///
-    /// - Twice is once: the first time stays.
+    /// - Revoking twice changes nothing: the first time stays.
     async fn revoke(&self, ids: &[String], at: Timestamp) -> Result<Vec<bool>>;
 
-    /// Keys by the hash of their secret, in order; `None` where there is none.
+    /// Keys by the hash of their secret, in order; `None` where no key has this hash.
     ///
-    /// - Revoked and expired ones are found too: whoever asks judges.
+    /// - Revoked and expired keys are found too: the caller judges.
     async fn find(&self, hashes: &[[u8; 32]]) -> Result<Vec<Option<ApiKey>>>;
 }
 
@@ -34,21 +33,22 @@ pub trait ApiKeys: Send + Sync {
 pub struct ApiKey {
     /// Names this key for good.
     pub id: String,
-    /// Whose it is; several keys may share it.
+    /// The owner's name; several keys may share it.
     pub name: String,
     /// SHA-256 of the whole secret, prefix included.
     pub hash: [u8; 32],
-    /// What it may be used for.
+    /// The scopes: what the key may be used for.
     pub scopes: Vec<Scope>,
-    /// The domains that it is restricted to; empty: every domain.
+    /// The domains that the key is restricted to. Empty: every domain.
     pub domains: Vec<Domain>,
-    /// The event types of those domains that it is restricted to; empty: every event type.
+    /// The event types, within those domains, that the key is restricted to. Empty: every event
+    /// type.
     pub event_types: Vec<EventType>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// Not from this moment on.
+    /// The key is invalid from this moment on.
     pub expires_at: Option<Timestamp>,
-    /// When it was ended by a person.
+    /// When an operator revoked it.
     pub revoked_at: Option<Timestamp>,
 }
 
@@ -58,7 +58,7 @@ impl ApiKey {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 
-    /// The operations that it may touch.
+    /// The operations that the key may access.
     pub fn restriction(&self) -> Restriction {
         Restriction {
             domains: self.domains.clone(),
@@ -67,7 +67,7 @@ impl ApiKey {
     }
 }
 
-/// The operations that a key may touch, by domain and event type. The default is every one.
+/// The operations that a key may access, by domain and event type. The default is every operation.
 ///
 /// ```
 /// use clinch_core::ports::Restriction;
@@ -82,36 +82,36 @@ impl ApiKey {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restriction {
-    /// Of these domains; empty: of every domain.
+    /// These domains. Empty: every domain.
     pub domains: Vec<Domain>,
-    /// Of these event types; empty: of every event type.
+    /// These event types. Empty: every event type.
     pub event_types: Vec<EventType>,
 }
 
 impl Restriction {
-    /// Every operation is allowed.
+    /// Whether every operation is allowed.
     pub fn is_none(&self) -> bool {
         self.domains.is_empty() && self.event_types.is_empty()
     }
 
-    /// Some operations of the domain may be touched.
+    /// Whether some operations of the domain may be accessed.
     pub fn allows_domain(&self, domain: &str) -> bool {
         self.domains.is_empty() || self.domains.iter().any(|one| one.as_str() == domain)
     }
 
-    /// Every operation of the domain may be touched, whatever its event type.
+    /// Whether every operation of the domain may be accessed, whatever its event type.
     pub fn allows_all_of(&self, domain: &str) -> bool {
         self.allows_domain(domain) && self.event_types.is_empty()
     }
 
-    /// Operations of the domain and event type may be touched.
+    /// Whether operations of the domain and event type may be accessed.
     pub fn allows(&self, domain: &str, event_type: &str) -> bool {
         let mut types = self.event_types.iter();
         let is_named = types.any(|one| one.as_str() == event_type);
         self.allows_domain(domain) && (self.event_types.is_empty() || is_named)
     }
 
-    /// Whatever `other` allows is allowed.
+    /// Whether everything that `other` allows is allowed.
     pub fn covers(&self, other: &Self) -> bool {
         fn holds<T: PartialEq>(all: &[T], some: &[T]) -> bool {
             let are_some = !some.is_empty() && some.iter().all(|one| all.contains(one));
@@ -125,13 +125,13 @@ impl Restriction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Hands in operations, and asks for one by its id.
+    /// Submits operations, and reads an operation by its id.
     Submit,
-    /// Looks at everything.
+    /// Reads everything.
     Read,
     /// Leases operations as a remote worker, and reports on them.
     Work,
-    /// Looks, cancels, resolves, redrives and pauses.
+    /// Reads, cancels, resolves, redrives and pauses.
     Operate,
     /// Everything.
     Admin,
@@ -158,7 +158,7 @@ impl Scope {
         }
     }
 
-    /// Whoever has `self` may do what `wanted` allows.
+    /// Whether `self` allows everything that `wanted` allows.
     pub fn covers(self, wanted: Self) -> bool {
         self == wanted || self == Self::Admin || (self == Self::Operate && wanted == Self::Read)
     }

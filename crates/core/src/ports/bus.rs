@@ -1,4 +1,4 @@
-//! Hints on their way to workers. The row is the truth, the message is a hint.
+//! Carries hints to workers. The row is the truth; the message is only a hint.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::{Operation, Topic};
 use crate::policy::Routes;
 use crate::{AttemptId, Domain, EventType, LaneKey, OpId, Result, WorkerId};
 
-/// Carries hints. Losing one costs latency, a duplicate costs a no-op.
+/// Carries hints. A lost hint costs latency; a duplicate changes nothing.
 #[async_trait]
 pub trait Bus: Send + Sync {
     /// Announces operations.
     ///
-    /// - What `Ok` was returned for is delivered at least once, unless the bus loses data.
-    /// - Not before its delay has passed.
+    /// - A hint for which `Ok` was returned is delivered at least once, unless the bus loses data.
+    /// - A hint is not delivered before its delay has passed.
     async fn publish(&self, publications: &[Publication]) -> Result<()>;
 
     /// Takes deliveries, waiting up to `wait` for the first.
@@ -27,29 +27,30 @@ pub trait Bus: Send + Sync {
     /// - Hints of one lane and topic come in the order of their publication.
     /// - A delivery that is neither acked nor extended is delivered again after the
     ///   visibility timeout, with its redelivery count raised.
-    /// - A bus that is the store begins the attempts it hands out, under the ids it was given; such a delivery needs no
-    ///   begin and is not redelivered: the Reaper owns it.
+    /// - A bus that is the store begins the attempts that it hands out, under the ids it was given.
+    ///   Such a delivery needs no begin and is not redelivered: the Reaper owns it.
     async fn dequeue(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>>;
 
-    /// Done with these.
+    /// Ends these deliveries: the work is done.
     ///
-    /// - An acked delivery is never delivered again; acking twice is acking once. A late ack
-    ///   is an ack: the work is done, whoever has the delivery now.
+    /// - An acked delivery is never delivered again; acking twice has no further effect. A late ack
+    ///   counts too: the work is done, whichever worker holds the delivery now.
     async fn ack(&self, receipts: &[Receipt]) -> Result<()>;
 
-    /// Not done: deliver again after the delay.
+    /// Returns these deliveries undone: they are delivered again after the delay.
     ///
-    /// - A nack of a delivery that is no longer ours does nothing.
+    /// - A nack of a delivery that the caller no longer holds does nothing.
     /// - A bus that is the store gives the attempt back, under the routes of its last
     ///   dequeue.
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()>;
 
-    /// Still working: the visibility timeout starts anew.
+    /// The work continues: the visibility timeout starts again.
     ///
-    /// - An extension of a delivery that is no longer ours does nothing.
+    /// - An extension of a delivery that the caller no longer holds does nothing.
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()>;
 
-    /// How much it holds, for metrics; `None`: it does not count, or the store knows better.
+    /// How many hints the bus holds, for metrics. `None`: the bus does not count, or it is the
+    /// store.
     ///
     /// - Reads only.
     async fn depth(&self) -> Result<Option<Depth>> {
@@ -57,16 +58,16 @@ pub trait Bus: Send + Sync {
     }
 }
 
-/// What a bus holds, over all domains and nodes.
+/// The number of hints on a bus, over all domains and nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Depth {
-    /// Hints that nobody has taken yet.
+    /// Hints that no worker has taken yet.
     pub waiting: u64,
     /// Hints on loan.
     pub on_loan: u64,
     /// Hints that are not due yet.
     pub delayed: u64,
-    /// Some node looks after the delayed ones.
+    /// A node promotes the delayed hints when they are due.
     pub has_scheduler: bool,
 }
 
@@ -75,13 +76,13 @@ pub struct Depth {
 pub struct Hint {
     /// The operation.
     pub op_id: OpId,
-    /// The topic.
+    /// The domain of the operation.
     pub domain: Domain,
-    /// Tells which destination it is for, so that nothing is begun for one that is closed.
+    /// Determines the destination, so that nothing is begun for a closed one.
     pub event_type: EventType,
     /// Partition for operations that are ordered by key.
     pub lane: Option<LaneKey>,
-    /// Tells announcements of one operation apart, in traces.
+    /// Distinguishes the announcements of one operation, in traces.
     pub dispatch_no: u64,
     /// W3C `traceparent`.
     pub trace: Option<String>,
@@ -90,42 +91,43 @@ pub struct Hint {
 /// A hint to announce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publication {
-    /// Where.
+    /// The topic to publish to.
     pub topic: Topic,
     /// The hint.
     pub hint: Hint,
-    /// Not delivered before.
+    /// The hint is not delivered before this time has passed.
     pub delay: Duration,
 }
 
 impl Publication {
-    /// Where every reader of its domain looks.
+    /// On the domain-wide topic, which every reader of the domain reads.
     pub fn to_all(hint: Hint, delay: Duration) -> Self {
         let topic = Topic::of(&hint.domain);
         Self { topic, hint, delay }
     }
 }
 
-/// What a worker asks for.
+/// A worker's request for deliveries.
 #[derive(Debug, Clone)]
 pub struct Dequeue {
-    /// Of these topics; empty means none. A bus that begins attempts looks at their domains.
+    /// Read these topics; empty means none. A bus that begins attempts looks only at their domains.
     pub topics: Vec<Topic>,
-    /// At most so many: no more than the worker has permits for.
+    /// Maximum number of deliveries: no more than the worker has permits.
     pub max: usize,
-    /// How long to wait for the first.
+    /// How long to wait for the first delivery.
     pub wait: Duration,
     /// Visibility timeout, and lease where the bus begins attempts.
     pub visibility: Duration,
-    /// Who asks.
+    /// The worker that asks.
     pub worker: WorkerId,
-    /// Fresh ids for the attempts that a bus which is the store begins, one each; it begins
-    /// no more than there are. After an ambiguous dequeue they tell what was begun.
+    /// Fresh ids for the attempts that a bus which is the store begins, one for each attempt; it
+    /// begins no more than there are ids. After an ambiguous dequeue these ids show which attempts
+    /// were begun.
     pub attempts: Vec<AttemptId>,
-    /// The rules of every route, for a bus that begins attempts: a begin may end an operation
-    /// and accept what follows it.
+    /// The rules of every route, for a bus that begins attempts: a begin may end an operation and
+    /// accept its successors.
     pub routes: Arc<Routes>,
-    /// A bus that begins attempts hands out only what has a route here.
+    /// A bus that begins attempts hands out only operations with a route in `only`.
     pub only: Arc<Routes>,
 }
 
@@ -146,9 +148,9 @@ pub struct Delivery {
     pub hint: Hint,
     /// For ack, nack and extend.
     pub receipt: Receipt,
-    /// How often it was delivered before.
+    /// How often the hint was delivered before.
     pub redeliveries: u32,
-    /// The attempt has begun in the same commit: the row after the begin.
+    /// The row after the begin, if the attempt was begun in the commit that made this delivery.
     pub begun: Option<Box<Operation>>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the documents of an application go.
+//! Where an application's documents are stored.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,26 @@ use async_trait::async_trait;
 use super::records::{invalid, refuse_nul};
 use crate::Result;
 
-/// Longest id of a document, in bytes.
+/// Maximum length of a document's id, in bytes.
 pub const DOCUMENT_ID_BYTES_MAX: usize = 255;
 
-/// Longest name of a collection, kind, user or resource, in bytes.
+/// Maximum length of a collection's, kind's, user's or resource's name, in bytes.
 pub const DOCUMENT_NAME_BYTES_MAX: usize = 255;
 
-/// Longest body of a document, in bytes: what every database takes in one statement.
+/// Maximum size of a document's body, in bytes: every database takes this much in one statement.
 pub const DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Most documents that one call takes or gives.
+/// Maximum number of documents that one call takes or returns.
 pub const DOCUMENTS_MAX: usize = 1_000;
 
-/// Keeps documents by deterministic ids. Collections do not see each other.
+/// Stores documents by deterministic ids. Collections are separate from each other.
 #[async_trait]
 pub trait DocumentSink: Send + Sync {
-    /// Stores documents, all of them or none.
+    /// Stores documents: all of them or none.
     ///
-    /// - The same collection and id again replaces the document: storing twice is storing once.
-    /// - Of two with the same id in one call the later one counts.
+    /// - The same collection and id again replaces the document: storing a document twice leaves
+    ///   one.
+    /// - If two documents of one call have the same id, the later one counts.
     /// - Longer ids than [`DOCUMENT_ID_BYTES_MAX`], longer names than
     ///   [`DOCUMENT_NAME_BYTES_MAX`], longer bodies than [`DOCUMENT_BYTES_MAX`] and more
     ///   documents than [`DOCUMENTS_MAX`] are refused as `Invalid`, and so are NUL characters
@@ -34,7 +35,7 @@ pub trait DocumentSink: Send + Sync {
 
     /// One page of documents in the order of their ids (of their UTF-8 bytes), after `after`.
     ///
-    /// - Every narrowing of the filter narrows.
+    /// - Every field of the filter narrows the result.
     /// - At most `limit`, at most [`DOCUMENTS_MAX`]; fewer means that there are no more.
     /// - Sees every commit that returned before the call.
     async fn scan(
@@ -45,7 +46,7 @@ pub trait DocumentSink: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Document>>;
 
-    /// How many documents there are of each kind, of one user or of all.
+    /// The number of documents of each kind, for one user or for all.
     async fn count(&self, collection: &str, user: Option<&str>) -> Result<BTreeMap<String, u64>>;
 
     /// Removes every document of a collection that the filter matches.
@@ -55,19 +56,20 @@ pub trait DocumentSink: Send + Sync {
 /// A document with a deterministic id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// The same thing always has the same id.
+    /// The same object always has the same id.
     pub id: String,
-    /// What it is, such as `issue`.
+    /// Its kind, such as `issue`.
     pub kind: String,
-    /// Whose data it belongs to.
+    /// The user that the data belongs to.
     pub user: String,
     /// The resource it came from.
     pub resource: String,
-    /// JSON text, as it was sent to us: kept to the byte where the sink can, else to the value.
+    /// JSON text as it was received. The sink keeps it byte for byte if it can, otherwise as the
+    /// same JSON value.
     pub body: String,
 }
 
-/// Which documents; every field narrows.
+/// Selects documents; every field narrows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DocumentFilter {
     /// Of this user.
@@ -79,7 +81,7 @@ pub struct DocumentFilter {
 }
 
 impl DocumentFilter {
-    /// Whether the document is one of them.
+    /// Whether the filter selects the document.
     pub fn matches(&self, document: &Document) -> bool {
         let same =
             |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|one| one == is);
@@ -89,7 +91,7 @@ impl DocumentFilter {
     }
 }
 
-/// Refuses documents that the port does not take.
+/// Refuses documents that the port does not accept.
 pub fn check_documents(collection: &str, documents: &[Document]) -> Result<()> {
     check_collection(collection)?;
     if documents.len() > DOCUMENTS_MAX {
@@ -127,7 +129,7 @@ pub fn check_documents(collection: &str, documents: &[Document]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what no sink can look for: a collection that is none, and NUL characters.
+/// Refuses a search that no sink supports: an invalid collection name, or NUL characters.
 pub fn check_document_search(
     collection: &str,
     filter: &DocumentFilter,

@@ -1,4 +1,4 @@
-//! Queues as operators see them.
+//! Domains as operators see them: pauses and counters.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use super::Counts;
 use crate::{Domain, EventType, Result};
 
-/// Pausing, and maintained counters.
+/// Pauses, and maintained counters.
 #[async_trait]
 pub trait Domains: Send + Sync {
     /// Pauses or resumes a domain.
     ///
-    /// - Pause blocks begins only: running attempts settle, probes and deadlines go on.
+    /// - A pause blocks begins only: running attempts settle, probes and deadlines continue.
     /// - A domain can be paused before its first operation.
     async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()>;
 
@@ -27,8 +27,8 @@ pub trait Domains: Send + Sync {
 
     /// Which routes have open operations that wait for a begin or for recovery, and how many.
     ///
-    /// - Counted, not maintained: for a look from time to time.
-    /// - Lane followers and held operations that wait for a person may be left out.
+    /// - Counted by this call, not maintained: not for frequent use.
+    /// - Lane followers and held operations that wait for an operator may be left out.
     async fn open_routes(&self) -> Result<Vec<OpenRoute>>;
 }
 
@@ -43,23 +43,23 @@ pub struct OpenRoute {
     pub open: u64,
 }
 
-/// One domain as it stands.
+/// One domain as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainView {
     /// Its name.
     pub domain: Domain,
-    /// No attempt begins.
+    /// While true, no attempt begins.
     pub paused: bool,
     /// Operations by state and phase.
     pub counts: Counts,
     /// Age of the oldest row that is due for a begin.
     pub oldest_due: Option<Duration>,
-    /// The same for each event type that has such a row.
+    /// The same, by event type.
     pub oldest_due_by_type: BTreeMap<EventType, Duration>,
 }
 
 impl DomainView {
-    /// With these oldest due rows, several of one event type perhaps.
+    /// Sets the ages of the oldest due rows. An event type may occur several times.
     #[must_use]
     pub fn with_oldest_due(
         mut self,

@@ -1,4 +1,4 @@
-//! The user's ports: make the call, and ask what became of one.
+//! The ports that users implement: make the call, and ask the provider what became of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +12,25 @@ use crate::{Envelope, Fail, Outcome, Result, Success};
 pub trait Executor: Send + Sync {
     /// Calls the provider and says how it went.
     ///
-    /// - Sends `envelope.outbound_key`, so that the provider can tell a repeat.
+    /// - Sends `envelope.outbound_key`, so that the provider can recognize a repeat.
     /// - A timeout after the request left is `Retry::unknown`, never `Fail`.
-    /// - A panic is taken as `Retry::unknown`: the call may have left.
+    /// - A panic counts as `Retry::unknown`: the call may have left.
     async fn execute(&self, envelope: &Envelope, attempt: &Arc<dyn Attempt>) -> Outcome;
 }
 
-/// What a running attempt can do besides return.
+/// What a running attempt can do besides returning an outcome.
 #[async_trait]
 pub trait Attempt: Send + Sync {
-    /// The lease is still believed in, on this machine's monotonic clock. Ask right before
-    /// the first byte: it narrows the race of a paused worker, it cannot close it.
+    /// Whether the attempt holds its lease as far as this machine knows, by its monotonic clock.
+    /// Ask right before the first byte is sent: this narrows the race of a paused worker but cannot
+    /// close it.
     fn holds_lease(&self) -> bool;
 
     /// Cancel was requested. An Ok still wins.
     fn is_canceled(&self) -> bool;
 
-    /// The destination's guards have given their permits: from here on they count the call, and
-    /// the engine's reservation for it ends. Whoever composes guards calls it before the call
+    /// The destination's guards have given their permits: from here on they count the call, and the
+    /// engine's reservation for it ends. Code that composes guards calls this before the call
     /// leaves.
     fn admitted(&self) {}
 
@@ -37,31 +38,32 @@ pub trait Attempt: Send + Sync {
     async fn checkpoint(&self, bytes: &[u8]) -> Result<()>;
 }
 
-/// Asks the provider what became of our call.
+/// Asks the provider what became of a call.
 #[async_trait]
 pub trait Probe: Send + Sync {
-    /// Looks the call up by its outbound key or a field that names it.
+    /// Looks the call up by its outbound key or by a field that names it.
     ///
-    /// - `Succeeded` and `Failed` only for *our* call.
+    /// - `Succeeded` and `Failed` only for the call of this envelope.
     /// - An error or a doubt is `Unknown`; a 429 or a `Retry-After` is `Later`.
     /// - A question that this machine could not send is `NotAsked`.
     async fn probe(&self, envelope: &Envelope) -> ProbeVerdict;
 }
 
-/// What the provider says of our call.
+/// What the provider says about the call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProbeVerdict {
-    /// It was applied.
+    /// The call was applied.
     Succeeded(Success),
-    /// It was refused.
+    /// The call was refused.
     Failed(Fail),
-    /// It is not known there.
+    /// The provider does not know the call.
     NotFound,
-    /// No verdict.
+    /// The provider gave no verdict.
     Unknown,
-    /// The provider takes no questions now; not a doubt. `Some`: it asked everyone to stay away
-    /// for so long.
+    /// The provider takes no questions now, which is not an `Unknown`. `Some`: it asked every
+    /// caller to pause for this long.
     Later(Option<Duration>),
-    /// This machine could not send the question (no file descriptor, no port); not a doubt.
+    /// This machine could not send the question (no file descriptor, no port), which is not an
+    /// `Unknown`.
     NotAsked,
 }

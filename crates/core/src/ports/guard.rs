@@ -1,8 +1,8 @@
-//! What surrounds a call. Permits are RAII: dropping one gives it back.
+//! Protection around a call. Permits are RAII: dropping a permit gives it back.
 //!
-//! One guard is one destination's: routes that call the same destination share it. The
-//! engine sees a [`Gate`], which says how much room there is before anything is claimed;
-//! whoever makes the call takes the permits.
+//! A guard belongs to one destination: routes that call the same destination share it. The engine
+//! sees a [`Gate`], which says how much room there is before anything is claimed. The code that
+//! makes the call takes the permits.
 
 use std::time::Duration;
 
@@ -10,49 +10,50 @@ use async_trait::async_trait;
 
 use crate::{Command, Payload};
 
-/// A permit that was given; dropping it gives it back.
+/// A permit for one call. Dropping it gives it back.
 pub trait Permit: Send {
-    /// How the call went; a breaker listens. Dropping without a word counts as a failure
-    /// there: a call that was cut off at its deadline is one.
+    /// Reports how the call went, for the breaker. A permit that is dropped without a report counts
+    /// as a failed call: it was cut off at its deadline.
     fn report(self: Box<Self>, verdict: Verdict);
 }
 
 /// How a call went, as far as the provider's health is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The provider answered, a refusal included.
+    /// The provider answered. A refusal is an answer.
     Answered {
         /// From the first byte to the answer.
         took: Duration,
     },
-    /// It did not, or said that it cannot.
+    /// The provider did not answer, or said that it cannot.
     Failed {
         /// From the first byte to the end.
         took: Duration,
     },
-    /// No call was made, or its end says nothing: our own rejections are not the provider's.
+    /// No call was made, or its end says nothing about the provider: Clinch's own rejections do not
+    /// count against it.
     Ignored,
 }
 
-/// Why no permit was given. Our own rejections never count against the provider.
+/// Why no permit was given. Clinch's own rejections never count against the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rejection {
-    /// Which guard.
+    /// The guard that rejected the call.
     pub reason: Reason,
-    /// Worth trying again after.
+    /// Try again after this time.
     pub after: Duration,
 }
 
-/// Why a destination takes no call now: the names of `hold.reason`.
+/// Why a destination takes no call now. The names are those of `hold.reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// Its breaker is open, or half open with all its permits out.
+    /// Its breaker is open, or half open with all its permits in use.
     BreakerOpen,
-    /// As many calls as it may have at once are running.
+    /// The maximum number of concurrent calls is running.
     BulkheadFull,
-    /// Its rate is used up.
+    /// Its rate limit is used up.
     RateLimited,
-    /// The provider asked everyone to stay away.
+    /// The provider asked every caller to pause.
     Paused,
 }
 
@@ -68,29 +69,29 @@ impl Reason {
     }
 }
 
-/// What a guard answers.
+/// A guard's answer.
 pub type Admission = Result<Box<dyn Permit>, Rejection>;
 
 /// How many more calls a destination takes now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// So many.
+    /// Number of calls.
     pub calls: usize,
-    /// What bounds it, if anything does.
+    /// The guard that bounds the number, if any.
     pub reason: Option<Reason>,
-    /// When there may be more; `None`: when a running call ends.
+    /// When there may be more room. `None`: when a running call ends.
     pub again_in: Option<Duration>,
 }
 
 impl Room {
-    /// Nothing bounds it.
+    /// No guard bounds the number of calls.
     pub const UNBOUNDED: Self = Self {
         calls: usize::MAX,
         reason: None,
         again_in: None,
     };
 
-    /// The narrower of two.
+    /// The smaller room of two.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         if other.calls < self.calls {
@@ -106,17 +107,17 @@ impl Room {
     }
 }
 
-/// What a destination gave for one call that no executor of this process makes: a probe, or a
-/// remote worker's attempt. Dropping it without a word counts as a failed call.
+/// The permits for one call that no executor of this process makes: a probe, or a remote worker's
+/// attempt. Dropping them without a report counts as a failed call.
 pub struct Admitted {
-    /// Not before so long: its moment in the rate.
+    /// Send the call no earlier than this: its moment in the rate limit.
     pub wait: Duration,
-    /// What the guards gave.
+    /// The guards' permits.
     pub permits: Vec<Box<dyn Permit>>,
 }
 
 impl Admitted {
-    /// How the call went.
+    /// Reports how the call went.
     pub fn report(self, verdict: Verdict) {
         for permit in self.permits {
             permit.report(verdict);
@@ -124,24 +125,24 @@ impl Admitted {
     }
 }
 
-/// What the engine sees of a destination's guards. Nothing is claimed for a destination
-/// without room: its rows stay due, at no write.
+/// The engine's view of a destination's guards. Nothing is claimed for a destination without room:
+/// its rows stay due and cost no write.
 #[async_trait]
 pub trait Gate: Send + Sync {
     /// Routes with the same name share one set of guards.
     fn destination(&self) -> &str;
 
-    /// A look, not a reservation: the call itself takes the permits.
+    /// The room right now. It reserves nothing: the call itself takes the permits.
     fn room(&self) -> Room;
 
-    /// How much later than planned a retry is to be made.
+    /// How much later than planned a retry is made.
     fn retry_delay(&self) -> Duration;
 
-    /// Takes the permits of one call that no executor of this process makes: a probe, or a
-    /// remote worker's attempt. It counts like any other call.
+    /// Takes the permits for one call that no executor of this process makes: a probe, or a remote
+    /// worker's attempt. It counts like any other call.
     async fn admit(&self) -> Result<Admitted, Rejection>;
 
-    /// The provider asked everyone to stay away for so long.
+    /// The provider asked every caller to pause for this long.
     async fn pause(&self, lasting: Duration);
 
     /// A remote worker makes a call that is not a retry.
@@ -152,23 +153,23 @@ pub trait Gate: Send + Sync {
 pub trait CircuitBreaker: Send + Sync {
     /// A permit for one call.
     ///
-    /// - Half open it gives exactly its permits, however many ask.
-    /// - What a permit of an earlier state reports does not count.
+    /// - Half open it gives exactly its permits, however many callers ask.
+    /// - A report of a permit from an earlier state does not count.
     fn try_acquire(&self) -> Admission;
-    /// Where it stands.
+    /// The current state.
     fn state(&self) -> CircuitState;
     /// How many calls it would let through.
     fn room(&self) -> Room;
 }
 
-/// Where a breaker stands.
+/// The state of a breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CircuitState {
     /// Calls pass.
     Closed,
     /// No call passes.
     Open,
-    /// A few calls pass, to see.
+    /// A few calls pass, to test the destination.
     HalfOpen,
 }
 
@@ -186,26 +187,26 @@ impl CircuitState {
 /// Caps concurrent calls to a destination.
 #[async_trait]
 pub trait Bulkhead: Send + Sync {
-    /// A permit for one call, waiting for it no longer than the bulkhead's own bound.
+    /// A permit for one call. Waits for it no longer than the bulkhead's own bound.
     async fn acquire(&self) -> Admission;
     /// How many calls it would let through at once.
     fn room(&self) -> Room;
 }
 
-/// Caps calls per time to a destination. A port, so that several nodes can share one.
+/// Caps calls per time to a destination. It is a port, so that several nodes can share one limit.
 #[async_trait]
 pub trait RateLimiter: Send + Sync {
-    /// Reserves one call and answers how long to wait before sending it.
+    /// Reserves one call and returns how long to wait before sending it.
     ///
-    /// - What is reserved is spent, whether or not the call is made.
+    /// - A reservation is spent, whether or not the call is made.
     /// - A wait over the limiter's own bound is a rejection and reserves nothing.
     async fn reserve(&self) -> Result<Duration, Rejection>;
 
-    /// The provider asked everyone to stay away for so long (`Retry-After`). A shorter pause
-    /// does not end a longer one.
+    /// The provider asked every caller to pause for this long (`Retry-After`). A shorter pause does
+    /// not end a longer one.
     async fn pause(&self, lasting: Duration);
 
-    /// How many calls it would let through without a wait, as far as is known here.
+    /// How many calls would pass without a wait, as far as this process knows.
     fn room(&self) -> Room;
 }
 
@@ -213,37 +214,37 @@ pub trait RateLimiter: Send + Sync {
 pub trait TimeoutPolicy: Send + Sync {
     /// The limit for one call, from its first byte.
     fn per_attempt(&self) -> Duration;
-    /// The limit for all of an attempt: waits for permits and further copies included.
+    /// The limit for the whole attempt, including waits for permits and further copies.
     fn total(&self) -> Duration;
 }
 
 /// When to send a further copy of a slow call.
 pub trait HedgePolicy: Send + Sync {
-    /// Send one more so long after the last; `None`: send no more.
+    /// How long after the last copy to send one more. `None`: send no more.
     fn after(&self, copies_sent: u32) -> Option<Duration>;
-    /// Copies of one attempt at most, the first included.
+    /// Maximum number of copies of one attempt, including the first.
     fn copies_max(&self) -> u32;
 }
 
-/// Slows retries down in a storm. It only delays, it never ends an operation.
+/// Slows down retries while there are too many. It only delays; it never ends an operation.
 pub trait RetryBudget: Send + Sync {
-    /// A call is made that is not a retry.
+    /// A call that is not a retry is made.
     fn deposit(&self);
-    /// Takes one retry; zero: as planned, otherwise this much later.
+    /// Takes one retry. Zero: retry as planned. Otherwise retry this much later.
     fn withdraw(&self) -> Duration;
 }
 
-/// Turns callers away before their work is accepted. Replays are never shed, nor is work that
-/// the application makes itself.
+/// Turns callers away before their work is accepted. Replays are never shed, nor is work that the
+/// application creates itself.
 pub trait LoadShed: Send + Sync {
-    /// `Some`: turn it away and say when to come back. `oldest_due` is how long the oldest
+    /// `Some`: turn the command away and say when to try again. `oldest_due` is how long the oldest
     /// operation of its domain and destination has waited although it could have run.
     fn shed(&self, command: &Command, oldest_due: Duration) -> Option<Duration>;
 }
 
-/// An answer of our own where the provider gives none. Natural routes only.
+/// A substitute answer for when the provider gives none. Natural routes only.
 pub trait Fallback: Send + Sync {
-    /// `Some`: complete with this.
+    /// `Some`: complete the operation with this payload.
     fn fallback(&self, command: &Command) -> Option<Payload>;
 }
 

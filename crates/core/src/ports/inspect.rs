@@ -9,17 +9,17 @@ use crate::{
     Options, OutboundKey, Result, Sealed, Status, Timestamp, WorkerId,
 };
 
-/// Most items of one page.
+/// Maximum number of items of one page.
 pub const PAGE_MAX: usize = 1_000;
 
-/// Bytes of payloads, results and checkpoints after which a page ends, however few its items
-/// are: a list of long operations must not take more memory than one of short ones.
+/// A page ends when its payloads, results and checkpoints reach this many bytes, however few its
+/// items are: a list of long operations must not take more memory than one of short ones.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Read-only views. Never on the hot path.
 #[async_trait]
 pub trait Inspect: Send + Sync {
-    /// Rows by id, in order; `None` where there is none.
+    /// Rows by id, in order; `None` where there is no row.
     ///
     /// - Sees every commit that returned before the call.
     /// - Shows the attempt id, so that an ambiguous begin can be read back.
@@ -27,7 +27,7 @@ pub trait Inspect: Send + Sync {
 
     /// The rows that are live under these attempt ids, in order; `None` where there is none.
     ///
-    /// - After an ambiguous begin or dequeue this tells what is ours to run.
+    /// - After an ambiguous begin or dequeue this shows which attempts the caller has to run.
     async fn begun(&self, attempts: &[AttemptId]) -> Result<Vec<Option<Operation>>>;
 
     /// Ids by the four keys, also of pruned operations.
@@ -40,7 +40,7 @@ pub trait Inspect: Send + Sync {
     /// - Pages by keyset: nothing is shown twice or skipped while rows are added.
     /// - At most `limit`, at most [`PAGE_MAX`].
     /// - Ends with the item that reaches [`PAGE_BYTES_MAX`], and reads no further than the one
-    ///   behind it: only `next_cursor` tells whether there are more.
+    ///   after it: only `next_cursor` tells whether there are more.
     async fn list(
         &self,
         filter: &Filter,
@@ -48,9 +48,9 @@ pub trait Inspect: Send + Sync {
         limit: usize,
     ) -> Result<Page<Operation>>;
 
-    /// Everything that was said of an operation, in order.
+    /// Every event of an operation, in order.
     ///
-    /// - One line a change, plus refused answers and late ones.
+    /// - One line for each change, plus refused and late answers.
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>>;
 
     /// The store's clock.
@@ -66,25 +66,25 @@ pub struct Operation {
     pub keys: Keys,
     /// The payload as it is stored.
     pub payload: Sealed,
-    /// Of the stored payload.
+    /// The hash of the stored payload.
     pub content_hash: ContentHash,
-    /// What the provider sees.
+    /// The idempotency key that the provider sees.
     pub outbound_key: OutboundKey,
-    /// How and when.
+    /// When and how to run it.
     pub options: Options,
     /// Grows within (domain, biz_key).
     pub seq: u64,
     /// Its lane, if it was accepted under `order = "key"`.
     pub lane: Option<LaneKey>,
-    /// What guards look at.
+    /// The part that the protocol reads and writes.
     pub state: State,
-    /// Publications so far.
+    /// Announcements so far.
     pub dispatch_no: u64,
     /// The recorded or final result.
     pub result: Option<ResultRecord>,
-    /// Bytes that an attempt left for the next, as they are stored.
+    /// Bytes that an attempt kept for the next one, as they are stored.
     pub checkpoint: Option<Sealed>,
-    /// Its batch.
+    /// The batch that it is a member of.
     pub batch_id: Option<BatchId>,
     /// The operation it redrives.
     pub redrive_of: Option<OpId>,
@@ -101,7 +101,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Bytes of its payload, result and checkpoint.
+    /// Size of its payload, result and checkpoint.
     pub fn bytes(&self) -> usize {
         let result = self.result.as_ref().and_then(|one| one.payload.as_ref());
         let all = [Some(&self.payload), result, self.checkpoint.as_ref()];
@@ -112,10 +112,10 @@ impl Operation {
     }
 }
 
-/// A provider's yes, without what it spawned.
+/// A provider's Ok, without the operations that it spawned.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResultRecord {
-    /// The provider's own id of what it did.
+    /// The provider's own transaction id.
     pub provider_txn_id: Option<String>,
     /// The result as it is stored.
     pub payload: Option<Sealed>,
@@ -136,41 +136,42 @@ pub struct LedgerLine {
     pub status: Status,
     /// The phase after it.
     pub phase: Option<Phase>,
-    /// Who said so.
+    /// The process or worker that reported the event.
     pub by: Option<WorkerId>,
-    /// It changed nothing: why.
+    /// Set if the event changed nothing: the reason.
     pub refused: Option<String>,
     /// Reason or error, cut and redacted.
     pub note: String,
-    /// A late answer's result, kept for whoever resolves.
+    /// A late answer's result, kept for the operator who resolves.
     pub late: Option<ResultRecord>,
 }
 
 impl LedgerLine {
-    /// What the line of a leased begin notes.
+    /// The note on the ledger line of a leased begin.
     pub fn lease_note(attempt_id: AttemptId) -> String {
         format!("leased as {attempt_id}")
     }
 
-    /// This begin was leased to a remote worker, under this fence and attempt id.
+    /// Whether this line is a begin that was leased to a remote worker under this fence and attempt
+    /// id.
     pub fn is_lease(&self, fence: u64, attempt_id: AttemptId) -> bool {
         let begun = self.event == "Begin" && self.refused.is_none();
         begun && self.fence == fence && self.note == Self::lease_note(attempt_id)
     }
 }
 
-/// Which operations to list; every field narrows.
+/// Selects operations; every field narrows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of one of these domains; empty: of any.
+    /// Of one of these domains. Empty: any.
     pub domains: Vec<Domain>,
-    /// Of one of these event types; empty: of any.
+    /// Of one of these event types. Empty: any.
     pub event_types: Vec<EventType>,
     /// Of this business object.
     pub biz_key: Option<BizKey>,
     /// With this idempotency key.
     pub idem_key: Option<IdemKey>,
-    /// With this id at the provider.
+    /// With this transaction id of the provider.
     pub provider_txn_id: Option<String>,
     /// In this state.
     pub status: Option<Status>,
@@ -180,9 +181,9 @@ pub struct Filter {
     pub label: Option<(String, String)>,
     /// Of this batch.
     pub batch_id: Option<BatchId>,
-    /// Accepted at or after.
+    /// Accepted at or after this moment.
     pub from: Option<Timestamp>,
-    /// Accepted before.
+    /// Accepted before this moment.
     pub to: Option<Timestamp>,
 }
 
@@ -191,7 +192,7 @@ pub struct Filter {
 pub struct Page<T> {
     /// The rows.
     pub items: Vec<T>,
-    /// Pass it to get the next page; `None`: this was the last.
+    /// Pass it to get the next page. `None`: this was the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -215,6 +216,32 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// The counters in the order in which stores keep them.
+    pub fn in_order(&self) -> [u64; 7] {
+        [
+            self.pending,
+            self.live,
+            self.recorded,
+            self.waiting,
+            self.held,
+            self.completed,
+            self.failed,
+        ]
+    }
+
+    /// The same, to change them.
+    pub fn in_order_mut(&mut self) -> [&mut u64; 7] {
+        [
+            &mut self.pending,
+            &mut self.live,
+            &mut self.recorded,
+            &mut self.waiting,
+            &mut self.held,
+            &mut self.completed,
+            &mut self.failed,
+        ]
+    }
+
     /// The counter that `state` belongs to.
     pub fn of(&mut self, state: &State) -> &mut u64 {
         match (state.status, state.phase) {

@@ -1,4 +1,4 @@
-//! Who is in charge. A lock is a convenience: every write made under it carries its fence.
+//! Named locks. A lock is a convenience: every write made under it carries its fence.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use crate::{Result, WorkerId};
 /// Named locks with an owner and a time to live.
 #[async_trait]
 pub trait LockManager: Send + Sync {
-    /// Takes the lock, or moves its end if it is already ours. `None`: somebody else has it.
+    /// Takes the lock, or renews it if the owner holds it already. `None`: another owner holds it.
     ///
     /// - Of concurrent takers one gets it.
     /// - A lock whose time ran out can be taken; its new fence is higher.
     async fn take(&self, name: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>>;
 
-    /// Gives the lock back; false if it was no longer ours.
+    /// Releases the lock. False: the owner no longer held it.
     ///
     /// - Only its owner releases it.
     async fn release(&self, name: &str, owner: &WorkerId) -> Result<bool>;
 }
 
-/// One process among many that does a job.
+/// Elects one process among many to do a job.
 #[async_trait]
 pub trait Leader: Send + Sync {
-    /// Becomes or stays leader for `ttl`. `None`: somebody else leads.
+    /// Becomes or stays leader for `ttl`. `None`: another process leads.
     ///
     /// - At most one leader at a time, by the store's clock.
     /// - A new leader's fence is higher than every earlier one's.

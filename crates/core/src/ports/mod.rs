@@ -1,9 +1,9 @@
-//! What the engine needs from the world. Adapters implement these traits; each bullet on a
-//! method is a behaviour, and each behaviour is a case of the contract suite.
+//! The traits that the engine needs and adapters implement. Each bullet on a method is a behaviour,
+//! and each behaviour is a case of the contract suite.
 //!
-//! Every method that touches storage takes a slice: a single caller is a batch of one.
-//! Results come back in the order of the slice, one per item. `Err` means that the whole
-//! call did nothing, unless its kind is [`ErrorKind::Ambiguous`](crate::ErrorKind).
+//! Every method that touches storage takes a slice: a single caller is a batch of one. Results come
+//! back in the order of the slice, one per item. `Err` means that the whole call changed nothing,
+//! unless its kind is [`ErrorKind::Ambiguous`](crate::ErrorKind).
 
 mod api_keys;
 mod batches;
@@ -54,7 +54,7 @@ pub use sealer::{PlainText, Sealer};
 pub use sink::{Alert, AlertNote, Journal, JournalRecords, Severity};
 pub use store::{
     Accepted, Amendment, Answer, AnswerBody, BeginRequest, Changed, Extension, Known, NewOperation,
-    Refused, Reschedule, Store, StoredOk,
+    Refused, Reschedule, Store, StoredOk, Write, Written,
 };
 pub use telemetry::{Level, Meter, MetricLabels, Tags, Tracer, Untold, Work, is_traceparent};
 pub use topic::Topic;

@@ -1,4 +1,4 @@
-//! Small records of an application, on the store that its operations live on.
+//! Small records of an application, in the same store as its operations.
 
 use std::collections::BTreeSet;
 
@@ -6,31 +6,31 @@ use async_trait::async_trait;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Longest key of a record, in bytes.
+/// Maximum length of a record's key, in bytes.
 pub const RECORD_KEY_BYTES_MAX: usize = 255;
 
-/// Longest body of a record, in bytes.
+/// Maximum size of a record's body, in bytes.
 pub const RECORD_BYTES_MAX: usize = 1024 * 1024;
 
-/// Most records that one call takes or gives.
+/// Maximum number of records that one call takes or returns.
 pub const RECORDS_MAX: usize = 1_000;
 
-/// The record that names its store: a random id, whatever the store's address is. Keys that
-/// begin with `clinch/` are Clinch's own.
+/// The record that names its store by a random id, independent of the store's address. Keys that
+/// begin with `clinch/` are reserved for Clinch.
 pub const STORE_RECORD: &str = "clinch/store";
 
-/// Records by key, each with a version: what an application knows besides its operations.
-/// Every change is a compare-and-set.
+/// Records by key, each with a version: an application's own data besides its operations. Every
+/// change is a compare-and-set.
 #[async_trait]
 pub trait Records: Send + Sync {
-    /// Reads records, in order; `None` where there is none.
+    /// Reads records, in order; `None` where there is no record.
     ///
     /// - Sees every commit that returned before the call.
     /// - More than [`RECORDS_MAX`] keys are refused as `Invalid`.
     async fn read_records(&self, keys: &[String]) -> Result<Vec<Option<Record>>>;
 
-    /// Writes and removes records in one commit. False: one of them was not as expected, and
-    /// nothing is changed.
+    /// Writes and removes records in one commit. False: a record was not as expected, and nothing
+    /// was changed.
     ///
     /// - Of concurrent writers that expect the same version of a record one succeeds.
     /// - A record that is written has a higher version than it had before; a new one begins
@@ -44,11 +44,11 @@ pub trait Records: Send + Sync {
     /// - In the order of their keys (of their UTF-8 bytes), or against it.
     /// - Only those after `after` in that order; at most `limit`, at most [`RECORDS_MAX`];
     ///   fewer means that there are no more.
-    /// - `%` and `_` in a prefix are themselves.
+    /// - `%` and `_` in a prefix match themselves.
     async fn list_records(&self, list: &RecordList) -> Result<Vec<Record>>;
 }
 
-/// A record as it stands.
+/// A record as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Its key.
@@ -59,56 +59,56 @@ pub struct Record {
     pub body: String,
 }
 
-/// One change.
+/// One change of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordWrite {
-    /// Of this record.
+    /// The record to change.
     pub key: String,
-    /// As it must be found.
+    /// What the record must be before the change.
     pub expected: Expected,
-    /// What it becomes; `None`: it goes.
+    /// The new text. `None`: the record is removed.
     pub body: Option<String>,
 }
 
-/// How a record must be found for a change to happen.
+/// What a record must be for a change to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// There is none.
+    /// The record does not exist.
     Absent,
-    /// It has this version.
+    /// The record has this version.
     Version(u64),
-    /// However it is.
+    /// Any version, or no record.
     Anything,
 }
 
-/// What to list.
+/// Which records to list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordList {
-    /// Keys begin with it.
+    /// Only keys that begin with this.
     pub prefix: String,
-    /// Against the order of keys.
+    /// In descending order of keys.
     pub descending: bool,
-    /// Go on after this key.
+    /// Continue after this key.
     pub after: Option<String>,
-    /// At most so many.
+    /// Maximum number of records.
     pub limit: usize,
 }
 
-/// The keys of a [`RecordList`]: those from `from` on and before `until`, but not `except`.
+/// The keys of a [`RecordList`]: from `from` (inclusive) to `until` (exclusive), without `except`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRange {
-    /// The first that is wanted.
+    /// The first key of the range.
     pub from: String,
-    /// The first that is not wanted any more.
+    /// The first key after the range.
     pub until: String,
-    /// Not this one; empty: every one.
+    /// Excludes this key. Empty: excludes none.
     pub except: String,
-    /// At most so many.
+    /// Maximum number of records.
     pub limit: usize,
 }
 
 impl RecordList {
-    /// Which keys are wanted, as one range of the order of keys.
+    /// The listed keys as one range.
     ///
     /// ```
     /// use clinch_core::ports::RecordList;
@@ -138,7 +138,7 @@ impl RecordList {
         }
     }
 
-    /// Refuses what no store can look for.
+    /// Refuses prefixes and keys that no store can search for.
     pub fn check(&self) -> Result<()> {
         refuse_nul("a prefix or a key", &self.prefix)?;
         refuse_nul(
@@ -149,27 +149,27 @@ impl RecordList {
 }
 
 impl KeyRange {
-    /// No key can be in it.
+    /// Whether no key can be in the range.
     pub fn is_empty(&self) -> bool {
         self.from >= self.until || self.limit == 0
     }
 }
 
-/// What comes after every key that begins with `prefix`.
+/// A text that sorts after every key that begins with `prefix`.
 fn end_of(prefix: &str) -> String {
     let mut head = prefix;
     while let Some(last) = head.chars().next_back() {
         head = &head[..head.len() - last.len_utf8()];
-        // The order of characters is that of their UTF-8 bytes; a range has no surrogates.
+        // Characters sort like their UTF-8 bytes; a range of `char` skips surrogates.
         if let Some(next) = (last..=char::MAX).nth(1) {
             return format!("{head}{next}");
         }
     }
-    // Longer than any key, and no character is larger.
+    // Longer than any key, and made of the largest character.
     char::MAX.to_string().repeat(RECORD_KEY_BYTES_MAX / 4 + 1)
 }
 
-/// Refuses writes that the port does not take.
+/// Refuses writes that the port does not accept.
 pub fn check_record_writes(writes: &[RecordWrite]) -> Result<()> {
     if writes.len() > RECORDS_MAX {
         return Err(invalid(format!(
@@ -197,7 +197,7 @@ pub fn check_record_writes(writes: &[RecordWrite]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses keys that the port does not look for.
+/// Refuses keys that the port does not accept.
 pub fn check_record_keys(keys: &[String]) -> Result<()> {
     if keys.len() > RECORDS_MAX {
         return Err(invalid(format!(
@@ -211,7 +211,7 @@ pub(super) fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
-/// Not every database has a place for it.
+/// Some databases cannot store a NUL character.
 pub(super) fn refuse_nul(what: &str, text: &str) -> Result<()> {
     match text.contains('\0') {
         true => Err(invalid(format!("{what} must not contain a NUL character"))),

@@ -1,4 +1,4 @@
-//! What watches every arrow of the path.
+//! Finds operations that got lost between two stages, keeps dead letters, and prunes.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ pub trait Recovery: Send + Sync {
     /// Claims rows that need recovery, oldest first.
     ///
     /// - In order of the time since when they need it, and only of the claim's routes.
-    /// - Never the same row to two claimers while a claim lasts; a claim that ran out is
-    ///   claimable again.
+    /// - Never the same row to two claimers while a claim lasts; an expired claim is claimable
+    ///   again.
     /// - Any change of the row ends the claim: the row's next need is found at once.
     async fn scan(&self, scan: Scan, claim: &Claim) -> Result<Vec<Claimed>>;
 
     /// How long until `scan` finds a row; zero if one waits now.
     ///
-    /// - `None`: nothing waits for a time, sleep until notified.
+    /// - `None`: no row waits for a time, sleep until notified.
     async fn next_due(&self, scan: Scan) -> Result<Option<Duration>>;
 
     /// One page of dead letters, newest first.
@@ -30,42 +30,42 @@ pub trait Recovery: Send + Sync {
     /// - Holds every operation that ended FAILED other than by cancel, from the same commit.
     /// - Ends as a page of [`Inspect::list`](super::Inspect::list) does: at `limit`, or when its
     ///   payloads reach [`PAGE_BYTES_MAX`](super::PAGE_BYTES_MAX).
-    /// - Says whether a late yes was recorded since.
+    /// - Says whether a late Ok was recorded since.
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>>;
 
-    /// Takes dead letters back from the backup file; true where one was new.
+    /// Imports dead letters from the backup file. True where the letter was new.
     ///
-    /// - Twice is once.
+    /// - Importing a letter twice has no further effect.
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>>;
 
-    /// Deletes what is older than its retention, at most `max` rows of each kind.
+    /// Deletes data that is older than its retention, at most `max` rows of each kind.
     ///
     /// - Open operations are never pruned.
     /// - A key outlives its operation: a replay still answers id and final state.
-    /// - A key goes only after its operation, by its own retention.
-    /// - Dead letters and ledgers go with their operation.
-    /// - Ages count by [`SeenTime`], which this call moves on in the same commit: a clock that
-    ///   jumps ahead makes nothing old, and one that goes back makes nothing young for good.
+    /// - A key is deleted only after its operation, by its own retention.
+    /// - Dead letters and ledgers are deleted with their operation.
+    /// - Ages count by [`SeenTime`], which this call advances in the same commit: a clock that
+    ///   jumps ahead makes nothing old, and a clock that goes back makes nothing young for good.
     async fn prune(&self, prune: &Prune) -> Result<Pruned>;
 
-    /// The time by which ages are counted, as it stands; `None` before the first prune.
+    /// The seen time as it is now; `None` before the first prune.
     async fn seen_time(&self) -> Result<Option<SeenTime>>;
 
-    /// An operator vouches for the store's clock: ages count by what it shows now.
+    /// An operator confirms the store's clock: ages count by its time from now on.
     async fn confirm_time(&self) -> Result<SeenTime>;
 }
 
-/// What to look for.
+/// What a scan looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scan {
-    /// Outcomes recorded and not final: for the Finalizer.
+    /// Recorded outcomes that are not final, for the Finalizer.
     Unfinalized,
-    /// Live rows whose lease has ended and that recorded nothing: for the Reaper.
+    /// Live rows whose lease has ended and that recorded no outcome, for the Reaper.
     LeaseEnded,
-    /// Held rows whose probe is due: for the prober.
+    /// Held rows whose probe is due, for the prober.
     ProbeDue,
-    /// PENDING and waiting rows past their deadline, also of paused domains and lane
-    /// followers: for the sweeper.
+    /// PENDING and waiting rows past their deadline, including those of paused domains and lane
+    /// followers.
     Overdue,
 }
 
@@ -76,33 +76,34 @@ pub struct DeadLetter {
     pub op_id: OpId,
     /// The four keys.
     pub keys: Keys,
-    /// Why.
+    /// Why it failed.
     pub failure: Failure,
-    /// Calls made.
+    /// Number of calls.
     pub attempts: u32,
     /// The payload as it is stored.
     pub payload: Sealed,
-    /// Of the stored payload.
+    /// The hash of the stored payload.
     pub content_hash: ContentHash,
     /// When it became terminal.
     pub failed_at: Timestamp,
-    /// A provider's yes was recorded afterwards: the call was applied.
+    /// A provider's Ok was recorded afterwards: the call was applied.
     #[serde(default)]
     pub late_ok: bool,
 }
 
-/// What is old enough to go, as ages on the store's clock.
+/// Retention periods, as ages on the store's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prune {
-    /// COMPLETED for longer.
+    /// COMPLETED operations older than this are deleted.
     pub completed: Duration,
-    /// FAILED for longer.
+    /// FAILED operations older than this are deleted.
     pub failed: Duration,
-    /// Keys whose operation became terminal longer ago.
+    /// Keys whose operation became terminal longer ago are deleted.
     pub keys: Duration,
-    /// At most so many of each kind, so that a prune never blocks for long.
+    /// Maximum number of each kind, so that a prune never blocks for long.
     pub max: usize,
-    /// The time by this process's own reckoning: what it saw last, and its monotonic clock since.
+    /// This process's own estimate of the time: its last reading plus the time since on its
+    /// monotonic clock.
     pub reckoned: Option<Timestamp>,
     /// A clock that is further ahead of the seen time has jumped.
     pub jump_max: Duration,
@@ -111,10 +112,10 @@ pub struct Prune {
 /// What a prune deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Operations.
+    /// Number of operations.
     pub operations: usize,
-    /// Keys.
+    /// Number of keys.
     pub keys: usize,
-    /// By which time.
+    /// The time by which ages were counted.
     pub time: SeenTime,
 }

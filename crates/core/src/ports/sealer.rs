@@ -1,12 +1,12 @@
-//! What adapters may not read.
+//! Seals payloads, so that adapters cannot read them.
 
 use crate::{OpId, Payload, Result, Sealed};
 
-/// Payload, result, checkpoint, spill and dead letters pass through it before any adapter
-/// sees them.
+/// Payloads, results, checkpoints, spilled answers and dead letters pass through it before any
+/// adapter sees them.
 ///
 /// - `open(op, seal(op, x))` is `x`.
-/// - Bytes sealed for one operation do not open for another where sealing is on.
+/// - If sealing is on, bytes sealed for one operation do not open for another.
 pub trait Sealer: Send + Sync {
     /// Bytes as an adapter stores them.
     fn seal(&self, op: OpId, plain: &[u8]) -> Result<Sealed>;
@@ -14,8 +14,8 @@ pub trait Sealer: Send + Sync {
     /// The bytes that were sealed.
     fn open(&self, op: OpId, sealed: &Sealed) -> Result<Vec<u8>>;
 
-    /// The key of request fingerprints while sealing is on: a plain hash of a short payload
-    /// could be guessed.
+    /// The key of request fingerprints while sealing is on. Without a key, the payload behind a
+    /// hash could be guessed if it is short.
     fn fingerprint_key(&self) -> Option<&[u8]> {
         None
     }

@@ -1,30 +1,30 @@
-//! Where answers that nobody takes, and alarms, go.
+//! The last resorts: a local file for answers that the store did not take, and alerts.
 
 use async_trait::async_trait;
 
 use crate::{OpId, Result};
 
-/// A small append-only file next to the process: answers that the store did not take, and
+/// A small append-only file next to the process: for answers that the store did not take, and for
 /// dead letters.
 #[async_trait]
 pub trait Journal: Send + Sync {
     /// Appends records.
     ///
-    /// - Durable when it returns `Ok`; on `Err` a torn tail is never read as a record.
+    /// - Durable when it returns `Ok`; after an `Err`, a torn tail is never read as a record.
     async fn append(&self, records: &[Vec<u8>]) -> Result<()>;
 
     /// Every intact record, in order, also after a crash.
     ///
-    /// - Damaged ones are passed over and counted.
+    /// - Damaged records are skipped and counted.
     async fn read(&self) -> Result<JournalRecords>;
 
     /// Forgets records up to and including `through`.
     ///
-    /// - Forgetting twice is forgetting once; later records stay.
+    /// - Forgetting twice has no further effect; later records stay.
     async fn forget(&self, through: u64) -> Result<()>;
 }
 
-/// What a journal holds.
+/// The content of a journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JournalRecords {
     /// Position and bytes of each intact record.
@@ -33,29 +33,29 @@ pub struct JournalRecords {
     pub damaged: usize,
 }
 
-/// Pages someone. The last level of the safety net.
+/// Alerts an operator. The last level of the safety net.
 #[async_trait]
 pub trait Alert: Send + Sync {
-    /// Sends one note.
+    /// Sends one alert.
     ///
-    /// - Holds no payload and no key.
+    /// - Contains no payload and no key.
     async fn raise(&self, note: &AlertNote) -> Result<()>;
 }
 
-/// What someone is paged with.
+/// The content of an alert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlertNote {
-    /// How bad it is.
+    /// How urgent it is.
     pub severity: Severity,
     /// Stable code for programs, such as `late_ok`.
     pub code: &'static str,
     /// What happened and what to do.
     pub message: String,
-    /// The operation, if it is about one.
+    /// The operation that the alert is about, if any.
     pub op_id: Option<OpId>,
 }
 
-/// How bad it is.
+/// How urgent an alert is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Look at it today.

@@ -9,25 +9,33 @@ use super::Operation;
 use crate::policy::{Routes, Rules};
 use crate::protocol::{Effects, Event, IllegalTransition, Inherited, State};
 use crate::{
-    Applied, AttemptId, BatchId, ContentHash, Effect, Fail, Fingerprint, Keys, OpId, Options,
-    OutboundKey, Result, Retry, Sealed, Status, Timestamp, WorkerId,
+    Applied, AttemptId, BatchId, ContentHash, Effect, Error, ErrorKind, Fail, Fingerprint, Keys,
+    OpId, Options, OutboundKey, Result, Retry, Sealed, Status, Timestamp, WorkerId,
 };
 
 /// Where operations live. The row is the truth: every change is one compare-and-set on it,
 /// by [`State::apply`] or by SQL that says the same.
-///
-/// Holds for every method:
-/// - A call commits once: all its items, or on `Err` none.
-/// - Time is the store's own clock; callers pass durations.
-/// - A change raises the row's version by one and moves its queue row in the same commit.
-/// - Items of one call are applied in order; each sees what the ones before it changed.
-/// - An item that names its attempt is judged by [`State::apply_as`]: only the attempt of the
-///   row's last begin is heard, and a refusal leaves no ledger line.
-/// - The ledger line of a begin whose attempt id [is a leased one](AttemptId::is_leased) notes
-///   that id, for as long as the operation is kept.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Takes new operations in.
+    /// Makes these changes; one answer for each, in order.
+    ///
+    /// - A call commits once: all its writes, or on `Err` none.
+    /// - Writes of one call are applied in order; each sees what the ones before it changed.
+    /// - Time is the store's own clock; callers pass durations.
+    /// - A change raises the row's version by one and moves its queue row in the same commit.
+    /// - A write that names its attempt is judged by [`State::apply_as`]: only the attempt of the
+    ///   row's last begin is heard, and a refusal leaves no ledger line.
+    /// - The ledger line of a begin whose attempt id [is a leased one](AttemptId::is_leased) notes
+    ///   that id, for as long as the operation is kept.
+    ///
+    /// [`Write`] describes each kind of write.
+    async fn commit(&self, writes: &[Write], routes: &Routes) -> Result<Vec<Written>>;
+}
+
+/// A change to make.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Accepts a new operation. Answered by [`Written::Accepted`].
     ///
     /// - Operation, key and queue row commit together or not at all.
     /// - Known keys with a fingerprint among the offered ones: the existing operation, also
@@ -37,13 +45,13 @@ pub trait Store: Send + Sync {
     /// - seq grows within (domain, biz_key), also after its lane was empty.
     /// - With `begin`: live in the same commit if every guard of begin allows it, otherwise
     ///   exactly as without.
-    /// - A `batch_id` that is sealed or unknown is refused for that item alone.
+    /// - If `batch_id` is sealed or unknown, that item alone is refused.
     /// - `redrive_of` marks the predecessor as redriven in the same commit.
-    /// - A predecessor with a recorded late yes refuses that item alone, also if the yes was
-    ///   recorded by a concurrent call.
-    async fn accept(&self, new: &[NewOperation], routes: &Routes) -> Result<Vec<Accepted>>;
+    /// - A predecessor with a recorded late Ok refuses that item alone, also if the Ok was recorded
+    ///   by a concurrent call.
+    Accept(NewOperation),
 
-    /// Starts attempts.
+    /// Starts an attempt. Answered by [`Written::Begun`].
     ///
     /// - Raises the fence and counts the attempt before anything can be sent.
     /// - Hands out the whole row as it is after the begin.
@@ -52,167 +60,196 @@ pub trait Store: Send + Sync {
     /// - A payload that does not match its content hash is never handed out.
     /// - A call that may not be repeated becomes held; nothing is handed out.
     /// - Of concurrent begins of one row at most one gets it.
-    async fn begin(
-        &self,
-        begins: &[BeginRequest],
-        routes: &Routes,
-    ) -> Result<Vec<Result<Operation, Refused>>>;
+    Begin(BeginRequest),
 
-    /// Moves the leases of running attempts; the answer tells whether cancel was requested.
+    /// Extends the lease of a running attempt; the answer tells whether cancel was requested.
     ///
     /// - A stale fence changes nothing.
     /// - A lease is never shortened.
-    async fn extend(&self, extensions: &[Extension]) -> Result<Vec<Result<Changed, Refused>>>;
+    Extend(Extension),
 
-    /// Makes providers' answers durable before anything else happens to them.
+    /// Makes a provider's answer durable before anything else happens to it.
     ///
     /// - The answer is readable after this commit even if nothing else ever succeeds.
     /// - A stale Fail changes nothing but the ledger.
     /// - A late Ok completes the operation in this commit.
-    /// - A late Ok on FAILED is told to the operation that redrives it, in the same commit: one
-    ///   that is open is COMPLETED and makes no further call.
-    /// - The first recorded yes is kept: a second one says the same of the same call.
-    async fn write_ahead(
-        &self,
-        answers: &[Answer],
-        routes: &Routes,
-    ) -> Result<Vec<Result<Changed, Refused>>>;
+    /// - A late Ok on FAILED is also applied to the operation that redrives it, in the same commit:
+    ///   if that operation is open, it is COMPLETED and makes no further call.
+    /// - The first recorded Ok is kept: a second one says the same of the same call.
+    WriteAhead(Answer),
 
-    /// Makes recorded outcomes final.
+    /// Makes a recorded outcome final.
     ///
-    /// - Twice is one change; without a recorded outcome nothing changes.
+    /// - Finalizing twice is one change; without a recorded outcome nothing changes.
     /// - Terminal states never change.
-    /// - The terminal commit deletes the queue row, frees the lane, counts the batch,
-    ///   accepts what the answer spawned, and keeps a dead letter of a failure.
-    /// - A spawned operation joins its parent's batch, whatever it names itself.
+    /// - The terminal commit deletes the queue row, frees the lane, counts the batch, accepts the
+    ///   operations that the answer spawned, and keeps a dead letter of a failure.
+    /// - A spawned operation joins its parent's batch, whatever batch it names itself.
     /// - A spawned operation whose keys exist is not a member of the batch; one with another
     ///   payload is a ledger line. Neither aborts the commit.
-    async fn finalize(
-        &self,
-        ops: &[OpId],
-        routes: &Routes,
-    ) -> Result<Vec<Result<Changed, Refused>>>;
+    Finalize(OpId),
 
-    /// Write-ahead and finalize, in one commit where the store can.
+    /// Write-ahead and finalize in one commit.
     ///
-    /// - Reads back as if both had been called.
-    async fn settle(
-        &self,
-        answers: &[Answer],
-        routes: &Routes,
-    ) -> Result<Vec<Result<Changed, Refused>>> {
-        let mut results = self.write_ahead(answers, routes).await?;
-        let recorded: Vec<(usize, OpId)> = answers
-            .iter()
-            .zip(&results)
-            .enumerate()
-            .filter(|(_, (_, result))| result.as_ref().is_ok_and(Changed::awaits_finalize))
-            .map(|(at, (answer, _))| (at, answer.op_id))
-            .collect();
-        let ops: Vec<OpId> = recorded.iter().map(|(_, op_id)| *op_id).collect();
-        // What is not finalized now is the Finalizer's; the answers are safe.
-        if let Ok(finalized) = self.finalize(&ops, routes).await {
-            for ((at, _), result) in recorded.into_iter().zip(finalized) {
-                results[at] = result;
-            }
-        }
-        Ok(results)
-    }
+    /// - Reads back as if both had been committed one after the other.
+    Settle(Answer),
 
-    /// Ends attempts that settled nothing: Retry and NotCalled.
+    /// Ends an attempt that settled nothing: Retry and NotCalled.
     ///
     /// - A stale fence changes nothing but the ledger.
     /// - NotCalled refunds the attempt; the fence stays raised.
     /// - The result may be waiting, held or FAILED: the protocol decides.
-    async fn reschedule(
-        &self,
-        attempts: &[Reschedule],
-        routes: &Routes,
-    ) -> Result<Vec<Result<Changed, Refused>>>;
+    Reschedule(Reschedule),
 
-    /// Applies any rare event: read, [`State::apply`], write by version.
+    /// Applies any rare event.
     ///
-    /// - Exactly what `apply` says, also for Begin-free events of the hot path.
-    /// - `Begin` is refused: it hands out an envelope and belongs to [`Store::begin`].
-    async fn amend(
-        &self,
-        amendments: &[Amendment],
-        routes: &Routes,
-    ) -> Result<Vec<Result<Changed, Refused>>>;
+    /// - Exactly what `apply` says, also for events of the other kinds of writes.
+    /// - `Begin` is refused: it hands out an envelope and belongs to [`Write::Begin`].
+    Amend(Amendment),
+
+    /// Seals a batch: no new members, except those that members spawn. Answered by
+    /// [`Written::Sealed`].
+    ///
+    /// - Sealing twice has no further effect; sealing an unknown batch does nothing.
+    /// - A batch completes once: when it is sealed and its last member is terminal,
+    ///   whichever comes last, however many settle at the same time.
+    /// - The completing commit accepts the batch's `on_complete` operation, unless its keys
+    ///   are known already.
+    Seal(BatchId),
 }
 
-/// An operation to take in. Payload bytes have passed the sealer.
+/// The answer to a write.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Written {
+    /// The answer to an accept.
+    Accepted(Accepted),
+    /// The answer to a begin: the attempt may call.
+    Begun(Box<Operation>),
+    /// The row changed.
+    Changed(Box<Changed>),
+    /// The row did not change.
+    Refused(Refused),
+    /// The answer to a seal.
+    Sealed {
+        /// The seal completed the batch.
+        completed: bool,
+    },
+}
+
+impl Written {
+    /// The answer to an accept.
+    pub fn accepted(self) -> Result<Accepted> {
+        match self {
+            Self::Accepted(accepted) => Ok(accepted),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// The answer to a begin.
+    pub fn begun(self) -> Result<Result<Operation, Refused>> {
+        match self {
+            Self::Begun(operation) => Ok(Ok(*operation)),
+            Self::Refused(refused) => Ok(Err(refused)),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// The answer to every other change of a row.
+    pub fn changed(self) -> Result<Result<Changed, Refused>> {
+        match self {
+            Self::Changed(changed) => Ok(Ok(*changed)),
+            Self::Refused(refused) => Ok(Err(refused)),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// The answer to a seal: whether it completed the batch.
+    pub fn sealed(self) -> Result<bool> {
+        match self {
+            Self::Sealed { completed } => Ok(completed),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    fn unexpected(&self) -> Error {
+        let message = "the store's answer does not match the kind of write";
+        Error::new(ErrorKind::Ambiguous, message)
+    }
+}
+
+/// An operation to accept. The payload bytes have passed the sealer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewOperation {
-    /// Drawn by the caller; the existing one wins where the keys are known.
+    /// Generated by the caller. If the keys are known, the existing id wins.
     pub op_id: OpId,
     /// The four keys.
     pub keys: Keys,
     /// The payload as it is stored.
     pub payload: Sealed,
-    /// The first is stored. The others are the same request under other versions or keys
-    /// of the hash, so that turning sealing on does not turn replays into mismatches.
+    /// The first is stored. The others are the fingerprints of the same request under other
+    /// versions or keys, so that turning sealing on does not turn replays into mismatches.
     pub fingerprints: Vec<Fingerprint>,
-    /// Of the stored payload.
+    /// The hash of the stored payload.
     pub content_hash: ContentHash,
-    /// What the provider will see.
+    /// The idempotency key that the provider sees.
     pub outbound_key: OutboundKey,
-    /// How and when.
+    /// When and how to run it.
     pub options: Options,
-    /// The batch it joins.
+    /// The batch that it joins.
     pub batch_id: Option<BatchId>,
-    /// The operation it redrives.
+    /// The operation that it redrives.
     pub redrive_of: Option<OpId>,
-    /// What it inherits from that one.
+    /// What it inherits from its predecessor.
     pub inherited: Inherited,
     /// W3C `traceparent`.
     pub trace: Option<String>,
-    /// Begin in the same commit if allowed.
+    /// Begin an attempt in the same commit, if allowed.
     #[serde(skip)]
     pub begin: Option<BeginRequest>,
 }
 
-/// What became of a new operation.
+/// The result of an accept.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Accepted {
-    /// Taken in. Live if a begin was asked for and allowed: the attempt may call.
+    /// The operation is accepted. It is live if a begin was requested and allowed: the attempt may
+    /// call.
     New {
-        /// Its place among those of its key.
+        /// Its sequence number within (domain, biz_key).
         seq: u64,
         /// Its state.
         state: Box<State>,
     },
-    /// The keys were known and it is the same request.
+    /// The keys were known, with the same request.
     Known(Known),
-    /// The keys were known and it is another request.
+    /// The keys were known, with another request.
     Mismatch(Known),
-    /// The batch it names is sealed or unknown.
+    /// The named batch is sealed or unknown.
     BatchClosed,
-    /// The operation that it redrives was applied: a late yes is recorded.
+    /// The call of the redriven operation was applied: a late Ok is recorded.
     PredecessorApplied,
 }
 
-/// What is known of an operation by its keys.
+/// What the key table knows about an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     /// The operation.
     pub op_id: OpId,
-    /// Where it stands, or stood when it was pruned.
+    /// Its status now, or when it was pruned.
     pub status: Status,
-    /// Its row is gone; only the key is left.
+    /// The row was pruned; only the key is left.
     pub pruned: bool,
 }
 
-/// A wish to start an attempt.
+/// A request to begin an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BeginRequest {
     /// The operation.
     pub op_id: OpId,
-    /// Fresh for this begin.
+    /// New for this begin.
     pub attempt_id: AttemptId,
-    /// Who will run it.
+    /// The worker that will run it.
     pub worker: WorkerId,
-    /// From now, on the store's clock.
+    /// Length of the lease from now, on the store's clock.
     pub lease: Duration,
 }
 
@@ -221,14 +258,14 @@ pub struct BeginRequest {
 pub struct Changed {
     /// The row's state after it.
     pub state: State,
-    /// What follows.
+    /// What has to follow.
     pub effects: Effects,
-    /// The batch that this change completed. Said once for a batch.
+    /// The batch that this change completed. Reported once for each batch.
     pub batch_completed: Option<BatchId>,
 }
 
 impl Changed {
-    /// A recorded outcome waits to be finalized.
+    /// Whether a recorded outcome waits to be finalized.
     pub fn awaits_finalize(&self) -> bool {
         self.state.due() == crate::protocol::Due::Finalize
     }
@@ -246,22 +283,22 @@ pub enum Refused {
     /// No route is declared for its domain and event type.
     #[error("no route is declared for its domain and event type")]
     NoRoute,
-    /// A begin that found that no call may be made: the row is held or has failed.
+    /// The begin found that no call may be made: the row is held or FAILED now.
     #[error("no call may be made")]
     Withheld(Box<State>),
 }
 
-/// A lease to move.
+/// A lease to extend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extension {
     /// The operation.
     pub op_id: OpId,
     /// The attempt's fence.
     pub fence: u64,
-    /// From now, on the store's clock.
+    /// Length of the lease from now, on the store's clock.
     pub lease: Duration,
-    /// Of a report that names its attempt: nothing changes unless the row's last begin carries
-    /// it. `None`: the caller vouches for the fence.
+    /// For a report that names its attempt: nothing changes unless the row's last begin has this
+    /// id. `None`: the caller vouches for the fence.
     pub attempt_id: Option<AttemptId>,
 }
 
@@ -272,12 +309,12 @@ pub struct Answer {
     pub op_id: OpId,
     /// The attempt's fence; `None` for an answer from a spill file.
     pub fence: Option<u64>,
-    /// Who brings it.
+    /// The process or worker that reports the answer.
     pub worker: WorkerId,
     /// What the provider said.
     pub body: AnswerBody,
-    /// Of a report that names its attempt: nothing changes unless the row's last begin carries
-    /// it. `None`: the caller vouches for the fence.
+    /// For a report that names its attempt: nothing changes unless the row's last begin has this
+    /// id. `None`: the caller vouches for the fence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_id: Option<AttemptId>,
 }
@@ -285,20 +322,20 @@ pub struct Answer {
 /// What a provider said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum AnswerBody {
-    /// Yes.
+    /// The provider applied the call.
     Ok(StoredOk),
-    /// No, for good.
+    /// The provider refused for good.
     Fail(Fail),
 }
 
-/// A provider's yes, as it is stored.
+/// A provider's Ok, as it is stored.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StoredOk {
-    /// The provider's own id of what it did.
+    /// The provider's own transaction id.
     pub provider_txn_id: Option<String>,
     /// The result as it is stored.
     pub result: Option<Sealed>,
-    /// To accept in the commit that settles.
+    /// Operations to accept in the commit that settles.
     pub spawn: Vec<NewOperation>,
 }
 
@@ -309,37 +346,37 @@ pub struct Reschedule {
     pub op_id: OpId,
     /// The attempt's fence.
     pub fence: u64,
-    /// Who says so.
+    /// The process or worker that reports it.
     pub worker: WorkerId,
     /// What the executor returned.
     pub retry: Retry,
-    /// Of a report that names its attempt: nothing changes unless the row's last begin carries
-    /// it. `None`: the caller vouches for the fence.
+    /// For a report that names its attempt: nothing changes unless the row's last begin has this
+    /// id. `None`: the caller vouches for the fence.
     pub attempt_id: Option<AttemptId>,
 }
 
-/// A rare event and what goes with it.
+/// A rare event and its data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Amendment {
     /// The operation.
     pub op_id: OpId,
     /// What happened.
     pub event: Event,
-    /// With a yes: the result. Ignored otherwise.
+    /// For an Ok: the result. Ignored otherwise.
     pub ok: Option<StoredOk>,
-    /// With Checkpoint: the bytes, sealed. Ignored otherwise.
+    /// For `Checkpoint`: the sealed bytes. Ignored otherwise.
     pub checkpoint: Option<Sealed>,
-    /// Who says so, for the ledger.
+    /// The process or worker that reports the event, for the ledger.
     pub by: WorkerId,
     /// Why, for the ledger.
     pub reason: String,
-    /// Of a report that names its attempt: nothing changes unless the row's last begin carries
-    /// it. `None`: the caller vouches for the fence.
+    /// For a report that names its attempt: nothing changes unless the row's last begin has this
+    /// id. `None`: the caller vouches for the fence.
     pub attempt_id: Option<AttemptId>,
 }
 
 impl Reschedule {
-    /// The event that says the same.
+    /// The equivalent event.
     pub fn event(&self) -> Event {
         let Retry {
             reason,
@@ -369,14 +406,14 @@ impl Reschedule {
 }
 
 impl NewOperation {
-    /// When it is due, if it was accepted at `now`. A `run_at` in the past is now: it neither
-    /// makes an operation old nor puts it before those that were accepted earlier.
+    /// When the operation is due, if it is accepted at `now`. A `run_at` in the past counts as now:
+    /// it neither makes an operation old nor puts it before operations that were accepted earlier.
     pub fn run_at(&self, now: Timestamp) -> Timestamp {
         self.options.run_at.map_or(now, |run_at| run_at.max(now))
     }
 
-    /// No attempt begins at or after it, if it was accepted at `now`: the command's own
-    /// deadline, or that of the route, counted from when the operation may run first.
+    /// The deadline if the operation is accepted at `now`: no attempt begins at or after it. It is
+    /// the command's own deadline, or the route's, counted from when the operation may first run.
     pub fn deadline(&self, now: Timestamp, rules: &Rules) -> Option<Timestamp> {
         let by_route = || {
             rules

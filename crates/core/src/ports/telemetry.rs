@@ -1,15 +1,15 @@
-//! What the engine tells of itself. Nothing here can carry a payload: messages and metric
-//! names are constants, and keys reach a tracer only as [`Keys`], for it to redact.
+//! Metrics, traces and logs of the engine. Nothing here can carry a payload: messages and metric
+//! names are constants, and keys reach a tracer only as [`Keys`], so that it can redact them.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use crate::{Domain, Keys, OpId};
 
-/// Labels of a number: domain, event_type, outcome, destination, state. Never keys or ids.
+/// Labels of a metric: domain, event_type, outcome, destination, state. Never keys or ids.
 pub type MetricLabels<'a> = &'a [(&'static str, &'a str)];
 
-/// Numbers, by the names of the metrics list.
+/// Metrics, by the names of the metrics list.
 pub trait Meter: Send + Sync {
     /// Adds to a counter.
     fn add(&self, counter: &'static str, labels: MetricLabels<'_>, count: u64);
@@ -25,13 +25,13 @@ pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// Follows operations through their stages, across processes.
 pub trait Tracer: Send + Sync {
     /// The W3C `traceparent` of a new operation: the caller's own trace, or a fresh one.
-    /// `None`: its stages are not tied together.
+    /// `None`: its stages are not connected by a trace.
     fn context(&self) -> Option<String>;
 
-    /// Runs one stage of an operation within a span. Whatever it logs belongs to the span.
+    /// Runs one stage of an operation within a span. Log lines of the stage belong to the span.
     fn within<'a>(&self, stage: &'static str, tags: &Tags<'_>, work: Work<'a>) -> Work<'a>;
 
-    /// Something happened that is worth a line.
+    /// Writes a log line.
     fn log(&self, level: Level, message: &'static str, tags: &Tags<'_>);
 }
 
@@ -42,7 +42,7 @@ pub struct Tags<'a> {
     pub op_id: Option<OpId>,
     /// `domain`, `event.type`, `biz.key`, `idem.key`; the last two are redacted by default.
     pub keys: Option<&'a Keys>,
-    /// `domain`, where a line is about a domain and no operation.
+    /// `domain`, for a line about a domain rather than an operation.
     pub domain: Option<&'a Domain>,
     /// `destination`.
     pub destination: Option<&'a str>,
@@ -54,28 +54,28 @@ pub struct Tags<'a> {
     pub latency: Option<Duration>,
     /// `outcome`: ok, retry, fail, not_called.
     pub outcome: Option<&'static str>,
-    /// `code`: why, by a stable name of ours. Never a provider's or a handler's own words.
+    /// `code`: the reason, by one of Clinch's stable codes. Never text of a provider or a handler.
     pub code: Option<&'static str>,
-    /// `count`: of how many.
+    /// `count`: number of items.
     pub count: Option<usize>,
     /// `age.ms`: how long something has waited.
     pub age: Option<Duration>,
 }
 
-/// How much a line matters.
+/// The importance of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// For whoever is looking for a fault.
+    /// For debugging.
     Debug,
-    /// The normal course of things.
+    /// Normal operation.
     Info,
-    /// It was not as planned, and is being taken care of.
+    /// Not as planned, but handled.
     Warn,
-    /// Somebody should look.
+    /// An operator should look.
     Error,
 }
 
-/// Counts nothing and follows nothing. The default.
+/// Records nothing. The default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Untold;
 

@@ -1,24 +1,23 @@
-//! Names of what a bus keeps apart.
+//! Names of the topics on a bus.
 
 use std::sync::Arc;
 
 use crate::Domain;
 
-/// Where hints wait: those of a domain, or those of a domain for one destination. A reader
-/// names the topics it has room for, so that what waits for a closed destination is not even
-/// read.
+/// Where hints wait: the domain-wide topic, or the topic of a domain for one destination. A reader
+/// names the topics it has room for, so that hints for a closed destination are not even read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Topic {
     domain: Domain,
     name: Arc<str>,
 }
 
-/// Bytes of a destination in the name of a topic. Two that begin alike share one, which costs
-/// latency at most.
+/// Maximum bytes of a destination in a topic's name. Destinations that share this prefix share a
+/// topic, which at most costs latency.
 const TOPIC_DESTINATION_MAX: usize = 48;
 
 impl Topic {
-    /// A domain's: for whoever reads any of its hints.
+    /// The domain-wide topic.
     pub fn of(domain: &Domain) -> Self {
         Self {
             name: domain.as_str().into(),
@@ -26,9 +25,9 @@ impl Topic {
         }
     }
 
-    /// A domain's for one destination.
+    /// The topic of a domain for one destination.
     pub fn at(domain: &Domain, destination: &str) -> Self {
-        // What a route is called that names no destination.
+        // A route without a named destination is called after its domain.
         let of_domain = destination.strip_prefix(domain.as_str());
         let own = of_domain.and_then(|rest| rest.strip_prefix('/'));
         let plain = |c: char| match c {
@@ -47,7 +46,7 @@ impl Topic {
         }
     }
 
-    /// The name that [`Topic::as_str`] gave.
+    /// Parses the name that [`Topic::as_str`] returns.
     pub fn parse(name: &str) -> Option<Self> {
         let (domain, destination) = match name.split_once('/') {
             Some((domain, destination)) => (domain, Some(destination)),
@@ -61,13 +60,13 @@ impl Topic {
         (topic.as_str() == name).then_some(topic)
     }
 
-    /// Whose hints they are.
+    /// The domain of its hints.
     pub fn domain(&self) -> &Domain {
         &self.domain
     }
 
-    /// Tells topics apart: a domain's name, behind it perhaps a slash and letters, digits and
-    /// any of `_-.:`.
+    /// The topic's name: the domain's name, for one destination followed by a slash and letters,
+    /// digits and any of `_-.:`.
     pub fn as_str(&self) -> &str {
         &self.name
     }

@@ -1,4 +1,4 @@
-//! A provider's answer: recorded first, final second. A yes is a fact, whoever brings it.
+//! A provider's answer: first recorded, then final. An Ok is a fact, whichever process reports it.
 
 use super::apply::{Step, Why};
 use super::event::{Action, Event, ProbeAnswer};
@@ -7,7 +7,7 @@ use crate::policy::{Rules, Safety};
 use crate::{Effect, Fail, Failure, Timestamp};
 
 impl Event {
-    /// It says that the provider applied our call.
+    /// Whether the event says that the provider applied the call.
     pub(super) fn is_yes(&self) -> bool {
         matches!(
             self,
@@ -21,9 +21,9 @@ impl Event {
 }
 
 impl State {
-    /// A yes from the current attempt is written ahead. Any other yes (stale fence, spill
-    /// file, probe, a second one) settles in one commit: it claims no ownership. FAILED keeps
-    /// its state and is marked, so that it is not redriven.
+    /// An Ok from the current attempt is written ahead. Any other Ok (stale fence, spill file,
+    /// probe, a second one) settles in one commit: it claims no ownership of the row. A FAILED
+    /// operation keeps its state and is marked, so that it is not redriven.
     pub(super) fn say_yes(&self, event: &Event) -> Step {
         match self.status {
             Status::Completed => return Err(Why::Terminal),
@@ -51,8 +51,8 @@ impl State {
         Ok(self.clone().complete())
     }
 
-    /// A refusal settles the operation only if no earlier call is in doubt, or if the
-    /// provider answers the key and not the call.
+    /// A refusal settles the operation only if no earlier call is in doubt, or if the provider
+    /// answers by key and not by call.
     pub(super) fn refused(&self, fence: u64, fail: &Fail, now: Timestamp, rules: &Rules) -> Step {
         let mut next = self.current(fence)?.ended(now);
         next.deliveries = 0;

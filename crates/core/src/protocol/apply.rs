@@ -1,11 +1,12 @@
-//! The door to the table: who may change what, then one file per column.
+//! The entry to the protocol table: checks which events may change the row, then one file per
+//! column.
 
 use super::event::{Effects, Event};
 use super::state::{State, WriteAhead};
 use crate::policy::Rules;
 use crate::{AttemptId, Timestamp};
 
-/// The event changes nothing.
+/// The event changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{event} refused: {why}")]
 pub struct IllegalTransition {
@@ -13,7 +14,7 @@ pub struct IllegalTransition {
     pub event: &'static str,
     /// Why it was refused.
     pub why: Why,
-    /// The refused event carries somebody's answer or wish: keep a ledger line.
+    /// The refused event carries an answer or a request: keep a ledger line.
     pub ledger: bool,
 }
 
@@ -23,7 +24,7 @@ pub enum Why {
     /// COMPLETED and FAILED never change.
     #[error("the operation is terminal")]
     Terminal,
-    /// The row belongs to the Finalizer.
+    /// An outcome is recorded: the row belongs to the Finalizer.
     #[error("an outcome is recorded and waits to be finalized")]
     WriteAheadPending,
     /// There is nothing to finalize.
@@ -38,7 +39,7 @@ pub enum Why {
     /// An attempt is running.
     #[error("an attempt is live")]
     Live,
-    /// It waits for an answer or a person.
+    /// The operation waits for a probe, a late answer or an operator.
     #[error("the operation is held")]
     Held,
     /// Only a held operation can be probed or resolved.
@@ -50,13 +51,13 @@ pub enum Why {
     /// The domain is paused.
     #[error("the domain is paused")]
     Paused,
-    /// The deadline passed: the sweeper ends it.
+    /// The deadline passed: the overdue scan ends the operation.
     #[error("the deadline has passed")]
     DeadlinePassed,
     /// The deadline has not passed.
     #[error("the deadline has not passed")]
     BeforeDeadline,
-    /// No further call is wanted.
+    /// Cancel was requested.
     #[error("cancel was requested")]
     CancelRequested,
     /// An earlier operation of the lane is open.
@@ -68,14 +69,14 @@ pub enum Why {
     /// No attempt is running.
     #[error("no attempt is live")]
     NotLive,
-    /// No begin has raised the fence that far.
+    /// No begin has raised the fence to this value.
     #[error("no attempt has begun under this fence")]
     NeverBegun,
-    /// The fence is the row's, the attempt id is not.
+    /// The fence is the row's, but the attempt id is not.
     #[error("the fence belongs to another attempt")]
     OtherAttempt,
-    /// A later attempt has begun since. The row keeps the id of its last attempt only: whether
-    /// the pair was ever given out is in the ledger.
+    /// A later attempt has begun since. The row keeps only the id of its last attempt; the ledger
+    /// tells whether this pair of fence and token was ever issued.
     #[error("a later attempt has begun since")]
     EarlierAttempt,
 }
@@ -101,7 +102,7 @@ impl Event {
         }
     }
 
-    /// The fence of the attempt that says so.
+    /// The fence of the attempt that reports the event.
     pub fn fence(&self) -> Option<u64> {
         match self {
             Self::Extend { fence, .. }
@@ -129,11 +130,11 @@ impl Event {
     }
 }
 
-/// A transition that passed its guards: the next state, its version still the old one.
+/// A transition that passed its guards: the next state, still with the old version.
 pub(super) type Step = Result<(State, Effects), Why>;
 
 impl State {
-    /// Applies one event at `now` under the route's rules of that moment.
+    /// Applies one event at `now` under the route's current rules.
     ///
     /// - The same arguments give the same answer; no clock is read, nothing is sent.
     /// - A change raises `version` by exactly one; a refusal changes nothing.
@@ -162,8 +163,8 @@ impl State {
     /// [`State::apply`] for a report that names its attempt: changes nothing unless fence and
     /// attempt id are those of the row's last begin.
     ///
-    /// - `None`: whoever applies the event vouches for its fence.
-    /// - A pair that is not the row's is refused without a ledger line, a yes included.
+    /// - `None`: the caller that applies the event vouches for its fence.
+    /// - A pair that is not the row's is refused without a ledger line, an Ok included.
     pub fn apply_as(
         &self,
         attempt_id: Option<AttemptId>,

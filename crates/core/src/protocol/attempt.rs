@@ -1,4 +1,4 @@
-//! What a live attempt reports short of an answer, and what is said when it reports nothing.
+//! Reports of a live attempt other than an answer, and the loss of an attempt.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl State {
         }
     }
 
-    /// A lease only grows: an extension that arrives late does not shorten it.
+    /// A lease only grows: a late extension does not shorten it.
     pub(super) fn extend(&self, fence: u64, until: Timestamp) -> Step {
         let mut next = self.current(fence)?;
         next.lease_until = next.lease_until.max(Some(until));
@@ -27,7 +27,7 @@ impl State {
         Ok((self.current(fence)?, vec![]))
     }
 
-    /// As if the begin had not been, but for the fence.
+    /// Restores the state before the begin, except the fence.
     pub(super) fn not_called(
         &self,
         fence: u64,
@@ -65,7 +65,7 @@ impl State {
         Ok(next.wait(now + delay, reason, now, rules))
     }
 
-    /// Exactly Retry{unknown}, unless the Reaper is told to probe or to fail.
+    /// The same as Retry{unknown}, unless the Reaper is configured to probe or to fail.
     pub(super) fn attempt_lost(&self, now: Timestamp, rules: &Rules) -> Step {
         if self.phase != Some(Phase::Live) {
             return Err(Why::NotLive);
@@ -91,17 +91,18 @@ impl State {
         }
     }
 
-    /// How late its call can have been sent: its lease, or now if it came back later than
-    /// that. An expired lease that the Reaper has not reached is still current.
+    /// Records the latest moment at which the attempt's call can have been sent: the end of its
+    /// lease, or `now` if the attempt reported later than that. An attempt whose lease has ended
+    /// is still current until the Reaper reaches the row.
     pub(super) fn ended(mut self, now: Timestamp) -> State {
         self.call_deadline = self.call_deadline.max(self.lease_until).max(Some(now));
         self
     }
 
-    /// The backup cannot know what was called since: assume several calls, the first at the
-    /// earliest moment possible, and let no fence given out since be current again.
+    /// The backup cannot know what was called since. So this assumes several calls, the first at
+    /// the earliest possible moment, and makes every fence since the backup stale.
     pub(super) fn restored(&self, earliest_call: Timestamp, now: Timestamp, rules: &Rules) -> Step {
-        /// More begins than any operation makes between a backup and its restore.
+        /// More begins than an operation can have between a backup and its restore.
         const FENCES_SINCE_BACKUP_MAX: u64 = 1 << 20;
         let mut next = self.clone();
         next.effect = Effect::Unknown;

@@ -7,8 +7,8 @@ use crate::policy::Rules;
 use crate::{Timestamp, code};
 
 impl State {
-    /// Every guard that needs no decision refuses without a change; what remains is a call,
-    /// or the discovery that no call may be made.
+    /// Guards that need no decision refuse without a change. If all of them pass, the begin allows
+    /// a call, or finds that no call may be made.
     pub(super) fn begin(&self, begin: &Begin, now: Timestamp, rules: &Rules) -> Step {
         match self.phase {
             Some(Phase::Live) => return Err(Why::Live),
@@ -37,7 +37,7 @@ impl State {
                 .end_or_hold(code::INTEGRITY, message, now, rules));
         }
         if self.deliveries >= rules.poison_at() {
-            let message = "its attempts kept losing their worker";
+            let message = "too many attempts in a row lost their worker";
             return Ok(self.clone().end_or_hold(code::POISON, message, now, rules));
         }
         if !self.may_repeat(now, begin.lease, rules) {

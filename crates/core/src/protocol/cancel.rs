@@ -1,4 +1,4 @@
-//! Cancel: no further call. What has been called is not undone by wishing.
+//! Cancel: no further call. A call that was made is not undone.
 
 use super::apply::{Step, Why};
 use super::event::Action;
@@ -7,8 +7,8 @@ use crate::policy::Rules;
 use crate::{Timestamp, code};
 
 impl State {
-    /// Without an attempt: FAILED `canceled` at once if no effect is in doubt, else held and
-    /// probed. A live attempt is told; its outcome decides, and an Ok wins.
+    /// Without a running attempt: FAILED `canceled` at once if no effect is in doubt, otherwise
+    /// held and probed. A live attempt is notified; its outcome decides, and an Ok wins.
     pub(super) fn cancel(&self, now: Timestamp, rules: &Rules) -> Step {
         let mut next = self.clone();
         if next.phase == Some(Phase::Live) {
@@ -28,7 +28,7 @@ impl State {
         Ok(next.end_or_hold(code::CANCELED, "canceled", now, rules))
     }
 
-    /// The flag alone: for a live attempt, and while an outcome waits to be finalized.
+    /// Sets only the flag: for a live attempt, and while an outcome waits to be finalized.
     pub(super) fn note_cancel(&self) -> Step {
         if self.cancel_requested {
             return Err(Why::CancelRequested);

@@ -1,4 +1,4 @@
-//! What can happen to an operation, and what whoever applied it does next.
+//! The events of an operation, and the actions that follow them.
 
 use std::time::Duration;
 
@@ -9,28 +9,28 @@ use crate::{AttemptId, Effect, Fail, Timestamp};
 pub enum Event {
     /// Start an attempt.
     Begin(Begin),
-    /// The attempt is still running: move its lease.
+    /// The attempt is still running: extend its lease.
     Extend {
         /// The attempt's fence.
         fence: u64,
-        /// From now.
+        /// Length of the lease from now.
         lease: Duration,
     },
-    /// Keep bytes for the next attempt (the bytes themselves go beside the event).
+    /// Keep bytes for the next attempt. The bytes travel next to the event.
     Checkpoint {
         /// The attempt's fence.
         fence: u64,
     },
-    /// The begun attempt sent nothing: refund it.
+    /// The attempt has begun but sent nothing: refund it.
     NotCalled {
         /// The attempt's fence.
         fence: u64,
-        /// Not again before this much time has passed; by default the backoff.
+        /// No attempt before this time has passed. Default: the backoff.
         after: Option<Duration>,
-        /// Why, for people.
+        /// The reason, for humans.
         reason: String,
     },
-    /// The provider said yes.
+    /// The provider applied the call.
     Ok {
         /// The attempt's fence; `None` for an answer from a spill file.
         fence: Option<u64>,
@@ -50,112 +50,113 @@ pub enum Event {
         after: Option<Duration>,
         /// `Unknown`: the call may have been applied; `None`: it certainly was not.
         effect: Effect,
-        /// Why, for people.
+        /// The reason, for humans.
         reason: String,
     },
-    /// The lease ran out. Only the Reaper says so.
+    /// The lease has ended. Only the Reaper raises this event.
     AttemptLost,
-    /// The deadline passed while no attempt was running. Only the sweeper says so.
+    /// The deadline passed while no attempt was running. Only the overdue scan raises this event.
     DeadlinePassed,
     /// Make the recorded outcome final.
     Finalize,
-    /// A probe came back.
+    /// A probe returned.
     Probed {
-        /// The fence when it was asked.
+        /// The row's fence when the probe was sent.
         fence: u64,
-        /// When it was asked, on the store's clock.
+        /// When the probe was sent, on the store's clock.
         asked_at: Timestamp,
-        /// What the provider knows of our call.
+        /// What the provider knows about the call.
         answer: ProbeAnswer,
     },
-    /// A person settles a held operation.
+    /// An operator settles a held operation.
     Resolve(Resolution),
     /// No further call is wanted.
     Cancel,
-    /// The row came out of a backup, which cannot know what was called since.
+    /// The row was restored from a backup, which cannot know what was called since.
     Restored {
-        /// No call can be older: the moment of acceptance.
+        /// No call can be older than this: the moment of acceptance.
         earliest_call: Timestamp,
     },
 }
 
-/// A begin, with what the store knows of the row's surroundings.
+/// A begin, with the facts that the store knows about the row's surroundings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Begin {
-    /// Fresh for this begin.
+    /// New for this begin.
     pub attempt_id: AttemptId,
-    /// From now.
+    /// Length of the lease from now.
     pub lease: Duration,
     /// The domain is paused.
     pub paused: bool,
-    /// Where the operation stands in its lane.
+    /// The operation's position in its lane.
     pub lane: LaneStand,
     /// The stored payload matches its content hash.
     pub intact: bool,
 }
 
-/// Where an operation stands in its lane.
+/// The position of an operation in its lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LaneStand {
-    /// It has none.
+    /// The operation has no lane.
     Unordered,
-    /// It holds the lane, or the lane is free and no earlier seq is open.
+    /// The operation holds the lane, or the lane is free and no earlier seq is open.
     Ours,
     /// An earlier operation is open.
     Behind,
 }
 
-/// What the provider says has become of our call.
+/// What the provider says became of the call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ProbeAnswer {
-    /// It was applied (the result goes beside the event).
+    /// It was applied. The result travels next to the event.
     Succeeded,
     /// It was refused.
     Failed(Fail),
-    /// It does not know it.
+    /// The provider does not know the call.
     NotFound,
-    /// It cannot say.
+    /// The provider cannot say.
     Unknown,
 }
 
-/// How a person settles a held operation.
+/// How an operator settles a held operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Resolution {
     /// It was applied.
     Completed,
-    /// It was not, or will not be pursued.
+    /// It was not applied, or will not be pursued.
     Failed {
-        /// What to record.
+        /// The failure to record.
         fail: Fail,
-        /// What the person knows of the effect, if anything.
+        /// What the operator knows about the effect, if anything.
         effect: Option<Effect>,
     },
     /// Call once more, whatever safety says.
     Retry,
 }
 
-/// What whoever applied an event does in the same commit, or after it.
+/// What has to follow an event, in the same commit or after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Hand out the envelope: this attempt may call.
     Call,
-    /// Keep the answer beside the row; finalize comes next.
+    /// Store the answer; finalize comes next.
     Record,
-    /// It waits for its next attempt: move the queue row.
+    /// The operation waits for its next attempt: move the queue row.
     Wait,
-    /// It is held: move the queue row to its next probe.
+    /// The operation is held: move the queue row to its next probe.
     Hold,
-    /// It is terminal: delete the queue row, free the lane, count the batch, wake waiters,
-    /// and on COMPLETED accept what the answer spawns.
+    /// The operation is terminal: delete the queue row, free the lane, count the batch, wake
+    /// waiters, and on COMPLETED accept the operations that the answer spawns.
     Settle,
-    /// It ended FAILED other than by cancel: keep a dead letter.
+    /// The operation ended FAILED other than by cancel: keep a dead letter.
     DeadLetter,
     /// Tell the running attempt that it is canceled.
     TellAttempt,
-    /// The provider did what we had given up: page someone. The state stays and is marked; an
-    /// operation that redrives this one is told the same yes in the same commit.
+    /// The provider applied a call of an operation that had FAILED: alert an operator. The state
+    /// stays and is marked. An operation that redrives this one gets the same Ok in the same
+    /// commit.
     AlertLateOk,
 }
 
-/// What follows from one event, in order.
+/// The actions that follow one event, in order.
 pub type Effects = Vec<Action>;

@@ -1,4 +1,4 @@
-//! What ends a hold: the provider's memory, or a person.
+//! The ends of a hold: a probe's answer, or an operator.
 
 use super::apply::{Step, Why};
 use super::event::{Action, ProbeAnswer, Resolution};
@@ -7,8 +7,8 @@ use crate::policy::Rules;
 use crate::{Effect, Fail, Failure, Timestamp, code};
 
 impl State {
-    /// A probe that was asked before a new attempt began says nothing about that attempt:
-    /// the fence must be unchanged since.
+    /// A probe that was sent before a new attempt began says nothing about that attempt, so the
+    /// fence must be unchanged since.
     pub(super) fn probed(
         &self,
         fence: u64,
@@ -35,7 +35,7 @@ impl State {
                     rules,
                 ))
             }
-            // Succeeded is a yes and was taken before.
+            // `Succeeded` is an Ok and was handled before.
             ProbeAnswer::NotFound | ProbeAnswer::Unknown | ProbeAnswer::Succeeded => {
                 Ok(self.clone().inconclusive(now, rules))
             }
@@ -50,8 +50,8 @@ impl State {
         }
     }
 
-    /// Asked later than the last call can have been sent, plus the time after which the
-    /// route vouches for the provider's memory.
+    /// Whether the probe was sent so late that the provider must know the call: after the last
+    /// moment at which a call can have been sent, plus `not_found_final_after`.
     fn not_found_is_final(&self, asked_at: Timestamp, rules: &Rules) -> bool {
         self.final_not_found_from(rules)
             .is_some_and(|from| asked_at > from)
@@ -85,7 +85,7 @@ impl State {
             .filter(|probe| hold.probes < probe.inconclusive_max);
         if let Some(probe) = more {
             let next = now + probe.backoff.delay(hold.probes, &mut rng);
-            // A "not found" before that moment could only be wasted.
+            // A "not found" before that moment would prove nothing.
             let useful = earliest_final.map(|from| from + std::time::Duration::from_millis(1));
             hold.probe_at = Some(useful.map_or(next, |useful| next.max(useful)));
             return (self, vec![Action::Hold]);
@@ -114,7 +114,8 @@ impl State {
         match resolution {
             Resolution::Completed => Ok(next.complete()),
             Resolution::Failed { fail, effect } => {
-                // Who gives up without a word on the effect has not said that there is none.
+                // An operator who gives up without naming the effect has not said that there is
+                // none.
                 Ok(next.found_failed(fail, Some(effect.unwrap_or(Effect::Unknown))))
             }
             Resolution::Retry => {
@@ -122,7 +123,7 @@ impl State {
                 next.next_attempt_at = Some(now);
                 next.repeat_permit = true;
                 next.cancel_requested = false;
-                // A person has looked: neither lost workers nor the clock may undo it.
+                // The operator has decided: neither lost attempts nor the deadline may undo that.
                 next.deliveries = 0;
                 next.deadline = rules.deadline.map(|after| now + after);
                 Ok((next, vec![Action::Wait]))

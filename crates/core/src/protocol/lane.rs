@@ -1,4 +1,4 @@
-//! Per-key order: one holder at a time, in seq order.
+//! Order per key: one holder at a time, in seq order.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use super::event::LaneStand;
 
 /// The open operations of one (domain, biz_key) under `order = "key"`.
 ///
-/// Stores keep it as a row of their own, locked when a seq is drawn, so that seqs become
-/// visible in order: an earlier seq never turns up behind a later one.
+/// Stores keep a lane as a row of its own. They lock it when they assign a seq, so that seqs become
+/// visible in order: an earlier seq never appears after a later one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Lane {
     holder: Option<u64>,
@@ -21,12 +21,12 @@ impl Lane {
         self.head() == Some(seq)
     }
 
-    /// The one that may begin.
+    /// The operation that may begin.
     pub fn head(&self) -> Option<u64> {
         self.holder.or_else(|| self.open.first().copied())
     }
 
-    /// Where `seq` stands.
+    /// The position of `seq` in the lane.
     pub fn stand(&self, seq: u64) -> LaneStand {
         if self.head() == Some(seq) {
             LaneStand::Ours
@@ -42,8 +42,8 @@ impl Lane {
         }
     }
 
-    /// `seq` is terminal. Returns the operation that became head by this, if any: a
-    /// canceled follower leaves the holder alone.
+    /// `seq` is terminal. Returns the operation that became head by this, if any. A canceled
+    /// follower does not affect the holder.
     pub fn leave(&mut self, seq: u64) -> Option<u64> {
         let before = self.head();
         self.open.remove(&seq);
@@ -53,7 +53,7 @@ impl Lane {
         self.head().filter(|head| Some(*head) != before)
     }
 
-    /// Nobody is in it: the row can go.
+    /// The lane has no operations: its row can be deleted.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }

@@ -1,11 +1,10 @@
 //! The whole behaviour of an operation, as a pure function.
 //!
-//! [`State`] is what guards look at, [`Event`] is what can happen, and [`State::apply`] is
-//! the table of the protocol: it reads no clock and does no I/O. A store performs every
-//! change of a row by it (or by SQL that says the same), as one compare-and-set on the
-//! row's version. The files are the columns of the table: [`begin`](self), attempts,
-//! answers, holds, cancel; `wait` is the one way into waiting, so that cancel, deadline,
-//! used-up attempts and poison cannot be forgotten by any of them.
+//! [`State`] is what the guards read, [`Event`] is what can happen, and [`State::apply`] is the
+//! table of the protocol: it reads no clock and does no I/O. A store makes every change of a row by
+//! it (or by equivalent SQL), as one compare-and-set on the row's version. The files are the
+//! columns of the table: [`begin`](self), attempts, answers, holds, cancel. `wait` is the only way
+//! into waiting, so that no column can forget cancel, deadline, used-up attempts or poison.
 
 mod answer;
 mod apply;

@@ -1,4 +1,4 @@
-//! The row of an operation, as far as guards look at it.
+//! The part of an operation's row that the protocol reads and writes.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ pub enum Status {
     Pending,
     /// An attempt has begun; see [`Phase`].
     InProgress,
-    /// Done, with a result.
+    /// The provider applied the call; there is a result.
     Completed,
-    /// Ended without one.
+    /// Ended without a result.
     Failed,
 }
 
@@ -38,15 +38,15 @@ impl Status {
     }
 }
 
-/// Where an IN_PROGRESS operation stands.
+/// The phase of an IN_PROGRESS operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// An attempt holds a lease.
     Live,
-    /// For a time.
+    /// No attempt before `next_attempt_at`.
     Waiting,
-    /// For an answer or a person.
+    /// The effect is unknown: waits for a probe, a late answer or an operator.
     Held,
 }
 
@@ -60,7 +60,7 @@ pub enum WriteAhead {
     Pending {
         /// What was recorded.
         verdict: Verdict,
-        /// The fence it was written with.
+        /// The fence that it was written with.
         fence: u64,
     },
     /// Recorded and finalized.
@@ -76,11 +76,11 @@ pub enum Verdict {
     Fail,
 }
 
-/// What ends a hold when probing brings nothing.
+/// What ends a hold if probing gives no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HoldThen {
-    /// Nothing: only an answer or a person. For calls that may not be repeated.
+    /// Nothing: only an answer or an operator ends it. For calls that may not be repeated.
     Stay,
     /// FAILED with effect unknown.
     FailUnknown,
@@ -88,87 +88,89 @@ pub enum HoldThen {
     Cancel,
 }
 
-/// Why an operation is held and what comes of it.
+/// Why an operation is held and how the hold ends.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hold {
-    /// What ends it when probing brings nothing; by the route at that moment.
+    /// What ends the hold if probing gives no verdict, by the route's rules when the hold began.
     pub then: HoldThen,
-    /// What brought it here, and what it fails with under `FailUnknown`.
+    /// What led to the hold. Under `FailUnknown`, the operation fails with it.
     pub failure: Failure,
     /// Probes without a verdict so far.
     pub probes: u32,
-    /// When to probe next; `None`: never again.
+    /// When to probe next. `None`: never again.
     pub probe_at: Option<Timestamp>,
 }
 
-/// What `NotCalled` gives back: the values from before the begin.
+/// The values before the begin, which `NotCalled` restores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Refund {
-    /// The permit that the begin used up.
+    /// The repeat permit that the begin used up.
     pub repeat_permit: bool,
-    /// The start of the provider's memory before it.
+    /// `first_call_at` before the begin.
     pub first_call_at: Option<Timestamp>,
 }
 
-/// What a redrive inherits: its predecessor's calls may still have their effect.
+/// What a redrive inherits: the calls of its predecessor may still take effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Inherited {
     /// Sticky across redrives.
     pub effect: Effect,
-    /// Start of the provider's memory of the shared outbound key.
+    /// When the provider's memory of the shared outbound key began.
     pub first_call_at: Option<Timestamp>,
-    /// Calls that may have had an effect.
+    /// Calls that may have been applied.
     pub maybe_calls: u32,
     /// End of the predecessor's last lease.
     pub call_deadline: Option<Timestamp>,
 }
 
-/// Everything a transition reads and writes. One field, one column; see `docs/glossary.md`.
-/// Payloads, results and checkpoints are not here: no guard looks at them.
+/// Everything that a transition reads and writes. One field is one column; see `docs/glossary.md`.
+/// Payloads, results and checkpoints are not here, because no guard reads them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct State {
     /// `state` in JSON and SQL.
     pub status: Status,
-    /// Of IN_PROGRESS.
+    /// The phase of IN_PROGRESS.
     pub phase: Option<Phase>,
-    /// +1 at every begin; every write of an attempt carries it.
+    /// Raised by one at every begin; every write of an attempt carries it.
     pub fence: u64,
-    /// Fresh per begin: a begin whose commit is ambiguous is sent only if this reads back.
+    /// New for each begin: after an ambiguous begin commit, the call is made only if this id reads
+    /// back.
     pub attempt_id: Option<AttemptId>,
-    /// Calls that may have left this machine; refunded by NotCalled.
+    /// Calls that may have left this machine; refunded by `NotCalled`.
     pub attempts: u32,
-    /// Calls that ended other than NotCalled or Retry{no}. Never reset.
+    /// Calls that ended other than by `NotCalled` or `Retry` with effect none. Never reset.
     pub maybe_calls: u32,
-    /// Consecutive begins that ended in AttemptLost.
+    /// Attempts lost in a row.
     pub deliveries: u32,
-    /// Sticky: once a call ended unknown it stays so until an answer settles it.
+    /// Sticky: after a call ended unknown, it stays `Unknown` until an answer settles the
+    /// operation.
     pub effect: Effect,
-    /// Start of the provider's memory of our key.
+    /// When the provider's memory of the outbound key began.
     pub first_call_at: Option<Timestamp>,
     /// No call was sent later: the latest of the attempts' lease ends and actual ends.
     pub call_deadline: Option<Timestamp>,
-    /// Of live: when the Reaper may take over.
+    /// While live: when the Reaper may take over.
     pub lease_until: Option<Timestamp>,
-    /// Of PENDING and waiting: not before.
+    /// While PENDING or waiting: no attempt begins before.
     pub next_attempt_at: Option<Timestamp>,
     /// No attempt begins at or after it.
     pub deadline: Option<Timestamp>,
     /// The recorded outcome.
     pub write_ahead: WriteAhead,
-    /// No further call is to be made.
+    /// No further call may be made.
     pub cancel_requested: bool,
-    /// A person allowed one more call, whatever safety says.
+    /// An operator allowed one more call, whatever safety says.
     pub repeat_permit: bool,
-    /// Of live: what NotCalled gives back.
+    /// While live: the values that `NotCalled` restores.
     pub refund: Option<Refund>,
-    /// Of held.
+    /// While held.
     pub hold: Option<Hold>,
     /// Of FAILED, and of a recorded Fail.
     pub failure: Option<Failure>,
-    /// Of FAILED: a provider's yes was recorded afterwards. It may not be redriven.
+    /// Of FAILED: a provider's Ok was recorded afterwards. The operation may not be redriven.
     #[serde(default)]
     pub late_ok: bool,
-    /// +1 at every change.
+    /// Raised by one at every change.
     pub version: u64,
 }
 
@@ -177,13 +179,13 @@ pub struct State {
 pub enum Due {
     /// A begin, from this moment on.
     Begin(Timestamp),
-    /// The Reaper, when the lease has ended. Never published.
+    /// The Reaper, when the lease has ended. Never announced.
     Reap(Timestamp),
     /// The Finalizer, now.
     Finalize,
-    /// A probe; `None`: a person.
+    /// A probe. `None`: an operator.
     Probe(Option<Timestamp>),
-    /// Nothing: terminal, no queue row.
+    /// Nothing: the operation is terminal and has no queue row.
     Never,
 }
 
@@ -230,13 +232,13 @@ impl State {
         self.status.is_terminal()
     }
 
-    /// PENDING or waiting: a begin may come.
+    /// PENDING or waiting: a begin may follow.
     pub fn awaits_begin(&self) -> bool {
         self.status == Status::Pending || self.phase == Some(Phase::Waiting)
     }
 
-    /// What the queue row waits for. Lane followers and paused domains wait longer; that is
-    /// the store's to know.
+    /// What the queue row waits for. Lane followers and paused domains wait longer; only the store
+    /// knows about those.
     pub fn due(&self) -> Due {
         if matches!(self.write_ahead, WriteAhead::Pending { .. }) {
             return Due::Finalize;
@@ -249,9 +251,9 @@ impl State {
         }
     }
 
-    /// `fence` belongs to the attempt that is running now. After AttemptLost the old fence
-    /// is stale although no new one was given; an expired lease that the Reaper has not
-    /// reached is still current.
+    /// Whether `fence` belongs to the attempt that is running now. After AttemptLost the old fence
+    /// is stale, although there is no new one yet. An attempt whose lease has ended is still
+    /// current until the Reaper reaches the row.
     pub fn is_current(&self, fence: u64) -> bool {
         self.phase == Some(Phase::Live) && self.fence == fence
     }
@@ -261,12 +263,13 @@ impl State {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
 
-    /// Another call is allowed although one may have been applied.
+    /// Whether another call is allowed although an earlier call may have been applied.
     pub(super) fn may_repeat(&self, now: Timestamp, lease: Duration, rules: &Rules) -> bool {
         self.effect == Effect::None || self.repeat_permit || self.is_repeatable(now, lease, rules)
     }
 
-    /// By its route the call may be repeated now. Keyed past its ttl is unsafe.
+    /// Whether the route allows to repeat the call now. A keyed route past its ttl counts as
+    /// unsafe.
     pub(super) fn is_repeatable(&self, now: Timestamp, lease: Duration, rules: &Rules) -> bool {
         match rules.safety {
             Safety::Natural => true,
@@ -277,8 +280,8 @@ impl State {
         }
     }
 
-    /// What must hold of every stored state; `Err` names what does not. SQL `CHECK`s repeat
-    /// it.
+    /// The invariants of every stored state; `Err` names the violated one. SQL `CHECK`s repeat
+    /// them.
     pub fn check(&self) -> Result<(), &'static str> {
         let live = self.phase == Some(Phase::Live);
         let held = self.phase == Some(Phase::Held);

@@ -1,4 +1,4 @@
-//! The one way into waiting, and the ends that lie before it.
+//! The only way into waiting, and the ends that come before it.
 
 use super::event::{Action, Effects};
 use super::state::{Hold, HoldThen, Phase, State, Status, WriteAhead};
@@ -6,8 +6,8 @@ use crate::policy::{Rules, SplitMix};
 use crate::{Effect, Failure, Timestamp, code};
 
 impl State {
-    /// Waits until `at`, unless something forbids a further attempt: cancel, deadline, all
-    /// attempts used, poison, or a call that may not be repeated.
+    /// Waits until `at`, unless something forbids a further attempt: cancel, deadline, all attempts
+    /// used, poison, or a call that may not be repeated.
     pub(super) fn wait(
         mut self,
         at: Timestamp,
@@ -36,7 +36,7 @@ impl State {
         (self, vec![Action::Wait])
     }
 
-    /// FAILED where no call can have had an effect, else held and probed.
+    /// FAILED if no call can have been applied, otherwise held and probed.
     pub(super) fn end_or_hold(
         self,
         code: &str,
@@ -51,8 +51,9 @@ impl State {
         }
     }
 
-    /// Held: no further call until an answer or a person. Probed at once; with no probe the
-    /// hold lasts until the last call's lease ends, so that its answer can still come.
+    /// Held: no further call until an answer or an operator. The first probe is due at once.
+    /// Without a probe, the hold lasts until the last call's lease ends, so that its answer can
+    /// still arrive.
     pub(super) fn hold(
         mut self,
         failure: Failure,
@@ -105,7 +106,7 @@ impl State {
         }
     }
 
-    /// IN_PROGRESS without an attempt.
+    /// IN_PROGRESS without a running attempt.
     pub(super) fn rest(&mut self, phase: Phase) {
         self.leave_phase();
         self.status = Status::InProgress;
@@ -126,8 +127,8 @@ impl State {
         self.hold = None;
     }
 
-    /// Seeded by the attempt and the probe count: spread over operations, the same on every
-    /// replay.
+    /// Seeded by the attempt and the probe count: different across operations, and the same on
+    /// every replay.
     pub(super) fn jitter(&self) -> SplitMix {
         let (high, low) = self.attempt_id.map_or((0, 0), |id| id.0.as_u64_pair());
         let probes = self.hold.as_ref().map_or(0, |hold| hold.probes);

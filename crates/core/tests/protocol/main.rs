@@ -3,7 +3,8 @@
 //! `transitions.txt` says what becomes of every row under every event, in the order of
 //! the protocol page; `table` compares the code with it and proves that no combination was
 //! forgotten. `attempts`, `answers` and `holds` look at the values that the table leaves out:
-//! counters, times, reasons. `property` runs random histories against the laws of `laws`.
+//! counters, times, reasons. `page` compares `docs/protocol.md` with the code. `property` runs
+//! random histories against the laws of `laws`.
 
 #[cfg(test)]
 mod answers;
@@ -17,6 +18,8 @@ mod history;
 mod holds;
 #[cfg(test)]
 mod laws;
+#[cfg(test)]
+mod page;
 #[cfg(test)]
 mod property;
 #[cfg(test)]

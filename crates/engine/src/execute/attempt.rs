@@ -1,27 +1,26 @@
-//! One attempt: call, keep the lease, settle.
+//! One attempt: call the provider, keep the lease, settle.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Amendment, Attempt, Extension, Level, Operation, Tags};
+use clinch_core::ports::{Amendment, Attempt, Extension, Level, NewOperation, Operation, Tags};
 use clinch_core::protocol::Event;
 use clinch_core::{
-    Applied, Command, Envelope, Error, ErrorKind, Fail, IdemKey, Keys, OutboundKey, Outcome,
-    Result, Retry, Timestamp, code,
+    Applied, Envelope, Error, ErrorKind, Fail, Keys, Outcome, Result, Retry, Timestamp, code,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Reservation;
-use crate::node::Node;
+use super::Workers;
 use crate::panics::caught;
 use crate::telemetry::{name_of, tags_of};
 
-/// An attempt that has begun and may call.
+/// An attempt that has begun: its call may be made.
 pub(crate) struct Begun {
     envelope: Envelope,
-    /// Monotonic time from which on the lease runs, at the latest.
+    /// Monotonic time before the begin was requested. The lease started no earlier.
     from: Duration,
     accepted_at: Timestamp,
 }
@@ -39,92 +38,95 @@ impl Begun {
         self.envelope
     }
 
-    /// Runs in the background, in the room that was taken for it.
-    pub(crate) fn spawn(self, node: &Arc<Node>, mut room: InlineRoom) {
-        let background = node.clone();
+    /// Runs in the background, with the permit and the reservation that were taken for it.
+    pub(crate) fn spawn(self, workers: &Arc<Workers>, mut room: InlineRoom) {
+        let background = workers.clone();
         let task = async move {
             self.run(&background, room.reservation.take()).await;
             drop(room);
         };
-        node.ports.spawner.spawn(Box::pin(task));
+        workers.ports.spawner.spawn(Box::pin(task));
     }
 
-    /// Calls, and settles what came of it. The lease is kept until both are done.
-    pub(crate) async fn run(self, node: &Arc<Node>, reservation: Option<Reservation>) {
-        let lease = node.config.lease;
+    /// Makes the call and settles its outcome. The lease is extended until both are done.
+    pub(crate) async fn run(self, workers: &Arc<Workers>, reservation: Option<Reservation>) {
+        let lease = workers.config.lease;
         let running = Arc::new(Running {
-            node: node.clone(),
+            workers: workers.clone(),
             op_id: self.envelope.op_id,
             fence: self.envelope.fence,
             lease,
             believed_until: AtomicU64::new(millis(self.from.saturating_add(lease))),
-            canceled: node.attempt_runs(self.envelope.op_id, self.envelope.fence),
+            canceled: workers
+                .attempts
+                .begin(self.envelope.op_id, self.envelope.fence),
             reservation: Mutex::new(reservation),
         });
         let work = async {
             tokio::select! {
                 biased;
-                () = self.work(node, &running) => {}
+                () = self.work(workers, &running) => {}
                 () = running.keep_lease() => {}
             }
         };
         let tags = tags_of(&self.envelope);
-        node.within("attempt", &tags, Box::pin(work)).await;
+        workers.within("attempt", &tags, Box::pin(work)).await;
     }
 
-    /// Execute, then settle, with what is told of both.
-    async fn work(&self, node: &Arc<Node>, running: &Arc<Running>) {
-        let (envelope, clock) = (&self.envelope, &node.ports.clock);
+    /// Executes and settles, and records metrics and log lines for both.
+    async fn work(&self, workers: &Arc<Workers>, running: &Arc<Running>) {
+        let (envelope, clock) = (&self.envelope, &workers.ports.clock);
         let keys = &envelope.command.keys;
         let tags = tags_of(envelope);
         let started = clock.monotonic();
         let waited = started.saturating_sub(self.from);
-        node.measure("orchestrator.pump.start.delay", keys, waited);
-        node.log(Level::Info, "attempt started", &tags);
+        workers.measure("orchestrator.pump.start.delay", keys, waited);
+        workers.log(Level::Info, "attempt started", &tags);
         let mut outcome = Outcome::Retry(Retry::unknown("the attempt was cut off"));
-        let execute = async { outcome = call(node, envelope, running).await };
-        node.within("execute", &tags, Box::pin(execute)).await;
-        // Of an attempt that no guard let through, and of an executor without guards.
+        let execute = async { outcome = call(workers, envelope, running).await };
+        workers.within("execute", &tags, Box::pin(execute)).await;
+        // Ends the reservation if no guard did: none let the call through, or the executor has no
+        // guards.
         running.admitted();
         let ended = clock.monotonic();
         let (name, retried) = (name_of(&outcome), is_retried(&outcome));
-        // Settled before anything is told: a recorder that fails must not cost an answer.
+        // Settle before recording metrics: a failing recorder must not cost an answer.
         let mut settled = false;
-        let settle = async { settled = node.settle(envelope, outcome).await };
-        node.within("settle", &tags, Box::pin(settle)).await;
+        let settle = async { settled = workers.settle(envelope, outcome).await };
+        workers.within("settle", &tags, Box::pin(settle)).await;
         let took = clock.monotonic().saturating_sub(ended);
         let latency = ended.saturating_sub(started);
-        node.measure("orchestrator.execute.duration", keys, latency);
-        node.measure("orchestrator.settle.duration", keys, took);
+        workers.measure("orchestrator.execute.duration", keys, latency);
+        workers.measure("orchestrator.settle.duration", keys, took);
         let tags = Tags {
             latency: Some(latency),
             outcome: Some(name),
             ..tags
         };
-        node.tell_outcome(keys, envelope.attempt, retried, &tags);
+        workers.tell_outcome(keys, envelope.attempt, retried, &tags);
         if settled {
             let whole = clock.now().since(self.accepted_at);
-            node.measure("orchestrator.end_to_end.duration", keys, whole);
+            workers.measure("orchestrator.end_to_end.duration", keys, whole);
         }
     }
 }
 
-/// What an attempt that begins with its accept takes first: a permit of this process and room at
-/// its destination. Dropped, it wakes whoever waits for either.
+/// Taken before an accept begins an attempt: a permit of this process and a reservation at the
+/// destination. Dropping it wakes the runners that wait for either.
 pub(crate) struct InlineRoom {
-    node: Arc<Node>,
+    workers: Arc<Workers>,
     permit: Option<OwnedSemaphorePermit>,
     reservation: Option<Reservation>,
 }
 
 impl InlineRoom {
     pub(crate) fn new(
-        node: Arc<Node>,
+        workers: Arc<Workers>,
         permit: OwnedSemaphorePermit,
         reservation: Reservation,
     ) -> Self {
         Self {
-            node,
+            workers,
             permit: Some(permit),
             reservation: Some(reservation),
         }
@@ -135,7 +137,21 @@ impl Drop for InlineRoom {
     fn drop(&mut self) {
         self.permit = None;
         self.reservation = None;
-        self.node.call_ended();
+        self.workers.wakes.call_ended();
+    }
+}
+
+impl Workers {
+    /// A permit and a reservation for the operation's first attempt, if this process runs it and it
+    /// is due now. Taken before the begin: without room, the operation is queued.
+    pub(crate) fn inline_room(self: &Arc<Self>, new: &NewOperation) -> Option<InlineRoom> {
+        let destination = self.destination_for(&new.keys.domain, &new.keys.event_type)?;
+        if self.is_stopping() || new.options.run_at.is_some() {
+            return None;
+        }
+        let permit = self.inline_permits.clone().try_acquire_owned().ok()?;
+        let reservation = destination.reserve(1, self.ports.clock.monotonic()).pop()?;
+        Some(InlineRoom::new(self.clone(), permit, reservation))
     }
 }
 
@@ -143,8 +159,8 @@ fn is_retried(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Retry(retry) if retry.applied != Applied::NotCalled)
 }
 
-impl Node {
-    /// The levels of RUN-10: a retry is a warning, and so is what comes close to a limit.
+impl Workers {
+    /// The log levels of RUN-10: a retry is a warning, and so is an attempt close to a limit.
     pub(super) fn tell_outcome(&self, keys: &Keys, attempt: u32, retried: bool, tags: &Tags<'_>) {
         let handler = self.handlers.find(&keys.domain, &keys.event_type);
         let level = if retried { Level::Warn } else { Level::Info };
@@ -160,9 +176,9 @@ impl Node {
     }
 }
 
-impl Node {
-    /// Opens the row's payload for the executor. One that does not open was not what was
-    /// accepted: it fails, and is never sent.
+impl Workers {
+    /// Opens the row's payload for the executor. A payload that does not open is not the payload
+    /// that was accepted: the operation fails, and nothing is sent.
     pub(crate) async fn open(&self, operation: Operation, from: Duration) -> Option<Begun> {
         let opened = self.envelope(&operation);
         let (op_id, fence) = (operation.op_id, operation.state.fence);
@@ -176,51 +192,15 @@ impl Node {
             }
         }
     }
-
-    /// What an executor or a probe sees of a row.
-    pub(crate) fn envelope(&self, operation: &Operation) -> Result<Envelope> {
-        let sealer = &self.ports.sealer;
-        let op_id = operation.op_id;
-        let checkpoint = operation.checkpoint.as_ref();
-        let checkpoint = checkpoint.map(|sealed| sealer.open(op_id, sealed));
-        Ok(Envelope {
-            op_id,
-            command: Command {
-                keys: operation.keys.clone(),
-                payload: sealer.open_payload(op_id, &operation.payload)?,
-                options: operation.options.clone(),
-            },
-            seq: operation.seq,
-            attempt: operation.state.attempts,
-            fence: operation.state.fence,
-            outbound_key: self.sent_key(operation),
-            deadline: operation.state.deadline,
-            checkpoint: checkpoint.transpose()?,
-            trace: operation.trace.clone(),
-        })
-    }
 }
 
-impl Node {
-    /// The key of the row: the same for every attempt.
-    fn sent_key(&self, operation: &Operation) -> OutboundKey {
-        if planted!(FreshOutboundKey) {
-            let mut keys = operation.keys.clone();
-            keys.idem_key =
-                IdemKey::new(operation.state.fence.to_string()).unwrap_or(keys.idem_key);
-            return keys.outbound_key();
-        }
-        operation.outbound_key.clone()
-    }
-}
-
-async fn call(node: &Arc<Node>, envelope: &Envelope, running: &Arc<Running>) -> Outcome {
+async fn call(workers: &Arc<Workers>, envelope: &Envelope, running: &Arc<Running>) -> Outcome {
     let keys = &envelope.command.keys;
-    let handler = node.handlers.find(&keys.domain, &keys.event_type);
+    let handler = workers.handlers.find(&keys.domain, &keys.event_type);
     let Some(executor) = handler.and_then(|handler| handler.executor.as_ref()) else {
         return Outcome::Retry(Retry::not_called("no executor is registered here"));
     };
-    if node.is_stopping() {
+    if workers.is_stopping() {
         let given_back = Retry::not_called("the worker is shutting down");
         return Outcome::Retry(given_back.after(Duration::ZERO));
     }
@@ -230,60 +210,57 @@ async fn call(node: &Arc<Node>, envelope: &Envelope, running: &Arc<Running>) -> 
     let attempt: Arc<dyn Attempt> = running.clone();
     let call = executor.execute(envelope, &attempt);
     let panicked = |_| {
-        node.log(Level::Error, "the handler panicked", &tags_of(envelope));
-        Outcome::Retry(if planted!(PanicMeansNotCalled) {
-            Retry::not_called("the handler panicked")
-        } else {
-            Retry::unknown("the handler panicked")
-        })
+        workers.log(Level::Error, "the handler panicked", &tags_of(envelope));
+        Outcome::Retry(Retry::unknown("the handler panicked"))
     };
     caught(call).await.unwrap_or_else(panicked)
 }
 
-/// What the executor holds while it runs.
+/// The attempt as its executor sees it while it runs.
 struct Running {
-    node: Arc<Node>,
+    workers: Arc<Workers>,
     op_id: clinch_core::OpId,
     fence: u64,
     lease: Duration,
-    /// Milliseconds on the monotonic clock.
+    /// The lease lasts at least until then, as far as this process knows. Milliseconds on the
+    /// monotonic clock.
     believed_until: AtomicU64,
     canceled: Arc<AtomicBool>,
-    /// Until the guards count the call.
+    /// Held until the guards count the call.
     reservation: Mutex<Option<Reservation>>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.node.attempt_ended(self.op_id, &self.canceled);
+        self.workers.attempts.end(self.op_id, &self.canceled);
     }
 }
 
 impl Running {
-    /// Extends the lease three times within its length, for as long as it is polled. An
-    /// attempt that is no longer current stops believing in its lease and goes on: its
-    /// answer still counts.
+    /// Extends the lease three times within its length, for as long as this future is polled. If
+    /// the attempt is no longer current, it treats its lease as ended and continues: its answer
+    /// still counts.
     async fn keep_lease(&self) {
         loop {
-            self.node.sleep(self.lease / 3).await;
-            let from = self.node.ports.clock.monotonic();
+            self.workers.sleep(self.lease / 3).await;
+            let from = self.workers.ports.clock.monotonic();
             let extension = Extension {
                 op_id: self.op_id,
                 fence: self.fence,
                 lease: self.lease,
                 attempt_id: None,
             };
-            match self.node.groups.extend.call(extension).await {
+            match self.workers.commits.extend(extension).await {
                 Ok(Ok(changed)) => {
                     let until = millis(from.saturating_add(self.lease));
                     self.believed_until.fetch_max(until, Ordering::SeqCst);
                     self.canceled
                         .fetch_or(changed.state.cancel_requested, Ordering::SeqCst);
-                    self.node
+                    self.workers
                         .count("orchestrator.visibility.extended.count", None, 1);
                 }
                 Ok(Err(_)) => self.believed_until.store(0, Ordering::SeqCst),
-                // The store does not answer: the belief runs out by itself.
+                // The store does not answer: the lease ends by itself at `believed_until`.
                 Err(_) => {}
             }
         }
@@ -293,10 +270,7 @@ impl Running {
 #[async_trait]
 impl Attempt for Running {
     fn holds_lease(&self) -> bool {
-        if planted!(NoLeaseCheck) {
-            return true;
-        }
-        millis(self.node.ports.clock.monotonic()) < self.believed_until.load(Ordering::SeqCst)
+        millis(self.workers.ports.clock.monotonic()) < self.believed_until.load(Ordering::SeqCst)
     }
 
     fn is_canceled(&self) -> bool {
@@ -312,7 +286,7 @@ impl Attempt for Running {
     }
 
     async fn checkpoint(&self, bytes: &[u8]) -> Result<()> {
-        let max = self.node.config.checkpoint_bytes_max;
+        let max = self.workers.config.checkpoint_bytes_max;
         if bytes.len() > max {
             let message = format!("a checkpoint holds at most {max} bytes");
             return Err(Error::new(ErrorKind::Invalid, message));
@@ -321,12 +295,12 @@ impl Attempt for Running {
             op_id: self.op_id,
             event: Event::Checkpoint { fence: self.fence },
             ok: None,
-            checkpoint: Some(self.node.ports.sealer.seal(self.op_id, bytes)?),
-            by: self.node.config.worker.clone(),
+            checkpoint: Some(self.workers.ports.sealer.seal(self.op_id, bytes)?),
+            by: self.workers.config.worker.clone(),
             reason: String::new(),
             attempt_id: None,
         };
-        let kept = self.node.groups.amend.call(amendment).await?;
+        let kept = self.workers.commits.amend(amendment).await?;
         kept.map_err(|refused| Error::new(ErrorKind::Conflict, refused.to_string()))?;
         Ok(())
     }

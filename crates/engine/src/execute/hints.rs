@@ -1,10 +1,12 @@
 //! From hints to attempts.
 //!
-//! Hints wait in topics, one for each domain and destination, and one of the domain for what
-//! everybody shall see. A worker reads those with room, and no more than would fit if all that
-//! comes were for the narrowest of them. A destination whose topic brought something is read
-//! for itself until it has nothing left, so that a narrow one holds up no other; without a
-//! permit for each, all are read together.
+//! Hints wait in topics: one topic for each domain and destination, and one domain-wide topic. A
+//! worker reads the topics of destinations with room. One read asks for at most the smallest room
+//! among them, because all hints may be for that destination.
+//!
+//! If a read brought a hint for a destination, that destination's topics are read separately until
+//! they are empty, so that a destination with little room does not delay the others. If there are
+//! fewer permits than separate reads, all topics are read together.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,25 +19,26 @@ use futures_util::future::join_all;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Begun;
+use super::Workers;
 use super::claims::Open;
+use super::destination::Destination;
 use super::worker::Reserved;
-use crate::handlers::Lot;
-use crate::node::Node;
-use crate::recover::Scanned;
+use crate::Scanned;
+use crate::wakes::Runner;
 
-/// What one read of the bus asks for.
+/// One read of the bus.
 struct Read<'a> {
     topics: Vec<Topic>,
     max: usize,
-    /// The destination that it is for; `None`: all those that are quiet.
-    alone: Option<&'a Lot>,
+    /// The destination that is read separately. `None`: all other destinations.
+    alone: Option<&'a Destination>,
 }
 
 impl Open<'_> {
     /// Every topic of an open destination.
     pub(super) fn topics(&self) -> Vec<Topic> {
-        let lots = self.lots.iter();
-        let own = lots.flat_map(|(lot, _)| lot.topics.iter().cloned());
+        let destinations = self.destinations.iter();
+        let own = destinations.flat_map(|(destination, _)| destination.topics.iter().cloned());
         let mut topics: Vec<_> = own.chain(self.shared_topics()).collect();
         topics.sort();
         topics.dedup();
@@ -43,21 +46,28 @@ impl Open<'_> {
     }
 
     fn shared_topics(&self) -> impl Iterator<Item = Topic> {
-        let domains = self.lots.iter().flat_map(|(lot, _)| &lot.domains);
+        let domains = self
+            .destinations
+            .iter()
+            .flat_map(|(destination, _)| &destination.domains);
         domains.map(Topic::of)
     }
 
-    /// Together they ask for no more than there are permits.
+    /// All reads together ask for at most `permits` hints.
     fn reads(&self, permits: usize) -> Vec<Read<'_>> {
-        let rooms = self.lots.iter().map(|(_, room)| *room);
-        let busy = self.lots.iter().filter(|(lot, _)| lot.is_busy());
-        let alone = busy.map(|(lot, room)| Read {
-            topics: lot.topics.clone(),
+        let rooms = self.destinations.iter().map(|(_, room)| *room);
+        let busy = self
+            .destinations
+            .iter()
+            .filter(|(destination, _)| destination.is_busy());
+        let alone = busy.map(|(destination, room)| Read {
+            topics: destination.topics.clone(),
             max: *room,
-            alone: Some(lot),
+            alone: Some(destination),
         });
         let mut alone: Vec<_> = alone.collect();
-        // Not a permit for each: one read of everything, so that nobody is left out.
+        // Too few permits for separate reads: one read covers every topic, so that none is left
+        // out.
         if alone.len() >= permits {
             alone.clear();
         }
@@ -77,29 +87,31 @@ impl Open<'_> {
     }
 }
 
-impl Lot {
-    /// Its topic brought something. One without guards shares its topic with everybody.
+impl Destination {
+    /// A read brought hints for this destination. Destinations without a name share the domain-wide
+    /// topic, so they are never read separately.
     fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed) && !self.gate.destination().is_empty()
     }
 }
 
-impl Node {
-    /// Reads what there is room for. Waits for it where no destination is busy.
+impl Workers {
+    /// Reads as many hints as there is room for. Waits for hints only if no destination is read
+    /// separately.
     pub(super) async fn work_from_hints(
         self: &Arc<Self>,
         mut permits: Vec<OwnedSemaphorePermit>,
     ) -> Result<Scanned> {
-        // Said before the look: a call that ends after it is not missed.
-        self.starved.store(true, Ordering::SeqCst);
-        let open = self.open_lots(false);
+        // Set before reading the room, so that a call which ends after the reading is not missed.
+        self.wakes.set_starved(Runner::Worker, true);
+        let open = self.open_destinations(false);
         let wait = open.wait(self.config.fallback_poll);
-        if open.lots.is_empty() {
+        if open.destinations.is_empty() {
             drop(permits);
-            self.rest_until_woken(wait).await;
+            self.nap(Runner::Worker, wait).await;
             return Ok(Scanned::nothing_to_do());
         }
-        self.starved.store(open.full, Ordering::SeqCst);
+        self.wakes.set_starved(Runner::Worker, open.full);
         let reads = open.reads(permits.len());
         let wait = match reads.len() {
             1 => wait,
@@ -110,10 +122,10 @@ impl Node {
         let came = loop {
             tokio::select! {
                 biased;
-                // Hints can be dropped: a waiting read may be cut short.
+                // A waiting read may be dropped: hints come again.
                 () = self.stop_told() => return Ok(Scanned::nothing_to_do()),
                 came = &mut reading => break came,
-                () = self.woken_to_work(), if open.full => self.read_freed(&reads).await?,
+                () = self.wakes.woken(Runner::Worker), if open.full => self.read_freed(&reads).await?,
             }
         };
         let (mut found, mut failed) = (0, None);
@@ -122,7 +134,7 @@ impl Node {
                 Ok(hints) => {
                     found += hints.len();
                     self.note_busy(read, &hints);
-                    let hints = self.that_pass(hints).await;
+                    let hints = self.hints_with_room(hints).await;
                     self.run_all(hints, asked_at, &mut permits);
                 }
                 Err(error) => failed = Some(error),
@@ -140,41 +152,50 @@ impl Node {
             .await
     }
 
-    /// A call ended while a read waits for others: what waits for its slot is taken at once.
+    /// A call ended while a read waits: reads the topics of destinations that have room now.
     async fn read_freed(self: &Arc<Self>, waiting: &[Read<'_>]) -> Result<()> {
-        self.starved.store(true, Ordering::SeqCst);
-        let open = self.open_lots(false);
-        let is_read = |lot: &Lot| {
+        self.wakes.set_starved(Runner::Worker, true);
+        let open = self.open_destinations(false);
+        let is_read = |destination: &Destination| {
             let mut topics = waiting.iter().flat_map(|read| &read.topics);
-            topics.any(|topic| lot.topics.contains(topic))
+            topics.any(|topic| destination.topics.contains(topic))
         };
-        for (lot, room) in open.lots.iter().filter(|(lot, _)| !is_read(lot)) {
+        for (destination, room) in open
+            .destinations
+            .iter()
+            .filter(|(destination, _)| !is_read(destination))
+        {
             let mut permits = self.permits_left(*room);
             let read = Read {
-                topics: lot.topics.clone(),
+                topics: destination.topics.clone(),
                 max: permits.len(),
-                alone: Some(lot),
+                alone: Some(destination),
             };
             let asked_at = self.ports.clock.monotonic();
             let hints = self.read(&read, Duration::ZERO).await?;
             self.note_busy(&read, &hints);
-            let hints = self.that_pass(hints).await;
+            let hints = self.hints_with_room(hints).await;
             self.run_all(hints, asked_at, &mut permits);
         }
         Ok(())
     }
 
     fn note_busy(&self, read: &Read<'_>, hints: &[Delivery]) {
-        if let Some(lot) = read.alone {
-            lot.busy.store(hints.len() == read.max, Ordering::Relaxed);
-        } else if self.lots.len() > 1 {
-            let lots = hints.iter().filter_map(|one| self.lot_of(&one.hint));
-            lots.for_each(|lot| lot.busy.store(true, Ordering::Relaxed));
+        if let Some(destination) = read.alone {
+            destination
+                .busy
+                .store(hints.len() == read.max, Ordering::Relaxed);
+        } else if self.destinations.len() > 1 {
+            let destinations = hints
+                .iter()
+                .filter_map(|one| self.destination_of(&one.hint));
+            destinations.for_each(|destination| destination.busy.store(true, Ordering::Relaxed));
         }
     }
 
-    /// Those whose destination has room, with it; the others go back to the bus.
-    pub(super) async fn that_pass(&self, hints: Vec<Delivery>) -> Vec<Reserved> {
+    /// The hints whose destination has room, each with its reservation. The others go back to the
+    /// bus with a delay.
+    pub(super) async fn hints_with_room(&self, hints: Vec<Delivery>) -> Vec<Reserved> {
         let mut back = Vec::new();
         let mut pass = Vec::with_capacity(hints.len());
         for delivery in hints {
@@ -184,7 +205,7 @@ impl Node {
             }
         }
         if !back.is_empty() {
-            // If this fails they come again after their visibility timeout.
+            // If this fails, the hints come again after their visibility timeout.
             let _ = self.ports.dispatch.bus().nack(&back).await;
         }
         pass
@@ -194,33 +215,29 @@ impl Node {
         let op_id = delivery.hint.op_id;
         let from = self.ports.clock.monotonic();
         let receipts = [delivery.receipt.clone()];
+        let hint = &delivery.hint;
+        if self.runnable.find(&hint.domain, &hint.event_type).is_none() {
+            self.leave_to_others(delivery).await;
+            return None;
+        }
         match self.begin(op_id).await {
             Ok(Ok(operation)) => {
-                // A hint that is not acked comes again and finds the row live: a no-op.
+                // If the ack fails, the hint comes again, finds the row live, and changes nothing.
                 let _ = self.ports.dispatch.bus().ack(&receipts).await;
                 self.open(operation, from).await
             }
-            Ok(Err(_)) if planted!(RunsWhatIsLive) => {
-                let rows = self.ports.inspect.get(&[op_id]).await.ok()?;
-                let row = rows.into_iter().next().flatten();
-                let live = row.filter(|row| row.state.is_current(row.state.fence))?;
-                self.open(live, from).await
-            }
             Ok(Err(Refused::NoRoute)) => {
-                // Another process runs this event type.
-                let [receipt] = receipts;
-                let again = [(receipt, self.config.sweep_grace)];
-                let _ = self.ports.dispatch.bus().nack(&again).await;
+                self.leave_to_others(delivery).await;
                 None
             }
             Ok(Err(_)) => {
-                // Live, not due, held, settled: the row knows better than the hint.
+                // Live, not due, held or settled: the row decides, not the hint.
                 let _ = self.ports.dispatch.bus().ack(&receipts).await;
                 None
             }
             Err(_) => {
                 let [receipt] = receipts;
-                // The store is in trouble: come back later each time.
+                // The store fails: the hint's delay doubles with each redelivery.
                 let doublings = delivery.redeliveries.min(9);
                 let pause = self.config.settle_pause.saturating_mul(1 << doublings);
                 let again = [(receipt, pause)];
@@ -230,7 +247,15 @@ impl Node {
         }
     }
 
-    /// A begin whose commit is ambiguous is ours if its attempt id reads back.
+    /// Only another process executes this event type.
+    async fn leave_to_others(&self, delivery: &Delivery) {
+        let again = [(delivery.receipt.clone(), self.config.sweep_grace)];
+        // If this fails, the hint comes again after its visibility timeout.
+        let _ = self.ports.dispatch.bus().nack(&again).await;
+    }
+
+    /// Begins the attempt. If the commit is ambiguous, the begin is this process's own if its
+    /// attempt id reads back.
     async fn begin(&self, op_id: OpId) -> Result<Result<Operation, Refused>> {
         let request = BeginRequest {
             op_id,
@@ -238,25 +263,12 @@ impl Node {
             worker: self.config.worker.clone(),
             lease: self.config.lease,
         };
-        let attempt_id = request.attempt_id;
-        match self.groups.begin.call(request).await {
+        let attempts = [request.attempt_id];
+        match self.commits.begin(request).await {
             Err(error) if error.kind() == ErrorKind::Ambiguous => {
-                let (ops, attempts) = ([op_id], [attempt_id]);
-                let lease = self.config.lease;
-                let row = if planted!(AmbiguousBeginIsOurs) {
-                    let row = self
-                        .persist(lease, || self.ports.inspect.get(&ops))
-                        .await?
-                        .pop();
-                    row.flatten()
-                        .filter(|row| row.state.is_current(row.state.fence))
-                } else {
-                    let rows = self
-                        .persist(lease, || self.ports.inspect.begun(&attempts))
-                        .await?;
-                    rows.into_iter().next().flatten()
-                };
-                row.map(Ok).ok_or(error)
+                let read_back = || self.ports.inspect.begun(&attempts);
+                let rows = self.persist(self.config.lease, read_back).await?;
+                rows.into_iter().next().flatten().map(Ok).ok_or(error)
             }
             other => other,
         }

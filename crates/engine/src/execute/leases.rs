@@ -1,39 +1,41 @@
-//! How remote workers get attempts, and what they hold.
+//! How remote workers get attempts.
 //!
-//! A leased attempt is a call of its destination: it takes a slot and a moment of the guards
-//! before it is handed out, keeps the slot until it is reported on or its lease has ended, and
-//! its outcome counts in the breaker. Nothing is begun for a destination without room. What
-//! this process has leased is remembered here, in memory: a report that reaches another process
-//! frees the slot with the news that the operation is settled, or when the lease has ended.
+//! A leased attempt counts as a call of its destination. Before it is handed out it takes a
+//! bulkhead slot and a moment of the rate limit. It keeps the slot until it is reported on or its
+//! lease has ended, and its outcome counts in the breaker. Nothing is begun for a destination
+//! without room.
+//!
+//! This process remembers in memory what it has leased. A report that reaches another process frees
+//! the slot here when the notice comes that the operation is settled, or when the lease has ended.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clinch_core::policy::{EventTypes, Routes};
 use clinch_core::ports::{
     BeginRequest, Delivery, Dequeue, Gate, Level, Operation, Refused, Reschedule, Topic, Verdict,
+    Write,
 };
 use clinch_core::{AttemptId, Error, ErrorKind, LeaseToken, Result, Retry, WorkerId};
 use tokio::sync::oneshot;
 
+use super::Workers;
 use super::claims::soonest;
-use super::in_hand::InHand;
+use super::held_leases::HeldLease;
 use super::remote::{LeaseRequest, Leased};
-use crate::Orchestrator;
 use crate::handlers::Handler;
-use crate::node::{Dispatch, Node};
+use crate::ports::Dispatch;
 use crate::telemetry::tags_of;
 
-/// No worker waits longer for one answer.
+/// Upper bound of the time that a remote worker waits for one answer.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// How long a hint stays away whose destination has no room and cannot say until when.
+/// The delay of a hint whose destination has no room and cannot say until when.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
 
-/// Routes of one destination that a worker asks for.
+/// The requested routes of one destination.
 struct Group {
     gate: Arc<dyn Gate>,
     lease_max: Option<Duration>,
@@ -41,48 +43,47 @@ struct Group {
     topic: Topic,
 }
 
-/// What one look brought.
+/// The result of one try to take attempts.
 #[derive(Default)]
 struct Taken {
     leased: Vec<Leased>,
-    /// When a destination has room that had none.
+    /// When a destination that had no room has room again.
     again_in: Option<Duration>,
-    /// A destination has room when a lease ends.
+    /// A destination has no room until a lease ends.
     full: bool,
-    /// The bus was asked, and waited.
+    /// The bus was read with a wait.
     waited: bool,
 }
 
-impl Orchestrator {
+impl Workers {
     /// Begins attempts for a worker outside of this process.
     ///
-    /// - Only of routes that are declared for remote workers, as far as their destinations have
-    ///   room.
-    /// - What nobody reports on is a lost attempt when its lease ends; what was begun for a
-    ///   worker that hung up is given back at once.
-    pub async fn lease(&self, request: &LeaseRequest) -> Result<Vec<Leased>> {
-        let node = &self.node;
-        let groups = Arc::new(node.lease_groups(request)?);
-        let until = node.ports.clock.monotonic() + request.wait.min(WAIT_MAX);
-        let mut news = node.due_news.subscribe(&request.domain);
+    /// - Only operations of routes that are declared for remote workers, as far as their
+    ///   destinations have room.
+    /// - An attempt without a report is a lost attempt when its lease ends. An attempt that was
+    ///   begun for a worker which disconnected is given back at once.
+    pub(crate) async fn lease(self: &Arc<Self>, request: &LeaseRequest) -> Result<Vec<Leased>> {
+        let groups = Arc::new(self.lease_groups(request)?);
+        let until = self.ports.clock.monotonic() + request.wait.min(WAIT_MAX);
+        let mut news = self.wakes.due_news.subscribe(&request.domain);
         loop {
             if let Some(news) = &mut news {
                 news.borrow_and_update();
             }
-            node.sweep_leases().await;
-            let left = until.saturating_sub(node.ports.clock.monotonic());
+            self.sweep_leases().await;
+            let left = until.saturating_sub(self.ports.clock.monotonic());
             let taken = self.take_in_background(request, &groups, left).await?;
-            let left = until.saturating_sub(node.ports.clock.monotonic());
-            if !taken.leased.is_empty() || left.is_zero() || node.is_stopping() {
+            let left = until.saturating_sub(self.ports.clock.monotonic());
+            if !taken.leased.is_empty() || left.is_zero() || self.is_stopping() {
                 return Ok(taken.leased);
             }
             if taken.waited {
                 continue;
             }
-            let nap = node.lease_nap(&groups, &taken).await?.min(left);
+            let nap = self.lease_nap(&groups, &taken).await?.min(left);
             let told = async {
                 match &mut news {
-                    // The sender lives as long as the node: waiting cannot fail.
+                    // The sender lives as long as the workers: waiting cannot fail.
                     Some(news) => drop(news.changed().await),
                     None => std::future::pending().await,
                 }
@@ -90,15 +91,15 @@ impl Orchestrator {
             tokio::select! {
                 biased;
                 () = told => {}
-                () = node.sleep_unless_stopped(nap) => {}
+                () = self.sleep_unless_stopped(nap) => {}
             }
         }
     }
 
-    /// Takes in a task of its own: what was begun for a worker that hangs up meanwhile must
-    /// not become a lost attempt.
+    /// Takes attempts in a task of its own: if the worker disconnects meanwhile, what was begun for
+    /// it is given back and does not become a lost attempt.
     async fn take_in_background(
-        &self,
+        self: &Arc<Self>,
         request: &LeaseRequest,
         groups: &Arc<Vec<Group>>,
         wait: Duration,
@@ -106,29 +107,28 @@ impl Orchestrator {
         let (mut reply, taken) = oneshot::channel();
         let (this, request, groups) = (self.clone(), request.clone(), groups.clone());
         let task = async move {
-            let taken = match &this.node.ports.dispatch {
-                Dispatch::Queue(_) => this.node.take_from_queue(&request, &groups).await,
+            let taken = match &this.ports.dispatch {
+                Dispatch::Queue(_) => this.take_from_queue(&request, &groups).await,
                 Dispatch::Hints(_) => {
                     let hung_up = reply.closed();
-                    let node = &this.node;
-                    node.take_from_hints(&request, &groups, wait, hung_up).await
+                    this.take_from_hints(&request, &groups, wait, hung_up).await
                 }
             };
             if let Err(Ok(unheard)) = reply.send(taken) {
                 for leased in unheard.leased {
-                    // If this fails too the lease runs out.
+                    // If this fails too, the lease ends.
                     let worker = request.worker.clone();
                     let _ = this.release(leased.attempt(), worker).await;
                 }
             }
         };
-        self.node.ports.spawner.spawn(Box::pin(task));
+        self.ports.spawner.spawn(Box::pin(task));
         let lost = |_| Error::new(ErrorKind::Unavailable, "the lease was not confirmed");
         taken.await.map_err(lost)?
     }
 }
 
-impl Node {
+impl Workers {
     /// The routes that a worker asks for, by destination.
     fn lease_groups(&self, request: &LeaseRequest) -> Result<Vec<Group>> {
         let domain = &request.domain;
@@ -140,7 +140,7 @@ impl Node {
         for one in &request.event_types {
             let handler = self.handlers.find(domain, one);
             let Some(handler) = handler.filter(|handler| handler.leased) else {
-                return Err(crate::accept::unknown_route(domain, one));
+                return Err(crate::prepare::unknown_route(domain, one));
             };
             wanted.push((EventTypes::One(one.clone()), handler));
         }
@@ -153,7 +153,7 @@ impl Node {
         let mut by_gate: BTreeMap<(&str, Option<Duration>), (&Handler, Routes)> = BTreeMap::new();
         for (types, handler) in &wanted {
             let place = (handler.gate.destination(), handler.lease_max);
-            // A type with a route of its own is not covered by one for all types.
+            // A route for all event types does not cover a type with a route of its own.
             let (_, routes) = by_gate
                 .entry(place)
                 .or_insert_with(|| (handler, self.handlers.none_of(domain)));
@@ -169,7 +169,7 @@ impl Node {
         Ok(by_gate.into_values().map(group).collect())
     }
 
-    /// Begins what is due, for each destination as much as it has room for.
+    /// Begins due rows, for each destination as many as it has room for.
     async fn take_from_queue(
         self: &Arc<Self>,
         request: &LeaseRequest,
@@ -193,7 +193,7 @@ impl Node {
             let deliveries = match self.dequeue_deliveries(&dequeue).await {
                 Ok(deliveries) => deliveries,
                 Err(error) if taken.leased.is_empty() => return Err(error),
-                // What was begun before is handed out all the same.
+                // The attempts begun so far are handed out.
                 Err(_) => break,
             };
             let rows = deliveries.into_iter().filter_map(|one| one.begun);
@@ -205,7 +205,7 @@ impl Node {
         Ok(taken)
     }
 
-    /// Waits for hints of the destinations with room, and begins what they name.
+    /// Waits for hints of the destinations with room, and begins the operations that they name.
     async fn take_from_hints(
         self: &Arc<Self>,
         request: &LeaseRequest,
@@ -232,7 +232,7 @@ impl Node {
         let full = taken.full.then_some(FULL_PAUSE);
         let wait = soonest(taken.again_in, full).map_or(wait, |again_in| again_in.min(wait));
         let until = self.ports.clock.monotonic().saturating_add(wait);
-        // Fair: who waits longest is next.
+        // The semaphore is fair: the worker that waited longest is next.
         let reader = tokio::select! {
             biased;
             reader = self.leases.readers.acquire() => reader.ok(),
@@ -258,7 +258,7 @@ impl Node {
         let deliveries = tokio::select! {
             biased;
             came = self.dequeue_deliveries(&dequeue) => came?,
-            // Hints can be dropped: they come again.
+            // Hints may be dropped: they come again.
             () = &mut hung_up => return Ok(taken),
             () = self.stop_told() => return Ok(taken),
         };
@@ -274,8 +274,9 @@ impl Node {
     fn lease_room(&self, group: &Group, taken: &mut Taken) -> usize {
         let mut room = group.gate.room();
         if room.is_closed() && room.again_in.is_none() {
-            // Said before the second look: a lease that ends after it is not missed.
-            self.leases.starved.store(true, Ordering::SeqCst);
+            // Set before the room is read again, so that a lease which ends after the reading is
+            // not missed.
+            self.wakes.set_leases_starved();
             room = group.gate.room();
         }
         if room.is_closed() {
@@ -285,7 +286,8 @@ impl Node {
         room.calls
     }
 
-    /// Until something is due, a destination has room, or the fallback, which covers lost news.
+    /// How long to wait: until a row is due or a destination has room, at most the fallback, which
+    /// covers lost notices.
     async fn lease_nap(&self, groups: &[Group], taken: &Taken) -> Result<Duration> {
         let now = self.ports.clock.monotonic();
         let mut nap = self.config.fallback_poll;
@@ -297,21 +299,22 @@ impl Node {
         nap = nap.min(taken.again_in.unwrap_or(nap));
         for group in groups {
             let due = self.ports.outbox.next_due(Some(&group.routes)).await?;
-            // Due and not taken: somebody else has it, or its destination has no room.
+            // Due but not taken: another process has the row, or its destination has no room.
             let due = due.filter(|due| !due.is_zero());
             nap = nap.min(due.unwrap_or(nap));
         }
         Ok(nap)
     }
 
-    /// Fresh tokens by the attempt ids that are derived from them.
+    /// Fresh lease tokens, by the attempt ids that are derived from them.
     fn lease_tokens(&self, count: usize) -> BTreeMap<AttemptId, LeaseToken> {
         let token = || LeaseToken::new(self.ports.ids.attempt_id());
         let tokens = std::iter::repeat_with(token).take(count);
         tokens.map(|token| (token.attempt_id(), token)).collect()
     }
 
-    /// Takes the permits of an attempt that has begun and hands it out, or gives it back.
+    /// Takes the guards' permits for an attempt that has begun, and hands the attempt out. Without
+    /// permits, the attempt is given back.
     async fn hand_out(
         self: &Arc<Self>,
         row: Operation,
@@ -341,13 +344,13 @@ impl Node {
         if envelope.attempt == 1 {
             group.gate.first_call();
         }
-        let in_hand = InHand {
+        let held = HeldLease {
             fence: envelope.fence,
             since,
             until: since.saturating_add(group.lease(request)),
             admitted,
         };
-        self.leases.put(envelope.op_id, in_hand);
+        self.leases.put(envelope.op_id, held);
         self.log(Level::Info, "attempt started", &tags_of(&envelope));
         Some(Leased {
             envelope,
@@ -365,12 +368,13 @@ impl Node {
             attempt_id: Some(id),
         };
         let patience = self.config.settle_patience;
-        let call = || self.groups.reschedule.call(attempt.clone());
-        // If this fails the lease runs out.
+        let call = || self.commits.reschedule(attempt.clone());
+        // If this fails, the lease ends.
         let _ = self.persist(patience, call).await;
     }
 
-    /// Begins what a hint names, if the worker asked for its type and it has room.
+    /// Begins the operation that a hint names, if the worker asked for its event type and the
+    /// destination has room.
     async fn lease_hint(
         self: &Arc<Self>,
         delivery: &Delivery,
@@ -386,7 +390,7 @@ impl Node {
         });
         let room = ours.map(|group| group.gate.room());
         let away = match room {
-            // Another worker's.
+            // The hint is for another worker.
             None => Some(self.config.sweep_grace),
             Some(room) if room.is_closed() => Some(room.again_in.unwrap_or(FULL_PAUSE)),
             Some(_) => None,
@@ -403,14 +407,15 @@ impl Node {
             worker: request.worker.clone(),
             lease: group.lease(request),
         };
-        // The hint comes again after its visibility timeout.
+        // If the begin fails, the hint comes again after its visibility timeout.
         let begun = self.begin_as(begin, &group.routes).await.ok()?;
-        // The row has decided; a hint that is not acked comes again and is a no-op.
+        // The row has decided. A hint that is not acked comes again and changes nothing.
         let _ = bus.ack(std::slice::from_ref(&delivery.receipt)).await;
         self.hand_out(begun.ok()?, &tokens, group, request).await
     }
 
-    /// A begin whose commit is ambiguous is ours if its attempt id reads back.
+    /// Begins the attempt. If the commit is ambiguous, the begin is this process's own if its
+    /// attempt id reads back.
     async fn begin_as(
         &self,
         begin: BeginRequest,
@@ -418,14 +423,19 @@ impl Node {
     ) -> Result<Result<Operation, Refused>> {
         let attempts = [begin.attempt_id];
         let missing = || Error::new(ErrorKind::Ambiguous, "the store gave no result");
-        match self.ports.store.begin(&[begin], routes).await {
+        match self
+            .ports
+            .store
+            .commit(&[Write::Begin(begin)], routes)
+            .await
+        {
             Err(error) if error.kind() == ErrorKind::Ambiguous => {
                 let lease = self.config.lease;
                 let rows = self.persist(lease, || self.ports.inspect.begun(&attempts));
                 let row = rows.await?.into_iter().next().flatten();
                 row.map(Ok).ok_or(error)
             }
-            other => other?.into_iter().next().ok_or_else(missing),
+            other => other?.pop().ok_or_else(missing)?.begun(),
         }
     }
 }

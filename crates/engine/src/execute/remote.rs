@@ -1,13 +1,13 @@
 //! Attempts that workers outside of this process run, in any language.
 //!
-//! A worker leases operations, calls, and reports. Between the two it holds a fence and a
-//! token, which its lease gave it and nobody else: every report is judged by the row within
-//! the commit that makes the change, exactly as that of an attempt of our own. The row knows
-//! the attempt of its last begin. A late yes of an earlier one proves itself by the ledger,
-//! which keeps the id of every leased attempt. A report that is made twice, because the worker
-//! did not hear the answer to the first, is answered like the first.
+//! A worker leases operations, calls the provider, and reports. Its lease gave it a fence and a
+//! secret token. Every report carries both, and the row judges them within the commit that makes
+//! the change, exactly as for an attempt of this process.
+//!
+//! The row knows only the attempt of its last begin. A late Ok of an earlier attempt is proved by
+//! the ledger, which keeps the id of every leased attempt. A worker that did not receive the answer
+//! to its report sends the report again, and gets the same answer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::ports::{
@@ -20,36 +20,35 @@ use clinch_core::{
     Outcome, Result, Retry, Status, Timestamp, WorkerId,
 };
 
-use super::in_hand::InHand;
-use crate::Orchestrator;
-use crate::node::Node;
+use super::Workers;
+use super::held_leases::HeldLease;
 use crate::telemetry::{name_of, tags_of_row};
 
-/// What a remote worker asks for.
+/// A remote worker's request for attempts.
 #[derive(Debug, Clone)]
 pub struct LeaseRequest {
-    /// Of this domain.
+    /// The domain of the operations.
     pub domain: Domain,
-    /// Of these event types; empty: of all that are declared.
+    /// Their event types. Empty: all that are declared for remote workers.
     pub event_types: Vec<EventType>,
-    /// At most so many.
+    /// Maximum number of attempts.
     pub max: usize,
-    /// How long to wait for the first.
+    /// How long to wait for the first attempt.
     pub wait: Duration,
-    /// For how long; extended by [`Orchestrator::heartbeat`]. A route may allow less.
+    /// Length of the lease, extended by [`Orchestrator::heartbeat`]. A route may allow less.
     pub lease: Duration,
-    /// Who asks, for the ledger.
+    /// The worker's name, for the ledger.
     pub worker: WorkerId,
 }
 
 /// An attempt that has begun for a remote worker.
 #[derive(Debug, Clone)]
 pub struct Leased {
-    /// What to call.
+    /// The operation to call the provider for.
     pub envelope: Envelope,
-    /// Proves that a report comes from this worker. Never stored, never shown to others.
+    /// Proves that a report comes from this worker. Never stored, and never shown to others.
     pub token: LeaseToken,
-    /// When the attempt counts as lost unless it is reported on or extended.
+    /// The attempt counts as lost from then on, unless it is reported on or extended.
     pub lease_until: Option<Timestamp>,
 }
 
@@ -64,7 +63,7 @@ impl Leased {
     }
 }
 
-/// Names the attempt that a report is about, as its lease did.
+/// Names the attempt that a report is about: the values that its lease returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeasedAttempt {
     /// The operation.
@@ -78,49 +77,49 @@ pub struct LeasedAttempt {
 /// How a leased attempt ended.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Which one.
+    /// The attempt.
     pub attempt: LeasedAttempt,
-    /// Who says so, for the ledger.
+    /// The worker's name, for the ledger.
     pub worker: WorkerId,
-    /// How it ended.
+    /// How the attempt ended.
     pub outcome: Outcome,
-    /// Parts of an Ok that could not be read: the yes is kept without them.
+    /// Parts of an Ok that could not be read. The Ok is kept without them.
     pub left_out: Vec<String>,
 }
 
-/// A report that was taken.
+/// The answer to a report.
 #[derive(Debug, Clone)]
 pub struct Reported {
-    /// The row's state after it.
+    /// The row's state after the report.
     pub state: State,
     /// Parts of an Ok that were not stored.
     pub left_out: Vec<String>,
 }
 
-impl Orchestrator {
-    /// Moves the lease, by no more than the route allows; the state says whether cancel was
+impl Workers {
+    /// Extends the lease, by no more than the route allows. The state says whether cancel was
     /// requested.
-    pub async fn heartbeat(&self, attempt: LeasedAttempt, lease: Duration) -> Result<State> {
+    pub(crate) async fn heartbeat(&self, attempt: LeasedAttempt, lease: Duration) -> Result<State> {
         let op_id = attempt.op_id;
-        let keys = self.status(op_id).await?.operation.keys;
-        let lease = self.node.lease_of(&keys, lease);
+        let keys = self.row(op_id).await?.keys;
+        let lease = self.lease_of(&keys, lease);
         let extension = Extension {
             op_id,
             fence: attempt.fence,
             lease,
             attempt_id: Some(attempt.token.attempt_id()),
         };
-        let changed = self.node.groups.extend.call(extension).await?;
+        let changed = self.commits.extend(extension).await?;
         let changed = changed.map_err(|refused| stale(op_id, &refused))?;
-        let until = self.node.ports.clock.monotonic().saturating_add(lease);
-        self.node.leases.extend(op_id, attempt.fence, until);
+        let until = self.ports.clock.monotonic().saturating_add(lease);
+        self.leases.extend(op_id, attempt.fence, until);
         Ok(changed.state)
     }
 
     /// Keeps bytes for the next attempt.
-    pub async fn checkpoint(&self, attempt: LeasedAttempt, bytes: &[u8]) -> Result<State> {
-        let (node, op_id) = (&self.node, attempt.op_id);
-        let max = node.config.checkpoint_bytes_max;
+    pub(crate) async fn checkpoint(&self, attempt: LeasedAttempt, bytes: &[u8]) -> Result<State> {
+        let op_id = attempt.op_id;
+        let max = self.config.checkpoint_bytes_max;
         if bytes.len() > max {
             let message = format!("a checkpoint holds at most {max} bytes");
             return Err(Error::new(ErrorKind::Invalid, message));
@@ -131,18 +130,18 @@ impl Orchestrator {
                 fence: attempt.fence,
             },
             ok: None,
-            checkpoint: Some(node.ports.sealer.seal(op_id, bytes)?),
-            by: node.config.worker.clone(),
+            checkpoint: Some(self.ports.sealer.seal(op_id, bytes)?),
+            by: self.config.worker.clone(),
             reason: String::new(),
             attempt_id: Some(attempt.token.attempt_id()),
         };
-        let changed = node.groups.amend.call(amendment).await?;
+        let changed = self.commits.amend(amendment).await?;
         let changed = changed.map_err(|refused| stale(op_id, &refused))?;
         Ok(changed.state)
     }
 
-    /// Gives an attempt back that sent nothing.
-    pub async fn release(&self, attempt: LeasedAttempt, worker: WorkerId) -> Result<State> {
+    /// Gives back an attempt that made no call.
+    pub(crate) async fn release(&self, attempt: LeasedAttempt, worker: WorkerId) -> Result<State> {
         let retry = Retry::not_called("released by its worker").after(Duration::ZERO);
         let report = Report {
             attempt,
@@ -153,21 +152,22 @@ impl Orchestrator {
         Ok(self.report(report).await?.state)
     }
 
-    /// How an attempt ended; the state is the row's after it.
+    /// Records how an attempt ended, and returns the row's state after that.
     ///
     /// - A pair of fence and token that no lease gave out changes nothing.
     /// - A pair of an earlier attempt is a `Conflict`, except that an Ok is always taken.
     /// - The same report again is answered like the first.
-    /// - A yes is kept whatever else is wrong with it; what is left out is said and paged.
-    pub async fn report(&self, report: Report) -> Result<Reported> {
-        let row = self.status(report.attempt.op_id).await?.operation;
+    /// - An Ok is kept whatever else is wrong with the report. The parts that are left out are
+    ///   named in the answer, and an operator is alerted.
+    pub(crate) async fn report(&self, report: Report) -> Result<Reported> {
+        let row = self.row(report.attempt.op_id).await?;
         let mut reported = Err(Error::new(ErrorKind::Internal, "nothing was reported"));
         let tags = Tags {
             outcome: Some(name_of(&report.outcome)),
             ..tags_of_row(&row)
         };
         let work = async { reported = self.take_report(&row, report).await };
-        self.node.within("attempt", &tags, Box::pin(work)).await;
+        self.within("attempt", &tags, Box::pin(work)).await;
         reported
     }
 
@@ -178,53 +178,55 @@ impl Orchestrator {
             outcome,
             mut left_out,
         } = report;
-        let (node, ended) = (&self.node, Ended::of(&outcome));
-        let began = node.ports.clock.monotonic();
-        // Out of the book, so that the news of this very change does not end it first.
-        let in_hand = node.leases.take(attempt.op_id, attempt.fence);
+        let ended = Ended::of(&outcome);
+        let began = self.ports.clock.monotonic();
+        // Removed first: otherwise the notice about this very change could end the attempt before
+        // its outcome is recorded.
+        let held = self.leases.take(attempt.op_id, attempt.fence);
         let mut committed = Err(Error::new(ErrorKind::Internal, "nothing was committed"));
         let mut problems = Vec::new();
         let settle = async {
-            let said = node.said(row, attempt, worker, outcome).await;
-            problems = said.problems.clone();
-            committed = self.commit(row, attempt, &said).await;
+            let report_write = self.report_write(row, attempt, worker, outcome).await;
+            problems = report_write.problems.clone();
+            committed = self.commit(row, attempt, &report_write).await;
         };
-        node.within("settle", &tags_of_row(row), Box::pin(settle))
+        self.within("settle", &tags_of_row(row), Box::pin(settle))
             .await;
         let (state, changed) = match committed {
             Ok((state, Some(changed))) => (state, changed),
             not_changed => {
-                if let Some(in_hand) = in_hand {
-                    node.leases.put(attempt.op_id, in_hand);
+                if let Some(held) = held {
+                    self.leases.put(attempt.op_id, held);
                 }
-                // The same report again was told of the first time.
+                // A repeated report was counted and logged the first time.
                 let (state, _) = not_changed?;
                 return Ok(Reported { state, left_out });
             }
         };
-        let took = node.ports.clock.monotonic().saturating_sub(began);
-        node.tell_report(row, in_hand, &ended, took, &changed);
-        node.follow(row.op_id, &changed).await;
-        node.page_left_out(row.op_id, &left_out, &problems).await;
+        let took = self.ports.clock.monotonic().saturating_sub(began);
+        self.tell_report(row, held, &ended, took, &changed);
+        self.follow(row.op_id, &changed).await;
+        self.page_left_out(row.op_id, &left_out, &problems).await;
         left_out.extend(problems.into_iter().map(|(part, _)| part));
         Ok(Reported { state, left_out })
     }
 
-    /// The row's state, and the change unless the same was reported before.
+    /// The row's state, and the change unless the same report was committed before.
     async fn commit(
         &self,
         row: &Operation,
         attempt: LeasedAttempt,
-        said: &Said,
+        report_write: &ReportWrite,
     ) -> Result<(State, Option<Changed>)> {
         let op_id = row.op_id;
         let attempt_id = attempt.token.attempt_id();
-        let mut answered = self.node.offer_report(said, Some(attempt_id)).await?;
+        let mut answered = self.offer_report(report_write, Some(attempt_id)).await?;
         if why(&answered) == Some(Why::EarlierAttempt)
             && self.was_leased(attempt, attempt_id).await?
         {
-            // It proved itself: the protocol decides, as for any attempt that is not the current.
-            answered = self.node.offer_report(said, None).await?;
+            // The attempt is proved. The protocol decides, as for every attempt that is not the
+            // current one.
+            answered = self.offer_report(report_write, None).await?;
         }
         let refused = match answered {
             Ok(changed) => return Ok((changed.state.clone(), Some(changed))),
@@ -234,14 +236,16 @@ impl Orchestrator {
         if why_of(&refused).is_none_or(|why| stranger.contains(&why)) {
             return Err(stale(op_id, &refused));
         }
-        // This attempt was reported on in the same way, and that was taken.
-        let ledger = self.node.ports.inspect.ledger(op_id).await?;
+        // Was this attempt reported on with the same outcome before?
+        let ledger = self.ports.inspect.ledger(op_id).await?;
         let same = |line: &LedgerLine| {
-            line.refused.is_none() && line.fence == attempt.fence && line.event == said.event
+            line.refused.is_none()
+                && line.fence == attempt.fence
+                && line.event == report_write.event
         };
-        let state = self.status(op_id).await?.operation.state;
-        // A late yes lies in the ledger under the fence that was current then.
-        let is_known_yes = said.event == OK && state.status == Status::Completed;
+        let state = self.row(op_id).await?.state;
+        // The ledger keeps a late Ok under the fence that was current then.
+        let is_known_yes = report_write.event == OK && state.status == Status::Completed;
         if is_known_yes || ledger.iter().any(same) {
             Ok((state, None))
         } else {
@@ -249,24 +253,24 @@ impl Orchestrator {
         }
     }
 
-    /// An earlier begin was leased under this fence and token. Its ledger line never changes:
-    /// what was true when it was read is true when the report is committed.
+    /// Whether an earlier begin was leased under this fence and token. Ledger lines never change,
+    /// so the answer still holds when the report is committed.
     async fn was_leased(&self, attempt: LeasedAttempt, attempt_id: AttemptId) -> Result<bool> {
-        let ledger = self.node.ports.inspect.ledger(attempt.op_id).await?;
+        let ledger = self.ports.inspect.ledger(attempt.op_id).await?;
         let ours = |line: &LedgerLine| line.is_lease(attempt.fence, attempt_id);
         Ok(ledger.iter().any(ours))
     }
 }
 
-/// What a yes is called in the ledger.
+/// The name of an Ok in the ledger.
 const OK: &str = "Ok";
 
-/// A report as the store takes it.
-struct Said {
-    /// The name of its line in the ledger.
+/// A report in the form that the store takes.
+struct ReportWrite {
+    /// The name of its ledger line.
     event: &'static str,
     item: Item,
-    /// What could not be stored, and why.
+    /// The parts that could not be stored, and why.
     problems: Vec<(String, Error)>,
 }
 
@@ -275,7 +279,7 @@ enum Item {
     Reschedule(Reschedule),
 }
 
-/// What telemetry and guards want to know of an outcome.
+/// What telemetry and guards need from an outcome.
 struct Ended {
     name: &'static str,
     counter: Option<&'static str>,
@@ -292,7 +296,7 @@ impl Ended {
             Outcome::Fail(_) => (Some("orchestrator.pump.outcome.fail.count"), answered),
             Outcome::Retry(retry) => match retry.applied {
                 Applied::NotCalled => (None, |_| Verdict::Ignored),
-                // It answered: "later".
+                // The provider answered: "later".
                 Applied::No if retry.after.is_some() => (Some(retried), answered),
                 Applied::No | Applied::Unknown => (Some(retried), |took| Verdict::Failed { took }),
             },
@@ -306,15 +310,15 @@ impl Ended {
     }
 }
 
-impl Node {
-    /// What the store is told.
-    async fn said(
-        self: &Arc<Self>,
+impl Workers {
+    /// Converts an outcome into a write.
+    async fn report_write(
+        &self,
         row: &Operation,
         attempt: LeasedAttempt,
         worker: WorkerId,
         outcome: Outcome,
-    ) -> Said {
+    ) -> ReportWrite {
         let LeasedAttempt { op_id, fence, .. } = attempt;
         let answer = |worker, body| {
             Item::Answer(Answer {
@@ -349,7 +353,7 @@ impl Node {
                 (event, item)
             }
         };
-        Said {
+        ReportWrite {
             event,
             item,
             problems,
@@ -358,39 +362,39 @@ impl Node {
 
     async fn offer_report(
         &self,
-        said: &Said,
+        report_write: &ReportWrite,
         attempt_id: Option<AttemptId>,
     ) -> Result<Result<Changed, Refused>> {
-        match &said.item {
+        match &report_write.item {
             Item::Answer(answer) => {
                 let answer = Answer {
                     attempt_id,
                     ..answer.clone()
                 };
-                self.groups.settle.call(answer).await
+                self.commits.settle(answer).await
             }
             Item::Reschedule(ended) => {
                 let ended = Reschedule {
                     attempt_id,
                     ..ended.clone()
                 };
-                self.groups.reschedule.call(ended).await
+                self.commits.reschedule(ended).await
             }
         }
     }
 
-    /// Counts, measures and logs the end of a leased attempt like that of one of our own, and
-    /// tells its destination's guards.
+    /// Counts, measures and logs the end of a leased attempt like that of a local one, and reports
+    /// it to the destination's guards.
     fn tell_report(
         &self,
         row: &Operation,
-        in_hand: Option<InHand>,
+        held: Option<HeldLease>,
         ended: &Ended,
         settled_in: Duration,
         changed: &Changed,
     ) {
         let keys = &row.keys;
-        let latency = in_hand.map(|in_hand| self.lease_ended(in_hand, ended.verdict));
+        let latency = held.map(|held| self.lease_ended(held, ended.verdict));
         if let Some(counter) = ended.counter {
             self.count_for(counter, keys);
         }
@@ -410,7 +414,7 @@ impl Node {
         self.tell_outcome(keys, row.state.attempts, ended.retried, &tags);
     }
 
-    /// Pages someone about what was left out of a yes.
+    /// Alerts an operator about the parts that were left out of an Ok.
     async fn page_left_out(&self, op_id: OpId, parts: &[String], problems: &[(String, Error)]) {
         for part in parts {
             let message = format!("a part of an answer was left out: {part} cannot be read");
@@ -422,7 +426,7 @@ impl Node {
         }
     }
 
-    /// The longest lease of its route, or less.
+    /// The requested lease, at most the longest lease of the route.
     pub(super) fn lease_of(&self, keys: &Keys, wanted: Duration) -> Duration {
         let handler = self.handlers.find(&keys.domain, &keys.event_type);
         let max = handler.and_then(|handler| handler.lease_max);

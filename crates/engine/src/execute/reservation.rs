@@ -1,17 +1,17 @@
-//! Room that was taken before a begin.
+//! Room that is reserved before a begin.
 //!
-//! Guards count a call from when it takes their permits. From the decision to begin an attempt
-//! until then, a reservation counts it: whoever begins reserves first, so that no attempt is
-//! begun for which the guards have no permit.
+//! Guards count a call from when it takes their permits. Between the decision to begin an attempt
+//! and that moment, a reservation counts it. Every begin reserves first, so that no attempt begins
+//! for which the guards have no permit.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clinch_core::ports::{Reason, Room};
 
-use crate::handlers::Lot;
+use super::destination::Destination;
 
-/// Calls of one destination that were promised room and have not taken their permits yet.
+/// The number of calls of one destination that have a reservation and no permits yet.
 #[derive(Default, Clone)]
 pub(crate) struct Reservations(Arc<Mutex<usize>>);
 
@@ -21,7 +21,7 @@ impl Reservations {
     }
 }
 
-/// One of them; dropped when the guards count the call, or when there will be none.
+/// One reservation. Dropped when the guards count the call, or when there will be no call.
 pub(crate) struct Reservation(Reservations);
 
 impl Drop for Reservation {
@@ -31,21 +31,21 @@ impl Drop for Reservation {
     }
 }
 
-impl Lot {
-    /// Notes whether it is closed, and why.
+impl Destination {
+    /// Records whether the destination is closed, and why.
     pub(crate) fn look(&self, now: Duration) {
         let _ = self.room(now);
     }
 
-    /// What its guards leave after the reservations.
+    /// The room that the guards leave after all reservations.
     pub(super) fn room(&self, now: Duration) -> Room {
-        // Counted first: a call takes its permits before its reservation ends, so that it is
-        // counted by one of the two, or for a moment by both.
+        // Read before the guards: a call takes its permits before its reservation ends, so it is
+        // counted by one of the two, or briefly by both.
         let reserved = *self.reservations.lock();
         self.left_after(reserved, now)
     }
 
-    /// Takes room for at most `max` calls.
+    /// Reserves room for at most `max` calls.
     pub(crate) fn reserve(&self, max: usize, now: Duration) -> Vec<Reservation> {
         let mut reserved = self.reservations.lock();
         let taken = self.left_after(*reserved, now).calls.min(max);

@@ -1,14 +1,15 @@
 //! From permits to deliveries to attempts.
 //!
-//! A worker takes permits and reserves room first and asks for at most as many deliveries, so
-//! that it never holds what it cannot run. It never waits inside a dequeue that begins attempts: such a
-//! call cannot be cut short without losing what it began. It rests until news instead. A
-//! delivery that has begun runs at once. A hint is begun first;
-//! the row decides, and the hint is acked as soon as it has: from then on the row and the
-//! Reaper take care of the attempt, not the bus.
+//! A worker first takes permits and reserves room, and then asks for at most that many deliveries,
+//! so that it never holds an attempt it cannot run. It never waits inside a dequeue that begins
+//! attempts: such a call cannot be canceled without losing the attempts that it began. The worker
+//! sleeps until a notice comes instead.
+//!
+//! A delivery that has begun runs at once. A hint must begin first: the row decides. The hint is
+//! acked as soon as the row has decided. From then on the row and the Reaper take care of the
+//! attempt, not the bus.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clinch_core::policy::Routes;
@@ -19,32 +20,34 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Reservation;
+use super::Workers;
 use super::claims::soonest;
-use crate::handlers::Lot;
-use crate::node::{Dispatch, Node};
+use super::destination::Destination;
+use crate::Scanned;
 use crate::panics::caught;
-use crate::recover::Scanned;
+use crate::ports::Dispatch;
+use crate::wakes::Runner;
 
-/// How long a lot is left alone whose ask failed; the others go on.
+/// How long a destination rests after a failed ask. The other destinations continue.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
-/// What one ask brought.
-struct Asked<'a> {
-    lot: &'a Lot,
+/// The result of asking for one destination's rows.
+struct AskResult<'a> {
+    destination: &'a Destination,
     room: usize,
     max: usize,
-    /// The lot's news before it.
+    /// The destination's notice counter before the ask.
     news: u64,
     deliveries: Result<Vec<Reserved>>,
 }
 
-/// What to run, and the room that was taken for its call.
+/// A delivery to run, and the reservation for its call.
 pub(crate) type Reserved = (Delivery, Option<Reservation>);
 
-impl Node {
-    /// Takes what can be run now and starts it.
+impl Workers {
+    /// Takes deliveries that can run now, and starts them.
     pub(crate) async fn work(self: &Arc<Self>) -> Result<Scanned> {
-        if self.lots.is_empty() {
+        if self.destinations.is_empty() {
             return Ok(Scanned::nothing_to_do());
         }
         let permits = self.take_permits().await;
@@ -57,18 +60,18 @@ impl Node {
         }
     }
 
-    /// Asks for each destination with room, all at once, for as much as is fair; then for more
-    /// where there was enough. What was begun is run as soon as its ask came back: a slow or
-    /// failing ask holds up no other.
+    /// Asks for the rows of all destinations with room concurrently, each for a fair share of the
+    /// permits. A destination that returned its full share is asked again. Attempts start as soon
+    /// as their own ask returns, so that a slow or failing ask delays no other.
     async fn work_from_queue(
         self: &Arc<Self>,
         mut permits: Vec<OwnedSemaphorePermit>,
     ) -> Result<Scanned> {
-        // Said before the look: a call that ends after it is not missed.
-        self.starved.store(true, Ordering::SeqCst);
-        let open = self.open_lots(true);
+        // Set before reading the room, so that a call which ends after the reading is not missed.
+        self.wakes.set_starved(Runner::Worker, true);
+        let open = self.open_destinations(true);
         let (mut found, mut failed, mut full_meanwhile) = (0, Vec::new(), false);
-        let mut asked_for = open.lots;
+        let mut asked_for = open.destinations;
         let mut idle = Vec::new();
         let asks_made = asked_for.len();
         while !asked_for.is_empty() && !permits.is_empty() {
@@ -76,13 +79,15 @@ impl Node {
             let share = (permits.len() / asked_for.len()).max(1);
             let asked_at = self.ports.clock.monotonic();
             let asks = asked_for.drain(..);
-            let asks = asks.map(|(lot, room)| self.ask_lot(lot, room, share.min(room)));
+            let asks = asks.map(|(destination, room)| {
+                self.ask_destination(destination, room, share.min(room))
+            });
             let mut asks: FuturesUnordered<_> = asks.collect();
             let mut more = later;
             while let Some(asked) = asks.next().await {
                 let (taken, full) = match asked.deliveries {
                     Ok(_) if asked.max == 0 => {
-                        // Callers took the room since the look at it.
+                        // Inline callers took the room since it was read.
                         full_meanwhile = true;
                         continue;
                     }
@@ -91,49 +96,63 @@ impl Node {
                         self.run_all(deliveries, asked_at, &mut permits) == asked.max,
                     ),
                     Err(error) => {
-                        asked.lot.rest.rest(asked.news, asked_at + FAILED_PAUSE);
+                        asked
+                            .destination
+                            .rest
+                            .rest(asked.news, asked_at + FAILED_PAUSE);
                         failed.push(error);
                         continue;
                     }
                 };
                 found += taken;
                 if taken > 0 {
-                    asked.lot.rest.recheck.reset();
+                    asked.destination.rest.recheck.reset();
                 }
                 if !full {
-                    idle.push((asked.lot, asked.news));
+                    idle.push((asked.destination, asked.news));
                 } else if asked.room > taken {
-                    more.push((asked.lot, asked.room - taken));
+                    more.push((asked.destination, asked.room - taken));
                 }
             }
             asked_for = more;
         }
         drop(permits);
-        self.starved
-            .store(open.full || full_meanwhile, Ordering::SeqCst);
-        join_all(idle.into_iter().map(|(lot, seen)| self.rest_lot(lot, seen))).await;
+        self.wakes
+            .set_starved(Runner::Worker, open.full || full_meanwhile);
+        let rest = |(destination, seen)| self.rest_destination(destination, seen);
+        join_all(idle.into_iter().map(rest)).await;
         match failed.pop() {
             Some(error) if failed.len() + 1 == asks_made => Err(error),
             _ if found > 0 => Ok(Scanned::more(found)),
-            _ => {
-                let open = self.open_lots(true);
-                let now = (!open.lots.is_empty()).then_some(Duration::ZERO);
-                Ok(Scanned {
-                    found,
-                    next: soonest(open.again_in, now),
-                })
-            }
+            _ => Ok(self.nothing_came()),
         }
     }
 
-    async fn ask_lot<'a>(self: &Arc<Self>, lot: &'a Lot, room: usize, max: usize) -> Asked<'a> {
-        let news = lot.rest.news();
-        let reserved = lot.reserve(max, self.ports.clock.monotonic());
+    /// When to ask again: at once, if a notice came meanwhile.
+    fn nothing_came(&self) -> Scanned {
+        let open = self.open_destinations(true);
+        let now = (!open.destinations.is_empty()).then_some(Duration::ZERO);
+        Scanned {
+            found: 0,
+            next: soonest(open.again_in, now),
+        }
+    }
+
+    async fn ask_destination<'a>(
+        self: &Arc<Self>,
+        destination: &'a Destination,
+        room: usize,
+        max: usize,
+    ) -> AskResult<'a> {
+        let news = destination.rest.news();
+        let reserved = destination.reserve(max, self.ports.clock.monotonic());
         let max = reserved.len();
         let panicked = |_| Error::new(ErrorKind::Internal, "the bus adapter panicked");
         let taken = match max {
             0 => Ok(Ok(Vec::new())),
-            max => caught(self.take_from(lot, max)).await.map_err(panicked),
+            max => caught(self.take_from(destination, max))
+                .await
+                .map_err(panicked),
         };
         let with_room = |taken: Vec<Delivery>| {
             let reserved = reserved
@@ -142,8 +161,8 @@ impl Node {
                 .chain(std::iter::repeat_with(|| None));
             taken.into_iter().zip(reserved).collect()
         };
-        Asked {
-            lot,
+        AskResult {
+            destination,
             room,
             max,
             news,
@@ -151,7 +170,7 @@ impl Node {
         }
     }
 
-    /// Starts what has begun; returns how much that is.
+    /// Starts the deliveries, and returns how many there are.
     pub(super) fn run_all(
         self: &Arc<Self>,
         deliveries: Vec<Reserved>,
@@ -165,26 +184,28 @@ impl Node {
         count
     }
 
-    /// Leaves a lot alone that had nothing more. What is due and was not handed out fell due
-    /// just now, or is somebody else's.
-    async fn rest_lot(&self, lot: &Lot, seen: u64) {
+    /// Lets a destination rest that returned fewer rows than asked for. If a row is due now, it
+    /// became due since the ask, or another process has it.
+    async fn rest_destination(&self, destination: &Destination, seen: u64) {
         let bound = self.config.fallback_poll;
-        let due = self.ports.outbox.next_due(Some(&lot.routes)).await;
-        let nap = lot.rest.recheck.pause(due.ok().flatten(), bound);
-        lot.rest.rest(seen, self.ports.clock.monotonic() + nap);
+        let due = self.ports.outbox.next_due(Some(&destination.routes)).await;
+        let nap = destination.rest.recheck.pause(due.ok().flatten(), bound);
+        destination
+            .rest
+            .rest(seen, self.ports.clock.monotonic() + nap);
     }
 
-    /// The next delivery that can be run now, without waiting.
+    /// The next delivery that can run now, without waiting.
     pub(crate) async fn next_delivery(&self) -> Result<Option<Reserved>> {
-        let open = self.open_lots(false);
+        let open = self.open_destinations(false);
         match &self.ports.dispatch {
             Dispatch::Queue(_) => {
-                for (lot, _) in &open.lots {
-                    let reserved = lot.reserve(1, self.ports.clock.monotonic()).pop();
+                for (destination, _) in &open.destinations {
+                    let reserved = destination.reserve(1, self.ports.clock.monotonic()).pop();
                     if reserved.is_none() {
                         continue;
                     }
-                    let taken = self.take_from(lot, 1).await?;
+                    let taken = self.take_from(destination, 1).await?;
                     if let Some(delivery) = taken.into_iter().next() {
                         return Ok(Some((delivery, reserved)));
                     }
@@ -196,7 +217,7 @@ impl Node {
                 let taken = self.take_deliveries(topics, routes, 1, Duration::ZERO);
                 let taken = taken.await?;
                 let came = !taken.is_empty();
-                let passed = self.that_pass(taken).await.pop();
+                let passed = self.hints_with_room(taken).await.pop();
                 if passed.is_some() || !came {
                     return Ok(passed);
                 }
@@ -210,17 +231,17 @@ impl Node {
         asked_at: Duration,
         permit: Option<OwnedSemaphorePermit>,
     ) {
-        let node = self.clone();
+        let workers = self.clone();
         let task = async move {
-            node.run_delivery(reserved, asked_at).await;
+            workers.run_delivery(reserved, asked_at).await;
             drop(permit);
-            node.call_ended();
+            workers.wakes.call_ended();
         };
         self.ports.spawner.spawn(Box::pin(task));
     }
 
-    /// Runs one delivery from begin to settle. The lease of one that has begun runs from
-    /// when it was asked for, at the latest.
+    /// Runs one delivery from begin to settle. If it was delivered begun, its lease started no
+    /// earlier than `asked_at`.
     pub(crate) async fn run_delivery(
         self: &Arc<Self>,
         (delivery, reservation): Reserved,
@@ -235,14 +256,14 @@ impl Node {
         }
     }
 
-    /// At least one permit, at most a batch.
+    /// At least one permit, at most `batch`. Waits for the first.
     async fn take_permits(&self) -> Vec<OwnedSemaphorePermit> {
         let first = self.queue_permits.clone().acquire_owned().await;
         let more = self.permits_left(self.config.batch.saturating_sub(1));
         first.into_iter().chain(more).collect()
     }
 
-    /// At most a batch, and without waiting.
+    /// At most `max` permits and at most `batch`, without waiting.
     pub(super) fn permits_left(&self, max: usize) -> Vec<OwnedSemaphorePermit> {
         let permit = || self.queue_permits.clone().try_acquire_owned().ok();
         std::iter::from_fn(permit)
@@ -250,8 +271,8 @@ impl Node {
             .collect()
     }
 
-    async fn take_from(&self, lot: &Lot, max: usize) -> Result<Vec<Delivery>> {
-        let (topics, routes) = (lot.topics.clone(), lot.routes.clone());
+    async fn take_from(&self, destination: &Destination, max: usize) -> Result<Vec<Delivery>> {
+        let (topics, routes) = (destination.topics.clone(), destination.routes.clone());
         self.take_deliveries(topics, routes, max, Duration::ZERO)
             .await
     }
@@ -270,7 +291,7 @@ impl Node {
         self.dequeue_deliveries(&dequeue).await
     }
 
-    /// Without waiting, under fresh attempt ids.
+    /// A dequeue that does not wait, with fresh attempt ids.
     pub(super) fn dequeue(&self, topics: Vec<Topic>, only: Arc<Routes>, max: usize) -> Dequeue {
         Dequeue {
             topics,
@@ -298,7 +319,8 @@ impl Node {
         Ok(deliveries)
     }
 
-    /// What an ambiguous dequeue began is ours to run: left alone it would be a lost attempt.
+    /// An ambiguous dequeue may have begun attempts. This process must run them, or they would be
+    /// lost attempts.
     async fn read_back(&self, attempts: &[AttemptId], error: Error) -> Result<Vec<Delivery>> {
         if matches!(self.ports.dispatch, Dispatch::Hints(_)) {
             return Err(error);

@@ -1,17 +1,14 @@
-//! The Finalizer: makes recorded answers final that nobody did.
+//! The Finalizer makes recorded answers final that their own process did not finalize.
 
-use clinch_core::ports::{Claimed, Level, Scan};
+use clinch_core::ports::{Claimed, Level, Scan, Write};
 use clinch_core::{OpId, Result};
 
-use super::Scanned;
-use crate::node::Node;
+use super::Recoverer;
+use crate::Scanned;
 
-impl Node {
-    /// One pass. An item that fails is left for the next; several nodes may do this at once.
+impl Recoverer {
+    /// One pass. A row that fails is left for the next pass. Several nodes may do this at once.
     pub(crate) async fn finalize_recorded(&self) -> Result<Scanned> {
-        if planted!(FinalizerSleeps) {
-            return Ok(Scanned::nothing_to_do());
-        }
         let recovery = &self.ports.recovery;
         let claimed = recovery
             .scan(Scan::Unfinalized, &self.brief_claim())
@@ -19,14 +16,15 @@ impl Node {
         self.count("orchestrator.finalizer.scan.count", None, 1);
         let ops: Vec<OpId> = claimed.iter().map(|row| row.op_id()).collect();
         let mut recovered = 0;
-        let results = self.groups.finalize.call_all(ops.clone()).await;
+        let writes = ops.iter().map(|op_id| Write::Finalize(*op_id)).collect();
+        let results = self.commits.change_all(writes).await;
         for (op_id, result) in ops.iter().zip(results) {
             match result {
                 Ok(Ok(changed)) => {
                     recovered += 1;
                     self.follow(*op_id, &changed).await;
                 }
-                // Somebody else was first.
+                // Another process was first.
                 Ok(Err(_)) => {}
                 Err(_) => self.log_op(Level::Error, "finalize failed", *op_id),
             }

@@ -1,5 +1,5 @@
-//! What watches every arrow of the path. Each runner is one step that can be repeated at any
-//! time on any number of nodes: scan, change by compare-and-set, say when to look again.
+//! Finds operations that got lost between two stages. Each runner repeats one step, which may run
+//! at any time on any number of nodes: scan, change by compare-and-set, say when to scan again.
 
 mod dead_letters;
 mod finalizer;
@@ -9,33 +9,51 @@ mod reaper;
 mod spill;
 mod undeclared;
 
-use std::time::Duration;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Semaphore;
+
+use crate::settle::Settler;
 
 pub use dead_letters::ImportedLetters;
 pub(crate) use spill::Unread;
 
-/// What one step of a runner found, and when it is worth looking again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scanned {
-    /// Rows that were handled.
-    pub found: usize,
-    /// Until something is due; `None`: until news.
-    pub next: Option<Duration>,
+/// Finds lost operations, and settles them with the code of the settle stage.
+pub(crate) struct Recoverer {
+    settler: Arc<Settler>,
+    probe_permits: Arc<Semaphore>,
+    /// This process has raised an alert about the spill file.
+    spill_paged: AtomicBool,
+    /// An alert about the store's clock was raised since the clock was last right.
+    clock_ahead: AtomicBool,
 }
 
-impl Scanned {
-    /// There may be more at once.
-    pub(crate) fn more(found: usize) -> Self {
+impl Deref for Recoverer {
+    type Target = Settler;
+    fn deref(&self) -> &Settler {
+        &self.settler
+    }
+}
+
+impl Recoverer {
+    pub(crate) fn new(settler: Arc<Settler>) -> Self {
         Self {
-            found,
-            next: Some(Duration::ZERO),
+            probe_permits: Arc::new(Semaphore::new(settler.config.probes.max(1))),
+            settler,
+            spill_paged: AtomicBool::new(false),
+            clock_ahead: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn nothing_to_do() -> Self {
-        Self {
-            found: 0,
-            next: None,
-        }
+    /// Returns true if this changed the flag.
+    fn set_clock_ahead(&self, ahead: bool) -> bool {
+        self.clock_ahead.swap(ahead, Ordering::SeqCst) != ahead
+    }
+
+    /// True once in a process: a record that is stuck raises one alert, not one in every pass.
+    fn is_first_page_about_the_spill(&self) -> bool {
+        !self.spill_paged.swap(true, Ordering::SeqCst)
     }
 }

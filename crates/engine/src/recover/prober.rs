@@ -1,13 +1,12 @@
 //! Asks providers what became of calls whose effect is unknown.
 //!
-//! A probe is a call: it takes a slot and a moment of its destination like any other, and a
-//! `Retry-After` to a probe pauses the destination for everyone. Rows are claimed only for
-//! routes whose destination has room, and no more than there is room for; the end of a probe,
-//! of a call or of a wait for the rate triggers the next claim.
+//! A probe counts as a call: it takes a bulkhead slot and a moment of the rate limit of its
+//! destination, and a `Retry-After` to a probe pauses the destination for every caller. Rows are
+//! claimed only for routes whose destination has room, and no more than there is room for. The next
+//! claim follows when a probe, a call or a wait for the rate limit ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clinch_core::policy::Routes;
@@ -18,46 +17,47 @@ use clinch_core::ports::{
 use clinch_core::protocol::{Event, ProbeAnswer};
 use clinch_core::{OpId, Result};
 
-use super::Scanned;
+use super::Recoverer;
+use crate::Scanned;
 use crate::handlers::Handler;
-use crate::node::Node;
 use crate::panics::caught;
 use crate::telemetry::tags_of_row;
+use crate::wakes::Runner;
 
-/// A rate that is used up is looked at again after at least so long: a claim of several rows
+/// Minimum pause before a rate limit that is used up is checked again: a claim of several rows
 /// costs as much as a claim of one.
 const RATE_NAP: Duration = Duration::from_millis(25);
 
 /// Where probes can be made now.
-struct Outlook {
-    /// Routes whose destination has room, or whose rows end without a question.
+struct ProbeRoom {
+    /// Routes whose destination has room, or whose rows end without a probe.
     routes: Arc<Routes>,
-    /// Questions that all of them together take.
+    /// Number of probes that these routes take together.
     room: usize,
     /// When another destination has room.
     again_in: Option<Duration>,
-    /// Another destination has room when a running call or probe ends.
+    /// Another destination has no room until a running call or probe ends.
     full: bool,
 }
 
-impl Outlook {
+impl ProbeRoom {
     fn is_empty(&self) -> bool {
         self.routes.iter().next().is_none()
     }
 }
 
-/// A row to ask about.
-pub(crate) struct Question {
+/// A row to probe.
+pub(crate) struct DueProbe {
     claim: Claimed,
     row: Operation,
-    /// What the destination gave for it; `None`: its route has no probe. `Err`: a call came
-    /// first, and the question waits for its turn.
+    /// The permits of the destination. `None`: the route has no probe. `Err`: a call took the room
+    /// first, and the probe waits.
     admitted: Result<Option<Admitted>, Rejection>,
 }
 
-impl Node {
-    /// Looks at every route: a destination counts once, however many routes call it.
-    fn probe_outlook(&self) -> Outlook {
+impl Recoverer {
+    /// Checks the room of every destination once, even if several routes call it.
+    fn probe_room(&self) -> ProbeRoom {
         let mut rooms: BTreeMap<&str, Room> = BTreeMap::new();
         let mut ends_without_question = false;
         for (_, handler) in self.handlers.by_domain() {
@@ -75,14 +75,14 @@ impl Node {
                 let room = rooms.get(handler.gate.destination());
                 room.is_some_and(|room| !room.is_closed())
             }
-            // Another process makes the probe that this route promises.
+            // The route promises a probe, but only another process can make it.
             (None, Some(_)) => false,
             (None, None) => true,
         };
         let closed = || rooms.values().filter(|room| room.is_closed());
         let open = rooms.values().map(|room| room.calls);
         let first = if ends_without_question { usize::MAX } else { 0 };
-        Outlook {
+        ProbeRoom {
             routes: Arc::new(self.handlers.those(is_open)),
             room: open.fold(first, usize::saturating_add),
             again_in: closed()
@@ -99,9 +99,6 @@ impl Node {
         max: usize,
         routes: Arc<Routes>,
     ) -> Result<Vec<(Claimed, Option<Operation>)>> {
-        if planted!(ProberSleeps) {
-            return Ok(Vec::new());
-        }
         let claim = Claim {
             max,
             among: Among::Routes(routes),
@@ -113,56 +110,56 @@ impl Node {
         Ok(claimed.into_iter().zip(rows).collect())
     }
 
-    /// One pass over at most `max` of them, one after the other.
+    /// One pass over at most `max` due probes, one after the other.
     pub(crate) async fn probe_some(self: &Arc<Self>, max: usize) -> Result<usize> {
-        let outlook = self.probe_outlook();
-        if outlook.is_empty() {
+        let probe_room = self.probe_room();
+        if probe_room.is_empty() {
             return Ok(0);
         }
-        let max = max.min(outlook.room);
-        let due = self.due_probes(max, outlook.routes).await?;
+        let max = max.min(probe_room.room);
+        let due = self.due_probes(max, probe_room.routes).await?;
         let found = due.len();
         for (claim, row) in due {
-            let question = self.question(claim, row).await;
-            if let Some(question) = question.filter(|question| question.admitted.is_ok()) {
-                self.probe_one(question).await;
+            let due_probe = self.due_probe(claim, row).await;
+            if let Some(due_probe) = due_probe.filter(|due_probe| due_probe.admitted.is_ok()) {
+                self.probe_one(due_probe).await;
             }
         }
         Ok(found)
     }
 
-    /// One pass over them. Providers are asked side by side, each by a task of its own: a slow
-    /// one holds up nobody.
+    /// One pass over the due probes. Each provider is asked in a task of its own, so that a slow
+    /// provider delays no other.
     pub(crate) async fn probe_held(self: &Arc<Self>) -> Result<Scanned> {
-        // Said before the look: what ends after it is not missed.
-        self.probes_starved.store(true, Ordering::SeqCst);
-        let outlook = self.probe_outlook();
-        // Permits first: what is claimed is asked about at once, well within the claim.
+        // Set before reading the room, so that a call which ends after the reading is not missed.
+        self.wakes.set_starved(Runner::Prober, true);
+        let probe_room = self.probe_room();
+        // Permits first: a claimed row is probed at once, well before the claim expires.
         let permit = || self.probe_permits.clone().try_acquire_owned().ok();
-        let permits = std::iter::from_fn(permit).take(outlook.room);
+        let permits = std::iter::from_fn(permit).take(probe_room.room);
         let mut permits: Vec<_> = permits.collect();
         let max = permits.len();
-        if max == 0 || outlook.is_empty() {
-            // Probes that run end and wake us; a rate is waited for.
-            let waits_for_rate = outlook.room == 0 && !outlook.full;
-            self.probes_starved.store(!waits_for_rate, Ordering::SeqCst);
-            let next = outlook.again_in;
+        if max == 0 || probe_room.is_empty() {
+            // The end of a running probe wakes this runner; a rate limit needs a timer.
+            let waits_for_rate = probe_room.room == 0 && !probe_room.full;
+            self.wakes.set_starved(Runner::Prober, !waits_for_rate);
+            let next = probe_room.again_in;
             return Ok(Scanned { found: 0, next });
         }
-        self.probes_starved.store(outlook.full, Ordering::SeqCst);
-        let due = self.due_probes(max, outlook.routes).await?;
+        self.wakes.set_starved(Runner::Prober, probe_room.full);
+        let due = self.due_probes(max, probe_room.routes).await?;
         let found = due.len();
         for (claim, row) in due {
-            let Some(question) = self.question(claim, row).await else {
+            let Some(due_probe) = self.due_probe(claim, row).await else {
                 continue;
             };
-            let (node, permit) = (self.clone(), permits.pop());
+            let (this, permit) = (self.clone(), permits.pop());
             let task = async move {
-                if let Some(question) = node.admitted_soon(question).await {
-                    node.probe_one(question).await;
+                if let Some(due_probe) = this.admitted_soon(due_probe).await {
+                    this.probe_one(due_probe).await;
                 }
                 drop(permit);
-                node.call_ended();
+                this.wakes.call_ended();
             };
             self.ports.spawner.spawn(Box::pin(task));
         }
@@ -171,18 +168,18 @@ impl Node {
         }
         let next = self.ports.recovery.next_due(Scan::ProbeDue).await?;
         let next = next.filter(|next| found > 0 || !next.is_zero());
-        let next = next.into_iter().chain(outlook.again_in).min();
+        let next = next.into_iter().chain(probe_room.again_in).min();
         Ok(Scanned { found, next })
     }
 
-    /// Waits for the destination where a call came first. `None`: it would take too long, and
-    /// the row is found again when its claim has run out.
-    async fn admitted_soon(&self, question: Question) -> Option<Question> {
+    /// Waits for room if a call took it first. `None`: the wait would be too long. The row is found
+    /// again when its claim has expired.
+    async fn admitted_soon(&self, due_probe: DueProbe) -> Option<DueProbe> {
         let patience = self.config.recovery_claim / 4;
         let give_up_at = self.ports.clock.monotonic().saturating_add(patience);
-        let keys = &question.row.keys;
+        let keys = &due_probe.row.keys;
         let gate = &self.handlers.find(&keys.domain, &keys.event_type)?.gate;
-        let mut admitted = question.admitted;
+        let mut admitted = due_probe.admitted;
         while let Err(Rejection { after, .. }) = admitted {
             let now = self.ports.clock.monotonic();
             if now.saturating_add(after) > give_up_at || self.is_stopping() {
@@ -191,39 +188,39 @@ impl Node {
             self.sleep_unless_stopped(after.max(RATE_NAP)).await;
             admitted = gate.admit().await.map(Some);
         }
-        Some(Question {
+        Some(DueProbe {
             admitted,
-            ..question
+            ..due_probe
         })
     }
 
-    /// `None`: not ours to ask.
-    async fn question(&self, claim: Claimed, row: Option<Operation>) -> Option<Question> {
+    /// `None`: this process must not probe the row.
+    async fn due_probe(&self, claim: Claimed, row: Option<Operation>) -> Option<DueProbe> {
         let row = row.filter(|row| row.state.version == claim.version)?;
         let keys = &row.keys;
         let rules = self.routes.find(&keys.domain, &keys.event_type)?;
         let handler = self.handlers.find(&keys.domain, &keys.event_type);
         let admitted = match handler.filter(|handler| handler.probe.is_some()) {
             Some(handler) => handler.gate.admit().await.map(Some),
-            // A route that promises a probe is another process's to ask about.
+            // The route promises a probe that only another process can make.
             None if rules.probe.is_some() => return None,
             None => Ok(None),
         };
-        Some(Question {
+        Some(DueProbe {
             claim,
             row,
             admitted,
         })
     }
 
-    /// Asks about one row and tells it the answer. What fails is probed again when the claim
-    /// has run out.
-    async fn probe_one(self: &Arc<Self>, question: Question) {
-        let Question {
+    /// Probes one row and writes the answer to it. After a failure, the row is probed again when
+    /// its claim has expired.
+    async fn probe_one(self: &Arc<Self>, due_probe: DueProbe) {
+        let DueProbe {
             claim,
             row,
             admitted,
-        } = question;
+        } = due_probe;
         let (answer, ok) = match admitted {
             Ok(Some(admitted)) => match self.ask(&row, admitted).await {
                 Some(answered) => answered,
@@ -236,11 +233,7 @@ impl Node {
             op_id: claim.op_id(),
             event: Event::Probed {
                 fence: claim.fence,
-                asked_at: if planted!(ProbeAskedLater) {
-                    claim.now + std::time::Duration::from_secs(3_600)
-                } else {
-                    claim.now
-                },
+                asked_at: claim.now,
                 answer,
             },
             ok,
@@ -249,7 +242,8 @@ impl Node {
             reason: String::new(),
             attempt_id: None,
         };
-        // A doubt is told once: repeating one whose commit is unclear could count it twice.
+        // `NotFound` and `Unknown` are written once, without a retry: after an ambiguous commit a
+        // retry could count them twice.
         let doubt = matches!(
             &amendment.event,
             Event::Probed {
@@ -257,7 +251,7 @@ impl Node {
                 ..
             }
         );
-        let call = || self.groups.amend.call(amendment.clone());
+        let call = || self.commits.amend(amendment.clone());
         let answered = if doubt {
             call().await
         } else {
@@ -268,9 +262,9 @@ impl Node {
         }
     }
 
-    /// The claim's clock was read before the question is asked, so a "not found" is never taken
-    /// for a later one than it is. `None`: the provider takes no questions now, which is not a
-    /// doubt.
+    /// Asks the provider. `asked_at` is the time of the claim, before the question, so that a "not
+    /// found" never counts as later than it was. `None`: the provider takes no questions now, which
+    /// is not an `Unknown`.
     async fn ask(
         self: &Arc<Self>,
         row: &Operation,
@@ -285,7 +279,8 @@ impl Node {
         };
         if !admitted.wait.is_zero() {
             self.sleep(admitted.wait).await;
-            // A pause that came meanwhile holds for those who have their moment already.
+            // A pause that began during the wait also holds for a probe that has its moment
+            // already.
             let room = handler.gate.room();
             if room.is_closed() && room.reason == Some(Reason::Paused) {
                 admitted.report(Verdict::Ignored);
@@ -298,7 +293,7 @@ impl Node {
             verdict = tokio::select! {
                 biased;
                 said = caught(probe.probe(&envelope)) => said.ok(),
-                // Before the claim runs out and somebody else asks.
+                // Ends before the claim expires and another process asks.
                 () = self.sleep(self.config.recovery_claim / 2) => None,
             };
         };
@@ -326,21 +321,14 @@ impl Node {
                 (ProbeAnswer::Succeeded, Some(ok))
             }
             ProbeVerdict::Failed(fail) => (ProbeAnswer::Failed(fail), None),
-            ProbeVerdict::NotFound if planted!(NotFoundMeansFailed) => {
-                let fail = clinch_core::Fail::new("not_found", "");
-                (ProbeAnswer::Failed(fail), None)
-            }
             ProbeVerdict::NotFound => (ProbeAnswer::NotFound, None),
-            ProbeVerdict::Unknown if planted!(DoubtMeansSucceeded) => {
-                (ProbeAnswer::Succeeded, Some(StoredOk::default()))
-            }
             ProbeVerdict::Unknown => (ProbeAnswer::Unknown, None),
         })
     }
 }
 
-/// What a probe says about the provider's health. A doubt says nothing: it may be the
-/// question's fault.
+/// What a probe tells the breaker about the provider's health. `Unknown` tells nothing: the
+/// question itself may be at fault.
 fn health(verdict: Option<&ProbeVerdict>, took: Duration) -> Verdict {
     match verdict {
         Some(ProbeVerdict::Succeeded(_) | ProbeVerdict::Failed(_) | ProbeVerdict::NotFound) => {

@@ -1,25 +1,25 @@
-//! Deletes what is older than its retention, a bounded step at a time.
+//! Deletes data that is older than its retention, in bounded steps.
 //!
-//! What is deleted is gone for good, the memory of keys included, so a clock that jumped ahead is
-//! not believed: ages count by the time that the store has seen. This process vouches for the time
-//! that passed on its monotonic clock since it last looked.
+//! Deleted data is gone for good, including the memory of keys. So the pruner does not trust a
+//! clock that jumped ahead: it counts ages by the store's seen time. This process vouches for the
+//! time that passed on its monotonic clock since it last looked.
 
 use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Level, Prune, Pruned, Tags};
 use clinch_core::{Result, Timestamp};
 
-use super::Scanned;
-use crate::node::Node;
+use super::Recoverer;
+use crate::Scanned;
 
-/// Set while pruning waits for an operator or for real time: by how many seconds the store's
-/// clock is ahead.
+/// By how many seconds the store's clock is ahead, while pruning waits for an operator or for real
+/// time to catch up.
 const AHEAD: &str = "orchestrator.clock.ahead";
 
-impl Node {
+impl Recoverer {
     pub(crate) async fn prune_old(&self) -> Result<Scanned> {
         let pruned = self.prune(&self.config.retention).await?;
         let full = self.config.retention.max;
-        // A full step means that there is more.
+        // A full step means that there may be more.
         let more = pruned.operations >= full || pruned.keys >= full;
         Ok(Scanned {
             found: if more { self.config.batch } else { 0 },
@@ -27,7 +27,6 @@ impl Node {
         })
     }
 
-    /// One bounded step, logged and counted.
     pub(crate) async fn prune(&self, prune: &Prune) -> Result<Pruned> {
         let prune = Prune {
             reckoned: self.reckoned_time(),
@@ -51,17 +50,17 @@ impl Node {
         Ok(pruned)
     }
 
-    /// What this process saw last, and its monotonic clock since.
+    /// The seen time that this process read last, plus the time since on its monotonic clock.
     fn reckoned_time(&self) -> Option<Timestamp> {
-        let (time, looked_at) = (*self.time_seen())?;
+        let (time, looked_at) = (*self.concerns.time_seen())?;
         let since = self.ports.clock.monotonic().saturating_sub(looked_at);
         Some(time.seen_at + since)
     }
 
-    /// Remembers the seen time; pages once if the clock has jumped.
+    /// Remembers the seen time. Alerts an operator once if the clock has jumped.
     async fn note_time(&self, time: SeenTime) {
         let looked_at = self.ports.clock.monotonic();
-        *self.time_seen() = Some((time, looked_at));
+        *self.concerns.time_seen() = Some((time, looked_at));
         let ahead = time.ahead();
         self.ports.meter.set(AHEAD, &[], ahead.as_secs_f64());
         if !time.is_held_back() {
@@ -72,7 +71,7 @@ impl Node {
             code: Some("clock_ahead"),
             ..Tags::default()
         };
-        let message = "the clock is ahead of the time that was seen: pruning waits";
+        let message = "the store's clock is ahead of its seen time: pruning waits";
         self.log(Level::Warn, message, &tags);
         if self.set_clock_ahead(true) {
             let message = format!(

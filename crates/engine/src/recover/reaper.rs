@@ -1,18 +1,16 @@
-//! The Reaper: the one owner of lost attempts. And the end of what is overdue.
+//! The Reaper, the only owner of lost attempts. Also ends operations that are overdue.
 
 use clinch_core::Result;
-use clinch_core::ports::{Amendment, Claimed, Level, Scan};
+use clinch_core::ports::{Amendment, Claimed, Level, Scan, Write};
 use clinch_core::protocol::Event;
 
-use super::Scanned;
-use crate::node::Node;
+use super::Recoverer;
+use crate::Scanned;
 
-impl Node {
-    /// One pass over ended leases: exactly what the protocol says of a lost attempt.
+impl Recoverer {
+    /// One pass over live rows whose lease has ended: the protocol decides what a lost attempt
+    /// means.
     pub(crate) async fn reap(&self) -> Result<Scanned> {
-        if planted!(ReaperSleeps) {
-            return Ok(Scanned::nothing_to_do());
-        }
         self.count("orchestrator.reaper.scan.count", None, 1);
         let (scanned, changed) = self.tell(Scan::LeaseEnded, &Event::AttemptLost).await?;
         self.count("orchestrator.reaper.reconciled.count", None, changed);
@@ -22,58 +20,41 @@ impl Node {
 
     /// One pass over rows whose deadline passed while no attempt was running.
     pub(crate) async fn end_overdue(&self) -> Result<Scanned> {
-        if planted!(DeadlinesForgotten) {
-            return Ok(Scanned::nothing_to_do());
-        }
         let (scanned, _) = self.tell(Scan::Overdue, &Event::DeadlinePassed).await?;
         Ok(scanned)
     }
 
-    /// Tells every row that `scan` finds that `event` happened.
+    /// Applies `event` to every row that `scan` finds.
     async fn tell(&self, scan: Scan, event: &Event) -> Result<(Scanned, usize)> {
         let recovery = &self.ports.recovery;
         let mut claimed = recovery.scan(scan, &self.brief_claim()).await?;
-        // What runs here is not lost, however long the store kept its lease from being extended:
-        // its answer is on its way.
-        let runs_here = |row: &Claimed| self.is_running(row.op_id(), row.fence);
+        // An attempt that runs in this process is not lost, even if the store could not extend its
+        // lease: its answer will follow.
+        let runs_here = |row: &Claimed| self.attempts.has(row.op_id(), row.fence);
         claimed.retain(|row| scan != Scan::LeaseEnded || !runs_here(row));
         let amendment = |row: &Claimed| Amendment {
             op_id: row.op_id(),
-            event: if planted!(LostMeansNotApplied) && scan == Scan::LeaseEnded {
-                not_applied(row.fence)
-            } else {
-                event.clone()
-            },
+            event: event.clone(),
             ok: None,
             checkpoint: None,
             by: self.config.worker.clone(),
             reason: String::new(),
             attempt_id: None,
         };
-        let amendments: Vec<_> = claimed.iter().map(amendment).collect();
+        let writes = claimed.iter().map(|row| Write::Amend(amendment(row)));
         let mut changed = 0;
-        let results = self.groups.amend.call_all(amendments.clone()).await;
-        for (amendment, result) in amendments.iter().zip(results) {
+        let results = self.commits.change_all(writes.collect()).await;
+        for (row, result) in claimed.iter().zip(results) {
             if let Ok(Ok(result)) = result {
                 changed += 1;
                 if scan == Scan::LeaseEnded {
-                    self.log_op(Level::Warn, "an attempt was lost", amendment.op_id);
+                    self.log_op(Level::Warn, "an attempt was lost", row.op_id());
                 }
-                self.follow(amendment.op_id, &result).await;
+                self.follow(row.op_id(), &result).await;
             }
         }
         let next = recovery.next_due(scan).await?;
-        let found = amendments.len();
+        let found = claimed.len();
         Ok((Scanned { found, next }, changed))
-    }
-}
-
-/// What a planted bug says instead.
-fn not_applied(fence: u64) -> Event {
-    Event::Retry {
-        fence,
-        after: None,
-        effect: clinch_core::Effect::None,
-        reason: String::new(),
     }
 }

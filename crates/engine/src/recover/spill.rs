@@ -1,16 +1,16 @@
-//! Answers that the store did not take, kept in a file until it does.
+//! Reads the spill file back: the store takes each answer, or an operator is alerted.
 
-use clinch_core::ports::{Answer, AnswerBody, Level};
-use clinch_core::{Error, ErrorKind, Result};
+use clinch_core::ports::{Answer, AnswerBody};
+use clinch_core::{Error, Result};
 
-use crate::node::Node;
-use crate::settle::may_help;
+use super::Recoverer;
+use crate::group::may_help;
 
-/// Why answers are left in the spill file.
+/// Why answers stay in the spill file.
 pub(crate) enum Unread {
     /// The file cannot be read.
     File(Error),
-    /// The store did not take them, and may the next time.
+    /// The store did not take them, and may take them next time.
     Store(Error),
 }
 
@@ -22,59 +22,37 @@ impl From<Unread> for Error {
     }
 }
 
-impl Node {
-    /// Durable when it returns `Ok`.
-    pub(crate) async fn spill(&self, answer: &Answer) -> Result<()> {
-        let unwritable = |error: serde_json::Error| {
-            Error::new(ErrorKind::Internal, "an answer cannot be written").caused_by(error)
-        };
-        let record = serde_json::to_vec(answer).map_err(unwritable)?;
-        self.ports.spill.append(&[record]).await?;
-        self.set_spilled(true);
-        self.count("orchestrator.spill.count", None, 1);
-        self.log_op(
-            Level::Error,
-            "an answer went to the spill file",
-            answer.op_id,
-        );
-        Ok(())
-    }
-
+impl Recoverer {
     pub(crate) async fn read_spill_if_any(&self) -> Result<(), Unread> {
-        // The second reader finds what the first has left: neither goes on before.
-        let _one_at_a_time = self.spill_lock.lock().await;
-        if self.has_spilled() {
+        // One reader at a time, so that the Reaper does not continue before another reader has
+        // finished the file.
+        let _one_at_a_time = self.spill.reader.lock().await;
+        if self.spill.has_answers() {
             self.read_spill().await?;
         }
         Ok(())
     }
 
-    /// Offers every spilled answer to the store; returns how many it took. An Ok is a fact
-    /// and needs no fence; a Fail is offered with its own and may be stale by now.
+    /// Offers every spilled answer to the store, and returns how many it took. An Ok is a fact and
+    /// needs no fence. A Fail is offered with its own fence and may be stale by now.
     async fn read_spill(&self) -> Result<usize, Unread> {
-        if planted!(SpillUnread) {
-            return Ok(0);
-        }
-        // Cleared first: what is spilled while this reads is read next time.
-        self.set_spilled(false);
+        // Cleared before reading: an answer that is spilled meanwhile is read next time.
+        self.spill.set_has_answers(false);
         let offered = self.offer_spilled().await;
         if !matches!(offered, Ok((_, false))) {
-            self.set_spilled(true);
+            self.spill.set_has_answers(true);
         }
         offered.map(|(taken, _)| taken)
     }
 
-    /// How many the store took, and whether some are left. A record that cannot be read, or
-    /// that the store will never take, stays in the file for a person, and so does what comes
-    /// after it; that is offered all the same.
+    /// Returns how many answers the store took, and whether some are left. A record that cannot be
+    /// read, or that the store will never take, stays in the file for an operator, and so do all
+    /// records after it. The later records are offered to the store nevertheless.
     async fn offer_spilled(&self) -> Result<(usize, bool), Unread> {
         let spilled = self.ports.spill.read().await.map_err(Unread::File)?;
         let mut taken = 0;
         let mut stuck = 0;
         for (position, record) in spilled.records {
-            if planted!(SpillForgottenFirst) {
-                self.forget_spilled(position).await?;
-            }
             if self.offer(&record).await.map_err(Unread::Store)? {
                 taken += 1;
             } else {
@@ -100,7 +78,7 @@ impl Node {
         forgotten.map_err(Unread::File)
     }
 
-    /// False: it will never be taken as it is.
+    /// False: the store will never take this record.
     async fn offer(&self, record: &[u8]) -> Result<bool> {
         let Ok(mut answer) = serde_json::from_slice::<Answer>(record) else {
             return Ok(false);
@@ -109,7 +87,7 @@ impl Node {
             answer.fence = None;
         }
         let op_id = answer.op_id;
-        match self.groups.settle.call(answer).await {
+        match self.commits.settle(answer).await {
             Ok(Ok(changed)) => self.follow(op_id, &changed).await,
             Ok(Err(refused)) => self.page_if_unknown(op_id, &refused).await,
             Err(error) if may_help(&error) => return Err(error),

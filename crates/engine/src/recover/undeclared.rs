@@ -1,27 +1,26 @@
-//! Open operations whose route was taken out of the configuration.
+//! Open operations whose route was removed from the configuration.
 //!
-//! Nobody calls their provider again: a begin needs a route. But what was recorded becomes final,
-//! what was lost is named, and deadlines pass, by what is stored in the row and by the most careful
-//! rules ([`Routes::rules`](clinch_core::policy::Routes::rules)). A process that does declare the
-//! route knows better and comes first: rows are left to it for a grace, and the claims of this pass
-//! last no time, so that they keep nobody out.
+//! Their provider is not called again: a begin needs a route. But recorded answers become final,
+//! lost attempts are recorded, and deadlines pass. The row's own data and the most careful rules
+//! ([`Routes::rules`](clinch_core::policy::Routes::rules)) decide. A process that declares the
+//! route knows its rules and comes first: this pass leaves rows to it for a grace period, and its
+//! claims last no time, so that they exclude no other process.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 use std::time::Duration;
 
-use clinch_core::ports::{Amendment, Among, Claim, Claimed, Level, Scan, Tags};
+use clinch_core::ports::{Amendment, Among, Claim, Claimed, Level, Scan, Tags, Write};
 use clinch_core::protocol::{Event, ProbeAnswer};
 use clinch_core::{Domain, OpId, Result};
 
-use super::Scanned;
-use crate::node::Node;
+use super::Recoverer;
+use crate::Scanned;
 
 /// Open operations of routes that are not declared here, by domain.
 const UNDECLARED: &str = "orchestrator.undeclared";
 
-impl Node {
-    /// One pass: counts them, and recovers those that nobody else did.
+impl Recoverer {
+    /// One pass: counts these operations, and recovers those that no other process has recovered.
     pub(crate) async fn recover_undeclared(&self) -> Result<Scanned> {
         let open = self.count_undeclared().await?;
         if open == 0 {
@@ -41,7 +40,7 @@ impl Node {
         Ok(Scanned { found, next: None })
     }
 
-    /// How many are open; tells the gauge, and the log when there are more than before.
+    /// Returns how many are open. Sets the gauge, and logs if there are more than before.
     async fn count_undeclared(&self) -> Result<u64> {
         let mut open: BTreeMap<Domain, u64> = BTreeMap::new();
         for route in self.ports.domains.open_routes().await? {
@@ -50,10 +49,7 @@ impl Node {
             }
         }
         let before = {
-            let mut undeclared = self
-                .undeclared
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut undeclared = self.concerns.undeclared();
             std::mem::replace(&mut *undeclared, open.clone())
         };
         let gone = before.keys().filter(|domain| !open.contains_key(*domain));
@@ -74,7 +70,7 @@ impl Node {
         Ok(sum(&open))
     }
 
-    /// Tells rows what their recovery would, after the grace.
+    /// Applies the recovery event of `scan` to rows past the grace period.
     async fn recover_without_route(&self, scan: Scan) -> Result<usize> {
         let claim = Claim {
             lasting: Duration::ZERO,
@@ -85,13 +81,11 @@ impl Node {
         let mut claimed = self.ports.recovery.scan(scan, &claim).await?;
         claimed.retain(|row| row.now.since(row.since) >= grace);
         let ops: Vec<OpId> = claimed.iter().map(Claimed::op_id).collect();
-        let results = match scan {
-            Scan::Unfinalized => self.groups.finalize.call_all(ops.clone()).await,
-            _ => {
-                let amendments = claimed.iter().map(|row| self.without_route(scan, row));
-                self.groups.amend.call_all(amendments.collect()).await
-            }
-        };
+        let writes = claimed.iter().map(|row| match scan {
+            Scan::Unfinalized => Write::Finalize(row.op_id()),
+            _ => Write::Amend(self.without_route(scan, row)),
+        });
+        let results = self.commits.change_all(writes.collect()).await;
         let mut changed = 0;
         for (op_id, result) in ops.into_iter().zip(results) {
             if let Ok(Ok(result)) = result {
@@ -102,7 +96,8 @@ impl Node {
         Ok(changed)
     }
 
-    /// What is to be said of a row. Nobody can ask its provider: a probe brings nothing.
+    /// The recovery event of a row. A held row's provider cannot be asked, so its probe is
+    /// `Unknown`.
     fn without_route(&self, scan: Scan, row: &Claimed) -> Amendment {
         let event = match scan {
             Scan::Unfinalized => Event::Finalize,

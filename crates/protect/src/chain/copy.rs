@@ -1,4 +1,4 @@
-//! One copy of a call: permits, the wait for its moment, the call, the verdict.
+//! One copy of a call: permits, the wait for the rate limiter, the call, the verdict.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::join::join;
 use super::{Chain, timed_out};
 
-/// What the copies of one attempt know of each other.
+/// State that the copies of one attempt share.
 #[derive(Default)]
 pub(super) struct Race {
     calls: AtomicU32,
@@ -21,27 +21,27 @@ pub(super) struct Race {
 }
 
 impl Race {
-    /// From here on a copy that is dropped has lost, not failed.
+    /// From now on a copy that is dropped has lost the race; it has not failed.
     pub(super) fn win(&self) {
         self.is_won.store(true, Ordering::Release);
     }
 
-    /// Returns once for every copy that is called.
+    /// Returns once for every copy whose call begins.
     pub(super) async fn begun(&self) {
         self.begun.notified().await;
     }
 
-    /// The time for everything is over. Only a call that runs is unknown.
+    /// The total timeout has passed. Only a call that is running is unknown.
     pub(super) fn cut(&self, ended: Option<Outcome>) -> Outcome {
         let is_called = self.running.load(Ordering::Acquire) > 0;
         join(ended, timed_out(is_called))
     }
 }
 
-/// The breaker's permit on its way through a copy.
+/// The breaker's permit while a copy holds it.
 ///
-/// Dropped before the call it has nothing to say; dropped during the call it counts as a
-/// failure, unless another copy has won.
+/// If it is dropped before the call, it reports nothing. If it is dropped during the call, the call
+/// counts as failed, unless another copy has won.
 struct Pass<'a> {
     permit: Option<Box<dyn Permit>>,
     is_called: bool,
@@ -57,7 +57,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The call begins; answers whether it is the first of this attempt.
+    /// Marks the beginning of the call. True: it is the first call of this attempt.
     fn begin(&mut self) -> bool {
         self.is_called = true;
         self.race.running.fetch_add(1, Ordering::AcqRel);
@@ -106,7 +106,7 @@ impl Chain {
             return refused(rejection);
         }
         attempt.admitted();
-        // All of this may have taken time, and a further copy comes later anyway.
+        // Getting the permits may have taken time, and a further copy starts late anyway.
         if !attempt.holds_lease() {
             return Outcome::Retry(Retry::not_called("lease_lost"));
         }
@@ -129,7 +129,7 @@ impl Chain {
         outcome
     }
 
-    /// Waits for the moment that the limiter gives.
+    /// Waits for the moment that the limiter assigned.
     async fn turn(&self) -> Result<(), Rejection> {
         let limiter = self.destination.limiter();
         let wait = limiter.reserve().await?;
@@ -137,7 +137,7 @@ impl Chain {
             return Ok(());
         }
         self.clock.sleep(wait).await;
-        // A pause that came meanwhile holds for those who have their moment already.
+        // A pause that began during the wait also holds for a call that has its moment already.
         let room = limiter.room();
         match room.again_in {
             Some(after) if room.is_closed() && room.reason == Some(Reason::Paused) => {
@@ -161,7 +161,7 @@ fn verdict(outcome: &Outcome, took: Duration) -> Verdict {
         Outcome::Ok(_) | Outcome::Fail(_) => Verdict::Answered { took },
         Outcome::Retry(retry) => match retry.applied {
             Applied::NotCalled => Verdict::Ignored,
-            // It answered: "later", to everyone or about this one.
+            // The provider answered "later": to every caller, or about this call only.
             Applied::No if retry.pauses => Verdict::Ignored,
             Applied::No if retry.after.is_some() => Verdict::Answered { took },
             Applied::No | Applied::Unknown => Verdict::Failed { took },

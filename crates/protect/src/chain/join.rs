@@ -1,14 +1,14 @@
-//! One outcome of several copies, none of which was Ok.
+//! Joins the outcomes of several copies, none of which was Ok.
 
 use clinch_core::{Applied, Outcome, Retry};
 
 /// Unknown beats fail, fail beats not applied, not applied beats not called.
 ///
-/// - Of two retries the longer delay holds, and a pause stays a pause.
-/// - A copy that was not called is forgotten next to one that was: its delay was for a permit.
+/// - Of two retries the longer delay counts, and a pause stays a pause.
+/// - A copy that was not called is ignored next to one that was: its delay was for a permit.
 pub(super) fn join(ended: Option<Outcome>, outcome: Outcome) -> Outcome {
     let Some(ended) = ended else { return outcome };
-    // Of equals the earlier one is named.
+    // If both rank equal, the earlier one is kept.
     let (strong, weak) = if rank(&outcome) > rank(&ended) {
         (outcome, ended)
     } else {

@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use clinch_core::Invalid;
 
-/// Most calls of a count window: one byte each, for every destination.
+/// Maximum calls of a count window: one byte each, for every destination.
 pub const WINDOW_CALLS_MAX: u32 = 100_000;
-/// Most buckets of a time window: finer ones change no verdict that anyone would notice.
+/// Maximum buckets of a time window: finer buckets make no noticeable difference.
 pub const WINDOW_BUCKETS_MAX: u32 = 1_000;
 
-/// What a breaker looks at.
+/// The calls that a breaker judges by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// The last so many calls, however old.
+    /// The last calls, this many, however old.
     Count(u32),
-    /// The calls of the last `span`, forgotten by the bucket: the window is between
+    /// The calls of the last `span`. They are forgotten bucket by bucket, so the window is between
     /// `span - span / buckets` and `span` long.
     Time {
-        /// How far it looks back.
+        /// Length of the window.
         span: Duration,
-        /// In so many steps it slides.
+        /// Number of steps in which the window slides.
         buckets: u32,
     },
 }
@@ -28,26 +28,26 @@ pub enum Window {
 /// recommended values: half of the last 20 calls failed, open for 30 s, 3 trial calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CircuitConfig {
-    /// Opens at this share of failures, above 0 and up to 1.
+    /// Opens at this fraction of failed calls, above 0 and up to 1.
     pub failure_rate: f64,
-    /// Opens at this share of slow calls, above 0 and up to 1.
+    /// Opens at this fraction of slow calls, above 0 and up to 1.
     pub slow_rate: f64,
-    /// A call that took this long or longer is slow, whether it failed or not. It is looked at
-    /// once the call ends, so a limit on calls that is shorter makes them failures instead.
+    /// A call that took this long or longer is slow, whether it failed or not. It is judged when
+    /// the call ends, so with a shorter timeout such calls are failures instead.
     pub slow: Duration,
-    /// What is looked at.
+    /// The calls that are judged.
     pub window: Window,
-    /// Does not open on fewer calls. Taken as the size of a count window where it is larger.
+    /// The breaker does not open on fewer calls. Capped at the size of a count window.
     pub min_calls: u32,
-    /// How long it is open the first time.
+    /// How long the breaker is open the first time.
     pub open: Duration,
-    /// The open time doubles with every trial that fails, up to this, and starts anew once
+    /// The open time doubles with every failed trial, up to this bound. It starts again when
     /// the breaker closes.
     pub open_max: Duration,
     /// Calls of one trial.
     ///
-    /// A trial has no time limit of its own: permits are given back by themselves, so it ends
-    /// with its slowest call.
+    /// A trial has no time limit of its own: every permit is given back when its call ends, so the
+    /// trial ends with its slowest call.
     pub half_open: u32,
 }
 

@@ -7,19 +7,19 @@ use clinch_core::ports::{CircuitState, Reason, Rejection, Room, Verdict};
 use super::config::{CircuitConfig, Window};
 use super::window::{Mark, Sliding, Totals};
 
-/// When a caller that found all trial permits taken may look again: trials last about as
-/// long as a call.
+/// When a caller that found all trial permits in use may try again: a trial takes about as long as
+/// a call.
 const TRIAL_LOOK: Duration = Duration::from_secs(1);
-/// When to look again at a breaker that a person holds open: nobody knows for how long.
+/// When to try again while an operator forces the breaker open: the duration is unknown.
 const FORCED_LOOK: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Core {
     config: CircuitConfig,
     state: State,
-    /// Raised by every change of state; what a permit of another epoch reports is void.
+    /// Raised by every change of state. A report from a permit of another epoch is void.
     epoch: u64,
-    /// Trials that failed since it was last closed.
+    /// Failed trials since the breaker was last closed.
     failed_trials: u32,
 }
 
@@ -29,7 +29,7 @@ enum State {
     Open {
         until: Duration,
     },
-    /// `out` permits are in use, and `ended` is what the others reported.
+    /// `out` permits are in use; `ended` is the total of the others' reports.
     HalfOpen {
         out: u32,
         ended: Totals,
@@ -51,7 +51,7 @@ impl Core {
         }
     }
 
-    /// The epoch of the permit, or why there is none.
+    /// The epoch of the permit, or why none was given.
     pub(super) fn try_acquire(&mut self, now: Duration) -> Result<u64, Rejection> {
         if let State::Open { until } = self.state {
             if now < until {
@@ -73,7 +73,7 @@ impl Core {
         }
     }
 
-    /// What became of the permit of `epoch`. Each permit reports once.
+    /// The report of a permit from `epoch`. Each permit reports once.
     pub(super) fn report(&mut self, epoch: u64, verdict: Verdict, now: Duration) {
         if epoch != self.epoch {
             return;
@@ -100,7 +100,7 @@ impl Core {
         }
     }
 
-    /// An open breaker whose time is over is half open already: the next call is a trial.
+    /// An open breaker whose open time has passed counts as half open: the next call is a trial.
     pub(super) fn state(&self, now: Duration) -> CircuitState {
         match self.state {
             State::Closed(_) | State::ForcedClosed => CircuitState::Closed,
@@ -122,7 +122,7 @@ impl Core {
             State::Open { until } if now >= *until => bounded(trial, None),
             State::Open { until } => bounded(0, Some(*until - now)),
             State::HalfOpen { out, ended } => {
-                // Without permits left, a running trial call has to end first.
+                // If no permits are left, a running trial call has to end first.
                 bounded(trial.saturating_sub(u64::from(*out) + ended.calls), None)
             }
             State::ForcedOpen => bounded(0, Some(FORCED_LOOK)),
@@ -169,7 +169,7 @@ impl Core {
     }
 
     fn open(&mut self, now: Duration) {
-        // Past 31 doublings every open time has long met its bound.
+        // After 31 doublings every open time has reached its bound.
         let factor = 1_u32 << self.failed_trials.min(31);
         let lasting = self.config.open.saturating_mul(factor);
         let until = now.saturating_add(lasting.min(self.config.open_max));

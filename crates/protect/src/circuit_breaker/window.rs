@@ -1,4 +1,4 @@
-//! Rings with running totals: what was recorded is forgotten one by one, never all at once.
+//! Ring buffers with running totals: old entries are forgotten one by one, never all at once.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(super) struct Mark {
     pub(super) slow: bool,
 }
 
-/// So many calls, and how many of them failed or were slow.
+/// A number of calls, and how many of them failed or were slow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) calls: u64,
@@ -58,7 +58,7 @@ enum Ring {
     Time {
         width: Duration,
         buckets: Vec<Totals>,
-        /// The bucket that is filled now, counted from the clock's zero.
+        /// The bucket that is being filled, counted from the clock's zero.
         newest: u128,
     },
 }
@@ -83,7 +83,7 @@ impl Sliding {
         }
     }
 
-    /// Records a call that ended at `now` and answers the totals of the window then.
+    /// Records a call that ended at `now` and returns the totals of the window.
     pub(super) fn record(&mut self, mark: Mark, now: Duration) -> Totals {
         match &mut self.ring {
             Ring::Count {
@@ -105,7 +105,7 @@ impl Sliding {
             } => {
                 let current = now.as_nanos() / width.as_nanos();
                 let size = buckets.len() as u128;
-                // More than once around clears nothing further.
+                // Going around more than once clears nothing further.
                 for step in 1..=current.saturating_sub(*newest).min(size) {
                     let place = ((*newest + step) % size) as usize;
                     if let Some(bucket) = buckets.get_mut(place) {

@@ -1,12 +1,12 @@
-//! The generic cell rate algorithm, in whole numbers, under a strict cap.
+//! The generic cell rate algorithm, in whole numbers, with a strict cap.
 //!
-//! The algorithm alone spaces calls well but lets a full bucket and its refill meet in one
-//! window: twice the cap at worst. So the last `permits` moments are kept too, and each new
-//! one lies at least `per` after the one that it pushes out.
+//! The algorithm alone spaces calls well, but a full bucket and its refill can fall into one
+//! window: twice the cap at worst. So the last `permits` moments are kept too, and each new moment
+//! lies at least `per` after the one that it replaces.
 //!
-//! Time is counted in units of `1 ns / permits`: there the interval between two permits is
-//! exactly `per` in nanoseconds, so nothing is rounded and nothing drifts. Only what is
-//! handed out is rounded, up, to a nanosecond.
+//! Time is counted in units of `1 ns / permits`. In this unit the interval between two permits is
+//! exactly `per` in nanoseconds, so nothing is rounded and nothing drifts. Only the returned waits
+//! are rounded, up to a nanosecond.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use clinch_core::ports::{Reason, Rejection, Room};
 #[derive(Debug)]
 pub(super) struct Gcra {
     permits: u128,
-    /// Between two permits, in units.
+    /// The interval between two permits, in units.
     interval: u128,
-    /// How far the next arrival may lie ahead: all of the burst but one.
+    /// How far ahead the next arrival may lie: the whole burst less one.
     tolerance: u128,
-    /// When the next permit is due in theory, in units.
+    /// The theoretical arrival time of the next permit, in units.
     arrival: u128,
     per: Duration,
     /// The last moments that were given out, at most `permits`, in order.
@@ -42,7 +42,7 @@ impl Gcra {
         }
     }
 
-    /// The wait for the next permit, which is taken then, if it is no longer than `wait_max`.
+    /// The wait for the next permit. If the wait is at most `wait_max`, the permit is taken.
     pub(super) fn reserve(
         &mut self,
         now: Duration,
@@ -54,7 +54,7 @@ impl Gcra {
         let pause = self.paused_until.saturating_sub(now);
         if wait <= wait_max {
             let moment = now.saturating_add(wait);
-            // Spaced moments are exact; only the window shifts them by whole nanoseconds.
+            // Spaced moments are exact; only the window moves them by whole nanoseconds.
             let at = if wait > spaced {
                 self.units(moment)
             } else {
@@ -67,7 +67,7 @@ impl Gcra {
             self.given.push_back(moment);
             return Ok(wait);
         }
-        // One nanosecond earlier the wait would still be too long.
+        // One nanosecond earlier, the wait would still be too long.
         let after = wait.saturating_sub(wait_max).max(pause);
         let reason = if pause.is_zero() {
             Reason::RateLimited
@@ -82,7 +82,7 @@ impl Gcra {
             return;
         }
         self.paused_until = self.paused_until.max(now.saturating_add(lasting));
-        // The burst is spent at its end: one call then, the others at the rate.
+        // After the pause the burst is used up: one call at its end, the others at the rate.
         let empty = self.units(self.paused_until).saturating_add(self.tolerance);
         self.arrival = self.arrival.max(empty);
     }
@@ -111,12 +111,12 @@ impl Gcra {
         }
     }
 
-    /// As many moments as fit into `per` were given out.
+    /// Whether as many moments as fit into `per` were given out.
     fn is_window_known(&self) -> bool {
         self.given.len() as u128 >= self.permits
     }
 
-    /// Until the call before the last `permits` ones lies `per` back.
+    /// How long until the call before the last `permits` calls is `per` old.
     fn window_opens_in(&self, now: Duration) -> Duration {
         let first = self.given.front().filter(|_| self.is_window_known());
         let opens = first.map(|first| first.saturating_add(self.per));
@@ -131,7 +131,7 @@ impl Gcra {
             .saturating_sub(recent)
     }
 
-    /// The next permit can be used from here on.
+    /// From when the next permit can be used.
     fn free_at(&self) -> u128 {
         self.arrival.saturating_sub(self.tolerance)
     }

@@ -1,13 +1,14 @@
 //! Which scopes each route needs.
 //!
-//! The router names the route that a request matched, and the table is asked with that name: no
-//! spelling of a path (`//`, a trailing slash, percent-encoding) can be read one way here and
-//! another way there. A route of the server without a row here fails a test.
+//! The router names the route that a request matched, and this table is looked up by that name: a
+//! path cannot be read one way by the router and another way here, however it is spelled (`//`, a
+//! trailing slash, percent-encoding). A test fails for every route of the server without a row.
 
 use axum::http::Method;
 use clinch_core::ports::Scope;
 
-/// Method, path as the router knows it, and the scopes of which one is needed; none: anyone may.
+/// Method, path as the router knows it, and the scopes of which the key needs one; an empty list
+/// needs no key.
 type Row = (&'static str, &'static str, &'static [Scope]);
 
 const ANYONE: &[Scope] = &[];
@@ -25,7 +26,7 @@ pub(super) const ROUTES: [Row; 30] = [
     ("POST", "/v1/operations", SUBMIT),
     ("GET", "/v1/operations", READ),
     ("POST", "/v1/operations/bulk", SUBMIT),
-    // Whoever was answered 202 must be able to follow `Location`.
+    // A caller that may submit must be able to follow the `Location` of a 202.
     (
         "GET",
         "/v1/operations/{op_id}",
@@ -55,40 +56,40 @@ pub(super) const ROUTES: [Row; 30] = [
     ("POST", "/v1/batches/{batch_id}/seal", SUBMIT),
 ];
 
-/// What a request needs.
+/// What a request must present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Needs {
-    /// One of these scopes; empty: no key at all.
+    /// The key needs one of these scopes; an empty list needs no key at all.
     pub scopes: &'static [Scope],
-    /// What a restricted key has to cover before the handler is asked.
-    pub whole: Whole,
+    /// What the key's restriction must cover before the handler runs.
+    pub coverage: Coverage,
 }
 
-/// What a restricted key has to cover before the handler is asked.
+/// What the restriction of a key must cover before the handler runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Whole {
-    /// Nothing: the handler asks the caller itself.
+pub(super) enum Coverage {
+    /// Nothing: the handler checks the caller itself.
     Nothing,
-    /// All of this domain: the route belongs to the application of the domain.
+    /// The whole domain: the route belongs to the application of the domain.
     Domain(String),
-    /// Every domain: nothing is known of the route.
+    /// Every domain: the server does not know what the route touches.
     Everything,
 }
 
-/// What a request needs by its method and the route that the router found for it.
+/// What a request must present, by its method and the route that the router matched.
 pub(super) fn needs(method: &Method, route: Option<&str>) -> Needs {
     let method = match *method {
-        // Answered by the handler of GET.
+        // The handler of GET answers it.
         Method::HEAD => Method::GET.as_str(),
         _ => method.as_str(),
     };
     let is_read = method == "GET";
-    // Of routes that are not the server's own, and of paths that nothing answers.
+    // A route of an application, or a path without a route.
     let otherwise = if is_read { READ } else { OPERATE };
     let Some(route) = route else {
         return Needs {
             scopes: otherwise,
-            whole: Whole::Nothing,
+            coverage: Coverage::Nothing,
         };
     };
     let row = ROUTES
@@ -100,10 +101,10 @@ pub(super) fn needs(method: &Method, route: Option<&str>) -> Needs {
         .and_then(|rest| rest.split('/').next());
     Needs {
         scopes: row.map_or(otherwise, |(_, _, scopes)| scopes),
-        whole: match application {
-            _ if is_own => Whole::Nothing,
-            Some(domain) => Whole::Domain(domain.to_owned()),
-            None => Whole::Everything,
+        coverage: match application {
+            _ if is_own => Coverage::Nothing,
+            Some(domain) => Coverage::Domain(domain.to_owned()),
+            None => Coverage::Everything,
         },
     }
 }
@@ -141,9 +142,12 @@ mod tests {
         assert_eq!(scopes(post, "/v1/github/runs"), OPERATE);
         assert_eq!(needs(get, None).scopes, READ);
         assert_eq!(needs(post, None).scopes, OPERATE);
-        let whole = |path| needs(get, Some(path)).whole;
-        assert_eq!(whole("/v1/github/runs"), Whole::Domain("github".into()));
-        assert_eq!(whole("/assets/{file}"), Whole::Everything);
-        assert_eq!(whole("/v1/events"), Whole::Nothing);
+        let coverage = |path| needs(get, Some(path)).coverage;
+        assert_eq!(
+            coverage("/v1/github/runs"),
+            Coverage::Domain("github".into())
+        );
+        assert_eq!(coverage("/assets/{file}"), Coverage::Everything);
+        assert_eq!(coverage("/v1/events"), Coverage::Nothing);
     }
 }

@@ -1,4 +1,4 @@
-//! What every handler shares.
+//! The state that every handler shares.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::events::Hub;
-use super::guard::Doorkeeper;
+use super::guard::Authenticator;
 use super::in_flight::InFlight;
 use super::problem::Problem;
 use super::system::Readiness;
@@ -25,10 +25,10 @@ use crate::config::Config;
 use crate::gauges::Gauges;
 use crate::routes::Table;
 
-/// Around a payload: keys, labels and times fit many times over.
+/// Room around a payload in a body: keys, labels and times need far less.
 pub(crate) const ENVELOPE_BYTES: usize = 64 * 1024;
-/// A body that is too large is read and dropped up to this, so that its sender gets to read
-/// the answer.
+/// A body that is too large is read and dropped up to this length, so that the sender can read the
+/// answer.
 pub(crate) const DROPPED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 pub(crate) struct App {
@@ -41,11 +41,11 @@ pub(crate) struct App {
     pub(crate) routes: Table,
     pub(crate) hub: Hub,
     pub(crate) in_flight: InFlight,
-    pub(crate) door: Arc<Doorkeeper>,
+    pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) readiness: Readiness,
     pub(crate) gauges: Vec<Arc<dyn Gauges>>,
-    /// Told when the server stops: long answers end.
+    /// Cancelled when the server stops: long polls and streams end.
     pub(crate) stop: CancellationToken,
 }
 
@@ -61,19 +61,19 @@ impl App {
         self.config.server.payload_max.0
     }
 
-    /// The JSON text of a request with one command, or less.
+    /// The body of a request with at most one command, as JSON text.
     pub(crate) async fn body(&self, headers: &HeaderMap, body: Body) -> Result<String, Problem> {
         let max = self.payload_max().saturating_add(ENVELOPE_BYTES);
         self.read(headers, body, max).await
     }
 
-    /// The same of a whole request, where nothing else in it matters.
+    /// The body of a request whose headers the handler does not need.
     pub(crate) async fn text(&self, request: Request) -> Result<String, Problem> {
         let (parts, body) = request.into_parts();
         self.body(&parts.headers, body).await
     }
 
-    /// The JSON text of a request with many commands.
+    /// The body of a request with many commands, as JSON text.
     pub(crate) async fn bulk_body(
         &self,
         headers: &HeaderMap,
@@ -83,7 +83,7 @@ impl App {
             .await
     }
 
-    /// The same where the body may be left out: `{}` then.
+    /// The body of a request that may have none: `{}` then.
     pub(crate) async fn optional_body(
         &self,
         headers: &HeaderMap,
@@ -115,7 +115,7 @@ impl App {
         String::from_utf8(bytes).map_err(|_| Problem::request("the body is not UTF-8"))
     }
 
-    /// Waits, but not past the end of the server.
+    /// Waits for `wait`, or until the server stops.
     pub(crate) async fn unless_stopped<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -148,8 +148,8 @@ async fn collect(body: Body, max: usize) -> Result<Vec<u8>, Problem> {
     Ok(bytes)
 }
 
-/// Reads the body of a caller that is refused, up to so many bytes and for so long, and drops it:
-/// a connection that is closed with unread bytes may take the answer with it.
+/// Reads the body of a refused caller and drops it, up to `bytes_max` bytes and for at most `wait`:
+/// a connection that is closed with unread bytes may lose the answer.
 pub(crate) async fn drop_body(body: Body, bytes_max: usize, wait: Duration) {
     let dropped = async {
         let mut left = bytes_max;
@@ -175,7 +175,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-/// A JSON answer.
+/// A JSON response.
 pub(crate) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
     let body = serde_json::to_string(document).map_err(|_| Problem::internal())?;
     let mut response = (status, body).into_response();
@@ -184,13 +184,13 @@ pub(crate) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
     Ok(response)
 }
 
-/// An id out of a path. One that cannot be an id names nothing.
+/// An operation id from a path. Text that is not an id is answered as an unknown id: 404.
 pub(crate) fn op_id(text: &str) -> Result<OpId, Problem> {
     text.parse()
         .map_err(|_| Problem::not_found("there is no such operation"))
 }
 
-/// Whole seconds, at least one.
+/// Coverage seconds, at least one.
 pub(crate) fn secs(duration: Duration) -> u64 {
     let up = u64::from(duration.subsec_nanos() > 0);
     duration.as_secs().saturating_add(up).max(1)

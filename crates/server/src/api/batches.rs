@@ -1,32 +1,34 @@
-//! Groups of operations whose end is one event.
+//! Batches: groups of operations whose completion is one event.
 
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use clinch_core::BatchId;
 use clinch_core::ports::Batch;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json};
+use super::body::{self, INVALID_REQUEST};
 use super::caller::Caller;
-use super::commands::{self, Around};
-use super::fields::Fields;
+use super::commands::{self, CommandContext};
 use super::problem::{Problem, ProblemDocument};
 use super::submit::{BulkDocument, BulkResults, SubmitDocument};
 use super::time;
 
 /// A batch to open.
-#[expect(dead_code, reason = "documents the request")]
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OpenDocument {
-    /// Your own UUID: opening it twice is opening it once. Left out: a fresh one.
+pub(crate) struct OpenDocument<'a> {
+    /// Your own UUID: two requests with the same id open one batch. By default a new UUID.
     batch_id: Option<String>,
-    /// Accepted in the commit that completes the batch. Not a member.
-    on_complete: Option<SubmitDocument>,
+    /// Accepted in the commit that completes the batch. It is not a member of the batch.
+    #[serde(borrow)]
+    #[schema(value_type = Option<SubmitDocument>)]
+    on_complete: Option<&'a RawValue>,
 }
 
-/// Nothing: the path says it all.
+/// An empty object: the path names the batch.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SealDocument {}
@@ -35,11 +37,11 @@ pub(crate) struct SealDocument {}
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BatchDocument {
     batch_id: String,
-    /// No new members but spawned ones.
+    /// A sealed batch takes no new members but those that its members spawn.
     sealed: bool,
     /// Sealed, and every member settled.
     complete: bool,
-    /// Members.
+    /// The number of members.
     total: u64,
     completed: u64,
     failed: u64,
@@ -73,33 +75,32 @@ impl App {
 #[utoipa::path(post, path = "/v1/batches", tag = "batches",
     request_body = Option<OpenDocument>,
     responses(
-        (status = 200, body = BatchDocument, description = "Open, also if it was before"),
+        (status = 200, body = BatchDocument, description = "The batch is open, also if it was opened before"),
         (status = "4XX", body = ProblemDocument, description = "invalid_command, invalid_request, unknown_route, not_found"),
     ))]
 pub(crate) async fn open(State(app): State<Shared>, caller: Caller, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
     let text = app.optional_body(&parts.headers, body).await?;
-    let mut fields = Fields::parse(&text, "invalid_request")?;
-    let id = fields
-        .text("batch_id")?
+    let document: OpenDocument<'_> = body::read(&text, INVALID_REQUEST)?;
+    let id = document
+        .batch_id
         .map(|id| id.parse::<BatchId>())
         .transpose();
-    let id = id.map_err(|invalid| fields.invalid(&invalid))?;
-    let around = Around {
+    let id = id.map_err(|invalid| Problem::invalid(INVALID_REQUEST, &invalid))?;
+    let context = CommandContext {
         trace: commands::trace(&parts.headers),
         payload_max: app.payload_max(),
-        ..Around::default()
+        ..CommandContext::default()
     };
-    let on_complete = fields.raw("on_complete").filter(|raw| raw.get() != "null");
-    let on_complete = on_complete
-        .map(|raw| app.command(&caller, raw.get(), &around))
+    let on_complete = document
+        .on_complete
+        .map(|raw| app.command(&caller, raw.get(), &context))
         .transpose()?;
-    fields.finish()?;
     let orchestrator = app.orchestrator();
     let id = id.unwrap_or_else(|| orchestrator.batch_id());
     let owner = caller.restriction().clone();
     orchestrator.open_batch_for(id, on_complete, owner).await?;
-    // An id that is taken by a batch of others is refused here.
+    // An id that another caller's batch has is refused here.
     app.show_batch(&caller, id).await
 }
 
@@ -121,7 +122,7 @@ pub(crate) async fn get(
     params(("batch_id" = String, Path)),
     request_body = BulkDocument,
     responses(
-        (status = 200, body = BulkResults, description = "What became of each, in order; a known key is not a member"),
+        (status = 200, body = BulkResults, description = "One result for each operation, in order; an operation with a known key does not become a member"),
         (status = "4XX", body = ProblemDocument, description = "not_found"),
     ))]
 pub(crate) async fn add(
@@ -142,7 +143,7 @@ pub(crate) async fn add(
     params(("batch_id" = String, Path)),
     request_body = Option<SealDocument>,
     responses(
-        (status = 200, body = BatchDocument, description = "No new members from outside; twice is once"),
+        (status = 200, body = BatchDocument, description = "The batch is sealed; sealing it again changes nothing"),
         (status = "4XX", body = ProblemDocument, description = "not_found"),
     ))]
 pub(crate) async fn seal(
@@ -154,7 +155,7 @@ pub(crate) async fn seal(
     let id = batch_id(&id)?;
     let (parts, body) = request.into_parts();
     let text = app.optional_body(&parts.headers, body).await?;
-    Fields::parse(&text, "invalid_request")?.finish()?;
+    let SealDocument {} = body::read(&text, INVALID_REQUEST)?;
     app.own_batch(&caller, id).await?;
     app.orchestrator().seal_batch(id).await?;
     app.show_batch(&caller, id).await

@@ -1,9 +1,9 @@
-//! Who makes a request, and what they may touch.
+//! The caller of a request, and what it may touch.
 //!
-//! The guard puts a [`Caller`] into every request that needs a key, and a handler that touches
-//! operations asks it. What a caller may not touch does not exist for it: 404, and never 403, so
-//! that nobody learns which ids are taken. Only where a caller names a domain of its own choice
-//! (a command, a lease) the refusal is 403, whether the domain exists or not.
+//! The guard puts a [`Caller`] into every request that needs a key, and every handler that touches
+//! operations checks it. An operation that the caller may not touch is answered 404, never 403, so
+//! that a caller cannot learn which ids exist. Where the caller itself names a domain (a command, a
+//! lease), the refusal is 403, whether the domain exists or not.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use clinch_core::{BatchId, Domain, EventType, OpId};
 use super::app::App;
 use super::problem::Problem;
 
-/// Who makes a request.
+/// The caller of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// `None`: a program of this machine, while there are no keys.
+    /// `None`: a program on this machine, while the server has no keys.
     key: Option<Key>,
     restriction: Restriction,
 }
@@ -34,7 +34,7 @@ struct Key {
 }
 
 impl Caller {
-    /// A program of this machine, while there are no keys.
+    /// A program on this machine, while the server has no keys.
     pub(super) fn of_this_machine() -> Self {
         Self(Arc::new(Inner {
             key: None,
@@ -52,18 +52,18 @@ impl Caller {
         }))
     }
 
-    /// The hash of its key, if it has one.
+    /// The hash of the caller's key, if it has one.
     pub(super) fn key_hash(&self) -> Option<[u8; 32]> {
         self.0.key.as_ref().map(|key| key.hash)
     }
 
-    /// For logs.
+    /// The name for log lines.
     pub(super) fn name(&self) -> &str {
         let key = self.0.key.as_ref();
         key.map_or("this machine", |key| key.id.as_str())
     }
 
-    /// What it may touch.
+    /// The domains and event types that the caller may touch.
     pub(crate) fn restriction(&self) -> &Restriction {
         &self.0.restriction
     }
@@ -74,17 +74,17 @@ impl Caller {
             return Ok(());
         }
         Err(Problem::forbidden(
-            "this tells of every domain; it needs a key that is not restricted to some",
+            "this route shows every domain; use a key without a restriction",
         ))
     }
 
-    /// Refuses a domain and event type that the caller chose and may not touch.
+    /// Refuses a domain and event type that the caller named and may not touch.
     pub(super) fn may_touch(&self, domain: &Domain, event_type: &EventType) -> Result<(), Problem> {
         if self.allows(domain, event_type) {
             return Ok(());
         }
         Err(Problem::forbidden(format!(
-            "this key is not for operations of {domain}/{event_type}"
+            "this key may not touch operations of {domain}/{event_type}"
         )))
     }
 
@@ -93,7 +93,7 @@ impl Caller {
             .allows(domain.as_str(), event_type.as_str())
     }
 
-    /// Narrows a list to what the caller may touch; `None`: nothing is left of it.
+    /// Narrows a filter to what the caller may touch; `None`: no operation can match.
     pub(super) fn narrow(&self, mut filter: Filter) -> Option<Filter> {
         fn narrow<T: Clone + PartialEq>(asked: &mut Vec<T>, allowed: &[T]) -> bool {
             if asked.is_empty() {
@@ -113,8 +113,8 @@ impl Caller {
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
-    /// Fails closed: a request that the guard let pass without a caller is answered by no handler
-    /// that asks for one.
+    /// Fails closed: if the guard put no caller into the request, a handler that takes a caller
+    /// does not run.
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
         let caller = parts.extensions.get::<Self>().cloned();
         caller.ok_or_else(Problem::internal)
@@ -132,8 +132,8 @@ impl App {
         }
     }
 
-    /// Lets a remote worker report on the operation, if the caller may touch it and it is not
-    /// the business of an application alone.
+    /// Allows a remote worker's report on the operation, if the caller may touch the operation and
+    /// the operation is not internal to an application.
     pub(super) async fn reportable(&self, caller: &Caller, id: OpId) -> Result<(), Problem> {
         let keys = self.visible(caller, id).await?.operation.keys;
         match self
@@ -145,7 +145,7 @@ impl App {
         }
     }
 
-    /// The batch, if the caller may touch all that its opener could put into it.
+    /// The batch, if the caller may touch every operation that the owner of the batch may add.
     pub(super) async fn own_batch(&self, caller: &Caller, id: BatchId) -> Result<Batch, Problem> {
         let batch = self.orchestrator().batch(id).await?;
         match caller.restriction().covers(&batch.owner) {
@@ -154,8 +154,8 @@ impl App {
         }
     }
 
-    /// The event types that the caller may lease of those that it asks for; none named: all
-    /// that it may touch and that remote workers execute.
+    /// The event types that the caller may lease: those that it names, or else all that it may
+    /// touch and that remote workers execute.
     pub(super) fn leasable(
         &self,
         caller: &Caller,
@@ -163,7 +163,7 @@ impl App {
         asked: Vec<EventType>,
     ) -> Result<Vec<EventType>, Problem> {
         if !caller.restriction().allows_domain(domain.as_str()) {
-            let detail = format!("this key is not for operations of {domain}");
+            let detail = format!("this key may not touch operations of {domain}");
             return Err(Problem::forbidden(detail));
         }
         for event_type in &asked {
@@ -177,16 +177,16 @@ impl App {
         let is_some = !allowed.is_empty();
         let is_remote = |one: &EventType| self.orchestrator().is_remote(domain, one);
         let remote: Vec<EventType> = allowed.into_iter().filter(is_remote).collect();
-        // Empty means every event type to the engine.
+        // The engine reads an empty list as every event type.
         if is_some && remote.is_empty() {
             let detail =
-                format!("remote workers execute no event type of {domain} that this key is for");
+                format!("remote workers execute no event type of {domain} that this key may touch");
             return Err(Problem::forbidden(detail));
         }
         Ok(remote)
     }
 
-    /// Refuses what only the application that declares it may ask for.
+    /// Refuses a command that only the application of its domain may submit.
     pub(super) fn refuse_internal(
         &self,
         domain: &Domain,

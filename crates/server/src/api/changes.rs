@@ -1,4 +1,4 @@
-//! What the engine of this process changes, for whoever listens.
+//! Operations that the engine of this process changes, for the event stream.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,11 @@ use clinch_core::OpId;
 use clinch_core::ports::{Level, Tags, Tracer, Work};
 use tokio::sync::Notify;
 
-/// Operations that wait to be told: more than that are looked at anew.
+/// Changed operations to keep for the stream; past this number the stream is told that it lagged.
 const WAITING_MAX: usize = 1_024;
 
-/// Names of operations that have just changed. Costs a look at a flag while nobody listens.
+/// The ids of operations that have just changed. Without listeners a change costs one look at a
+/// flag.
 #[derive(Clone, Default)]
 pub(crate) struct Changes(Arc<Inner>);
 
@@ -37,12 +38,12 @@ impl Changes {
         self.0.is_heard.store(is_heard, Ordering::SeqCst);
     }
 
-    /// Returns when there is something to take.
+    /// Returns when an operation has changed.
     pub(super) async fn any(&self) {
         self.0.any.notified().await;
     }
 
-    /// What has changed since the last time; `None`: more than was kept.
+    /// The operations that changed since the last call; `None`: more than are kept.
     pub(super) fn take(&self) -> Option<Vec<OpId>> {
         let waiting = std::mem::take(&mut *self.lock());
         (!waiting.overflown).then_some(waiting.ops)
@@ -64,7 +65,8 @@ impl Tracer for Changes {
         None
     }
 
-    /// An attempt has begun before it executes; the other stages change the row themselves.
+    /// The begin of an attempt is reported before it executes; the other stages change the row
+    /// themselves.
     fn within<'a>(&self, stage: &'static str, tags: &Tags<'_>, work: Work<'a>) -> Work<'a> {
         let is_heard = self.0.is_heard.load(Ordering::SeqCst);
         let Some(op_id) = tags.op_id.filter(|_| is_heard) else {

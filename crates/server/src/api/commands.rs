@@ -1,40 +1,44 @@
-//! Commands out of request bodies.
+//! Reads commands from request bodies.
 
 use axum::http::{HeaderMap, StatusCode};
 use clinch_core::ports::is_traceparent;
-use clinch_core::{BizKey, Command, Domain, EventType, IdemKey, Keys, Options, Payload, Priority};
+use clinch_core::{
+    BizKey, Command, Domain, EventType, IdemKey, Invalid, Keys, Labels, Options, Payload, Priority,
+};
 use serde_json::value::RawValue;
 
 use super::app::App;
+use super::body;
 use super::caller::Caller;
-use super::fields::Fields;
 use super::problem::Problem;
+use super::submit::SubmitDocument;
+use super::values::TimeValue;
 
-/// What a command's fields are refused with.
+/// The error code of a refused command.
 pub(crate) const INVALID: &str = "invalid_command";
 
-/// What a command takes from its request besides its body.
+/// What a command takes from its request besides the body.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Around {
+pub(crate) struct CommandContext {
     pub(crate) idem_key: Option<String>,
     pub(crate) trace: Option<String>,
     pub(crate) payload_max: usize,
 }
 
 impl App {
-    /// A command out of a request: the whole body, or one of a list. Every command that a caller
-    /// asks for comes through here: an operation, an item of a bulk call, a member or the end of a
-    /// batch, and what a remote worker spawns.
+    /// Reads a command: the body of a request, or an item of a list. Every command of a caller
+    /// passes here: an operation, an item of a bulk request, a member of a batch, the `on_complete`
+    /// of a batch, and what a remote worker spawns.
     ///
-    /// - The caller may touch operations of its domain and event type.
-    /// - It is not internal to an application, whoever asks.
+    /// - The caller may touch operations of the domain and event type.
+    /// - The command is not internal to an application, whichever key the caller has.
     pub(super) fn command(
         &self,
         caller: &Caller,
         text: &str,
-        around: &Around,
+        context: &CommandContext,
     ) -> Result<Command, Problem> {
-        let command = read(text, around)?;
+        let command = read(text, context)?;
         let Keys {
             domain, event_type, ..
         } = &command.keys;
@@ -44,24 +48,26 @@ impl App {
     }
 }
 
-fn read(text: &str, around: &Around) -> Result<Command, Problem> {
-    let mut fields = Fields::parse(text, INVALID)?;
-    let keys = keys(&mut fields, around)?;
-    let payload = fields.raw("payload");
-    let payload = payload.ok_or_else(|| fields.refuse("payload", "is missing; null is allowed"))?;
-    let payload = payload_of(payload, around.payload_max)?;
-    let priority = fields.small("priority")?.unwrap_or_default();
-    let options = Options {
-        run_at: fields.time("run_at")?,
-        deadline: fields.time("deadline")?,
-        priority: Priority::new(priority).map_err(|invalid| fields.invalid(&invalid))?,
-        labels: fields.labels("labels")?,
-        trace: around.trace.clone(),
+fn read(text: &str, context: &CommandContext) -> Result<Command, Problem> {
+    let invalid = |invalid: Invalid| Problem::invalid(INVALID, &invalid);
+    let document: SubmitDocument<'_> = body::read(text, INVALID)?;
+    let idem_key = idem_key(document.idem_key, context)?;
+    let keys = Keys {
+        domain: Domain::new(document.domain).map_err(invalid)?,
+        event_type: EventType::new(document.event_type).map_err(invalid)?,
+        biz_key: BizKey::new(document.biz_key).map_err(invalid)?,
+        idem_key: IdemKey::new(idem_key).map_err(invalid)?,
     };
-    options
-        .validate()
-        .map_err(|invalid| fields.invalid(&invalid))?;
-    fields.finish()?;
+    let payload = payload_of(document.payload, context.payload_max)?;
+    let priority = document.priority.unwrap_or_default();
+    let options = Options {
+        run_at: document.run_at.map(|TimeValue(at)| at),
+        deadline: document.deadline.map(|TimeValue(at)| at),
+        priority: Priority::new(priority).map_err(invalid)?,
+        labels: Labels::new(document.labels.unwrap_or_default()).map_err(invalid)?,
+        trace: context.trace.clone(),
+    };
+    options.validate().map_err(invalid)?;
     Ok(Command {
         keys,
         payload,
@@ -69,29 +75,20 @@ fn read(text: &str, around: &Around) -> Result<Command, Problem> {
     })
 }
 
-fn keys(fields: &mut Fields<'_>, around: &Around) -> Result<Keys, Problem> {
-    let domain = fields.required("domain")?;
-    let event_type = fields.required("event_type")?;
-    let biz_key = fields.required("biz_key")?;
-    let idem_key = match (fields.text("idem_key")?, around.idem_key.clone()) {
+/// The idempotency key of the body, or else of the header.
+fn idem_key(of_body: Option<String>, context: &CommandContext) -> Result<String, Problem> {
+    let problem = match (of_body, context.idem_key.clone()) {
         (Some(body), Some(header)) if body != header => {
-            let problem = "differs from the Idempotency-Key header; send one of them";
-            return Err(fields.refuse("idem_key", problem));
+            "differs from the Idempotency-Key header; send one of them"
         }
-        (body, header) => body.or(header),
+        (Some(key), _) | (None, Some(key)) => return Ok(key),
+        (None, None) => "is missing; send it in the body or as the Idempotency-Key header",
     };
-    let missing = "is missing; send it in the body or as the Idempotency-Key header";
-    let idem_key = idem_key.ok_or_else(|| fields.refuse("idem_key", missing))?;
-    let invalid = |invalid| Problem::invalid(INVALID, &invalid);
-    Ok(Keys {
-        domain: Domain::new(domain).map_err(invalid)?,
-        event_type: EventType::new(event_type).map_err(invalid)?,
-        biz_key: BizKey::new(biz_key).map_err(invalid)?,
-        idem_key: IdemKey::new(idem_key).map_err(invalid)?,
-    })
+    Err(body::refuse(INVALID, "idem_key", problem))
 }
 
-/// A payload by the strict reader; too long in either form is 413.
+/// Reads a payload by the strict reader. A payload that is too long, as sent or in canonical form,
+/// is answered 413.
 pub(crate) fn payload_of(raw: &RawValue, bytes_max: usize) -> Result<Payload, Problem> {
     let too_large = |bytes: usize| {
         let detail = format!("payload is {bytes} bytes long; at most {bytes_max} are allowed");
@@ -123,14 +120,14 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
             None => text.to_owned(),
         };
         if found.as_ref().is_some_and(|found| *found != key) {
-            return Err(refuse("is there twice with different values"));
+            return Err(refuse("is given twice with different values"));
         }
         found = Some(key);
     }
     Ok(found)
 }
 
-/// What stands before the closing quote, which must end the text.
+/// The text before the closing quote, which must be the last character.
 fn unquote(text: &str) -> Option<String> {
     let mut key = String::with_capacity(text.len());
     let mut chars = text.chars();

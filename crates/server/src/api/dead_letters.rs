@@ -1,4 +1,4 @@
-//! Operations that ended FAILED other than by cancel, and trying them again.
+//! Dead letters: operations that ended FAILED other than by cancel, and their redrive.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,29 @@ use clinch::engine::Redriven;
 use clinch_core::ports::{DeadLetter, Operation, Restriction};
 use clinch_core::{Failure, Keys, OpId, Status, Timestamp, code};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json, op_id};
+use super::body::{self, INVALID_REQUEST, Members};
 use super::caller::Caller;
 use super::document::{FailureDocument, failure};
-use super::fields::Fields;
 use super::problem::{Problem, ProblemDocument};
-use super::query::Pairs;
+use super::query::QueryParameters;
 use super::time;
+use super::values::TimeValue;
 
-/// Letters that one request looks at, and that one redrive takes.
+/// Dead letters that one request reads, and that one redrive takes.
 const LOOK_MAX: usize = 10_000;
-/// Letters of one read of the store.
+/// Dead letters of one read of the store.
 const PAGE: usize = 1_000;
-/// Rows of operations that are read at once, with all that is in them.
+/// Operations that are read at once: each row comes with its payload and its result.
 const ROWS: usize = 16;
-/// Redrives of one commit, whose payloads are all read for it.
+/// Redrives of one commit: the commit reads the payload of each.
 const COMMIT_MAX: usize = 64;
 
-/// An operation that ended FAILED other than by cancel. Its payload stays in the store.
+/// An operation that ended FAILED other than by cancel, without its payload.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LetterDocument {
     op_id: String,
@@ -39,9 +41,9 @@ pub(crate) struct LetterDocument {
     failure: FailureDocument,
     attempts: u32,
     failed_at: String,
-    /// A late answer says that the call was applied: it is not redriven.
+    /// A late answer says that the call was applied: the operation is not redriven.
     late_ok: bool,
-    /// The same for errors that look alike.
+    /// The same for errors that differ only in numbers.
     fingerprint: String,
 }
 
@@ -52,27 +54,27 @@ pub(crate) struct LetterPage {
     next_cursor: Option<String>,
 }
 
-/// Letters that look alike.
+/// Dead letters with the same fingerprint.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LetterGroup {
     fingerprint: String,
     domain: String,
     event_type: String,
     code: String,
-    /// Of the newest.
+    /// The message of the newest dead letter.
     message: String,
     count: u64,
     first_failed_at: String,
     last_failed_at: String,
-    /// The newest.
+    /// The newest dead letter.
     example_op_id: String,
 }
 
-/// Letters by what they look like, the most frequent first.
+/// Dead letters by fingerprint, the most frequent first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LetterGroups {
     groups: Vec<LetterGroup>,
-    /// There are more letters than were looked at.
+    /// There are more dead letters than one request reads.
     truncated: bool,
 }
 
@@ -84,52 +86,54 @@ pub(crate) enum LetterListing {
     Groups(LetterGroups),
 }
 
-/// Which letters, and whether to do it.
-#[expect(dead_code, reason = "documents the request")]
+/// Which dead letters to redrive, and whether to do it or only to plan it.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RedriveDocument {
-    filter: LetterFilterDocument,
-    /// True unless said: answer the plan and do nothing.
+pub(crate) struct RedriveDocument<'a> {
+    #[serde(borrow)]
+    #[schema(value_type = LetterFilterDocument)]
+    filter: &'a RawValue,
+    /// By default true: answer the plan and change nothing.
     dry_run: Option<bool>,
 }
 
-/// Every field narrows; `{}` is all.
-#[expect(dead_code, reason = "documents the request")]
+/// Every field narrows the selection; `{}` selects every dead letter.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LetterFilterDocument {
     op_ids: Option<Vec<String>>,
+    /// One more id, in addition to `op_ids`.
+    op_id: Option<String>,
     domain: Option<String>,
     event_type: Option<String>,
     biz_key: Option<String>,
     idem_key: Option<String>,
     code: Option<String>,
     fingerprint: Option<String>,
-    /// Failed at or after.
-    #[schema(format = DateTime)]
-    from: Option<String>,
-    /// Failed before.
-    #[schema(format = DateTime)]
-    to: Option<String>,
+    /// Failed at or after this time.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    from: Option<TimeValue>,
+    /// Failed before this time.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    to: Option<TimeValue>,
 }
 
-/// What a redrive did or would do.
+/// What a redrive did, or would do.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RedriveResults {
     dry_run: bool,
     matched: usize,
-    /// New operations.
+    /// Operations that were created.
     redriven: usize,
-    /// Redriven before.
+    /// Dead letters that were redriven before.
     already: usize,
     refused: usize,
-    /// More letters match than one call takes: call again.
+    /// More dead letters match than one request takes: send it again.
     truncated: bool,
     results: Vec<RedriveResult>,
 }
 
-/// What became, or would become, of one.
+/// What the redrive of one dead letter did, or would do.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RedriveResult {
     op_id: String,
@@ -150,7 +154,7 @@ struct LetterFilter {
     to: Option<Timestamp>,
 }
 
-/// A dead letter without its payload: what is looked at may be many times a page.
+/// A dead letter without its payload: one request may read many pages of them.
 struct Letter {
     op_id: OpId,
     keys: Keys,
@@ -175,7 +179,7 @@ impl From<DeadLetter> for Letter {
 
 type TextOf = fn(&Letter) -> &str;
 
-/// By which texts letters can be chosen.
+/// The texts by which dead letters can be filtered.
 const NAMES: [(&str, TextOf); 5] = [
     ("domain", |letter| letter.keys.domain.as_str()),
     ("event_type", |letter| letter.keys.event_type.as_str()),
@@ -185,7 +189,7 @@ const NAMES: [(&str, TextOf); 5] = [
 ];
 
 impl LetterFilter {
-    fn of_query(caller: &Caller, query: &mut Pairs) -> Result<Self, Problem> {
+    fn of_query(caller: &Caller, query: &mut QueryParameters) -> Result<Self, Problem> {
         let names = NAMES
             .iter()
             .filter_map(|(name, of)| Some((*of, query.take(name)?)));
@@ -199,31 +203,48 @@ impl LetterFilter {
         })
     }
 
-    fn of_body(caller: &Caller, mut fields: Fields<'_>) -> Result<Self, Problem> {
-        let mut filter = Self {
-            allowed: caller.restriction().clone(),
-            ..Self::default()
+    fn of_body(caller: &Caller, filter: &RawValue) -> Result<Self, Problem> {
+        let not_an_object = |_| {
+            let problem = "must be an object that names no member twice; {} selects all";
+            body::refuse(INVALID_REQUEST, "filter", problem)
         };
-        for (name, of) in NAMES {
-            let value = fields.text(name)?;
-            filter.names.extend(value.map(|value| (of, value)));
+        let mut members = Members::parse(filter.get()).map_err(not_an_object)?;
+        let document: LetterFilterDocument = members.take(INVALID_REQUEST)?;
+        members.refuse_all_but(&[], INVALID_REQUEST)?;
+        let not_a_uuid = |field| {
+            move |_| body::refuse(INVALID_REQUEST, field, "must be the UUID of an operation")
+        };
+        let mut op_ids = document
+            .op_ids
+            .map(|ids| {
+                let ids = ids
+                    .iter()
+                    .map(|id| id.parse().map_err(not_a_uuid("op_ids")));
+                ids.collect::<Result<Vec<OpId>, Problem>>()
+            })
+            .transpose()?;
+        if let Some(id) = document.op_id {
+            let id = id.parse().map_err(not_a_uuid("op_id"))?;
+            op_ids.get_or_insert_default().push(id);
         }
-        if let Some(ids) = fields.texts("op_ids")? {
-            let ids: Result<_, _> = ids.iter().map(|id| id.parse()).collect();
-            let ids = ids.map_err(|_| fields.refuse("op_ids", "holds what is not a UUID"))?;
-            filter.op_ids = Some(ids);
-        }
-        if let Some(id) = fields.text("op_id")? {
-            let id = id
-                .parse()
-                .map_err(|_| fields.refuse("op_id", "is not a UUID"))?;
-            filter.op_ids.get_or_insert_default().push(id);
-        }
-        filter.fingerprint = fields.text("fingerprint")?;
-        filter.from = fields.time("from")?;
-        filter.to = fields.time("to")?;
-        fields.finish()?;
-        Ok(filter)
+        let texts = [
+            document.domain,
+            document.event_type,
+            document.biz_key,
+            document.idem_key,
+            document.code,
+        ];
+        let names = NAMES.into_iter().zip(texts);
+        Ok(Self {
+            allowed: caller.restriction().clone(),
+            op_ids,
+            names: names
+                .filter_map(|((_, of), text)| Some((of, text?)))
+                .collect(),
+            fingerprint: document.fingerprint,
+            from: document.from.map(|TimeValue(at)| at),
+            to: document.to.map(|TimeValue(at)| at),
+        })
     }
 
     fn matches(&self, letter: &Letter) -> bool {
@@ -241,7 +262,7 @@ impl LetterFilter {
     }
 }
 
-/// Numbers and quoted parts differ from letter to letter of the same error.
+/// Messages of the same error differ in their numbers.
 fn fingerprint(letter: &Letter) -> String {
     let mut plain = String::new();
     for c in letter.failure.message.chars() {
@@ -279,7 +300,7 @@ fn document(letter: &Letter) -> LetterDocument {
     }
 }
 
-/// The row of a dead letter, as one.
+/// The operation as a dead letter, if it is one.
 fn letter_of(row: Operation) -> Option<Letter> {
     let failure = row.state.failure.clone()?;
     let dead = row.state.status == Status::Failed && failure.code != code::CANCELED;
@@ -294,7 +315,7 @@ fn letter_of(row: Operation) -> Option<Letter> {
 }
 
 impl App {
-    /// Letters that match, newest first, and whether there are more than are looked at.
+    /// Matching dead letters, newest first, and whether there are more than one request reads.
     async fn letters(&self, filter: &LetterFilter) -> Result<(Vec<Letter>, bool), Problem> {
         let mut found = Vec::new();
         if let Some(ids) = filter.op_ids.as_ref() {
@@ -306,7 +327,7 @@ impl App {
             if found.len() == ids.len() {
                 return Ok((found, false));
             }
-            // Some may have come out of the backup file, without their operation.
+            // A dead letter may come from the backup file, without a row of its operation.
             found.clear();
         }
         let mut cursor = None;
@@ -331,7 +352,7 @@ impl App {
         ("biz_key" = Option<String>, Query), ("idem_key" = Option<String>, Query),
         ("code" = Option<String>, Query), ("fingerprint" = Option<String>, Query),
         ("from" = Option<String>, Query), ("to" = Option<String>, Query),
-        ("group" = Option<bool>, Query, description = "By error fingerprint"),
+        ("group" = Option<bool>, Query, description = "Group by error fingerprint"),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query),
     ),
     responses(
@@ -343,7 +364,7 @@ pub(crate) async fn list(
     caller: Caller,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Answer {
-    let mut query = Pairs::new(pairs)?;
+    let mut query = QueryParameters::new(pairs)?;
     let group = query.flag("group")?;
     let limit = query.limit()?;
     let mut cursor = query.take("cursor");
@@ -354,7 +375,7 @@ pub(crate) async fn list(
     }
     let mut letters = Vec::new();
     let mut looked_at = 0;
-    // A filter may pass over whole pages; a page of the answer is full or the last.
+    // The filter may drop whole pages of the store: the answer is full, or it is the last.
     loop {
         let wanted = limit - letters.len();
         let page = app.recovery.dead_letters(cursor.as_deref(), wanted).await?;
@@ -381,7 +402,7 @@ async fn groups(app: &App, filter: &LetterFilter) -> Answer {
     for letter in &letters {
         let print = fingerprint(letter);
         let failed_at = time::write(letter.failed_at);
-        // Letters come newest first.
+        // Dead letters come newest first.
         let group = groups.entry(print.clone()).or_insert_with(|| LetterGroup {
             fingerprint: print,
             domain: letter.keys.domain.to_string(),
@@ -428,18 +449,15 @@ pub(crate) async fn get(
 #[utoipa::path(post, path = "/v1/dead-letters/redrive", tag = "dead letters",
     request_body = RedriveDocument,
     responses(
-        (status = 200, body = RedriveResults, description = "The plan, or what was done"),
+        (status = 200, body = RedriveResults, description = "The plan, or the result"),
         (status = "4XX", body = ProblemDocument, description = "invalid_request"),
     ))]
 pub(crate) async fn redrive(State(app): State<Shared>, caller: Caller, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
     let text = app.bulk_body(&parts.headers, body).await?;
-    let mut fields = Fields::parse(&text, "invalid_request")?;
-    let dry_run = fields.flag("dry_run")?.unwrap_or(true);
-    let filter = fields.object("filter")?;
-    let filter = filter.ok_or_else(|| fields.refuse("filter", "is missing; {} is all"))?;
-    let filter = LetterFilter::of_body(&caller, filter)?;
-    fields.finish()?;
+    let document: RedriveDocument<'_> = body::read(&text, INVALID_REQUEST)?;
+    let dry_run = document.dry_run.unwrap_or(true);
+    let filter = LetterFilter::of_body(&caller, document.filter)?;
     let (letters, truncated) = app.letters(&filter).await?;
     let ops: Vec<OpId> = letters.iter().map(|letter| letter.op_id).collect();
     let mut results = Vec::with_capacity(ops.len());

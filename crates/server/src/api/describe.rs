@@ -1,15 +1,15 @@
-//! The refusals of every route, status by status.
+//! Adds every error of every route to the OpenAPI document.
 //!
-//! A route names the codes of its own problems under `4XX`. Here each gets the status that it
-//! is answered with, and what the door and the reading of bodies refuse is added to all, so
-//! that the description says everything that a caller can meet but for a bug of ours.
+//! A route names the codes of its own errors under `4XX`. Here each code gets its status, and the
+//! errors of authentication and of reading a body are added to the routes that can answer them. The
+//! document then lists every error that a caller can meet, except a bug of the server.
 
 use std::collections::BTreeMap;
 
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
 
-/// Every code, with its status.
+/// Every error code and its status.
 const CODES: [(&str, u16); 17] = [
     ("invalid_command", 400),
     ("invalid_request", 400),
@@ -30,10 +30,10 @@ const CODES: [(&str, u16); 17] = [
     ("unavailable", 503),
 ];
 
-/// What a route names its own codes under.
+/// The status under which a route names its own codes.
 const OWN: &str = "4XX";
 
-/// Spells the refusals of every route out.
+/// Writes out the errors of every route.
 pub(super) fn spelled_out(mut openapi: OpenApi) -> OpenApi {
     for (path, item) in &mut openapi.paths.paths {
         for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
@@ -72,7 +72,7 @@ fn spell_out(path: &str, operation: &mut Operation) {
     }
 }
 
-/// The codes that the route names, out of its description.
+/// The codes that the route names, taken from its description.
 fn own(operation: &mut Operation) -> Vec<String> {
     let named = operation.responses.responses.remove(OWN);
     let Some(RefOr::T(response)) = named else {

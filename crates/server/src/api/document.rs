@@ -23,13 +23,13 @@ pub(crate) struct OperationDocument {
     idem_key: String,
     /// PENDING, IN_PROGRESS, COMPLETED or FAILED.
     pub(crate) state: &'static str,
-    /// Of IN_PROGRESS: live, waiting or held.
+    /// Only while IN_PROGRESS: live, waiting or held.
     phase: Option<&'static str>,
-    /// Calls that may have left.
+    /// The number of calls that may have been sent.
     attempts: u32,
-    /// Grows within domain and biz_key.
+    /// Increases within a domain and biz_key.
     seq: Option<u64>,
-    /// Raised by every change.
+    /// Increases with every change.
     version: Option<u64>,
     priority: i8,
     labels: BTreeMap<String, String>,
@@ -41,10 +41,10 @@ pub(crate) struct OperationDocument {
     next_attempt_at: Option<String>,
     /// Whether a call may have had its effect: none or unknown.
     effect: &'static str,
-    /// Of FAILED: a late answer says that the call was applied.
+    /// Only when FAILED: a late answer says that the call was applied.
     late_ok: bool,
     cancel_requested: bool,
-    /// Why it is not running now.
+    /// Why the operation is not running now.
     pub(crate) hold: Option<HoldDocument>,
     redrive_of: Option<String>,
     redriven_by: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) struct OperationDocument {
     trace_id: Option<String>,
     result: Option<ResultDocument>,
     failure: Option<FailureDocument>,
-    /// The operation is gone; its keys and its end are left.
+    /// The operation was pruned: only its keys and its final state are left.
     #[serde(skip_serializing_if = "is_false")]
     #[schema(required = false)]
     pruned: bool,
@@ -67,7 +67,7 @@ pub(crate) struct HoldDocument {
     pub(crate) until: Option<String>,
 }
 
-/// A provider's yes.
+/// The provider's successful answer.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct ResultDocument {
     provider_txn_id: Option<String>,
@@ -115,7 +115,7 @@ pub(crate) fn phase(phase: clinch_core::protocol::Phase) -> &'static str {
 }
 
 impl OperationDocument {
-    /// A row, and why it does not run.
+    /// The document of a row, with the reason why the operation is not running.
     fn of(snapshot: Snapshot, hold: Option<HoldDocument>) -> Self {
         let Snapshot { operation, result } = snapshot;
         let state = &operation.state;
@@ -165,7 +165,7 @@ impl OperationDocument {
         }
     }
 
-    /// What can be said without the row: it was pruned, or cannot be read now.
+    /// The document without the row, which was pruned or cannot be read now.
     pub(crate) fn known(keys: &Keys, known: &Known) -> Self {
         Self {
             op_id: known.op_id.to_string(),
@@ -200,13 +200,13 @@ impl OperationDocument {
         }
     }
 
-    /// How long its result is: nothing else in it can be long.
+    /// The length of the result: no other part of the document can be long.
     pub(crate) fn result_bytes(&self) -> usize {
         let result = self.result.as_ref();
         result.map_or(0, |result| result.payload.as_bytes().len())
     }
 
-    /// The caller may touch the operation.
+    /// Whether the caller may touch the operation.
     pub(super) fn is_for(&self, caller: &Caller) -> bool {
         caller.restriction().allows(&self.domain, &self.event_type)
     }
@@ -217,7 +217,7 @@ impl OperationDocument {
 }
 
 impl App {
-    /// The documents of rows, in order.
+    /// The documents of rows, in the order of the rows.
     pub(crate) async fn documents(&self, snapshots: Vec<Snapshot>) -> Vec<OperationDocument> {
         let mut holds = Holds::new(self);
         let mut documents = Vec::with_capacity(snapshots.len());

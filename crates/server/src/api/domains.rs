@@ -1,4 +1,4 @@
-//! Queues and providers.
+//! Domains with their queues, and destinations with their guards.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json};
+use super::body::{self, INVALID_REQUEST};
 use super::caller::Caller;
-use super::fields::Fields;
 use super::operations::ReasonDocument;
 use super::problem::{Problem, ProblemDocument};
 use super::time;
@@ -28,16 +28,16 @@ pub(crate) struct DomainsDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct DomainDocument {
     domain: String,
-    /// No attempt begins.
+    /// While paused, no attempt begins.
     paused: bool,
     counts: CountsDocument,
-    /// Operations that wait for a begin: PENDING and waiting.
+    /// Operations that wait for an attempt: PENDING and waiting.
     depth: u64,
-    /// Age of the oldest that is due for a begin; null: none is.
+    /// Age of the oldest operation that is due; null: no operation is due.
     oldest_age_ms: Option<u64>,
 }
 
-/// Maintained counters.
+/// Counters that the store maintains.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) struct CountsDocument {
@@ -45,7 +45,7 @@ pub(crate) struct CountsDocument {
     in_progress: u64,
     completed: u64,
     failed: u64,
-    /// Of IN_PROGRESS, by phase.
+    /// Parts of IN_PROGRESS, by phase.
     #[serde(rename = "live")]
     live: u64,
     #[serde(rename = "waiting")]
@@ -68,21 +68,21 @@ pub(crate) struct DestinationDocument {
     breaker: &'static str,
     rate: RoomDocument,
     concurrency: RoomDocument,
-    /// The provider asked everyone to stay away until then.
+    /// The provider asked for a pause until this time.
     paused_until: Option<String>,
 }
 
-/// How many more calls are taken now.
+/// How many more calls can be made now.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RoomDocument {
-    /// Null: nothing bounds it.
+    /// Null: there is no limit.
     available: Option<u64>,
-    /// When there may be more.
+    /// When more calls may be possible.
     again_at: Option<String>,
 }
 
 impl DomainDocument {
-    /// The caller may know of it. The counters are those of every event type.
+    /// Whether the caller may see the domain. The counters include every event type.
     pub(super) fn is_for(&self, caller: &Caller) -> bool {
         caller.restriction().allows_domain(&self.domain)
     }
@@ -130,7 +130,7 @@ impl App {
         Ok(views.iter().map(document).collect())
     }
 
-    /// It has a route here, or has or had operations, or is paused.
+    /// Whether the domain has a route here, has or had operations, or is paused.
     async fn is_domain(&self, domain: &Domain) -> Result<bool, Problem> {
         if self.clinch.routes().iter().any(|(of, ..)| of == domain) {
             return Ok(true);
@@ -154,21 +154,19 @@ impl App {
         }
         if !allowed.allows_all_of(domain.as_str()) {
             return Err(Problem::forbidden(
-                "a pause stops every event type of the domain; this key is for some of them",
+                "a pause stops every event type of the domain; this key may touch only some of them",
             ));
         }
         let (parts, body) = request.into_parts();
         let text = self.optional_body(&parts.headers, body).await?;
-        let mut fields = Fields::parse(&text, "invalid_request")?;
-        fields.text("reason")?;
-        fields.finish()?;
+        let ReasonDocument { reason: _ } = body::read(&text, INVALID_REQUEST)?;
         if !self.is_domain(&domain).await? {
             let detail = format!("there is no domain \"{domain}\": no route and no operations");
             return Err(Problem::not_found(detail));
         }
         self.orchestrator().set_paused(&domain, paused).await?;
         let by = caller.name();
-        tracing::info!(target: "clinch", %domain, paused, by, "a domain was paused or resumed");
+        tracing::info!(target: "clinch", %domain, paused, by, "domain paused or resumed");
         let views = self.domains.domains().await?;
         let view = views.into_iter().find(|view| view.domain == domain);
         let view = view.unwrap_or_else(|| nothing_of(&domain));
@@ -188,7 +186,7 @@ fn nothing_of(domain: &Domain) -> DomainView {
 
 #[utoipa::path(get, path = "/v1/domains", tag = "domains",
     responses(
-        (status = 200, body = DomainsDocument, description = "By name"),
+        (status = 200, body = DomainsDocument, description = "Every domain, sorted by name"),
     ))]
 pub(crate) async fn list(State(app): State<Shared>, caller: Caller) -> Answer {
     let mut domains = app.domain_documents().await?;
@@ -230,10 +228,10 @@ pub(crate) async fn resume(
 
 #[utoipa::path(get, path = "/v1/destinations", tag = "domains",
     responses(
-        (status = 200, body = DestinationsDocument, description = "As this process sees them"),
+        (status = 200, body = DestinationsDocument, description = "Every destination, as this process sees it"),
     ))]
 pub(crate) async fn destinations(State(app): State<Shared>, caller: Caller) -> Answer {
-    // Without a restriction those that no route calls are shown too.
+    // A key without a restriction also sees destinations that no route calls.
     let of_callers = (!caller.restriction().is_none()).then(|| {
         app.orchestrator()
             .destinations(|domain, types| match types {

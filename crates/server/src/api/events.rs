@@ -1,10 +1,9 @@
-//! News as server-sent events: operations that changed, and counters.
+//! Server-sent events: operations that changed, and counters.
 //!
-//! What this process changes it tells of itself; of what others do the store's notices name
-//! the operations that were settled.
-//! One reader of the store's notices serves every listener, and runs only while there is one.
-//! A listener that is too slow misses events and is told so; the row is the truth. One that has
-//! stopped reading is disconnected by its connection.
+//! The engine of this process reports its own changes; the store's notices name the operations that
+//! other processes settled. One reader of the notices serves every listener and runs only while
+//! there is a listener. A listener that is too slow misses events and gets `lagged`: it must read
+//! the operations again. A listener that stops reading is disconnected by its connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -27,39 +26,40 @@ use super::changes::Changes;
 use super::document::OperationDocument;
 use super::domains::DomainDocument;
 
-/// Events kept for a slow listener.
+/// Events that are kept for a slow listener.
 const KEPT_MAX: usize = 1_024;
-/// KiB of long results among them. An operation whose result finds no room is told as `lagged`.
+/// KiB of long results among these events. An operation whose result does not fit is sent as
+/// `lagged`.
 const KEPT_KIB_MAX: usize = 8 * 1_024;
-/// A result that is no longer takes no room.
+/// Results up to this length are not counted.
 const SHORT_BYTES_MAX: usize = 4 * 1_024;
-/// Rows that are read at once, with all that is in them.
+/// Operations that are read at once: each row comes with its payload and its result.
 const ROWS: usize = 16;
-/// No read of the news waits longer: the reader ends soon after its last listener.
+/// The longest wait for notices: the reader ends soon after its last listener.
 const WAIT: Duration = Duration::from_secs(5);
-/// Counters are told no more often.
+/// The shortest interval between two `counters` events.
 const COUNTERS_EVERY: Duration = Duration::from_millis(500);
 
-/// Operations whose version is remembered.
+/// Operations whose last sent version is remembered.
 const TOLD_MAX: usize = 4_096;
 
 /// One event for all listeners.
 #[derive(Debug, Clone)]
-enum News {
-    Operation(Arc<Kept>),
+enum HubEvent {
+    Operation(Arc<SharedOperation>),
     Counters(Arc<Vec<DomainDocument>>),
     Lagged,
 }
 
-/// An operation until every listener has taken it, and the room that it takes.
+/// An operation until every listener has received it, and its share of `KEPT_KIB_MAX`.
 #[derive(Debug)]
-struct Kept {
+struct SharedOperation {
     document: OperationDocument,
     _room: Option<OwnedSemaphorePermit>,
 }
 
-impl News {
-    /// The event, if it is for the caller.
+impl HubEvent {
+    /// The event for this caller; `None`: the caller may not see it.
     fn event(&self, caller: &Caller) -> Option<Event> {
         let event = match self {
             Self::Operation(kept) if !kept.document.is_for(caller) => return None,
@@ -81,7 +81,7 @@ impl News {
 pub(crate) struct Hub {
     notices: Arc<dyn Notices>,
     changes: Changes,
-    news: broadcast::Sender<News>,
+    news: broadcast::Sender<HubEvent>,
     room: Arc<Semaphore>,
     is_read: AtomicBool,
 }
@@ -97,32 +97,32 @@ impl Hub {
         }
     }
 
-    /// An operation that has changed, if there is room for it.
-    fn operation(&self, document: OperationDocument) -> News {
+    /// The event of a changed operation; `lagged` if its result does not fit.
+    fn operation(&self, document: OperationDocument) -> HubEvent {
         let bytes = document.result_bytes();
         let kib = u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX);
         let taken =
             (bytes > SHORT_BYTES_MAX).then(|| self.room.clone().try_acquire_many_owned(kib));
         match taken.transpose() {
-            Ok(room) => News::Operation(Arc::new(Kept {
+            Ok(room) => HubEvent::Operation(Arc::new(SharedOperation {
                 document,
                 _room: room,
             })),
-            Err(_) => News::Lagged,
+            Err(_) => HubEvent::Lagged,
         }
     }
 
-    /// Hears from the engine of this process what it changes.
+    /// Collects the changes that the engine of this process makes.
     pub(crate) fn changes(&self) -> Changes {
         self.changes.clone()
     }
 }
 
-/// The version of each operation that was told last: the same one twice is no news.
+/// The version of each operation that was sent last: the same version is not sent twice.
 #[derive(Default)]
-struct Told(BTreeMap<OpId, u64>);
+struct SentVersions(BTreeMap<OpId, u64>);
 
-impl Told {
+impl SentVersions {
     fn is_new(&mut self, op_id: OpId, version: u64) -> bool {
         if self.0.len() >= TOLD_MAX {
             self.0.clear();
@@ -133,15 +133,15 @@ impl Told {
 
 #[utoipa::path(get, path = "/v1/events", tag = "operations",
     responses(
-        (status = 200, body = String, content_type = "text/event-stream", description = "Events `operation` (an operation changed), `counters` (all domains) and `lagged` (some were missed)"),
+        (status = 200, body = String, content_type = "text/event-stream", description = "Events `operation` (an operation changed), `counters` (all domains) and `lagged` (the listener missed events)"),
     ))]
 pub(crate) async fn events(State(app): State<Shared>, caller: Caller) -> Answer {
     let receiver = app.hub.news.subscribe();
-    // Before the first event: whoever has read it may rely on hearing of what comes after.
+    // Before the first event: after it a listener may rely on every later change being sent.
     app.hub.changes.listen(true);
     let first = app.domain_documents().await?;
     read_for_listeners(&app);
-    let first = News::Counters(Arc::new(first));
+    let first = HubEvent::Counters(Arc::new(first));
     let first = stream::iter(first.event(&caller).map(Ok::<_, Infallible>));
     let stream = first
         .chain(listen(receiver, caller))
@@ -152,14 +152,14 @@ pub(crate) async fn events(State(app): State<Shared>, caller: Caller) -> Answer 
 }
 
 fn listen(
-    receiver: broadcast::Receiver<News>,
+    receiver: broadcast::Receiver<HubEvent>,
     caller: Caller,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
     stream::unfold((receiver, caller), |(mut receiver, caller)| async move {
         loop {
             let news = match receiver.recv().await {
                 Ok(news) => news,
-                Err(broadcast::error::RecvError::Lagged(_)) => News::Lagged,
+                Err(broadcast::error::RecvError::Lagged(_)) => HubEvent::Lagged,
                 Err(broadcast::error::RecvError::Closed) => return None,
             };
             if let Some(event) = news.event(&caller) {
@@ -169,7 +169,7 @@ fn listen(
     })
 }
 
-/// Starts the reader unless it runs.
+/// Starts the reader unless it is running.
 fn read_for_listeners(app: &Shared) {
     if !app.hub.is_read.swap(true, Ordering::SeqCst) {
         tokio::spawn(read(app.clone()));
@@ -179,11 +179,11 @@ fn read_for_listeners(app: &Shared) {
 async fn read(app: Shared) {
     let hub = &app.hub;
     let mut seen = 0;
-    let mut told = Told::default();
+    let mut told = SentVersions::default();
     hub.changes.listen(true);
     let mut told_at: Option<Duration> = None;
     while hub.news.receiver_count() > 0 && !app.stop.is_cancelled() {
-        // What comes in between is told with the next counters.
+        // Changes until the next `counters` are sent together with it.
         let rest = told_at
             .map(|at| COUNTERS_EVERY.saturating_sub(app.clock.monotonic().saturating_sub(at)));
         let news = async {
@@ -209,26 +209,26 @@ async fn read(app: Shared) {
             app.unless_stopped(app.clock.sleep(rest)).await;
         }
         if let Ok(domains) = app.domain_documents().await {
-            let _ = hub.news.send(News::Counters(Arc::new(domains)));
+            let _ = hub.news.send(HubEvent::Counters(Arc::new(domains)));
         }
         told_at = Some(app.clock.monotonic());
     }
     hub.changes.listen(false);
     hub.is_read.store(false, Ordering::SeqCst);
-    // A listener that came in between saw the flag and started nobody.
+    // A listener that subscribed in between saw the flag still set and started no reader.
     if hub.news.receiver_count() > 0 && !app.stop.is_cancelled() {
         read_for_listeners(&app);
     }
 }
 
 impl App {
-    async fn tell(&self, notices: &[Notice], changed: Option<Vec<OpId>>, told: &mut Told) {
+    async fn tell(&self, notices: &[Notice], changed: Option<Vec<OpId>>, told: &mut SentVersions) {
         let settled = notices.iter().filter_map(|notice| match notice {
             Notice::Settled(op_id) => Some(*op_id),
             _ => None,
         });
         if notices.contains(&Notice::Lagged) || changed.is_none() {
-            let _ = self.hub.news.send(News::Lagged);
+            let _ = self.hub.news.send(HubEvent::Lagged);
         }
         let changed: BTreeSet<OpId> = settled.chain(changed.into_iter().flatten()).collect();
         let changed: Vec<OpId> = changed.into_iter().collect();
@@ -242,7 +242,7 @@ impl App {
                 .filter_map(|row| self.orchestrator().snapshot(row).ok())
                 .collect();
             for document in self.documents(snapshots).await {
-                // Nobody may listen any more.
+                // The last listener may have gone.
                 let _ = self.hub.news.send(self.hub.operation(document));
             }
         }

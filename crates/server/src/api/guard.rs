@@ -1,9 +1,9 @@
-//! Who is let in.
+//! Authentication and authorization of every request.
 //!
-//! Without any key the server is for this machine alone: it listens on loopback, and a request
-//! must name a loopback host (no page can rebind a name of its own to it) and come from no
-//! other origin. From the first key on, every request needs one; that no key is left does not
-//! open the door again.
+//! Without any API key the server is for this machine only: it listens on loopback, and a request
+//! must name a loopback host (so that no web page can rebind its own name to the server) and must
+//! not come from another origin. From the first key on, every request needs a key, also after the
+//! last key was revoked.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,40 +17,39 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use clinch_core::ports::{ApiKey, ApiKeys, Clock, Scope};
 
-use super::access::{self, Needs, Whole};
+use super::access::{self, Coverage, Needs};
 use super::app::{Shared, drop_body};
 use super::caller::Caller;
 use super::problem::Problem;
-use super::watch::Watched;
+use super::watch::WatchedRequests;
 use crate::auth;
 use crate::connections::Admission;
 
-/// What was read of a key is good for so long: a revoked key ends that late.
+/// How long a key that was read is trusted: a revoked key is refused at most this much later.
 const GOOD_FOR: Duration = Duration::from_secs(1);
-/// Bytes of a body that are read of a caller who is not let in: a longer one ends with its
-/// connection.
+/// Bytes that are read from the body of a refused caller; a longer body ends with its connection.
 const REFUSED_BYTES_MAX: usize = 64 * 1024;
-/// How long that may take.
+/// The longest time for reading the body of a refused caller.
 const REFUSED_WAIT: Duration = Duration::from_secs(1);
-/// Keys remembered at once.
+/// Keys that are cached at once.
 const REMEMBERED_MAX: usize = 1_024;
 
-pub(crate) struct Doorkeeper {
+pub(crate) struct Authenticator {
     pub(super) keys: Arc<dyn ApiKeys>,
     pub(super) clock: Arc<dyn Clock>,
-    /// There are keys: every request needs one.
+    /// The store has keys: every request needs one.
     is_locked: AtomicBool,
     looked_at: Mutex<Option<Duration>>,
     remembered: Mutex<BTreeMap<[u8; 32], (ApiKey, Duration)>>,
-    /// Requests that are under way.
-    pub(super) watched: Mutex<Watched>,
+    /// Requests in flight, by key.
+    pub(super) watched: Mutex<WatchedRequests>,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Doorkeeper {
+impl Authenticator {
     pub(crate) fn new(keys: Arc<dyn ApiKeys>, clock: Arc<dyn Clock>, is_locked: bool) -> Self {
         Self {
             keys,
@@ -62,7 +61,7 @@ impl Doorkeeper {
         }
     }
 
-    /// True from the first key on. Keys may be made by another process at any time.
+    /// True from the first key on. Another process may create keys at any time.
     pub(super) async fn is_locked(&self) -> Result<bool, Problem> {
         if self.is_locked.load(Ordering::SeqCst) {
             return Ok(true);
@@ -106,7 +105,7 @@ impl Doorkeeper {
             Problem::unauthenticated("send an API key: Authorization: Bearer clk_…")
         })?;
         if !auth::is_well_formed(secret) {
-            let detail = "this is not an API key, or not a whole one";
+            let detail = "this is not a complete API key";
             return Err(Problem::unauthenticated(detail));
         }
         let key = self.find(secret).await?;
@@ -122,10 +121,10 @@ impl Doorkeeper {
             )));
         }
         let allowed = key.restriction();
-        let covers_it = match &needs.whole {
-            Whole::Nothing => true,
-            Whole::Domain(domain) => allowed.allows_all_of(domain),
-            Whole::Everything => allowed.is_none(),
+        let covers_it = match &needs.coverage {
+            Coverage::Nothing => true,
+            Coverage::Domain(domain) => allowed.allows_all_of(domain),
+            Coverage::Everything => allowed.is_none(),
         };
         match covers_it {
             true => Ok(Caller::of(&key)),
@@ -140,7 +139,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
 }
 
-/// A loopback name, with or without a port.
+/// Whether the host is loopback, with or without a port.
 fn is_loopback(authority: &str) -> bool {
     let host = match authority.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
@@ -161,7 +160,7 @@ fn is_port(text: &str) -> bool {
     port.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Without keys: only programs of this machine, and no web page.
+/// While there are no keys: allows programs on this machine only, and no web page.
 fn check_host(request: &Parts) -> Result<(), Problem> {
     let headers = &request.headers;
     let host = headers
@@ -170,7 +169,7 @@ fn check_host(request: &Parts) -> Result<(), Problem> {
     let target = request.uri.authority().map(|authority| authority.as_str());
     let all_loopback = host.is_some_and(is_loopback) && target.is_none_or(is_loopback);
     if !all_loopback || headers.get_all(header::HOST).iter().count() > 1 {
-        let detail = "without API keys only localhost, 127.0.0.1 and [::1] are answered; make a key with `clinch keys create`";
+        let detail = "without API keys the server answers only localhost, 127.0.0.1 and [::1]; create a key with `clinch keys create`";
         return Err(Problem::forbidden(detail));
     }
     if let Some(origin) = headers.get(header::ORIGIN) {
@@ -180,24 +179,28 @@ fn check_host(request: &Parts) -> Result<(), Problem> {
             .and_then(|origin| origin.split_once("://"));
         if origin.map(|(_, authority)| authority) != host {
             return Err(Problem::forbidden(
-                "without API keys no page of another origin is answered",
+                "without API keys the server does not answer pages of another origin",
             ));
         }
     }
     Ok(())
 }
 
-/// The middleware. Nothing is answered without it: a handler gets its [`Caller`] from here.
+/// The middleware. Every request passes here, and handlers get their [`Caller`] from here.
 pub(super) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let route = parts.extensions.get::<MatchedPath>();
     let needs = access::needs(&parts.method, route.map(MatchedPath::as_str));
     let is_public = needs.scopes.is_empty();
-    let checked = match app.door.is_locked().await {
+    let checked = match app.authenticator.is_locked().await {
         Ok(true) if is_public => Ok(None),
-        Ok(true) => app.door.check_key(&needs, &parts.headers).await.map(Some),
+        Ok(true) => app
+            .authenticator
+            .check_key(&needs, &parts.headers)
+            .await
+            .map(Some),
         Ok(false) => check_host(&parts).map(|()| Some(Caller::of_this_machine())),
-        // Whether there are keys is not known: only what needs none is answered.
+        // It is unknown whether there are keys: only routes that need no key are answered.
         Err(_) if is_public => check_host(&parts).map(|()| None),
         Err(problem) => Err(problem),
     };
@@ -216,7 +219,7 @@ pub(super) async fn check(State(app): State<Shared>, request: Request, next: Nex
     }
     parts.extensions.insert(caller.clone());
     let answer = next.run(Request::from_parts(parts, body));
-    let answered = app.door.while_welcome(caller, answer).await;
+    let answered = app.authenticator.while_authorized(caller, answer).await;
     answered.unwrap_or_else(IntoResponse::into_response)
 }
 

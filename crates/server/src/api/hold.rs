@@ -1,7 +1,7 @@
 //! Why an operation is not running now, by the table at the end of the protocol page.
 //!
-//! What the row does not say is read off its surroundings: the domain, the lane and the
-//! destination as this process sees it. A surrounding that cannot be read now is left out.
+//! The row does not hold every reason: the rest comes from the domain, the lane, and the
+//! destination as this process sees it. A reason that cannot be read now is left out.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,11 @@ use super::app::App;
 use super::document::HoldDocument;
 use super::time;
 
-/// Operations of one lane that are looked at: a longer lane is behind its first all the same.
+/// Operations of one lane that are read; in a longer lane an operation still waits behind the
+/// first.
 const LANE_MAX: usize = 200;
 
-/// The surroundings of operations, each looked at once a request.
+/// The domains, lanes and destinations of operations, each read once a request.
 pub(super) struct Holds<'a> {
     app: &'a App,
     now: Option<Timestamp>,
@@ -63,7 +64,7 @@ impl<'a> Holds<'a> {
         let due = state.next_attempt_at.filter(|at| *at > now);
         let closed = self.closed(operation, now);
         match (due, closed) {
-            // Whichever lasts longer is what it waits for.
+            // The reason that lasts longer is the one that the operation waits for.
             (Some(due), Some((reason, until))) if until.is_some_and(|until| until >= due) => {
                 hold(reason, until)
             }
@@ -74,7 +75,7 @@ impl<'a> Holds<'a> {
         }
     }
 
-    /// Nobody here makes its calls, and no remote worker has taken it.
+    /// This process makes no calls of the route, and no remote worker has leased the operation.
     fn without_executor(&self, operation: &Operation) -> Option<HoldDocument> {
         let keys = &operation.keys;
         let route = self.app.routes.find(&keys.domain, &keys.event_type);
@@ -86,7 +87,7 @@ impl<'a> Holds<'a> {
         }
     }
 
-    /// The destination takes no call: why, and until when.
+    /// Why the destination takes no call, and until when.
     fn closed(
         &mut self,
         operation: &Operation,
@@ -130,7 +131,7 @@ impl<'a> Holds<'a> {
             .is_some_and(|paused| paused.contains(domain))
     }
 
-    /// An earlier operation of its lane is open.
+    /// Whether an earlier operation of the same lane is open.
     async fn is_behind(&mut self, operation: &Operation) -> bool {
         let Some(lane) = operation.lane else {
             return false;
@@ -143,10 +144,10 @@ impl<'a> Holds<'a> {
         head.is_some_and(|head| head < operation.seq)
     }
 
-    /// The least open seq of its lane, as far as it is looked at.
+    /// The smallest open seq of the lane, among the operations that are read.
     async fn head(&self, operation: &Operation) -> Option<u64> {
         let mut head = None;
-        // The holder of a lane has begun, but for the moments between two operations.
+        // The first operation of a lane is in progress, except for a moment between two operations.
         for status in [Status::InProgress, Status::Pending] {
             let filter = Filter {
                 domains: vec![operation.keys.domain.clone()],

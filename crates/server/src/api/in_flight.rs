@@ -1,8 +1,8 @@
-//! Bytes of request bodies and answers that are held at once, over all callers.
+//! A bound on the bytes of request bodies and answers in memory, over all callers.
 //!
-//! A request takes what it may need before any of it is read, and waits a little for that. Its
-//! answer keeps what it holds until the caller has read it. Short requests and answers take
-//! nothing: the number of connections bounds them.
+//! A request reserves the bytes that it may need before its body is read, and waits a short time
+//! for them. Its answer keeps the reservation until the caller has read the answer. Short requests
+//! and answers reserve nothing: the number of connections bounds them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,17 +22,18 @@ use super::app::{DROPPED_BYTES_MAX, ENVELOPE_BYTES, Shared, drop_body};
 use super::problem::Problem;
 use crate::config::ServerConfig;
 
-/// Up to this a request or an answer takes nothing: about what a connection buffers anyway.
+/// Requests and answers up to this length reserve nothing: a connection buffers about as much
+/// anyway.
 const SHORT_BYTES_MAX: usize = 64 * 1024;
-/// An answer is handed to its connection in pieces of this size, the next one when the caller
-/// has read.
+/// An answer is handed to its connection in pieces of this size, the next piece when the caller has
+/// read the last.
 const PIECE_BYTES: usize = 64 * 1024;
-/// How long a request waits for others to end.
+/// How long a request waits for other requests to release bytes.
 const WAIT: Duration = Duration::from_secs(5);
-/// Permits of the semaphore count so many bytes.
+/// The number of bytes of one semaphore permit.
 const UNIT: usize = 1_024;
 
-/// What all requests and answers together may hold.
+/// The bytes that all requests and answers together may hold.
 pub(crate) struct InFlight {
     free: Arc<Semaphore>,
     units: u32,
@@ -52,18 +53,18 @@ impl InFlight {
         units.min(self.units)
     }
 
-    /// Takes room for so many bytes; more than there is at all is all of it.
+    /// Reserves bytes; a request for more than the limit reserves the whole limit.
     async fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
         let taken = self.free.clone().acquire_many_owned(self.units(bytes));
         match tokio::time::timeout(WAIT, taken).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(Problem::unavailable(
-                "the server holds as many bytes of requests and answers as server.in_flight_max allows; try again",
+                "requests and answers in flight have reached server.in_flight_max; try again",
             )),
         }
     }
 
-    /// Makes what was taken as large as the answer.
+    /// Adjusts the reservation to the length of the answer.
     async fn fit(&self, taken: &mut OwnedSemaphorePermit, bytes: usize) -> Result<(), Problem> {
         let (had, wanted) = (taken.num_permits(), self.units(bytes) as usize);
         if had < wanted {
@@ -94,7 +95,7 @@ pub(super) async fn bound(State(app): State<Shared>, request: Request, next: Nex
     };
     let (parts, body) = next.run(request).await.into_parts();
     let Some(bytes) = HttpBody::size_hint(&body).exact() else {
-        // A stream; it is bounded where it is made.
+        // A stream is bounded where it is created.
         return Response::from_parts(parts, body);
     };
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -102,7 +103,7 @@ pub(super) async fn bound(State(app): State<Shared>, request: Request, next: Nex
         return Response::from_parts(parts, body);
     }
     if let Err(problem) = app.in_flight.fit(&mut taken, bytes).await
-        // What was done is said, room or no room.
+        // The operation is done: the answer is sent even without a reservation.
         && is_read(&method)
     {
         return problem.into_response();
@@ -110,7 +111,7 @@ pub(super) async fn bound(State(app): State<Shared>, request: Request, next: Nex
     match axum::body::to_bytes(body, usize::MAX).await {
         Ok(left) => Response::from_parts(
             parts,
-            Body::new(Held {
+            Body::new(ReservedBody {
                 left,
                 _taken: taken,
             }),
@@ -123,7 +124,7 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Bytes that the request and its answer may take.
+/// Bytes that the request and its answer may need.
 fn needed(method: &Method, path: &str, headers: &HeaderMap, config: &ServerConfig) -> usize {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     if is_read(method) {
@@ -158,13 +159,13 @@ fn needed(method: &Method, path: &str, headers: &HeaderMap, config: &ServerConfi
     }
 }
 
-/// An answer that is handed over piece by piece, and what it has taken until then.
-struct Held {
+/// An answer that is handed over piece by piece, with its reservation.
+struct ReservedBody {
     left: Bytes,
     _taken: OwnedSemaphorePermit,
 }
 
-impl HttpBody for Held {
+impl HttpBody for ReservedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -224,7 +225,7 @@ mod tests {
         in_flight.fit(&mut taken, 20 * UNIT).await.expect("more");
         assert_eq!(in_flight.free.available_permits(), 44);
         drop(taken);
-        // More than there is: all of it.
+        // More than the limit reserves the whole limit.
         let all = in_flight.take(usize::MAX).await.expect("all");
         assert_eq!(in_flight.free.available_permits(), 0);
         drop(all);

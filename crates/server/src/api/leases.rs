@@ -1,4 +1,4 @@
-//! Remote workers in any language: lease, heartbeat, report.
+//! Remote workers in any language: lease, heartbeat, checkpoint, release, report.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use clinch::engine::{LeaseRequest, Leased, LeasedAttempt, Report};
 use clinch_core::protocol::State as Row;
 use clinch_core::{
-    Command, Domain, Error, ErrorKind, EventType, LeaseToken, OpId, Payload, WorkerId,
+    Command, Domain, Error, ErrorKind, EventType, Invalid, LeaseToken, OpId, Payload, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,35 +16,40 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json, op_id};
+use super::body::{self, INVALID_REQUEST};
 use super::caller::Caller;
 use super::document::phase;
-use super::fields::Fields;
-use super::outcomes::{self, Heard};
+use super::outcomes::{self, OutcomeDocument, ReadOutcome};
 use super::problem::{Problem, ProblemDocument};
 use super::time;
+use super::values::DurationValue;
 
-/// Deliveries of one lease, unless the worker asks for fewer.
+/// The most deliveries of one lease.
 const DELIVERIES_MAX: u64 = 1_000;
-/// What their payloads may hold together: a lease of long ones has fewer.
+/// The most bytes that the payloads of one lease may have: a lease of long payloads has fewer
+/// deliveries.
 const LEASED_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Who reports, if nobody says.
-const NAMELESS: &str = "remote";
+/// The name of a worker that sends no name.
+const UNNAMED_WORKER: &str = "remote";
 
-/// What a worker asks for.
-#[expect(dead_code, reason = "documents the request")]
+/// The attempts that a worker asks for.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LeaseDocument {
     domain: String,
-    /// Left out: all that are declared.
+    /// By default every event type that is declared.
     event_types: Option<Vec<String>>,
-    /// 1 unless said; at most 1000, and as many of the longest payloads as 64 MiB hold.
-    max: Option<u32>,
-    /// How long to wait for the first, such as "10s" or 10; 0 unless said, at most 60 s.
-    wait: Option<String>,
-    /// For how long, such as "30s" or 30; the server's lease unless said.
-    lease: Option<String>,
-    /// Who asks, for the ledger.
+    /// How many deliveries: by default 1, at most 1000, and at most as many payloads of the
+    /// longest allowed length as fit into 64 MiB.
+    #[schema(value_type = Option<u32>)]
+    max: Option<u64>,
+    /// How long to wait for the first delivery, such as "10s" or 10; by default 0, at most 60 s.
+    #[schema(value_type = Option<String>)]
+    wait: Option<DurationValue>,
+    /// How long the lease lasts, such as "30s" or 30; by default the server's lease.
+    #[schema(value_type = Option<String>)]
+    lease: Option<DurationValue>,
+    /// The worker's name in the ledger.
     worker: Option<String>,
 }
 
@@ -58,25 +63,26 @@ pub(crate) struct Deliveries {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeliveryDocument {
     op_id: String,
-    /// Carried by every report of this attempt.
+    /// Every report of this attempt carries the fence.
     fence: u64,
-    /// Carried by every report of this attempt. A secret of this worker: it is stored nowhere.
+    /// Every report of this attempt carries the token. The token is a secret of this worker and is
+    /// not stored.
     token: String,
-    /// When the attempt counts as lost unless it is reported on or extended.
+    /// After this time the attempt counts as lost, unless it is reported or extended before.
     lease_until: Option<String>,
-    /// Which call this is, from 1.
+    /// The number of this call, from 1.
     attempt: u32,
-    /// What the provider is to see: the same for every attempt.
+    /// The idempotency key for the provider: the same for every attempt.
     outbound_key: String,
     deadline: Option<String>,
-    /// What an earlier attempt left.
+    /// The checkpoint that an earlier attempt stored.
     checkpoint: Option<Value>,
     /// W3C traceparent.
     traceparent: Option<String>,
     command: CommandDocument,
 }
 
-/// What was asked for.
+/// The command of the operation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CommandDocument {
     domain: String,
@@ -98,99 +104,75 @@ pub(crate) struct LeaseState {
     state: &'static str,
     phase: Option<&'static str>,
     fence: u64,
-    /// No further call is wanted.
+    /// The operation was canceled: make no further call.
     cancel_requested: bool,
     lease_until: Option<String>,
-    /// Parts of an ok that were not stored, or not as a whole. The yes was.
+    /// Parts of an ok that were not stored, or not completely. The ok itself was stored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
 }
 
-/// Moves the lease.
-#[expect(dead_code, reason = "documents the request")]
+/// Extends the lease of an attempt.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HeartbeatDocument {
+    /// The fence of the delivery.
     fence: u64,
-    /// As the delivery named it.
+    /// The token of the delivery.
     token: String,
-    /// From now, such as "30s" or 30; the server's lease unless said.
-    lease: Option<String>,
+    /// How long from now, such as "30s" or 30; by default the server's lease.
+    #[schema(value_type = Option<String>)]
+    lease: Option<DurationValue>,
 }
 
-/// Gives an attempt back that sent nothing.
-#[expect(dead_code, reason = "documents the request")]
+/// Gives back an attempt that made no call.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseDocument {
+    /// The fence of the delivery.
     fence: u64,
-    /// As the delivery named it.
+    /// The token of the delivery.
     token: String,
+    /// The worker's name in the ledger.
     worker: Option<String>,
+    /// Why; not stored.
+    #[serde(rename = "reason")]
+    _reason: Option<String>,
 }
 
-/// Keeps something for the next attempt.
-#[expect(dead_code, reason = "documents the request")]
+/// Stores progress for the next attempt.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CheckpointDocument {
+pub(crate) struct CheckpointDocument<'a> {
+    /// The fence of the delivery.
     fence: u64,
-    /// As the delivery named it.
+    /// The token of the delivery.
     token: String,
-    checkpoint: Value,
-}
-
-/// How an attempt ended. The outcome's fields may also stand in `outcome`.
-#[expect(dead_code, reason = "documents the request")]
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct OutcomeDocument {
-    fence: u64,
-    /// As the delivery named it.
-    token: String,
-    worker: Option<String>,
-    /// ok, retry or fail.
-    r#type: String,
-    /// Of ok.
-    provider_txn_id: Option<String>,
-    /// Of ok.
-    payload: Option<Value>,
-    /// Of ok: operations to accept in the commit that settles this one.
-    spawn: Option<Vec<Value>>,
-    /// Of retry.
-    reason: Option<String>,
-    /// Of retry: not again before.
-    after_ms: Option<u64>,
-    /// Of retry: no or unknown; left out means unknown.
-    applied: Option<String>,
-    /// Of fail.
-    code: Option<String>,
-    /// Of fail.
-    message: Option<String>,
-    /// Of fail.
-    cause: Option<String>,
+    /// Any JSON value. Stored as it was sent.
+    #[serde(borrow)]
+    #[schema(value_type = Value)]
+    checkpoint: &'a RawValue,
 }
 
 #[utoipa::path(post, path = "/v1/leases", tag = "remote workers",
     request_body = LeaseDocument,
     responses(
-        (status = 200, body = Deliveries, description = "As many as there were in time"),
+        (status = 200, body = Deliveries, description = "The deliveries that were available within `wait`"),
         (status = "4XX", body = ProblemDocument, description = "invalid_request, unknown_route"),
     ))]
 pub(crate) async fn lease(State(app): State<Shared>, caller: Caller, request: Request) -> Answer {
     let text = app.text(request).await?;
-    let mut fields = Fields::parse(&text, "invalid_request")?;
-    let domain = fields.required("domain")?;
-    let types = fields.texts("event_types")?.unwrap_or_default();
-    let types: Result<Vec<_>, _> = types.into_iter().map(EventType::new).collect();
-    let max = fields.number("max")?.unwrap_or(1);
+    let document: LeaseDocument = body::read(&text, INVALID_REQUEST)?;
+    let max = document.max.unwrap_or(1);
     if max == 0 {
-        return Err(fields.refuse("max", "must be at least 1"));
+        return Err(body::refuse(INVALID_REQUEST, "max", "must be at least 1"));
     }
-    let wait = fields.span("wait")?.unwrap_or_default();
-    let lease = app.lease_of(&mut fields)?;
-    let domain = Domain::new(domain).map_err(|invalid| fields.invalid(&invalid))?;
-    let types = types.map_err(|invalid| fields.invalid(&invalid))?;
+    let wait = document.wait.map_or(Duration::ZERO, |wait| wait.0);
+    let lease = app.lease_of(document.lease)?;
+    let domain = Domain::new(document.domain).map_err(invalid)?;
+    let types = document.event_types.unwrap_or_default().into_iter();
+    let types: Result<Vec<_>, _> = types.map(EventType::new).collect();
+    let types = types.map_err(invalid)?;
     let request = LeaseRequest {
         event_types: app.leasable(&caller, &domain, types)?,
         domain,
@@ -201,9 +183,8 @@ pub(crate) async fn lease(State(app): State<Shared>, caller: Caller, request: Re
             wait
         },
         lease,
-        worker: worker(&mut fields)?,
+        worker: worker(document.worker)?,
     };
-    fields.finish()?;
     let leased = app.orchestrator().lease(&request).await?;
     let deliveries = leased.into_iter().map(delivery).collect();
     json(StatusCode::OK, &Deliveries { deliveries })
@@ -250,7 +231,8 @@ fn delivery(leased: Leased) -> DeliveryDocument {
     }
 }
 
-/// The JSON that a remote worker left; bytes of another kind of worker as hexadecimal digits.
+/// A remote worker's checkpoint is JSON; a checkpoint of another kind is shown as hexadecimal
+/// digits.
 fn checkpoint_of(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|_| {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -258,26 +240,21 @@ fn checkpoint_of(bytes: &[u8]) -> Value {
     })
 }
 
-pub(super) fn nameless() -> Result<WorkerId, Problem> {
-    WorkerId::new(NAMELESS).map_err(|_| Problem::internal())
+fn invalid(invalid: Invalid) -> Problem {
+    Problem::invalid(INVALID_REQUEST, &invalid)
 }
 
-pub(super) fn worker(fields: &mut Fields<'_>) -> Result<WorkerId, Problem> {
-    match fields.text("worker")? {
-        Some(name) => WorkerId::new(name).map_err(|invalid| fields.invalid(&invalid)),
-        None => nameless(),
+/// The worker of this name, or the one for requests without a name.
+pub(super) fn worker(name: Option<String>) -> Result<WorkerId, Problem> {
+    match name {
+        Some(name) => WorkerId::new(name).map_err(invalid),
+        None => WorkerId::new(UNNAMED_WORKER).map_err(|_| Problem::internal()),
     }
 }
 
-/// The attempt that a report is about, as its delivery named it.
-fn attempt(op_id: OpId, fields: &mut Fields<'_>) -> Result<LeasedAttempt, Problem> {
-    let fence = fields.number("fence")?;
-    let fence = fence.ok_or_else(|| fields.refuse("fence", "is missing; the lease names it"))?;
-    let token = fields.text("token")?;
-    let missing = "is missing; send the token that the lease gave out with this delivery";
-    let token = token.ok_or_else(|| fields.refuse("token", missing))?;
-    let token: Result<LeaseToken, _> = token.parse();
-    let token = token.map_err(|invalid| fields.invalid(&invalid))?;
+/// The attempt that a report is about, by the fence and the token of its delivery.
+fn attempt(op_id: OpId, fence: u64, token: &str) -> Result<LeasedAttempt, Problem> {
+    let token: LeaseToken = token.parse().map_err(invalid)?;
     Ok(LeasedAttempt {
         op_id,
         fence,
@@ -297,8 +274,8 @@ fn state(id: OpId, row: &Row) -> LeaseState {
     }
 }
 
-/// A report that was refused: no lease gave its pair of fence and token out, or its attempt is
-/// no longer the current one.
+/// The answer to a refused report: no lease gave out this pair of fence and token, or the attempt
+/// is no longer the current one.
 fn refused(id: OpId, error: Error) -> Problem {
     match error.kind() {
         ErrorKind::Conflict => Problem::conflict("stale_fence", error.message()).op_id(id),
@@ -314,12 +291,14 @@ fn reported(id: OpId, row: Result<Row, Error>) -> Answer {
 }
 
 impl App {
-    fn lease_of(&self, fields: &mut Fields<'_>) -> Result<Duration, Problem> {
-        /// Longer than that a lost worker is not waited for.
+    /// The lease that a worker asks for, within bounds.
+    fn lease_of(&self, asked: Option<DurationValue>) -> Result<Duration, Problem> {
+        /// An hour after a worker crashed, its operation is free again at the latest.
         const LEASE_MAX: Duration = Duration::from_secs(3_600);
-        let lease = fields.span("lease")?.unwrap_or(self.config.worker.lease.0);
+        let lease = asked.map_or(self.config.worker.lease.0, |lease| lease.0);
         if lease.is_zero() {
-            return Err(fields.refuse("lease", "must be longer than 0"));
+            let problem = "must be longer than 0";
+            return Err(body::refuse(INVALID_REQUEST, "lease", problem));
         }
         Ok(lease.min(LEASE_MAX))
     }
@@ -340,10 +319,9 @@ pub(crate) async fn heartbeat(
 ) -> Answer {
     let id = op_id(&id)?;
     let text = app.text(request).await?;
-    let mut fields = Fields::parse(&text, "invalid_request")?;
-    let attempt = attempt(id, &mut fields)?;
-    let lease = app.lease_of(&mut fields)?;
-    fields.finish()?;
+    let document: HeartbeatDocument = body::read(&text, INVALID_REQUEST)?;
+    let attempt = attempt(id, document.fence, &document.token)?;
+    let lease = app.lease_of(document.lease)?;
     app.reportable(&caller, id).await?;
     reported(id, app.orchestrator().heartbeat(attempt, lease).await)
 }
@@ -352,7 +330,7 @@ pub(crate) async fn heartbeat(
     params(("op_id" = String, Path)),
     request_body = ReleaseDocument,
     responses(
-        (status = 200, body = LeaseState, description = "Not called; someone else may"),
+        (status = 200, body = LeaseState, description = "The attempt is released; another worker may lease the operation"),
         (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence"),
     ))]
 pub(crate) async fn release(
@@ -363,11 +341,9 @@ pub(crate) async fn release(
 ) -> Answer {
     let id = op_id(&id)?;
     let text = app.text(request).await?;
-    let mut fields = Fields::parse(&text, "invalid_request")?;
-    let attempt = attempt(id, &mut fields)?;
-    let worker = worker(&mut fields)?;
-    fields.text("reason")?;
-    fields.finish()?;
+    let document: ReleaseDocument = body::read(&text, INVALID_REQUEST)?;
+    let attempt = attempt(id, document.fence, &document.token)?;
+    let worker = worker(document.worker)?;
     app.reportable(&caller, id).await?;
     reported(id, app.orchestrator().release(attempt, worker).await)
 }
@@ -376,7 +352,7 @@ pub(crate) async fn release(
     params(("op_id" = String, Path)),
     request_body = CheckpointDocument,
     responses(
-        (status = 200, body = LeaseState, description = "Kept for the next attempt"),
+        (status = 200, body = LeaseState, description = "The checkpoint is stored for the next attempt"),
         (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence"),
     ))]
 pub(crate) async fn checkpoint(
@@ -387,17 +363,14 @@ pub(crate) async fn checkpoint(
 ) -> Answer {
     let id = op_id(&id)?;
     let text = app.text(request).await?;
-    let mut fields = Fields::parse(&text, "invalid_request")?;
-    let attempt = attempt(id, &mut fields)?;
-    let kept: Option<&RawValue> = fields.raw("checkpoint");
-    let kept = kept.ok_or_else(|| fields.refuse("checkpoint", "is missing"))?;
-    fields.finish()?;
+    let document: CheckpointDocument<'_> = body::read(&text, INVALID_REQUEST)?;
+    let attempt = attempt(id, document.fence, &document.token)?;
+    let bytes = document.checkpoint.get().as_bytes();
     let max = app.config.worker.checkpoint_max.0;
-    if kept.get().len() > max {
+    if bytes.len() > max {
         let detail = format!("checkpoint is longer than {max} bytes");
         return Err(Problem::too_large(detail).field("checkpoint"));
     }
-    let bytes = kept.get().as_bytes();
     app.reportable(&caller, id).await?;
     reported(id, app.orchestrator().checkpoint(attempt, bytes).await)
 }
@@ -406,7 +379,7 @@ pub(crate) async fn checkpoint(
     params(("op_id" = String, Path)),
     request_body = OutcomeDocument,
     responses(
-        (status = 200, body = LeaseState, description = "Taken; the same again is 200 too. An ok is kept whatever else is wrong with it: left_out says which parts were not stored"),
+        (status = 200, body = LeaseState, description = "The report is stored; the same report again is answered 200 too. An ok is kept whatever else is wrong with it: left_out says which parts were not stored"),
         (status = "4XX", body = ProblemDocument, description = "not_found, stale_fence, invalid_request, payload_too_large"),
     ))]
 pub(crate) async fn outcome(
@@ -419,14 +392,14 @@ pub(crate) async fn outcome(
     let (parts, body) = request.into_parts();
     let text = app.bulk_body(&parts.headers, body).await;
     let text = text.map_err(outcomes::say_how_to_send_less)?;
-    let mut fields = Fields::parse(&text, "invalid_request")?;
-    let attempt = attempt(id, &mut fields)?;
-    let Heard {
+    let report = outcomes::Report::parse(&text)?;
+    let attempt = attempt(id, report.document.fence, &report.document.token)?;
+    let ReadOutcome {
         worker,
         outcome,
         truncated,
         left_out,
-    } = outcomes::read(fields, &app, &caller)?;
+    } = report.outcome(&app, &caller)?;
     app.reportable(&caller, id).await?;
     let report = Report {
         attempt,

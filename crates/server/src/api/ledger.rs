@@ -1,4 +1,4 @@
-//! What was said of an operation, and its attempts as they come out of it.
+//! The ledger of an operation, and its attempts.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -13,36 +13,36 @@ use super::document::phase;
 use super::problem::ProblemDocument;
 use super::time;
 
-/// The attempts of an operation, and everything that was said of it.
+/// The attempts of an operation, and every line of its ledger.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AttemptsDocument {
     op_id: String,
     attempts: Vec<AttemptDocument>,
-    /// Answers that came when their attempt was no longer the current one.
+    /// Answers that arrived when their attempt was no longer the current one.
     late_answers: Vec<LateDocument>,
     /// Every line of the ledger, in order.
     ledger: Vec<LineDocument>,
 }
 
-/// One begin, and how it ended.
+/// One attempt, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct AttemptDocument {
-    /// From 1: which begin this was.
+    /// The number of the attempt, from 1.
     number: u32,
     fence: u64,
     worker: Option<String>,
     started_at: String,
     ended_at: Option<String>,
-    /// ok, retry, fail, not_called or lost; null: it is running.
+    /// ok, retry, fail, not_called or lost; null: the attempt is running.
     outcome: Option<&'static str>,
     latency_ms: Option<u64>,
-    /// Cut and redacted.
+    /// Shortened and redacted.
     error: Option<String>,
     #[serde(skip)]
     started: Timestamp,
 }
 
-/// An answer that came too late.
+/// An answer that arrived too late.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct LateDocument {
     at: String,
@@ -50,7 +50,7 @@ pub(crate) struct LateDocument {
     outcome: &'static str,
     worker: Option<String>,
     provider_txn_id: Option<String>,
-    /// Why it changed nothing, if so.
+    /// Why the answer changed nothing, if it did not.
     refused: Option<String>,
 }
 
@@ -59,13 +59,13 @@ pub(crate) struct LateDocument {
 pub(crate) struct LineDocument {
     at: String,
     event: String,
-    /// The row's, after it.
+    /// The state of the operation after this line.
     state: &'static str,
     phase: Option<&'static str>,
     fence: u64,
     version: u64,
     by: Option<String>,
-    /// It changed nothing: why.
+    /// Why this line changed nothing, if it did not.
     refused: Option<String>,
     note: String,
 }
@@ -105,7 +105,7 @@ fn outcome(event: &str) -> Option<&'static str> {
     }
 }
 
-/// Attempts begin where the fence rises, and end with the first answer that was taken.
+/// An attempt begins where the fence increases, and ends with the first answer that was accepted.
 fn read(lines: &[LedgerLine]) -> (Vec<AttemptDocument>, Vec<LateDocument>) {
     let mut attempts: Vec<AttemptDocument> = Vec::new();
     let mut late = Vec::new();

@@ -1,9 +1,10 @@
-//! The HTTP API, version 1. One module a group of routes; every answer is JSON, and every error
-//! an RFC 9457 problem document.
+//! The HTTP API, version 1. Each module is a group of routes; every answer is JSON, and every error
+//! is an RFC 9457 problem document.
 
 mod access;
 mod app;
 mod batches;
+mod body;
 mod caller;
 mod changes;
 mod commands;
@@ -12,7 +13,6 @@ mod describe;
 mod document;
 mod domains;
 mod events;
-mod fields;
 mod guard;
 mod hold;
 mod in_flight;
@@ -26,6 +26,7 @@ mod retention;
 mod submit;
 mod system;
 mod time;
+mod values;
 mod wait;
 mod watch;
 
@@ -45,7 +46,7 @@ use utoipa_axum::routes;
 
 pub(crate) use app::{App, Shared};
 pub(crate) use events::Hub;
-pub(crate) use guard::Doorkeeper;
+pub(crate) use guard::Authenticator;
 pub(crate) use in_flight::InFlight;
 use problem::Problem;
 pub(crate) use system::Readiness;
@@ -94,14 +95,15 @@ pub fn openapi() -> OpenApi {
     describe::spelled_out(described().into_openapi())
 }
 
-/// Every route, behind the door. `extra` is served behind it too, and described if it says how.
+/// Every route, behind the guard. The routes of `extra` are behind the guard too, and are described
+/// if `extra_described` is given.
 pub(crate) fn router(app: Shared, extra: Router, extra_described: Option<OpenApi>) -> Router {
     let (router, mut openapi) = described().split_for_parts();
     if let Some(extra) = extra_described {
         openapi.merge(extra);
     }
     let openapi = describe::spelled_out(openapi);
-    // One copy for all who ask.
+    // Serialized once.
     let openapi = Bytes::from(serde_json::to_vec(&openapi).unwrap_or_default());
     let described = move || {
         let openapi = openapi.clone();
@@ -118,16 +120,16 @@ pub(crate) fn router(app: Shared, extra: Router, extra_described: Option<OpenApi
             Problem::new(
                 status,
                 "method_not_allowed",
-                "this path has other methods; see Allow",
+                "this path does not support this method; see the Allow header",
             )
         })
         .layer(from_fn_with_state(app, guard::check))
-        .layer(from_fn(whole))
+        .layer(from_fn(complete_answers))
 }
 
-/// Whatever happens in a handler, its caller gets a whole answer. A panic's message may quote a
-/// payload: it is not logged.
-async fn whole(request: Request, next: Next) -> Response {
+/// A caller gets a complete answer even if the handler panics. The panic message is not logged: it
+/// may quote a payload.
+async fn complete_answers(request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
     let Ok(response) = answered else {
@@ -137,7 +139,7 @@ async fn whole(request: Request, next: Next) -> Response {
     let content_type = response.headers().get(header::CONTENT_TYPE);
     let is_problem = content_type.is_some_and(|value| value == "application/problem+json");
     if response.status().is_client_error() && !is_problem {
-        // Refused by the framework before a handler saw it.
+        // Axum refused the request before a handler ran.
         return Problem::request("the request cannot be read").into_response();
     }
     response

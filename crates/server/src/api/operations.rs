@@ -1,4 +1,4 @@
-//! Looking at operations, and acting on one.
+//! Reading, canceling and resolving operations.
 
 use std::time::Duration;
 
@@ -12,58 +12,76 @@ use clinch_core::{
     Status, Success, code,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json, op_id};
+use super::body::{self, INVALID_REQUEST, Members};
 use super::caller::Caller;
 use super::commands::payload_of;
 use super::document::OperationDocument;
-use super::fields::Fields;
 use super::problem::{Problem, ProblemDocument};
-use super::query::Pairs;
+use super::query::QueryParameters;
 use super::wait::Wait;
 
 /// One page.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OperationPage {
-    /// May be fewer than asked for though there are more: a page of long results ends earlier.
+    /// May be fewer than `limit` although there are more: a page of long results ends earlier.
     operations: Vec<OperationDocument>,
-    /// Pass it as `cursor` to get the next page; null: this was the last.
+    /// Pass it as `cursor` to get the next page; null: this is the last page.
     next_cursor: Option<String>,
 }
 
-/// Why, for the ledger or the log.
-#[expect(dead_code, reason = "documents the request")]
+/// Why the request was made. A cancel keeps it in the ledger.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReasonDocument {
-    reason: Option<String>,
+    pub(super) reason: Option<String>,
 }
 
-/// How a person settles a held operation.
-#[expect(dead_code, reason = "documents the request")]
+/// How an operator settles a held operation.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ResolveDocument {
+pub(crate) struct ResolveDocument<'a> {
     /// completed, failed or retry.
-    r#as: String,
+    #[schema(value_type = String)]
+    r#as: ResolveAs,
     reason: Option<String>,
-    /// Of completed.
+    /// Only with completed.
     provider_txn_id: Option<String>,
-    /// Of completed.
-    payload: Option<serde_json::Value>,
-    /// Of failed.
+    /// Only with completed.
+    #[serde(borrow)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    payload: Option<&'a RawValue>,
+    /// Only with failed.
     code: Option<String>,
-    /// Of failed.
+    /// Only with failed.
     message: Option<String>,
-    /// Of failed: none or unknown.
-    effect: Option<String>,
+    /// Only with failed: none or unknown.
+    #[schema(value_type = Option<String>)]
+    effect: Option<ResolveEffect>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ResolveAs {
+    Completed,
+    Failed,
+    Retry,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ResolveEffect {
+    None,
+    Unknown,
 }
 
 #[utoipa::path(get, path = "/v1/operations/{op_id}", tag = "operations",
     params(
         ("op_id" = String, Path),
-        ("wait" = Option<String>, Query, description = "Long-polls until it is settled, such as 10s"),
+        ("wait" = Option<String>, Query, description = "How long to wait until the operation is settled, such as 10s"),
         ("Prefer" = Option<String>, Header, description = "wait=N (RFC 7240)"),
     ),
     responses(
@@ -78,7 +96,7 @@ pub(crate) async fn get(
     request: Request,
 ) -> Answer {
     let id = op_id(&id)?;
-    let mut query = Pairs::new(pairs)?;
+    let mut query = QueryParameters::new(pairs)?;
     let asked = query.take("wait");
     query.finish()?;
     let wait = Wait::of(request.headers(), asked.as_deref(), Duration::ZERO)?;
@@ -112,8 +130,8 @@ pub(crate) async fn get(
         ("batch_id" = Option<String>, Query),
         ("from" = Option<String>, Query, description = "Accepted at or after"),
         ("to" = Option<String>, Query, description = "Accepted before"),
-        ("limit" = Option<u32>, Query, description = "50 unless said; at most 1000"),
-        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+        ("limit" = Option<u32>, Query, description = "By default 50, at most 1000"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
     ),
     responses(
         (status = 200, body = OperationPage, description = "Newest first"),
@@ -124,7 +142,7 @@ pub(crate) async fn list(
     caller: Caller,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Answer {
-    let mut query = Pairs::new(pairs)?;
+    let mut query = QueryParameters::new(pairs)?;
     let limit = query.limit()?;
     let cursor = query.take("cursor");
     let filter = filter(&mut query)?;
@@ -137,8 +155,7 @@ pub(crate) async fn list(
         },
     };
     let orchestrator = app.orchestrator();
-    // A result that cannot be opened must not hide the other operations. What was asked for is
-    // not shown.
+    // A result that cannot be decrypted must not hide the other operations. Payloads are not shown.
     let open = |mut operation: Operation| {
         operation.payload = Sealed::new(Vec::new());
         let opened = orchestrator.snapshot(operation.clone());
@@ -155,7 +172,7 @@ pub(crate) async fn list(
     json(StatusCode::OK, &page)
 }
 
-fn filter(query: &mut Pairs) -> Result<Filter, Problem> {
+fn filter(query: &mut QueryParameters) -> Result<Filter, Problem> {
     let label = query.take("label").map(|label| {
         let parts = label.split_once('=').or_else(|| label.split_once(':'));
         let (name, value) = parts.unwrap_or((&label, ""));
@@ -210,7 +227,7 @@ fn illegal(refused: &Refused) -> Option<Why> {
     }
 }
 
-/// A change that was refused for reasons that have nothing to do with the state.
+/// The answer to a change that was refused for a reason other than the operation's state.
 fn not_about_the_state(id: OpId, refused: &Refused) -> Problem {
     match refused {
         Refused::NotFound => Problem::not_found("there is no such operation"),
@@ -222,8 +239,8 @@ fn not_about_the_state(id: OpId, refused: &Refused) -> Problem {
     params(("op_id" = String, Path)),
     request_body = Option<ReasonDocument>,
     responses(
-        (status = 200, body = OperationDocument, description = "It is canceled"),
-        (status = 202, body = OperationDocument, description = "The attempt was told, or the effect is unknown"),
+        (status = 200, body = OperationDocument, description = "The operation is canceled"),
+        (status = 202, body = OperationDocument, description = "The cancel is requested: an attempt is running, or the effect is unknown"),
         (status = "4XX", body = ProblemDocument, description = "not_found, terminal"),
     ))]
 pub(crate) async fn cancel(
@@ -235,9 +252,8 @@ pub(crate) async fn cancel(
     let id = op_id(&id)?;
     let (parts, body) = request.into_parts();
     let text = app.optional_body(&parts.headers, body).await?;
-    let mut fields = Fields::parse(&text, "invalid_request")?;
-    let reason = fields.text("reason")?.unwrap_or_default();
-    fields.finish()?;
+    let ReasonDocument { reason } = body::read(&text, INVALID_REQUEST)?;
+    let reason = reason.unwrap_or_default();
     app.visible(&caller, id).await?;
     let refused = match app.orchestrator().cancel(id, &reason).await? {
         Ok(changed) => {
@@ -271,7 +287,7 @@ pub(crate) async fn cancel(
     params(("op_id" = String, Path)),
     request_body = ResolveDocument,
     responses(
-        (status = 200, body = OperationDocument, description = "The operation after it"),
+        (status = 200, body = OperationDocument, description = "The operation after the resolution"),
         (status = "4XX", body = ProblemDocument, description = "not_found, not_held, invalid_command"),
     ))]
 pub(crate) async fn resolve(
@@ -282,10 +298,12 @@ pub(crate) async fn resolve(
 ) -> Answer {
     let id = op_id(&id)?;
     let text = app.text(request).await?;
-    let mut fields = Fields::parse(&text, "invalid_request")?;
-    let reason = fields.text("reason")?.unwrap_or_default();
-    let (resolution, result) = resolution(&mut fields, app.payload_max())?;
-    fields.finish()?;
+    let mut members = Members::parse(&text)?;
+    let given = members.clone();
+    let mut document: ResolveDocument<'_> = members.take(INVALID_REQUEST)?;
+    given.refuse_all_but(document.allowed(), INVALID_REQUEST)?;
+    let reason = document.reason.take().unwrap_or_default();
+    let (resolution, result) = document.resolution(app.payload_max())?;
     app.visible(&caller, id).await?;
     let resolved: Result<Changed, Refused> = app
         .orchestrator()
@@ -303,38 +321,39 @@ pub(crate) async fn resolve(
     }
 }
 
-fn resolution(
-    fields: &mut Fields<'_>,
-    payload_max: usize,
-) -> Result<(Resolution, Option<Success>), Problem> {
-    match fields.required("as")?.as_str() {
-        "completed" => {
-            let payload = fields
-                .raw("payload")
-                .map(|raw| payload_of(raw, payload_max));
-            let success = Success {
-                provider_txn_id: fields.text("provider_txn_id")?,
-                ..Success::new(payload.transpose()?.unwrap_or_else(Payload::null))
-            };
-            Ok((Resolution::Completed, Some(success)))
+impl ResolveDocument<'_> {
+    /// The members that are allowed with this `as`.
+    fn allowed(&self) -> &'static [&'static str] {
+        match self.r#as {
+            ResolveAs::Completed => &["as", "reason", "provider_txn_id", "payload"],
+            ResolveAs::Failed => &["as", "reason", "code", "message", "effect"],
+            ResolveAs::Retry => &["as", "reason"],
         }
-        "failed" => {
-            let code = fields
-                .text("code")?
-                .unwrap_or_else(|| "resolved_failed".to_owned());
-            let message = fields
-                .text("message")?
-                .unwrap_or_else(|| "settled by a person".to_owned());
-            let effect = match fields.text("effect")?.as_deref() {
-                None => None,
-                Some("none") => Some(Effect::None),
-                Some("unknown") => Some(Effect::Unknown),
-                Some(_) => return Err(fields.refuse("effect", "must be none or unknown")),
-            };
-            let fail = Fail::new(code, message);
-            Ok((Resolution::Failed { fail, effect }, None))
+    }
+
+    fn resolution(self, payload_max: usize) -> Result<(Resolution, Option<Success>), Problem> {
+        match self.r#as {
+            ResolveAs::Completed => {
+                let payload = self.payload.map(|raw| payload_of(raw, payload_max));
+                let success = Success {
+                    provider_txn_id: self.provider_txn_id,
+                    ..Success::new(payload.transpose()?.unwrap_or_else(Payload::null))
+                };
+                Ok((Resolution::Completed, Some(success)))
+            }
+            ResolveAs::Failed => {
+                let code = self.code.unwrap_or_else(|| "resolved_failed".to_owned());
+                let message = self
+                    .message
+                    .unwrap_or_else(|| "settled by an operator".to_owned());
+                let effect = self.effect.map(|effect| match effect {
+                    ResolveEffect::None => Effect::None,
+                    ResolveEffect::Unknown => Effect::Unknown,
+                });
+                let fail = Fail::new(code, message);
+                Ok((Resolution::Failed { fail, effect }, None))
+            }
+            ResolveAs::Retry => Ok((Resolution::Retry, None)),
         }
-        "retry" => Ok((Resolution::Retry, None)),
-        _ => Err(fields.refuse("as", "must be completed, failed or retry")),
     }
 }

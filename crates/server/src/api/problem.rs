@@ -1,4 +1,4 @@
-//! What went wrong, as an RFC 9457 problem document with a stable `code`.
+//! Errors as RFC 9457 problem documents with a stable `code`.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -7,31 +7,31 @@ use clinch_core::{ErrorKind, Invalid, OpId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Whoever is turned away without a better hint comes back after so many seconds.
+/// `Retry-After` in seconds, where the error has no better hint.
 const COME_BACK_SECS: u64 = 1;
 
 /// An RFC 9457 problem document.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct ProblemDocument {
-    /// Always `about:blank`: `code` tells problems apart.
+    /// Always `about:blank`: `code` distinguishes the problems.
     r#type: &'static str,
     /// The status in words.
     title: String,
     /// The HTTP status.
     status: u16,
-    /// Stable, for programs.
+    /// Stable; for programs.
     code: &'static str,
-    /// What happened and what to do, for people.
+    /// What happened and what to do; for people.
     detail: String,
     /// The field that was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
-    /// The operation that it is about.
+    /// The operation that the problem is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     op_id: Option<String>,
 }
 
-/// A problem, and what its answer says besides.
+/// A problem, with the headers of its response.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
@@ -92,7 +92,7 @@ impl Problem {
 
     /// 500 `internal`.
     pub(crate) fn internal() -> Self {
-        let detail = "something went wrong here; the log says more";
+        let detail = "internal error; the server's log has the details";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
@@ -130,8 +130,8 @@ impl Problem {
 }
 
 impl From<Error> for Problem {
-    /// What the engine said. Its messages hold neither payloads nor secrets; what lies
-    /// underneath an internal error stays in the log.
+    /// The answer to an error of the engine. The engine's messages hold neither payloads nor
+    /// secrets; the cause of an internal error is logged and not sent.
     fn from(error: Error) -> Self {
         let message = error.message();
         let problem = match error.kind() {
@@ -150,15 +150,15 @@ impl From<Error> for Problem {
                 shed.retry_after(millis.div_ceil(1_000))
             }
             ErrorKind::NotFound => Self::not_found(message),
-            // Trying again does not help: a person has to put a file back.
+            // Retrying does not help: an operator has to restore a file.
             ErrorKind::Unavailable if error.context("code") == Some("store_lost") => {
                 Self::unavailable(message)
             }
             ErrorKind::Unavailable | ErrorKind::Full | ErrorKind::Conflict => {
-                Self::unavailable("the store does not take it now; try again")
+                Self::unavailable("the store cannot take the request now; try again")
             }
             ErrorKind::Ambiguous => Self::unavailable(
-                "it is not known whether this happened; the same request again tells",
+                "it is unknown whether the request took effect; send the same request again to learn it",
             ),
             ErrorKind::Corrupt | ErrorKind::Internal => {
                 tracing::error!(target: "clinch", kind = ?error.kind(), "a request failed: {message}");
@@ -185,7 +185,7 @@ impl IntoResponse for Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             let bearer = HeaderValue::from_static("Bearer realm=\"clinch\"");
             headers.insert(header::WWW_AUTHENTICATE, bearer);
-            // Whoever has no key keeps no connection.
+            // A caller without a key loses its connection.
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response

@@ -1,24 +1,24 @@
-//! Query parameters, each taken once.
+//! Query parameters; every parameter must be known and may be given once.
 
 use clinch_core::Timestamp;
 
 use super::problem::Problem;
 use super::time;
 
-/// Parameters that nobody has asked for yet.
-pub(crate) struct Pairs(Vec<(String, String)>);
+/// Parameters that have not been taken yet.
+pub(crate) struct QueryParameters(Vec<(String, String)>);
 
 fn refuse(name: &str, problem: &str) -> Problem {
     Problem::request(format!("{name} {problem}")).field(name)
 }
 
-impl Pairs {
-    /// Refuses a name that is there twice. An empty value is as good as none.
+impl QueryParameters {
+    /// Refuses a parameter that is given twice. An empty value counts as absent.
     pub(crate) fn new(mut pairs: Vec<(String, String)>) -> Result<Self, Problem> {
         let mut names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(refuse(twice[0], "is there twice"));
+            return Err(refuse(twice[0], "is given twice"));
         }
         pairs.retain(|(_, value)| !value.is_empty());
         Ok(Self(pairs))
@@ -29,7 +29,7 @@ impl Pairs {
         Some(self.0.swap_remove(at).1)
     }
 
-    /// A value by its own parser.
+    /// A value, parsed.
     pub(crate) fn parsed<T>(
         &mut self,
         name: &str,
@@ -43,13 +43,13 @@ impl Pairs {
         let Some(text) = self.take(name) else {
             return Ok(None);
         };
-        // A `+` of an offset that was not percent-encoded arrives as a space.
+        // A `+` in an offset that was not percent-encoded arrives as a space.
         let at = time::read(&text).or_else(|| time::read(&text.replace(' ', "+")));
         at.map(Some)
-            .ok_or_else(|| refuse(name, "must be a moment such as 2026-11-15T08:00:00Z"))
+            .ok_or_else(|| refuse(name, "must be a timestamp such as 2026-11-15T08:00:00Z"))
     }
 
-    /// Items of a page: 50 unless asked for, never more than 1,000.
+    /// Items of a page: by default 50, at most 1,000.
     pub(crate) fn limit(&mut self) -> Result<usize, Problem> {
         const DEFAULT: usize = 50;
         const MAX: usize = 1_000;
@@ -70,7 +70,7 @@ impl Pairs {
         }
     }
 
-    /// Refuses what nobody asked for: a filter that is silently ignored shows too much.
+    /// Refuses unknown parameters: a filter that is silently ignored would show too much.
     pub(crate) fn finish(self) -> Result<(), Problem> {
         match self.0.into_iter().next() {
             Some((name, _)) => {

@@ -1,4 +1,4 @@
-//! The time by which old data is deleted.
+//! The clock that retention uses.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use super::caller::Caller;
 use super::problem::ProblemDocument;
 use super::time;
 
-/// The time by which retention is counted.
+/// The clock that retention uses.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RetentionDocument {
-    /// What the store's clock shows.
+    /// The time that the store's clock shows.
     now: String,
-    /// The latest time that the processes vouch for; null before the first prune.
+    /// The latest time that the processes have seen pass; null before the first prune.
     seen_at: Option<String>,
-    /// The clock jumped ahead: nothing is deleted by it until it is confirmed, or until real time
-    /// catches up.
+    /// The clock jumped ahead: nothing is pruned until the clock is confirmed or real time catches
+    /// up.
     held_back: bool,
-    /// By how much the clock is ahead.
+    /// How far the clock is ahead.
     ahead_ms: u64,
 }
 
@@ -32,7 +32,7 @@ impl RetentionDocument {
         Self {
             now: time::write(time.now),
             seen_at: Some(time::write(time.seen_at)),
-            // Between two looks the seen time is a little behind.
+            // Between two checks the seen time is a little behind.
             held_back: time.ahead() > jump_max,
             ahead_ms: u64::try_from(time.ahead().as_millis()).unwrap_or(u64::MAX),
         }
@@ -41,7 +41,7 @@ impl RetentionDocument {
 
 #[utoipa::path(get, path = "/v1/retention", tag = "system",
     responses(
-        (status = 200, body = RetentionDocument, description = "The time by which old data is deleted"),
+        (status = 200, body = RetentionDocument, description = "The clock that retention uses"),
     ))]
 pub(crate) async fn get(State(app): State<Shared>, caller: Caller) -> Answer {
     caller.everything()?;
@@ -60,14 +60,14 @@ pub(crate) async fn get(State(app): State<Shared>, caller: Caller) -> Answer {
 
 #[utoipa::path(post, path = "/v1/retention/confirm", tag = "system",
     responses(
-        (status = 200, body = RetentionDocument, description = "Old data is deleted by the clock as it is now"),
+        (status = 200, body = RetentionDocument, description = "The store's clock is confirmed: retention uses it"),
         (status = "4XX", body = ProblemDocument, description = "unavailable"),
     ))]
 pub(crate) async fn confirm(State(app): State<Shared>, caller: Caller) -> Answer {
     caller.everything()?;
     let time = app.orchestrator().confirm_time().await?;
     let by = caller.name();
-    tracing::info!(target: "clinch", by, "the store's clock was confirmed: retention goes by it");
+    tracing::info!(target: "clinch", by, "store clock confirmed; retention uses it");
     let jump_max = app.config.retention.clock_jump_max.0;
     json(StatusCode::OK, &RetentionDocument::of(time, jump_max))
 }

@@ -1,4 +1,4 @@
-//! Handing operations in: one, or many.
+//! Submitting operations: one, or many.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,78 +9,80 @@ use axum::response::Response;
 use clinch_core::ports::Known;
 use clinch_core::{BatchId, Keys, TimeBudget, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::app::{Answer, App, Shared, json, secs};
+use super::body::{self, INVALID_REQUEST};
 use super::caller::Caller;
-use super::commands::{self, Around};
+use super::commands::{self, CommandContext};
 use super::document::OperationDocument;
-use super::fields::Fields;
 use super::problem::{Problem, ProblemDocument};
-use super::query::Pairs;
+use super::query::QueryParameters;
 use super::time;
+use super::values::{RawList, TimeValue};
 use super::wait::Wait;
 
-/// Operations of one bulk call: one commit must not hold the store up for long.
+/// Operations of one bulk request: one commit must not block the store for long.
 const BULK_MAX: usize = 10_000;
-/// A caller that was told 202 is not sent away for longer.
+/// The longest `Retry-After` of a 202.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// An operation to hand in.
-#[expect(
-    dead_code,
-    reason = "documents the request; `commands::read` reads it field by field"
-)]
+/// An operation to submit.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SubmitDocument {
+pub(crate) struct SubmitDocument<'a> {
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:-]+$")]
-    domain: String,
+    pub(super) domain: String,
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:-]+$")]
-    event_type: String,
+    pub(super) event_type: String,
     #[schema(min_length = 1, max_length = 255)]
-    biz_key: String,
+    pub(super) biz_key: String,
     /// Required here or as the `Idempotency-Key` header.
     #[schema(min_length = 1, max_length = 255)]
-    idem_key: Option<String>,
-    payload: serde_json::Value,
-    /// Not before this moment.
-    #[schema(format = DateTime)]
-    run_at: Option<String>,
-    /// Not begun after this moment, which must be later than `run_at`. By default the route's
-    /// deadline, counted from accept or from `run_at`, whichever is later.
-    #[schema(format = DateTime)]
-    deadline: Option<String>,
+    pub(super) idem_key: Option<String>,
+    /// Any JSON value, with integers up to 2^53 - 1 and without duplicate member names.
+    #[serde(borrow)]
+    #[schema(value_type = serde_json::Value)]
+    pub(super) payload: &'a RawValue,
+    /// No attempt begins before this time.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub(super) run_at: Option<TimeValue>,
+    /// No attempt begins after this time, which must be later than `run_at`. By default the
+    /// route's deadline, counted from accept or from `run_at`, whichever is later.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub(super) deadline: Option<TimeValue>,
     #[schema(minimum = -10, maximum = 10)]
-    priority: Option<i8>,
-    labels: Option<BTreeMap<String, String>>,
+    pub(super) priority: Option<i8>,
+    pub(super) labels: Option<BTreeMap<String, String>>,
 }
 
-/// Operations to hand in.
-#[expect(dead_code, reason = "documents the request")]
+/// Operations to submit.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BulkDocument {
-    #[schema(max_items = 10_000)]
-    operations: Vec<SubmitDocument>,
+pub(crate) struct BulkDocument<'a> {
+    /// Each operation is read, accepted or refused alone.
+    #[serde(borrow)]
+    #[schema(value_type = Vec<SubmitDocument>, max_items = 10_000)]
+    operations: RawList<'a>,
 }
 
-/// What became of each, in order.
+/// One result for each operation, in order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BulkResults {
     results: Vec<BulkResult>,
 }
 
-/// What became of one: an operation, or an error.
+/// The result of one operation: an operation, or an error.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BulkResult {
-    /// The status that it would have had alone.
+    /// The status that a request with this operation alone would have.
     status: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
     op_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
-    /// The same keys had been accepted before.
+    /// An operation with the same keys was accepted before.
     #[serde(skip_serializing_if = "Option::is_none")]
     replayed: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +93,7 @@ pub(crate) struct BulkResult {
 
 #[utoipa::path(post, path = "/v1/operations", tag = "operations",
     params(
-        ("wait" = Option<String>, Query, description = "How long to wait for the end, such as 2s"),
+        ("wait" = Option<String>, Query, description = "How long to wait until the operation is settled, such as 2s"),
         ("Idempotency-Key" = Option<String>, Header, description = "The idem_key, bare or quoted"),
         ("Prefer" = Option<String>, Header, description = "wait=N, respond-async (RFC 7240)"),
     ),
@@ -107,7 +109,7 @@ pub(crate) async fn submit(
     Query(pairs): Query<Vec<(String, String)>>,
     request: Request,
 ) -> Answer {
-    let mut query = Pairs::new(pairs)?;
+    let mut query = QueryParameters::new(pairs)?;
     let asked = query.take("wait");
     query.finish()?;
     let wait = Wait::of(
@@ -116,13 +118,13 @@ pub(crate) async fn submit(
         TimeBudget::DEFAULT.get(),
     )?;
     let (parts, body) = request.into_parts();
-    let around = Around {
+    let context = CommandContext {
         idem_key: commands::idempotency_key(&parts.headers)?,
         trace: commands::trace(&parts.headers),
         payload_max: app.payload_max(),
     };
     let text = app.body(&parts.headers, body).await?;
-    let command = app.command(&caller, &text, &around)?;
+    let command = app.command(&caller, &text, &context)?;
     drop(text);
     let keys = command.keys.clone();
     let from = app.clock.monotonic();
@@ -148,7 +150,7 @@ pub(crate) async fn submit(
     Ok(response)
 }
 
-/// 200 for what is settled, 202 for what is not.
+/// 200 for a settled operation, 202 for any other.
 fn shown(document: &OperationDocument, known: &Known, now: Timestamp) -> Result<Response, Problem> {
     let settled = document.is_terminal();
     let status = if settled {
@@ -175,8 +177,8 @@ fn shown(document: &OperationDocument, known: &Known, now: Timestamp) -> Result<
 }
 
 impl App {
-    /// The accepted operation after up to `wait`. It is accepted: what cannot be read now can
-    /// be asked for later.
+    /// The accepted operation, settled or after `wait`. An error here is not an error of the
+    /// request: the operation is accepted, and the caller can read it later.
     async fn settled(&self, keys: &Keys, known: &Known, wait: Duration) -> OperationDocument {
         if known.pruned {
             return OperationDocument::known(keys, known);
@@ -195,7 +197,7 @@ impl App {
         }
     }
 
-    /// Hands many in, one commit for all. What is not valid fails alone.
+    /// Submits many operations in one commit. An invalid operation is refused alone.
     pub(super) async fn submit_many(
         &self,
         caller: &Caller,
@@ -203,14 +205,14 @@ impl App {
         batch_id: Option<BatchId>,
         trace: Option<String>,
     ) -> Answer {
-        let mut fields = Fields::parse(&text, "invalid_request")?;
-        let items = fields.list("operations")?;
-        let items = items.ok_or_else(|| fields.refuse("operations", "is missing"))?;
+        let BulkDocument {
+            operations: RawList(items),
+        } = body::read(&text, INVALID_REQUEST)?;
         if items.len() > BULK_MAX {
-            return Err(fields.refuse("operations", "holds more than 10000 operations"));
+            let problem = "holds more than 10000 operations";
+            return Err(body::refuse(INVALID_REQUEST, "operations", problem));
         }
-        fields.finish()?;
-        let around = Around {
+        let context = CommandContext {
             idem_key: None,
             trace,
             payload_max: self.payload_max(),
@@ -219,12 +221,12 @@ impl App {
         let mut read: Vec<Result<(), Problem>> = items
             .iter()
             .map(|item| {
-                let command = self.command(caller, item.get(), &around)?;
+                let command = self.command(caller, item.get(), &context)?;
                 valid.push(command);
                 Ok(())
             })
             .collect();
-        // All of it is in the commands.
+        // The commands own what they need of the text.
         drop(items);
         drop(text);
         let shed = self.orchestrator().shed(&valid).await;
@@ -254,7 +256,7 @@ impl App {
     }
 }
 
-/// A closed batch is the command's fault, not the request's.
+/// A sealed batch is an error of the command, not of the request.
 fn in_bulk(error: clinch::Error) -> Problem {
     let mut problem = Problem::from(error);
     if problem.code == "invalid_request" {
@@ -290,7 +292,7 @@ fn refused(problem: &Problem) -> BulkResult {
 #[utoipa::path(post, path = "/v1/operations/bulk", tag = "operations",
     request_body = BulkDocument,
     responses(
-        (status = 200, description = "What became of each, in order", body = BulkResults),
+        (status = 200, description = "One result for each operation, in order", body = BulkResults),
         (status = "4XX", body = ProblemDocument, description = "invalid_request"),
     ))]
 pub(crate) async fn bulk(State(app): State<Shared>, caller: Caller, request: Request) -> Answer {

@@ -1,4 +1,4 @@
-//! Liveness, readiness, metrics and the description of the API.
+//! Liveness, readiness and metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,22 @@ use super::problem::{Problem, ProblemDocument};
 use super::time;
 use crate::serve::Look;
 
-/// A store that takes longer does not answer.
+/// A store that takes longer counts as not answering.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What was found is good for so long: whoever asks often causes no more writes than that.
+/// How long a result of the readiness check is reused: frequent checks cause no more writes than
+/// this.
 const GOOD_FOR: Duration = Duration::from_secs(1);
 
-/// The lock, and its owner.
+/// The lock that the readiness check writes, and its owner.
 const LOCK: &str = "ready";
 
-/// Whether the store is there: its files are in their place, rows can be read, and a lock that
-/// nobody else wants is written.
+/// Whether the store works: its files are in place, rows can be read, and a lock that only this
+/// check uses can be written.
 pub(crate) struct Readiness {
     locks: Option<Arc<dyn LockManager>>,
     look: Option<Arc<Look>>,
-    /// One look at a time; the others wait for what it finds.
+    /// One check at a time; concurrent requests wait for its result.
     found: Mutex<Option<(Duration, Found)>>,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Readiness {
 type Found = Result<(), String>;
 
 impl Readiness {
-    /// Without locks only reading is tried.
+    /// Without locks the check does not write.
     pub(crate) fn new(locks: Option<Arc<dyn LockManager>>, look: Option<Arc<Look>>) -> Self {
         Self {
             locks,
@@ -62,13 +63,13 @@ impl Readiness {
         let Some(locks) = &self.locks else {
             return Ok(());
         };
-        // The same owner in every process: it is always ours, so it is always written.
+        // Every process uses the same owner, so the lock is always free for the check to write.
         let owner = WorkerId::new(LOCK)?;
         locks.take(LOCK, &owner, GOOD_FOR).await.map(|_| ())
     }
 }
 
-/// One row by its id, and a page of them: a store may read them in different ways.
+/// One row by its id, and a page of rows: a store may read them in different ways.
 async fn is_readable(inspect: &dyn Inspect) -> clinch::Result<()> {
     inspect.now().await?;
     inspect.get(&[SystemIds.op_id()]).await?;
@@ -76,15 +77,15 @@ async fn is_readable(inspect: &dyn Inspect) -> clinch::Result<()> {
     Ok(())
 }
 
-/// `what` is said if it fails, with the reason, or does not end.
+/// The result of a check with a timeout; the error starts with `what`.
 async fn within(what: &str, look: impl Future<Output = clinch::Result<()>>) -> Found {
     match tokio::time::timeout(STORE_TIMEOUT, look).await {
         Ok(found) => found.map_err(|error| format!("{what}: {}", error.message())),
-        Err(_) => Err(format!("{what}: it does not answer")),
+        Err(_) => Err(format!("{what}: no answer in time")),
     }
 }
 
-/// It is there.
+/// The process is alive.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct HealthDocument {
     status: &'static str,
@@ -96,14 +97,14 @@ pub(crate) async fn healthz() -> Answer {
     json(StatusCode::OK, &HealthDocument { status: "ok" })
 }
 
-/// It works; what an operator should look at all the same.
+/// The server is ready; warnings are for an operator.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReadyDocument {
     status: &'static str,
     warnings: Vec<WarningDocument>,
 }
 
-/// Something to look at.
+/// A condition that an operator should check.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WarningDocument {
     /// clock_ahead or undeclared_routes.
@@ -111,7 +112,7 @@ pub(crate) struct WarningDocument {
     message: String,
 }
 
-/// What this process found. Anyone may ask, so no domain is named.
+/// Warnings of this process. The route needs no key, so no domain is named.
 fn warnings(app: &App) -> Vec<WarningDocument> {
     let (time, undeclared) = app.orchestrator().concerns();
     let jumped = time.filter(|time| time.is_held_back());
@@ -170,7 +171,7 @@ pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
     ))]
 pub(crate) async fn metrics(State(app): State<Shared>, caller: Caller) -> Answer {
     caller.everything()?;
-    // Gauges that cannot be read anew keep their last value; counters are told all the same.
+    // Gauges that cannot be measured keep their last value; counters are always current.
     let measure = async {
         app.clinch.measure().await?;
         for gauges in &app.gauges {
@@ -180,7 +181,7 @@ pub(crate) async fn metrics(State(app): State<Shared>, caller: Caller) -> Answer
     };
     let measured = tokio::time::timeout(STORE_TIMEOUT, measure).await;
     if !matches!(measured, Ok(Ok(()))) {
-        tracing::warn!(target: "clinch", "the gauges could not be read anew");
+        tracing::warn!(target: "clinch", "gauges could not be measured; /metrics shows their last values");
     }
     let mut response = app.metrics.render().into_response();
     let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -196,15 +197,15 @@ mod tests {
 
     use super::*;
 
-    /// Tells the time and reads nothing.
-    struct Blind;
+    /// Tells the time and fails every read.
+    struct UnreadableStore;
 
     fn damaged<T>() -> Result<T> {
         Err(Error::new(ErrorKind::Corrupt, "the file is damaged"))
     }
 
     #[async_trait]
-    impl Inspect for Blind {
+    impl Inspect for UnreadableStore {
         async fn get(&self, _: &[OpId]) -> Result<Vec<Option<Operation>>> {
             damaged()
         }
@@ -227,12 +228,14 @@ mod tests {
 
     #[tokio::test]
     async fn core_19_a_store_that_cannot_be_read_is_not_ready_and_the_part_is_named() {
-        let found = Readiness::new(None, None).find(&Blind).await;
+        let found = Readiness::new(None, None).find(&UnreadableStore).await;
         let expected = "the store cannot be read: the file is damaged";
         assert_eq!(found, Err(expected.to_owned()));
         let gone = || Error::new(ErrorKind::Unavailable, "the file is gone");
         let look: Arc<Look> = Arc::new(move || Err(gone()));
-        let found = Readiness::new(None, Some(look)).find(&Blind).await;
+        let found = Readiness::new(None, Some(look))
+            .find(&UnreadableStore)
+            .await;
         assert_eq!(found, Err("the file is gone".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! Moments as text.
+//! Timestamps as text.
 
 use clinch_core::Timestamp;
 
@@ -9,7 +9,7 @@ pub(crate) fn write(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// An RFC 3339 moment, to the millisecond.
+/// Reads an RFC 3339 timestamp, to the millisecond.
 pub(crate) fn read(text: &str) -> Option<Timestamp> {
     let at: jiff::Timestamp = text.parse().ok()?;
     Some(Timestamp::from_millis(at.as_millisecond()))

@@ -1,4 +1,4 @@
-//! How long a caller wants to wait: `Prefer` (RFC 7240), else `?wait=`, else a default.
+//! How long a request waits: `Prefer` (RFC 7240), else `?wait=`, else a default.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use clinch_core::TimeBudget;
 use super::problem::Problem;
 use crate::config::Span;
 
-/// How long to wait, and what the answer says of it.
+/// How long to wait, and the preferences that the answer confirms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) budget: Duration,
@@ -22,7 +22,7 @@ struct Preferences {
 }
 
 impl Wait {
-    /// By the headers and the query's `wait`; `otherwise` where neither says anything.
+    /// The wait by the headers and the query's `wait`; `otherwise` if neither is given.
     pub(crate) fn of(
         headers: &HeaderMap,
         query: Option<&str>,
@@ -46,7 +46,7 @@ impl Wait {
         })
     }
 
-    /// Says in the answer which preferences were used.
+    /// Confirms in the answer which preferences were applied.
     pub(crate) fn tell(&self, headers: &mut HeaderMap) {
         let applied = self.applied.as_deref();
         if let Some(Ok(applied)) = applied.map(HeaderValue::from_str) {
@@ -66,7 +66,8 @@ fn read(text: &str) -> Result<Duration, Problem> {
 }
 
 impl Preferences {
-    /// The first of each name counts; what is not understood is passed over, as the RFC asks.
+    /// The first preference of each name counts; unknown preferences are ignored, as the RFC
+    /// requires.
     fn of(headers: &HeaderMap) -> Self {
         let mut found = Self::default();
         let mut seen_wait = false;
@@ -82,7 +83,7 @@ impl Preferences {
                     "wait" if !seen_wait => {
                         seen_wait = true;
                         let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
-                        // More digits than a number holds are still a long wait.
+                        // A number with too many digits is still a long wait.
                         found.wait = digits.then(|| value.parse().unwrap_or(u64::MAX));
                     }
                     _ => {}
@@ -93,7 +94,7 @@ impl Preferences {
     }
 }
 
-/// Splits where the separator does not stand in quotes.
+/// Splits at separators outside quotes.
 fn split_unquoted(text: &str, separator: char) -> Vec<&str> {
     let (mut quoted, mut escaped) = (false, false);
     let parts = text.split(move |c: char| {

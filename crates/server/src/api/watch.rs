@@ -1,7 +1,7 @@
-//! Keys of requests that are under way: a long answer ends with its key.
+//! Ends long polls and streams when their API key ends.
 //!
-//! One task looks at the keys of all requests that wait or stream, with one read of the store
-//! for all of them, and runs only while there is such a request.
+//! One task checks the keys of all requests in flight with one read of the store, and runs only
+//! while there is such a request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,73 +13,73 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::caller::Caller;
-use super::guard::{Doorkeeper, lock};
+use super::guard::{Authenticator, lock};
 use super::problem::Problem;
 
-/// A key that was ended ends its requests that late.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// A store that takes longer did not answer.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// A request whose key could not be looked at for so long ends too.
-const UNSEEN_MAX: Duration = Duration::from_secs(10);
+/// How often keys are checked: a revoked key ends its requests at most this much later.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
+/// A store that takes longer counts as not answering.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+/// A request ends too when its key could not be checked for this long.
+const UNCHECKED_MAX: Duration = Duration::from_secs(10);
 
-/// Whose requests: the hash of a key, or none while there are no keys.
-type Who = Option<[u8; 32]>;
+/// The hash of a caller's key; `None` while there are no keys.
+type KeyHash = Option<[u8; 32]>;
 
-/// Requests that are under way, by their key.
+/// Requests in flight, by key.
 #[derive(Default)]
-pub(super) struct Watched {
+pub(super) struct WatchedRequests {
     is_running: bool,
-    callers: BTreeMap<Who, (usize, CancellationToken)>,
+    callers: BTreeMap<KeyHash, (usize, CancellationToken)>,
 }
 
-/// One request that is under way.
-struct Place {
-    door: Arc<Doorkeeper>,
-    who: Who,
+/// One request in flight.
+struct WatchedRequest {
+    authenticator: Arc<Authenticator>,
+    caller: KeyHash,
     ended: CancellationToken,
 }
 
-impl Place {
-    fn take(door: &Arc<Doorkeeper>, who: Who) -> Self {
-        let mut watched = lock(&door.watched);
-        let (requests, ended) = watched.callers.entry(who).or_default();
+impl WatchedRequest {
+    fn take(authenticator: &Arc<Authenticator>, caller: KeyHash) -> Self {
+        let mut watched = lock(&authenticator.watched);
+        let (requests, ended) = watched.callers.entry(caller).or_default();
         *requests += 1;
         let ended = ended.clone();
         if !std::mem::replace(&mut watched.is_running, true) {
-            tokio::spawn(look_again_and_again(door.clone()));
+            tokio::spawn(check_keys(authenticator.clone()));
         }
         drop(watched);
         Self {
-            door: door.clone(),
-            who,
+            authenticator: authenticator.clone(),
+            caller,
             ended,
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for WatchedRequest {
     fn drop(&mut self) {
-        let mut watched = lock(&self.door.watched);
-        if let Some((requests, _)) = watched.callers.get_mut(&self.who) {
+        let mut watched = lock(&self.authenticator.watched);
+        if let Some((requests, _)) = watched.callers.get_mut(&self.caller) {
             *requests -= 1;
             if *requests == 0 {
-                watched.callers.remove(&self.who);
+                watched.callers.remove(&self.caller);
             }
         }
     }
 }
 
-impl Doorkeeper {
-    /// Completes when the caller would no longer be let in: its key was revoked or expired, or it
-    /// has none and there are keys now.
+impl Authenticator {
+    /// Completes when the caller loses access: its key was revoked or expired, or the caller has no
+    /// key and keys exist now.
     async fn ended(self: Arc<Self>, caller: Caller) {
-        let place = Place::take(&self, caller.key_hash());
-        place.ended.cancelled().await;
+        let request = WatchedRequest::take(&self, caller.key_hash());
+        request.ended.cancelled().await;
     }
 
-    /// The answer to a request, unless its caller's key ends before.
-    pub(super) async fn while_welcome(
+    /// The answer to a request, unless the caller loses access before.
+    pub(super) async fn while_authorized(
         self: &Arc<Self>,
         caller: Caller,
         answer: impl Future<Output = Response>,
@@ -97,12 +97,12 @@ impl Doorkeeper {
         Ok(response.map(|body| Body::from_stream(body.into_data_stream().take_until(ended))))
     }
 
-    /// The answer to a request that was ended: 503 where the store did not say that its key
-    /// ended, so that the caller asks again.
+    /// The answer to a request that was ended. It is 503 if the store did not confirm that the key
+    /// ended, so that the caller retries.
     async fn why_ended(&self, caller: &Caller) -> Problem {
-        let who = [caller.key_hash()];
-        let look = tokio::time::timeout(LOOK_TIMEOUT, self.unwelcome(&who)).await;
-        match look {
+        let callers = [caller.key_hash()];
+        let check = tokio::time::timeout(CHECK_TIMEOUT, self.without_access(&callers)).await;
+        match check {
             Ok(Ok(ended)) if !ended.is_empty() => {
                 Problem::unauthenticated("the API key ended while the request waited")
             }
@@ -110,46 +110,51 @@ impl Doorkeeper {
         }
     }
 
-    /// Those who would no longer be let in.
-    async fn unwelcome(&self, who: &[Who]) -> Result<Vec<Who>, Problem> {
-        let hashes: Vec<[u8; 32]> = who.iter().copied().flatten().collect();
+    /// The callers that lost access.
+    async fn without_access(&self, callers: &[KeyHash]) -> Result<Vec<KeyHash>, Problem> {
+        let hashes: Vec<[u8; 32]> = callers.iter().copied().flatten().collect();
         let now = self.clock.now();
         let found = self.keys.find(&hashes).await?;
         let active = found
             .into_iter()
             .map(|key| key.is_some_and(|key| key.is_active(now)));
         let ended = hashes.iter().zip(active).filter(|(_, active)| !active);
-        let mut ended: Vec<Who> = ended.map(|(hash, _)| Some(*hash)).collect();
-        if who.contains(&None) && self.is_locked().await? {
+        let mut ended: Vec<KeyHash> = ended.map(|(hash, _)| Some(*hash)).collect();
+        if callers.contains(&None) && self.is_locked().await? {
             ended.push(None);
         }
         Ok(ended)
     }
 }
 
-async fn look_again_and_again(door: Arc<Doorkeeper>) {
-    let mut seen_at = door.clock.monotonic();
+async fn check_keys(authenticator: Arc<Authenticator>) {
+    let mut checked_at = authenticator.clock.monotonic();
     loop {
-        door.clock.sleep(LOOK_EVERY).await;
-        let who: Vec<Who> = {
-            let mut watched = lock(&door.watched);
+        authenticator.clock.sleep(CHECK_EVERY).await;
+        let callers: Vec<KeyHash> = {
+            let mut watched = lock(&authenticator.watched);
             watched.is_running = !watched.callers.is_empty();
             if !watched.is_running {
                 return;
             }
             watched.callers.keys().copied().collect()
         };
-        let look = tokio::time::timeout(LOOK_TIMEOUT, door.unwelcome(&who));
-        let ended = match look.await {
+        let check = tokio::time::timeout(CHECK_TIMEOUT, authenticator.without_access(&callers));
+        let ended = match check.await {
             Ok(Ok(ended)) => {
-                seen_at = door.clock.monotonic();
+                checked_at = authenticator.clock.monotonic();
                 ended
             }
-            _ if door.clock.monotonic().saturating_sub(seen_at) >= UNSEEN_MAX => who,
+            _ if authenticator.clock.monotonic().saturating_sub(checked_at) >= UNCHECKED_MAX => {
+                callers
+            }
             _ => continue,
         };
-        let watched = lock(&door.watched);
-        for (_, token) in ended.iter().filter_map(|who| watched.callers.get(who)) {
+        let watched = lock(&authenticator.watched);
+        for (_, token) in ended
+            .iter()
+            .filter_map(|caller| watched.callers.get(caller))
+        {
             token.cancel();
         }
     }

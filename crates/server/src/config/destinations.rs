@@ -1,4 +1,4 @@
-//! What routes say together: each domain and event type once, and one set of guards for each
+//! Checks across routes: each domain and event type once, and one set of guards for each
 //! destination.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use clinch::protect::{BulkheadConfig, CircuitConfig, DestinationConfig, RateConf
 
 use super::{Config, wrong};
 
-/// One value of two routes with the same destination.
+/// Merges one setting of two routes with the same destination; false: they differ.
 fn merge<T: PartialEq>(ours: &mut Option<T>, theirs: Option<T>) -> bool {
     match (ours.as_ref(), theirs) {
         (_, None) => true,
@@ -34,19 +34,21 @@ impl Config {
                 problems.push(route.problem(problem));
             }
             if names.insert(route.label(), ()).is_some() {
-                problems.push(route.problem("has a name that another route has; names are unique"));
+                problems.push(
+                    route.problem("has the same name as another route; names must be unique"),
+                );
             }
         }
-        // Guards are made of routes that are right in themselves.
+        // Guards are checked once every route is valid.
         if problems.is_empty() {
             problems.extend(self.destinations().err());
         }
         problems
     }
 
-    /// The guards of every destination. Routes that share one may say the same of it, or leave
-    /// it to each other. One that only remote workers call has the guards that its routes name;
-    /// one that this server calls has defaults.
+    /// The guards of every destination. Routes that share a destination may repeat a guard or leave
+    /// it out, and must not contradict each other. A destination that only remote workers call has
+    /// only the guards that its routes name; a destination that this server calls has defaults.
     pub fn destinations(&self) -> Result<BTreeMap<String, DestinationConfig>> {
         let mut destinations: BTreeMap<String, DestinationConfig> = BTreeMap::new();
         let mut called = BTreeSet::new();
@@ -70,7 +72,7 @@ impl Config {
             ];
             if let Some((key, _)) = clash.iter().find(|(_, agrees)| !agrees) {
                 return Err(route.problem(format!(
-                    "{key} differs from another route of destination {name:?}; say it once, or name another destination"
+                    "{key} differs from another route of destination {name:?}; set it once, or name another destination"
                 )));
             }
         }

@@ -1,22 +1,22 @@
-//! Every key that can be set, and the nearest one to a key that cannot.
+//! Every configuration key, and the nearest key to an unknown one.
 
 use clinch::Result;
 use toml::{Table, Value};
 
 use super::wrong;
 
-/// What stands under a key.
+/// What kind of value a key has.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
-    /// Text as it is, durations included.
+    /// Text, including durations.
     Text,
     /// A number, a boolean or a list.
     Other,
-    /// A table with keys of its own.
+    /// A table with known keys.
     Keys(Keys),
-    /// A table with any keys.
+    /// A table with arbitrary keys.
     Free,
-    /// A list of such tables.
+    /// A list of tables with known keys.
     Each(Keys),
 }
 

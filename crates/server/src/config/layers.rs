@@ -1,4 +1,4 @@
-//! Values from the environment and from flags, laid over those of the file.
+//! Values from the environment and from flags, which override those of the file.
 
 use clinch::Result;
 use toml::{Table, Value};
@@ -21,7 +21,7 @@ pub(super) fn environment(table: &mut Table, environment: &[(String, String)]) -
     Ok(())
 }
 
-/// Case does not count in the environment, but for names that are the user's own.
+/// Names in the environment are case-insensitive, except names that the user chose.
 fn lower(path: &[&str]) -> Vec<String> {
     let headers = path
         .iter()
@@ -34,7 +34,7 @@ fn lower(path: &[&str]) -> Vec<String> {
     path.iter().enumerate().map(lower).collect()
 }
 
-/// Dotted keys.
+/// Flags are dotted keys.
 pub(super) fn flags(table: &mut Table, flags: &[(String, String)]) -> Result<()> {
     for (name, value) in flags {
         let path: Vec<String> = name.split('.').map(str::to_owned).collect();
@@ -59,7 +59,7 @@ fn set(table: &mut Table, path: &[String], value: &str) -> Result<()> {
     }
 }
 
-/// The route of this name; a new one if there is none yet.
+/// The route of this name; a new route if there is none yet.
 fn route<'a>(table: &'a mut Table, name: &str) -> Result<&'a mut Table> {
     let routes = table
         .entry("route")
@@ -125,7 +125,7 @@ fn set_in(table: &mut Table, keys: Keys, path: &[String], value: &str, place: &s
     }
 }
 
-/// Numbers, booleans, lists and tables are written as in the file.
+/// Parses numbers, booleans, lists and tables in the syntax of the file.
 fn typed(value: &str, place: &str) -> Result<Value> {
     let mut table: Table = toml::from_str(&format!("v = {value}")).map_err(|_| {
         wrong(format!(

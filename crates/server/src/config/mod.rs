@@ -1,13 +1,15 @@
-//! `clinch.toml`: what can be set, where it is read from, and what it means.
+//! `clinch.toml`: its keys, where values come from, and what they mean.
 //!
-//! A value is taken from the file, then from the environment, then from flags; the last one
-//! that says anything wins. A key that nobody knows is an error that names the nearest one.
+//! A value comes from the file, the environment or a flag; a flag overrides the environment, which
+//! overrides the file. An unknown key is an error that names the nearest known key.
 
 mod destinations;
 mod github;
 mod known;
 mod layers;
 mod print;
+#[cfg(test)]
+mod reference;
 mod route;
 mod sections;
 mod units;
@@ -27,25 +29,25 @@ pub use sections::{
 };
 pub use units::{Size, Span};
 
-/// Where values come from, besides the file.
+/// Sources of values besides the file.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// The environment, as it is; only names that begin with `CLINCH__` are looked at.
+    /// The environment; only names that begin with `CLINCH__` are read.
     pub environment: Vec<(String, String)>,
     /// Flags as dotted keys: `("server.listen", "127.0.0.1:0")`, `("route.charge.url", "…")`.
     pub flags: Vec<(String, String)>,
 }
 
 impl Config {
-    /// Reads the file if one is named, then the environment, then the flags, and refuses what
-    /// contradicts itself. Errors are one line that says what to do.
+    /// Reads the file if one is named, then the environment, then the flags, and refuses
+    /// contradictions. An error is one line that says what to do.
     pub fn load(file: Option<&Path>, sources: &Sources) -> Result<Self> {
         let config = Self::read(file, sources)?;
         config.validate()?;
         Ok(config)
     }
 
-    /// The same without the last look: [`Config::problems`] has all that contradicts itself.
+    /// [`Config::load`] without the check for contradictions, which [`Config::problems`] lists.
     pub fn read(file: Option<&Path>, sources: &Sources) -> Result<Self> {
         let text = match file {
             Some(path) => std::fs::read_to_string(path).map_err(|error| {
@@ -86,7 +88,7 @@ impl Config {
     }
 }
 
-/// The parser's message and place, on one line and without the text, which may hold a secret.
+/// The parser's message and line, without the text, which may hold a secret.
 fn one_line(error: &toml::de::Error, text: &str) -> String {
     let line = error.span().map_or(1, |span| {
         let before = text.get(..span.start).unwrap_or_default();
@@ -95,7 +97,7 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
     format!("line {line} is not TOML: {}", short(error.message()))
 }
 
-/// A value of the wrong type may be a secret: it is not shown.
+/// A value of the wrong type may be a secret and is not shown.
 fn unquoted(message: &str) -> String {
     match message.split_once("invalid type: string \"") {
         Some((before, rest)) => {

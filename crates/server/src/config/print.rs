@@ -1,4 +1,4 @@
-//! The effective values, without their secrets.
+//! The effective configuration with its secrets masked.
 
 use toml::{Table, Value};
 
@@ -18,7 +18,7 @@ fn mask_table(table: &mut Table) {
     for (key, value) in table.iter_mut() {
         match key.as_str() {
             "headers" | "tokens" => mask_all(value),
-            // Its path is often the secret itself.
+            // The path of a webhook is often its secret.
             "alert_url" => mask_past_host(value),
             _ => mask_value(value),
         }
@@ -52,7 +52,7 @@ fn mask_past_host(value: &mut Value) {
     }
 }
 
-/// Passwords, and values of the query that are not filled in from the operation.
+/// Masks passwords, and query values that are not placeholders.
 fn mask_url(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! `[[route]]`: a kind of call.
+//! `[[route]]`: how one kind of call is made.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use serde::{Deserialize, Serialize};
 use super::units::optional_span;
 use super::{Config, Span, wrong};
 
-/// One kind of call. Every key of `[[route]]`, with its default.
+/// One route: every key of `[[route]]`, with its default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RouteConfig {
-    /// Names it for people and for the environment.
+    /// Names the route for people and for the environment.
     pub name: String,
-    /// Which domain.
+    /// The domain.
     pub domain: String,
-    /// Which event type; `*` for all. The most specific route wins.
+    /// The event type; `*` for all. The most specific route wins.
     pub event_type: String,
-    /// Who is called; by default the host of `url`.
+    /// The destination; by default the host of `url`.
     pub destination: String,
-    /// What is called; `{biz_key}`, `{op_id}`, `{outbound_key}` and `{payload.field}` are
+    /// The address to call; `{biz_key}`, `{op_id}`, `{outbound_key}` and `{payload.field}` are
     /// filled in.
     pub url: String,
     /// Remote workers make the calls.
@@ -35,51 +35,52 @@ pub struct RouteConfig {
     pub method: String,
     /// HTTP headers. Values are secrets.
     pub headers: BTreeMap<String, String>,
-    /// Where the outbound key goes.
+    /// The header that carries the outbound key.
     pub idempotency_header: String,
     /// Send the caller's idem_key as it is, instead of a key derived from all four keys.
     pub raw_idem_key: bool,
     /// Whether the call may be repeated.
     pub safety: SafetyConfig,
-    /// Keyed: for how long the provider remembers our key.
+    /// With keyed safety: how long the provider remembers our key.
     pub key_ttl: Span,
-    /// Keyed: it answers a repeated key with its first refusal too.
+    /// With keyed safety: the provider also repeats a refusal for a repeated key.
     pub remembers_refusals: bool,
     /// Statuses that mean "already done".
     pub duplicate_status: Vec<u16>,
     /// A 503 means that nothing was done.
     pub unavailable_is_clean: bool,
-    /// How the provider is asked what became of a call.
+    /// How to ask the provider what became of a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeConfig>,
-    /// Where the provider's id is found: `json:/id` or `header:X-Txn-Id`.
+    /// Where the answer holds the provider's id: `json:/id` or `header:X-Txn-Id`.
     pub txn_id: String,
-    /// The limit for one call, 3 s unless said. Of a remote route: the longest lease, none
-    /// unless said.
+    /// The timeout of one call, by default 3 s. For a remote route: the longest lease, by default
+    /// unlimited.
     #[serde(with = "optional_span")]
     pub timeout: Option<Span>,
-    /// How often and when to try again.
+    /// How often and when to retry.
     pub retry: RetryConfig,
-    /// From accept to the last begin; empty: none.
+    /// The time from accept to the last attempt; empty: no deadline.
     #[serde(with = "optional_span")]
     pub deadline: Option<Span>,
-    /// Stops calling while the destination keeps failing.
+    /// The circuit breaker: stops calling while the destination keeps failing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<BreakerConfig>,
-    /// Calls at once; by default 16. Of a remote route: leases at once, none unless said.
+    /// Concurrent calls, by default 16. For a remote route: concurrent leases, by default
+    /// unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// Calls per time.
+    /// The rate limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateLimit>,
-    /// A further copy of a call that takes long.
+    /// Sends a second copy of a slow call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hedge: Option<HedgeConfig>,
-    /// An answer of our own as JSON text; natural routes only.
+    /// A result that stands in for the provider's answer, as JSON text; natural safety only.
     pub fallback: String,
-    /// One at a time per biz_key, or not.
+    /// Whether operations of one biz_key run one at a time.
     pub order: OrderConfig,
-    /// Private and loopback addresses may be called.
+    /// Allows calls to private and loopback addresses.
     pub allow_private: bool,
 }
 
@@ -123,9 +124,9 @@ impl Default for RouteConfig {
 pub enum SafetyConfig {
     /// The provider remembers our key.
     Keyed,
-    /// Repeating is harmless.
+    /// Repeating the call is harmless.
     Natural,
-    /// May not be repeated.
+    /// The call must not be repeated.
     Unsafe,
 }
 
@@ -143,20 +144,20 @@ pub enum OrderConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProbeConfig {
-    /// What is asked.
+    /// The address to ask.
     pub url: String,
-    /// Where the answer names our call, such as `json:/key`.
+    /// Where the answer names the call, such as `json:/key`.
     pub r#match: String,
-    /// Statuses that mean: it was applied.
+    /// Statuses that mean that the call was applied.
     pub succeeded: Vec<u16>,
-    /// Statuses that mean: it was refused.
+    /// Statuses that mean that the call was refused.
     pub failed: Vec<u16>,
-    /// Statuses that mean: it is not known there.
+    /// Statuses that mean that the provider does not know the call.
     pub not_found: Vec<u16>,
-    /// A "not found" is final so long after the call; empty: never.
+    /// How long after the call a "not found" is final; empty: never.
     #[serde(with = "optional_span")]
     pub not_found_final_after: Option<Span>,
-    /// Answers without a verdict before the probing ends.
+    /// Inconclusive answers before probing ends.
     pub inconclusive_max: u32,
 }
 
@@ -174,28 +175,28 @@ impl Default for ProbeConfig {
     }
 }
 
-/// `retry = { … }`: a preset, and what differs from it.
+/// `retry = { … }`: a preset, and its overrides.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryConfig {
     /// `worker`, `outbox` or `sdk`; empty is `worker`.
     pub preset: String,
-    /// Calls in all, the first included.
+    /// All calls, including the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// The delay after the first; doubles.
+    /// The delay before the second call; doubles with each call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<Span>,
-    /// No delay is longer.
+    /// The longest delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<Span>,
-    /// Share of the delay that chance may add or take away.
+    /// Share of the delay that is randomly added or subtracted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<f64>,
-    /// A provider's `Retry-After` is believed up to this.
+    /// The longest `Retry-After` that is respected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_max: Option<Span>,
-    /// Retries that one first call pays for, at the destination.
+    /// The retry budget of the destination: retries for each first call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<f64>,
 }
@@ -204,19 +205,19 @@ pub struct RetryConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakerConfig {
-    /// Opens at this share of failures.
+    /// The failure rate that opens the breaker.
     pub failure_rate: f64,
-    /// Opens at this share of slow calls.
+    /// The rate of slow calls that opens the breaker.
     pub slow_rate: f64,
-    /// A call that takes so long is slow.
+    /// The duration from which a call is slow.
     pub slow: Span,
-    /// Calls that are looked at.
+    /// The number of last calls that count.
     pub window: u32,
-    /// Does not open on fewer.
+    /// The fewest calls that can open the breaker.
     pub min_calls: u32,
-    /// How long it is open.
+    /// How long the breaker stays open.
     pub open: Span,
-    /// Trial calls.
+    /// Trial calls while half-open.
     pub half_open: u32,
 }
 
@@ -238,9 +239,9 @@ impl Default for BreakerConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
-    /// So many calls …
+    /// The number of calls …
     pub permits: u32,
-    /// … in so much time.
+    /// … in this time.
     pub per: Span,
 }
 
@@ -248,15 +249,15 @@ pub struct RateLimit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HedgeConfig {
-    /// One more copy after so long without an answer.
+    /// The time without an answer after which the second copy is sent.
     pub after: Span,
 }
 
-/// A route whose payloads are any JSON.
+/// A route whose payloads and results are any JSON.
 pub(crate) type AnyRoute = Route<serde_json::Value, serde_json::Value>;
 
 impl RouteConfig {
-    /// How people find it in the file.
+    /// The route's name in error messages.
     pub fn label(&self) -> String {
         match self.name.as_str() {
             "" => format!("{}/{}", self.domain, self.event_type),
@@ -264,7 +265,7 @@ impl RouteConfig {
         }
     }
 
-    /// Who is called: routes with the same destination share their guards.
+    /// The destination's name: routes with the same destination share its guards.
     pub fn destination_name(&self) -> String {
         if !self.destination.is_empty() {
             return self.destination.clone();
@@ -282,9 +283,9 @@ impl RouteConfig {
         host.to_ascii_lowercase()
     }
 
-    /// The limit for one call of this server.
+    /// The timeout of one call that this server makes.
     pub fn call_timeout(&self) -> Duration {
-        /// The value that the requirement documents recommend.
+        /// The value that the requirements recommend.
         const DEFAULT: Duration = Duration::from_secs(3);
         self.timeout.map_or(DEFAULT, |timeout| timeout.0)
     }
@@ -314,7 +315,7 @@ impl RouteConfig {
         Ok(rules)
     }
 
-    /// What the protocol looks at.
+    /// The rules of the protocol for this route.
     pub fn rules(&self, config: &Config) -> Result<Rules> {
         let mut rules = Rules {
             safety: match self.safety {
@@ -348,7 +349,7 @@ impl RouteConfig {
         Ok(rules)
     }
 
-    /// The route as the facade knows it.
+    /// The route for the facade.
     pub(crate) fn route(&self, config: &Config) -> Result<AnyRoute> {
         let mut route = AnyRoute::new(&self.domain, &self.event_type)
             .rules(self.rules(config)?)
@@ -372,7 +373,7 @@ impl RouteConfig {
         Ok(route)
     }
 
-    /// The guards that it asks for; `None` where it says nothing.
+    /// The guards that the route sets; `None` where it sets none.
     pub(super) fn guards(&self) -> DestinationConfig {
         DestinationConfig {
             breaker: self.breaker.as_ref().map(|breaker| CircuitConfig {
@@ -400,15 +401,15 @@ impl RouteConfig {
         }
     }
 
-    /// Refuses what could only be ignored: a remote worker makes the calls, and this server at
-    /// most asks what became of them.
+    /// Refuses keys that would be ignored: remote workers make the calls, and this server at most
+    /// probes.
     fn check_remote(&self) -> Result<()> {
         if self
             .probe
             .as_ref()
             .is_some_and(|probe| probe.url.is_empty())
         {
-            let problem = "probe.url is missing; without it nobody could be asked";
+            let problem = "probe.url is missing; without it the provider cannot be asked";
             return Err(self.problem(problem));
         }
         if !self.remote {
@@ -432,7 +433,7 @@ impl RouteConfig {
         ];
         match ignored.iter().find(|(_, is_set)| *is_set) {
             Some((key, _)) => Err(self.problem(format!(
-                "{key} is for calls that this server makes, and remote = true leaves them to remote workers; leave it out"
+                "{key} is for calls that this server makes, and remote = true leaves them to remote workers; remove it"
             ))),
             None => Ok(()),
         }
@@ -447,8 +448,9 @@ impl RouteConfig {
             EventType::new(&self.event_type).map_err(|invalid| self.problem(invalid))?;
         }
         if self.url.is_empty() && !self.remote {
-            return Err(self
-                .problem("nobody makes its calls; set url, or remote = true for remote workers"));
+            return Err(self.problem(
+                "the route has no executor; set url, or remote = true for remote workers",
+            ));
         }
         if !self.url.is_empty() && self.remote {
             return Err(self.problem("url and remote = true contradict each other; leave one out"));

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{RouteConfig, Size, Span, wrong};
 
-/// Rows of one prune step: short enough not to be noticed.
+/// Rows of one prune step: a short step does not delay other writes.
 const PRUNE_MAX: usize = 1_000;
 
 macro_rules! section {
@@ -34,29 +34,29 @@ macro_rules! section {
 section!(
     /// Everything that can be set.
     Config {
-        /// Where operations live.
+        /// The store of operations.
         store: Store = Store::default(),
-        /// How due work is announced.
+        /// The queue that announces due work.
         bus: Bus = Bus::default(),
-        /// The API.
+        /// The HTTP API.
         server: ServerConfig = ServerConfig::default(),
-        /// Attempts of this process.
+        /// The workers of this process.
         worker: Worker = Worker::default(),
-        /// Announcements that nobody answered.
+        /// Announces operations again whose announcement was lost.
         sweeper: Sweeper = Sweeper::default(),
-        /// Recorded answers that are not final yet.
+        /// Makes recorded answers final.
         finalizer: Finalizer = Finalizer::default(),
-        /// Attempts whose worker was lost.
+        /// Recovers attempts whose worker was lost.
         reaper: Reaper = Reaper::default(),
-        /// What is told to the outside.
+        /// Traces and metrics.
         telemetry: TelemetryConfig = TelemetryConfig::default(),
-        /// How long what is kept.
+        /// Retention period of each kind of data.
         retention: Retention = Retention::default(),
-        /// The safety net below the safety net.
+        /// Files and alerts for failures that the store cannot record.
         dead_letter: DeadLetter = DeadLetter::default(),
-        /// The collector; without the section there is none.
+        /// The GitHub collector; without the section it does not run.
         github: Option<Github> = None,
-        /// Kinds of calls.
+        /// How each kind of call is made.
         route: Vec<RouteConfig> = Vec::new(),
     }
 );
@@ -66,11 +66,11 @@ section!(
     Store {
         /// `memory:`, `sqlite://`, `postgres://` or `mysql://`.
         url: String = "sqlite://clinch.db".to_owned(),
-        /// Direct PostgreSQL address when `url` is a pooler.
+        /// Direct PostgreSQL address, if `url` is a connection pooler.
         listen_url: String = String::new(),
-        /// Covers missed notifications.
+        /// Poll interval that covers missed notifications.
         fallback_poll: Span = Span::secs(5),
-        /// No call of the store or the bus is waited for longer; an answer that the store has
+        /// Timeout of every call of the store or the bus; a provider's answer that the store has
         /// not taken by then goes to `worker.spill_file`.
         timeout: Span = Span::secs(10),
     }
@@ -81,7 +81,7 @@ section!(
     Bus {
         /// `store` (the database is the queue), `redis://` or `nats://`.
         url: String = "store".to_owned(),
-        /// Before every name on the bus, so that several systems can share a server.
+        /// Prefix of every name on the bus, so that several systems can share a bus server.
         prefix: String = "clinch".to_owned(),
     }
 );
@@ -89,13 +89,13 @@ section!(
 section!(
     /// `[server]`
     ServerConfig {
-        /// Anything but loopback requires keys.
+        /// Any address but loopback requires API keys.
         listen: String = "127.0.0.1:7070".to_owned(),
-        /// Certificate chain, PEM; with `tls_key` it is https.
+        /// Certificate chain, PEM; together with `tls_key` it enables https.
         tls_cert: String = String::new(),
-        /// Its private key, PEM.
+        /// Private key of the certificate, PEM.
         tls_key: String = String::new(),
-        /// Who signs callers' certificates, PEM; nobody else is let in.
+        /// CA of client certificates, PEM; other clients are refused.
         tls_client_ca: String = String::new(),
         /// Longest payload of an operation.
         payload_max: Size = Size(256 * 1024),
@@ -103,22 +103,21 @@ section!(
         bulk_max: Size = Size(16 * 1024 * 1024),
         /// Longest answer of a provider that is stored whole.
         response_max: Size = Size(256 * 1024),
-        /// Callers are turned away while due work waits for longer although it could run;
-        /// `0s`: never.
+        /// Requests are shed while due work waits for longer than this although it could run; `0s`:
+        /// never.
         shed_queue_age: Span = Span::secs(30),
-        /// A connection that does not finish its headers by then, or is idle for as long, is
-        /// closed.
+        /// Timeout for the headers of a request, and for an idle connection.
         header_timeout: Span = Span::secs(10),
-        /// A body that has not arrived by then is refused.
+        /// Timeout for the body of a request.
         body_timeout: Span = Span::secs(30),
-        /// A caller that takes no byte of an answer for as long is disconnected.
+        /// A caller that reads no byte of an answer for this long is disconnected.
         write_timeout: Span = Span::secs(30),
-        /// Bytes of request bodies and answers held at once, over all callers.
+        /// The most bytes of request bodies and answers in memory, over all callers.
         in_flight_max: Size = Size(128 * 1024 * 1024),
-        /// Connections at once, at most half of the files that the process may open. At the
-        /// limit one without a key makes room, then an idle one.
+        /// The most connections, at most half of the files that the process may open. At the limit
+        /// a connection without a key is closed for a new one, then an idle connection.
         connections_max: usize = 4_096,
-        /// A stop takes at most so long, whatever still runs.
+        /// The longest shutdown, whatever still runs.
         shutdown_deadline: Span = Span::secs(30),
     }
 );
@@ -126,17 +125,17 @@ section!(
 section!(
     /// `[worker]`
     Worker {
-        /// Attempts at once from the queue, and as many again for callers that wait.
+        /// Concurrent attempts from the queue, and as many again for callers that wait.
         concurrency: usize = 64,
         /// Rows of one claim.
         batch: usize = 100,
-        /// Extended while an attempt runs.
+        /// Length of a lease; extended while an attempt runs.
         lease: Span = Span::secs(30),
-        /// Attempts lost in a row before an operation counts as poison.
+        /// Lost attempts in a row before an operation counts as poison.
         deliveries_max: u32 = 3,
         /// Longest checkpoint.
         checkpoint_max: Size = Size(64 * 1024),
-        /// Answers that the store did not take.
+        /// The file for answers that the store did not take.
         spill_file: String = "clinch-spill.log".to_owned(),
     }
 );
@@ -144,9 +143,9 @@ section!(
 section!(
     /// `[sweeper]`
     Sweeper {
-        /// A row that was announced and not begun for so long is announced again.
+        /// An operation that was announced and not begun for this long is announced again.
         grace: Span = Span::secs(30),
-        /// A row that a dead process was announcing is announced by another after this.
+        /// An operation that a lost process was announcing is announced by another after this time.
         stalled: Span = Span::secs(300),
     }
 );
@@ -154,11 +153,11 @@ section!(
 section!(
     /// `[finalizer]`
     Finalizer {
-        /// Upper bound; woken earlier.
+        /// The longest interval; new answers wake the finalizer earlier.
         interval: Span = Span::secs(5),
         /// Rows of one pass: the larger of this and `worker.batch` is used.
         batch: usize = 100,
-        /// An answer that waits longer to be final is worth a warning.
+        /// An answer that waits longer than this to become final raises a warning.
         pending_age_max: Span = Span::secs(300),
     }
 );
@@ -167,14 +166,14 @@ section!(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReaperStrategyConfig {
-    /// By safety.
+    /// By the route's safety.
     #[default]
     Auto,
-    /// Probe first.
+    /// Probes first.
     Probe,
-    /// Repeat where allowed.
+    /// Repeats the call where safety allows it.
     Retry,
-    /// FAILED, effect unknown.
+    /// Ends the operation as FAILED with an unknown effect.
     Fail,
 }
 
@@ -192,13 +191,13 @@ impl From<ReaperStrategyConfig> for ReaperStrategy {
 section!(
     /// `[reaper]`
     Reaper {
-        /// Upper bound; sleeps until the next lease ends.
+        /// The longest interval; the Reaper sleeps until the next lease ends.
         interval: Span = Span::secs(5),
-        /// What is done with a lost attempt. Never overrides safety.
+        /// What the Reaper does with a lost attempt. Never overrides safety.
         strategy: ReaperStrategyConfig = ReaperStrategyConfig::Auto,
-        /// An operation that is in progress for longer is worth a warning.
+        /// An operation that is in progress for longer than this raises a warning.
         in_progress_warn: Span = Span::secs(300),
-        /// An open operation without a route here is left for so long to a process that has one.
+        /// How long an open operation without a route here is left to a process that has the route.
         undeclared_after: Span = Span::secs(600),
     }
 );
@@ -206,7 +205,7 @@ section!(
 section!(
     /// `[telemetry]`
     TelemetryConfig {
-        /// OTLP endpoint; off when empty.
+        /// OTLP endpoint; empty: no export.
         otlp: String = String::new(),
     }
 );
@@ -218,9 +217,10 @@ section!(
         completed: Span = Span::secs(7 * 86_400),
         /// FAILED operations.
         failed: Span = Span::secs(30 * 86_400),
-        /// Keys, so that an old key never charges again.
+        /// Keys: how long a repeated key is recognized, so that it never charges twice.
         keys: Span = Span::secs(400 * 86_400),
-        /// A clock that is further ahead of the time seen last has jumped: nothing is pruned by it.
+        /// A clock that is further ahead than this of the last seen time has jumped: nothing
+        /// is pruned.
         clock_jump_max: Span = Span::secs(86_400),
     }
 );
@@ -228,11 +228,11 @@ section!(
 section!(
     /// `[dead_letter]`
     DeadLetter {
-        /// Dead letters that the store did not take.
+        /// The file for dead letters that the store did not take.
         file: String = "clinch-dlq.log".to_owned(),
-        /// Who is told.
+        /// The webhook for alerts.
         alert_url: String = String::new(),
-        /// How long the file's entries are kept.
+        /// Retention period of the file's entries.
         retention: Span = Span::secs(7 * 86_400),
     }
 );
@@ -244,7 +244,7 @@ section!(
         api_url: String = "https://api.github.com".to_owned(),
         /// `api_url` may name a host whose addresses are private or loopback.
         allow_private: bool = false,
-        /// Secrets.
+        /// Tokens. Values are secrets.
         tokens: Vec<String> = Vec::new(),
         /// `store`, `postgres://` or `mongodb://`.
         sink: String = "store".to_owned(),
@@ -252,7 +252,7 @@ section!(
         threshold: u32 = 100,
         /// Items of one page.
         page_size: u32 = 100,
-        /// Requests at once.
+        /// Concurrent requests.
         concurrency: usize = 8,
         /// `{ login = "octocat", cron = "0 3 * * *" }`
         schedule: Vec<toml::Table> = Vec::new(),
@@ -260,7 +260,7 @@ section!(
 );
 
 impl Config {
-    /// Refuses what contradicts itself, with one line that says what to do.
+    /// Refuses contradictions, with one line that says what to do.
     pub fn validate(&self) -> Result<()> {
         match self.problems().into_iter().next() {
             Some(problem) => Err(problem),
@@ -268,7 +268,7 @@ impl Config {
         }
     }
 
-    /// Everything that contradicts itself, each with one line that says what to do.
+    /// Every contradiction, each as one line that says what to do.
     pub fn problems(&self) -> Vec<Error> {
         let mut problems: Vec<Error> = self.listen().err().into_iter().collect();
         let server = &self.server;
@@ -309,7 +309,7 @@ impl Config {
         problems
     }
 
-    /// Where to listen.
+    /// The address to listen on.
     pub fn listen(&self) -> Result<SocketAddr> {
         let listen = self.server.listen.replacen("localhost:", "127.0.0.1:", 1);
         listen.parse().map_err(|_| {
@@ -336,7 +336,7 @@ impl Config {
         engine.pending_age_max = self.finalizer.pending_age_max.0;
         engine.reaper_interval = self.reaper.interval.0;
         engine.undeclared_grace = self.reaper.undeclared_after.0;
-        // The deadline of the whole stop comes first, and says that something was left.
+        // The deadline of the whole shutdown comes first, and reports what was left.
         engine.shutdown_grace = self.server.shutdown_deadline.0.saturating_mul(2);
         engine.retention = Prune {
             completed: self.retention.completed.0,

@@ -1,4 +1,4 @@
-//! Durations and sizes as people write them.
+//! Durations and sizes in readable units.
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,7 +40,7 @@ fn split(text: &str) -> Option<(u64, &str)> {
 }
 
 impl Span {
-    /// So many seconds.
+    /// A number of seconds.
     pub const fn secs(secs: u64) -> Self {
         Self(Duration::from_secs(secs))
     }
@@ -144,7 +144,7 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// An empty text is none.
+/// An empty text means none.
 pub(super) mod optional_span {
     use super::{Deserialize, Deserializer, Serializer, Span};
     use serde::de::Error as _;

@@ -1,13 +1,13 @@
-//! Open connections, and which of them makes room for a new one.
+//! Open connections, and which of them is closed for a new one at the limit.
 //!
-//! | connection | makes room |
+//! | connection | closed |
 //! | --- | --- |
-//! | no request of it was let in by a key yet | first; the one that has been so for the longest |
-//! | let in, and between two requests | next; the one that has been idle for the longest |
-//! | let in, and in a request | never |
+//! | no request with a valid key yet | first; the one that has been open for the longest |
+//! | had a valid key, idle between two requests | next; the one that has been idle for the longest |
+//! | had a valid key, in a request | never |
 //!
-//! So callers without a key replace each other, and a caller with a key loses at most an idle
-//! connection, and that only while nobody without a key is connected.
+//! Callers without a key therefore replace each other. A caller with a key loses at most an idle
+//! connection, and only while no caller without a key is connected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,38 +15,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// Everyone who is connected.
-pub(super) struct Guests {
+/// All open connections.
+pub(super) struct OpenConnections {
     room: Arc<Semaphore>,
-    list: Mutex<List>,
-    /// Somebody may make room who could not before.
+    list: Mutex<ConnectionList>,
+    /// Notified when a connection that could not be closed before can be closed now.
     is_free: Notify,
 }
 
 #[derive(Default)]
-struct List {
-    /// Grows with every change: what is lower is longer ago.
+struct ConnectionList {
+    /// A logical clock: increases with every change.
     now: u64,
-    entries: BTreeMap<u64, Entry>,
-    /// Who may be sent away, the first first: (let in by a key, since when, which).
+    entries: BTreeMap<u64, ConnectionState>,
+    /// Connections that may be closed, the next one first: (had a valid key, since when, id).
     victims: BTreeSet<(bool, u64, u64)>,
 }
 
-struct Entry {
+struct ConnectionState {
     leave: CancellationToken,
     is_admitted: bool,
     is_busy: bool,
     since: u64,
 }
 
-impl List {
-    fn change(&mut self, id: u64, change: impl FnOnce(&mut Entry)) {
+impl ConnectionList {
+    fn change(&mut self, id: u64, change: impl FnOnce(&mut ConnectionState)) {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
         self.victims.remove(&(entry.is_admitted, entry.since, id));
         change(entry);
-        // A stranger's age does not begin anew with each of its requests.
+        // The age of a connection without a key does not restart with each request.
         if entry.is_admitted {
             self.now += 1;
             entry.since = self.now;
@@ -63,7 +63,7 @@ impl List {
     }
 }
 
-impl Guests {
+impl OpenConnections {
     pub(super) fn new(connections_max: usize) -> Arc<Self> {
         Arc::new(Self {
             room: Arc::new(Semaphore::new(connections_max)),
@@ -72,12 +72,12 @@ impl Guests {
         })
     }
 
-    fn list(&self) -> MutexGuard<'_, List> {
+    fn list(&self) -> MutexGuard<'_, ConnectionList> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Room for one more; at the limit another connection makes it.
-    pub(super) async fn admit(self: &Arc<Self>) -> Option<Guest> {
+    /// Registers a new connection; at the limit another connection is closed first.
+    pub(super) async fn admit(self: &Arc<Self>) -> Option<OpenConnection> {
         let permit = loop {
             if let Ok(permit) = self.room.clone().try_acquire_owned() {
                 break permit;
@@ -85,7 +85,7 @@ impl Guests {
             let freed = self.is_free.notified();
             let permit = self.room.clone().acquire_owned();
             if self.evict_one() {
-                // Its connection ends at once.
+                // The closed connection releases its permit at once.
                 break permit.await.ok()?;
             }
             tokio::select! {
@@ -97,7 +97,7 @@ impl Guests {
         let mut list = self.list();
         list.now += 1;
         let (id, leave) = (list.now, CancellationToken::new());
-        let entry = Entry {
+        let entry = ConnectionState {
             leave: leave.clone(),
             is_admitted: false,
             is_busy: false,
@@ -106,15 +106,15 @@ impl Guests {
         list.entries.insert(id, entry);
         list.victims.insert((false, id, id));
         drop(list);
-        Some(Guest {
+        Some(OpenConnection {
             id,
             leave,
-            guests: self.clone(),
+            all: self.clone(),
             _permit: permit,
         })
     }
 
-    /// Sends the first that may go away; false: there is none.
+    /// Closes the next connection that may be closed; false: there is none.
     pub(super) fn evict_one(&self) -> bool {
         let mut list = self.list();
         let Some((_, _, id)) = list.victims.pop_first() else {
@@ -126,29 +126,29 @@ impl Guests {
         true
     }
 
-    fn change(&self, id: u64, change: impl FnOnce(&mut Entry)) {
+    fn change(&self, id: u64, change: impl FnOnce(&mut ConnectionState)) {
         self.list().change(id, change);
     }
 }
 
-/// One connection; dropping it gives its room back.
-pub(super) struct Guest {
+/// One open connection; dropping it releases its permit.
+pub(super) struct OpenConnection {
     id: u64,
     leave: CancellationToken,
-    guests: Arc<Guests>,
+    all: Arc<OpenConnections>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Guest {
-    /// Returns when it has to make room.
+impl OpenConnection {
+    /// Completes when the connection must close.
     pub(super) async fn evicted(&self) {
         self.leave.cancelled().await;
     }
 
-    /// A request begins; it ends when what is returned is dropped.
-    pub(super) fn request(self: &Arc<Self>) -> Busy {
-        self.guests.change(self.id, |entry| entry.is_busy = true);
-        Busy(self.clone())
+    /// Marks the beginning of a request; dropping the returned guard marks its end.
+    pub(super) fn request(self: &Arc<Self>) -> ActiveRequest {
+        self.all.change(self.id, |entry| entry.is_busy = true);
+        ActiveRequest(self.clone())
     }
 
     pub(super) fn admission(self: &Arc<Self>) -> Admission {
@@ -156,34 +156,34 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.guests.list().remove(self.id);
+        self.all.list().remove(self.id);
     }
 }
 
-/// While it is there, the connection is in a request.
-pub(super) struct Busy(Arc<Guest>);
+/// Held while the connection is in a request.
+pub(super) struct ActiveRequest(Arc<OpenConnection>);
 
-impl Drop for Busy {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let Guest { id, guests, .. } = &*self.0;
-        guests.change(*id, |entry| entry.is_busy = false);
-        guests.is_free.notify_one();
+        let OpenConnection { id, all, .. } = &*self.0;
+        all.change(*id, |entry| entry.is_busy = false);
+        all.is_free.notify_one();
     }
 }
 
-/// Tells the connection of a request that its caller was let in: it no longer makes room for
-/// callers who were not.
+/// Marks the connection of a request as one with a valid key: it is no longer closed for
+/// connections without a key.
 #[derive(Clone)]
-pub(crate) struct Admission(std::sync::Weak<Guest>);
+pub(crate) struct Admission(std::sync::Weak<OpenConnection>);
 
 impl Admission {
     pub(crate) fn grant(&self) {
-        if let Some(guest) = self.0.upgrade() {
-            guest
-                .guests
-                .change(guest.id, |entry| entry.is_admitted = true);
+        if let Some(connection) = self.0.upgrade() {
+            connection
+                .all
+                .change(connection.id, |entry| entry.is_admitted = true);
         }
     }
 }
@@ -192,45 +192,45 @@ impl Admission {
 mod tests {
     use super::*;
 
-    fn is_gone(guest: &Guest) -> bool {
-        guest.leave.is_cancelled()
+    fn is_gone(connection: &OpenConnection) -> bool {
+        connection.leave.is_cancelled()
     }
 
-    async fn enter(guests: &Arc<Guests>) -> Arc<Guest> {
-        Arc::new(guests.admit().await.expect("room"))
+    async fn enter(all: &Arc<OpenConnections>) -> Arc<OpenConnection> {
+        Arc::new(all.admit().await.expect("room"))
     }
 
     #[tokio::test]
     async fn strangers_go_first_then_the_longest_idle_and_nobody_in_an_admitted_request() {
-        let guests = Guests::new(4);
+        let all = OpenConnections::new(4);
         let (calling, idle, idle_longer, stranger) = (
-            enter(&guests).await,
-            enter(&guests).await,
-            enter(&guests).await,
-            enter(&guests).await,
+            enter(&all).await,
+            enter(&all).await,
+            enter(&all).await,
+            enter(&all).await,
         );
         for admitted in [&calling, &idle_longer, &idle] {
             admitted.admission().grant();
         }
         let call = calling.request();
-        // A request without a key protects nobody.
+        // A request without a key does not protect its connection.
         let knock = stranger.request();
-        assert!(guests.evict_one() && is_gone(&stranger));
-        assert!(guests.evict_one() && is_gone(&idle_longer));
-        assert!(guests.evict_one() && is_gone(&idle));
-        assert!(!guests.evict_one(), "only a call is left");
+        assert!(all.evict_one() && is_gone(&stranger));
+        assert!(all.evict_one() && is_gone(&idle_longer));
+        assert!(all.evict_one() && is_gone(&idle));
+        assert!(!all.evict_one(), "only a call is left");
         assert!(!is_gone(&calling));
         drop((call, knock));
-        assert!(guests.evict_one() && is_gone(&calling));
+        assert!(all.evict_one() && is_gone(&calling));
     }
 
     #[tokio::test]
     async fn a_newcomer_waits_for_a_call_to_end_and_then_takes_the_place() {
-        let guests = Guests::new(1);
-        let calling = enter(&guests).await;
+        let all = OpenConnections::new(1);
+        let calling = enter(&all).await;
         calling.admission().grant();
         let call = calling.request();
-        let mut newcomer = std::pin::pin!(guests.admit());
+        let mut newcomer = std::pin::pin!(all.admit());
         let waits = futures_util::poll!(newcomer.as_mut()).is_pending();
         assert!(waits, "the only place is in use");
         drop(call);

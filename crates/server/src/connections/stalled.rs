@@ -1,4 +1,4 @@
-//! A stream whose other side must go on reading.
+//! A stream that fails when the peer stops reading.
 
 use std::io;
 use std::pin::Pin;
@@ -9,13 +9,12 @@ use std::time::Duration;
 use clinch_core::ports::Clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Fails with `TimedOut` when the other side takes no byte of what is written for as long as
-/// `limit`. A slow reader is fine, one that stopped reading is not.
+/// Fails with `TimedOut` when the peer takes no byte of a write for `limit`. A slow reader is fine.
 pub(super) struct Stalled<S> {
     inner: S,
     limit: Duration,
     clock: Arc<dyn Clock>,
-    /// Runs while a write waits.
+    /// Runs while a write is blocked.
     waits: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 

@@ -1,9 +1,9 @@
-//! Traces and numbers to an OpenTelemetry collector, as OTLP over HTTP in its JSON encoding.
+//! Traces and metrics to an OpenTelemetry collector, as OTLP over HTTP in its JSON encoding.
 //!
-//! Written here rather than taken from a library: what is sent is two documents, and the
-//! engine's ports already say what is in them. Nothing waits for the collector: spans go into
-//! a bounded queue and are dropped and counted when it is full; numbers are kept as they are.
-//! A span holds an operation's id, names and times, never a key or a payload.
+//! Written here rather than taken from a library: OTLP needs two documents, and the engine's ports
+//! already provide their content. Nothing waits for the collector: spans go into a bounded queue,
+//! and are dropped and counted when the queue is full; metrics are cumulative. A span holds an
+//! operation's id, names and times, never a key or a payload.
 
 mod numbers;
 mod spans;
@@ -22,10 +22,10 @@ use spans::Spans;
 
 /// How often documents are sent.
 const EVERY: Duration = Duration::from_secs(5);
-/// Spans that were not sent.
+/// Spans that the collector did not receive.
 const DROPPED: &str = "orchestrator.otlp.dropped.count";
 
-/// What was told and not sent yet. Cheap to clone.
+/// Spans and metrics that have not been sent yet. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Otlp {
     clock: Arc<dyn Clock>,
@@ -69,13 +69,13 @@ impl Otlp {
             self.dropped(dropped);
         }
         if let Some(metrics) = &outlets.metrics {
-            // Gauges that cannot be read anew keep their last value.
+            // Gauges that cannot be measured keep their last value.
             let _ = clinch.measure().await;
             let document = self.numbers.document(self.clock.now());
             let body = json!({ "resourceMetrics": [within("scopeMetrics", "metrics", document)] });
-            // They are cumulative: the next ones say what these did.
+            // Metrics are cumulative: the next document includes what this one lost.
             if metrics.post(body.to_string().into_bytes()).await.is_err() {
-                tracing::debug!(target: "clinch", "the collector did not take the metrics");
+                tracing::debug!(target: "clinch", "metrics not delivered to the collector");
             }
         }
     }
@@ -86,7 +86,7 @@ impl Otlp {
     }
 }
 
-/// Who says it, around what is said.
+/// Adds the resource and the scope around spans or metrics.
 fn within(scopes: &'static str, what: &'static str, said: Value) -> Value {
     let version = env!("CARGO_PKG_VERSION");
     let attributes = [("service.name", "clinch"), ("service.version", version)];

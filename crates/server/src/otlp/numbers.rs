@@ -11,7 +11,7 @@ use super::attribute;
 use super::spans::nanos;
 use crate::telemetry::BUCKETS;
 
-/// OTLP's word for "since the start".
+/// OTLP's number for cumulative values.
 const CUMULATIVE: u8 = 2;
 
 type Labels = Vec<(&'static str, String)>;
@@ -26,7 +26,7 @@ enum Number {
     },
 }
 
-/// Every number by name and labels; labels are bounded by whoever tells.
+/// Every metric by name and labels; the engine bounds the labels.
 pub(super) struct Numbers {
     start: Timestamp,
     numbers: Mutex<BTreeMap<&'static str, BTreeMap<Labels, Number>>>,
@@ -80,7 +80,7 @@ impl Numbers {
         };
         self.change(name, labels, fresh, |number| {
             if let Number::Histogram { counts, sum } = number {
-                // A bound belongs to its bucket.
+                // An upper bound belongs to its bucket.
                 let bucket = BUCKETS.iter().take_while(|bound| value > **bound).count();
                 counts[bucket] += 1;
                 *sum += value;
@@ -88,7 +88,7 @@ impl Numbers {
         });
     }
 
-    /// All of them as they are now.
+    /// All metrics as they are now.
     pub(super) fn document(&self, now: Timestamp) -> Value {
         let numbers = self.lock().clone();
         let metric = |(name, points): (&&str, &BTreeMap<Labels, Number>)| {
@@ -114,7 +114,7 @@ impl Numbers {
             "startTimeUnixNano": nanos(self.start).to_string(),
             "timeUnixNano": nanos(now).to_string(),
         });
-        // 64-bit numbers are text in this encoding.
+        // OTLP's JSON encoding writes 64-bit integers as text.
         match number {
             Number::Counter(total) => point["asInt"] = json!(total.to_string()),
             Number::Gauge(value) => point["asDouble"] = json!(value),

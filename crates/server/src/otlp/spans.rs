@@ -31,7 +31,7 @@ impl Spans {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps it if there is room.
+    /// Queues a span, or counts it as dropped if the queue is full.
     pub(super) fn put(&self, span: Span) {
         let mut waiting = self.lock();
         if waiting.len() >= WAITING_MAX {
@@ -44,17 +44,17 @@ impl Spans {
         }
     }
 
-    /// Returns when there are enough for a document.
+    /// Completes when the queue holds enough spans for a document.
     pub(super) async fn many(&self) {
         self.many.notified().await;
     }
 
-    /// Those that found no room, since it was asked.
+    /// The number of spans dropped since the last call.
     pub(super) fn overflown(&self) -> usize {
         self.overflown.swap(0, Ordering::Relaxed)
     }
 
-    /// The next document and how many are in it; `None`: none waits.
+    /// The next document and the number of its spans; `None`: the queue is empty.
     pub(super) fn take(&self) -> Option<(usize, Value)> {
         let mut waiting = self.lock();
         let count = waiting.len().min(DOCUMENT_MAX);
@@ -75,7 +75,7 @@ pub(super) struct Span {
     took: Duration,
 }
 
-/// The beginning of a span; `None`: the operation has no trace, or it is not to be recorded.
+/// Starts a span; `None`: the operation has no trace, or its trace is not sampled.
 pub(super) fn begun(stage: &'static str, tags: &Tags<'_>) -> Option<Span> {
     let trace = tags.trace.filter(|trace| is_traceparent(trace))?;
     let parts: Vec<&str> = trace.split('-').collect();
@@ -114,7 +114,7 @@ impl Span {
     }
 
     fn document(&self) -> Value {
-        // The random end of a fresh id.
+        // The random part of a new id.
         let id = SystemIds.attempt_id().0.as_u64_pair().1;
         let start = nanos(self.at);
         json!({
@@ -130,7 +130,7 @@ impl Span {
     }
 }
 
-/// Since the Unix epoch.
+/// Nanoseconds since the Unix epoch.
 pub(super) fn nanos(at: Timestamp) -> u128 {
     u128::try_from(at.as_millis()).unwrap_or_default() * 1_000_000
 }

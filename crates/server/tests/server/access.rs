@@ -1,4 +1,4 @@
-//! Every route × key: 401, 403, 404, or let in.
+//! Every route with every kind of key: 401, 403, 404, or allowed.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ use tokio::net::TcpStream;
 use crate::auth::now;
 use crate::harness::{Provider, ROUTES, Reply, Running, command, parts, store};
 
-/// What a key with a fitting scope is answered.
+/// The answer to a key with a matching scope.
 #[derive(Debug, Clone, Copy)]
 enum Seen {
     /// Neither 401 nor 403 nor 404.
     Allowed,
     Forbidden,
     Missing,
-    /// 200, without a word of the world's domains and operations.
+    /// 200, without any name of the domains and operations in [`World`].
     Nothing,
     /// 200, with a refusal of each item.
     Refused,
@@ -36,19 +36,19 @@ struct Row {
     path: String,
     body: Value,
     scopes: &'static [Scope],
-    /// To a key of the right domains, and of another.
+    /// The answers to a key of the right domain, and to a key of another domain.
     right: Seen,
     wrong: Seen,
 }
 
-/// What there is to ask for, in the domains `pay` and `away`.
+/// Operations and batches to ask for, in the domains `pay` and `away`.
 struct World {
     server: Running,
     memory: Memory,
     settled: String,
     failed: String,
     leased: String,
-    /// What reports on it carry.
+    /// The fence and the token of reports on the leased operation.
     report: Value,
     batch: String,
 }
@@ -86,14 +86,14 @@ fn post(route: &'static str, body: Value, scopes: &'static [Scope], wrong: Seen)
 }
 
 impl Row {
-    /// Of this operation or batch.
+    /// The path of this operation or batch.
     fn of(mut self, id: &str) -> Self {
         self.path = self.path.replace("{op_id}", id).replace("{batch_id}", id);
         self
     }
 }
 
-/// No key of some domains may use the route.
+/// A key that is restricted to some domains may not use the route.
 fn whole_store(row: Row) -> Row {
     Row {
         right: Seen::Forbidden,
@@ -118,7 +118,7 @@ fn domains() -> Vec<Row> {
         ),
         look("/v1/destinations", READ, Seen::Nothing),
         look("/v1/events", READ, Seen::Nothing),
-        // These tell of every domain, or change what is kept of every domain.
+        // These routes show every domain, or change the retention of every domain.
         whole_store(look("/metrics", READ, Seen::Forbidden)),
         whole_store(look("/v1/retention", READ, Seen::Forbidden)),
         whole_store(post(
@@ -162,7 +162,7 @@ pub(crate) async fn ask(
     server.send(method, path, &headers, &body).await
 }
 
-/// An application's own routes, of the domains `pay` and `lane`.
+/// The routes of an application, in the domains `pay` and `lane`.
 fn application() -> Router {
     Router::new()
         .route("/v1/pay/report", get(async || "pay"))
@@ -298,7 +298,7 @@ impl World {
         ]
     }
 
-    /// The answer to a request; of the stream of events its beginning.
+    /// The answer to a request; for the event stream, its beginning.
     async fn ask(&self, key: &str, row: &Row) -> Reply {
         if row.route != "/v1/events" {
             return ask(&self.server, key, row.method, &row.path, &row.body).await;
@@ -424,7 +424,7 @@ async fn core_16_routes_of_an_application_belong_to_its_domain() {
         (&pay, "/v1/lane/report", 404),
         (&pay, "/unknown", 404),
         (&submit, "/v1/pay/report", 403),
-        // It is for some of the domain's event types, and the application for all of them.
+        // The key covers some event types of the domain; the application's route needs all of them.
         (some.reveal(), "/v1/pay/report", 404),
         ("", "/v1/pay/report", 401),
     ] {

@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Authentication and scopes.
 
 use clinch_core::Timestamp;
 use clinch_core::ports::ApiKeys;
@@ -160,7 +160,7 @@ async fn core_16_operators_and_admins_may_do_more() {
             .status,
         200
     );
-    // An operator is no worker.
+    // The operate scope does not include the work scope.
     let work = key(&memory, &[Scope::Work]).await;
     with_key(&server, "POST", "/v1/leases", &operate)
         .await
@@ -176,7 +176,7 @@ async fn core_16_operators_and_admins_may_do_more() {
             .status,
         200
     );
-    // Probes of an orchestrator carry no key; any host is fine.
+    // Health checks carry no key; any host is fine.
     let headers = [("host", "clinch.internal")];
     assert_eq!(
         server.send("GET", "/healthz", &headers, "").await.status,
@@ -198,7 +198,7 @@ async fn core_16_keys_rotate_expire_and_are_revoked() {
         .await
         .expect("made");
     let server = Running::with(ROUTES, memory.clone(), &Role::ALL).await;
-    // Not asked for before: nothing is remembered of it.
+    // The key was not used before, so it is not cached.
     assert!(revoke(&memory, &old.id, now()).await.expect("revoked"));
     assert!(
         !revoke(&memory, &old.id, now())

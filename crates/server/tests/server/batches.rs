@@ -1,4 +1,4 @@
-//! Groups of operations.
+//! Batches.
 
 use serde_json::json;
 

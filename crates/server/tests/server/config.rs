@@ -6,7 +6,7 @@ use clinch_core::policy::{Order, ReaperStrategy, Safety};
 use clinch_server::Config;
 use clinch_server::config::Sources;
 
-/// The page of the documentation, whole.
+/// The configuration page of the documentation.
 const WHOLE: &str = include_str!("clinch.toml");
 
 fn load(
@@ -218,7 +218,7 @@ fn core_19_contradictions_are_one_line_that_says_what_to_do() {
                     .replace("\"d\"", "\"e\"")
                     + "\nconcurrency = 2"
             ),
-            "say it once",
+            "set it once",
         ),
         (
             format!("{}\n{}", route(""), route("").replace("\"r\"", "\"s\"")),
@@ -281,7 +281,7 @@ fn out_5_the_preset_of_the_outbox_retries_after_30_60_and_120_seconds() {
     assert_eq!(delays, [30, 60, 120]);
 }
 
-/// What a remote worker could only ignore is refused by its name.
+/// A remote route refuses every key that would be ignored, by its name.
 #[test]
 fn core_19_a_remote_route_names_nothing_that_would_be_ignored() {
     let remote = |more: &str| {

@@ -1,7 +1,7 @@
-//! Dead letters, and redriving them.
+//! Dead letters and their redrive.
 
 use clinch_core::WorkerId;
-use clinch_core::ports::{Answer, AnswerBody, Store, StoredOk};
+use clinch_core::ports::{Answer, AnswerBody, Store, StoredOk, Write, Written};
 use serde_json::{Value, json};
 
 use crate::harness::Running;
@@ -124,7 +124,7 @@ async fn an_unsafe_call_that_may_have_been_applied_is_not_redriven() {
     assert!(reply["results"][0]["reason"].is_string());
 }
 
-/// An unsafe operation that a person gave up as not applied.
+/// An operation of an unsafe route that an operator resolved as not applied.
 async fn given_up(server: &Running) -> String {
     let op_id = server.submit("unsure", "k1", "0").await.op_id();
     server.phase(&op_id, "held").await;
@@ -134,7 +134,7 @@ async fn given_up(server: &Running) -> String {
     op_id
 }
 
-/// The provider's yes to its first attempt comes after all.
+/// The provider's ok to the first attempt arrives late.
 async fn say_yes_late(server: &Running, op_id: &str) {
     let answer = Answer {
         op_id: op_id.parse().expect("an op_id"),
@@ -144,8 +144,9 @@ async fn say_yes_late(server: &Running, op_id: &str) {
         body: AnswerBody::Ok(StoredOk::default()),
     };
     let routes = server.clinch.orchestrator().routes();
-    let told = server.memory.settle(&[answer], routes).await;
-    assert!(told.expect("it answers")[0].is_ok());
+    let told = server.memory.commit(&[Write::Settle(answer)], routes).await;
+    let told = told.expect("it answers");
+    assert!(matches!(told[..], [Written::Changed(_)]), "{told:?}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Long answers end with their key.
+//! Long answers end when their key ends.
 
 use clinch_core::Timestamp;
 use clinch_memory::Memory;
@@ -11,7 +11,7 @@ use crate::auth::now;
 use crate::harness::{ROUTES, Running, command, store};
 use crate::tenants::read;
 
-/// A request that is under way.
+/// A request in flight.
 struct Waiting {
     stream: TcpStream,
     text: String,
@@ -40,7 +40,7 @@ impl Waiting {
         }
     }
 
-    /// Everything, once the server has ended it.
+    /// The whole answer, once the server has ended it.
     async fn end(mut self) -> String {
         let mut rest = Vec::new();
         self.stream.read_to_end(&mut rest).await.expect("read");
@@ -135,6 +135,6 @@ async fn core_16_a_revoked_key_ends_what_waits_for_it() {
         assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
         assert!(answer.contains("unauthenticated"), "{answer}");
     }
-    // The work goes on without its caller.
+    // The operation continues without its caller.
     server.provider.open_gate(1);
 }

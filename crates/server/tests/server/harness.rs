@@ -1,4 +1,4 @@
-//! A server, a client that sends exactly what it is told to, and providers to be called.
+//! A server, a client that sends exactly the given bytes, and providers.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
-/// Routes for every kind of answer. The URL says what the provider does.
+/// Routes for every kind of answer. The URL names the provider's behavior.
 pub(crate) const ROUTES: &str = r#"
 [store]
 url = "memory:"
@@ -84,10 +84,10 @@ event_type = "*"
 remote = true
 "#;
 
-/// What `long` is answered with.
+/// The answer of `long`.
 pub(crate) const LONG_BYTES: usize = 200 * 1024;
 
-/// What the providers saw, and the gate that `gated` calls wait at.
+/// The calls that the providers saw, and the gate at which `gated` calls wait.
 #[derive(Clone)]
 pub(crate) struct Provider {
     pub(crate) calls: Arc<AtomicUsize>,
@@ -113,7 +113,7 @@ impl Provider {
         self.gate.add_permits(calls);
     }
 
-    /// Returns when one more gated call is at the gate.
+    /// Returns when one more gated call waits at the gate.
     pub(crate) async fn arrival(&self) {
         self.arrived.acquire().await.expect("open").forget();
     }
@@ -236,7 +236,7 @@ impl Running {
         }
     }
 
-    /// Tells it to stop; true: everything ended in time.
+    /// Stops the server; true: everything ended in time.
     pub(crate) async fn stop(mut self) -> bool {
         drop(self.stop.take());
         self.ended.await.expect("it ends")
@@ -280,7 +280,7 @@ impl Running {
         Reply::parse(&String::from_utf8(answer).expect("text"))
     }
 
-    /// Hands one in and returns its answer.
+    /// Submits an operation and returns the answer.
     pub(crate) async fn submit(&self, event_type: &str, key: &str, wait: &str) -> Reply {
         self.post(
             &format!("/v1/operations?wait={wait}"),
@@ -289,14 +289,14 @@ impl Running {
         .await
     }
 
-    /// Long-polls until it is settled.
+    /// Long-polls until the operation is settled.
     pub(crate) async fn settled(&self, op_id: &str) -> Value {
         self.get(&format!("/v1/operations/{op_id}?wait=60s"))
             .await
             .body
     }
 
-    /// Returns when the operation is in this phase: looks again with every change of its row.
+    /// Returns when the operation is in this phase; checks after every change of the row.
     pub(crate) async fn phase(&self, op_id: &str, phase: &str) -> Value {
         loop {
             let body = self.get(&format!("/v1/operations/{op_id}")).await.body;

@@ -1,4 +1,4 @@
-//! What requests and answers may hold, each and all together.
+//! Limits on the bytes of requests and answers, each and all together.
 
 use clinch_core::ports::PAGE_BYTES_MAX;
 use clinch_server::Role;
@@ -44,7 +44,7 @@ async fn core_20_a_page_of_long_results_ends_at_its_bytes_and_goes_on() {
     assert_eq!(pages, 3);
 }
 
-/// Asks for a list many times over and reads nothing: more than the system buffers.
+/// Asks for a list many times and reads nothing: more than the system buffers.
 async fn unread(server: &Running) -> TcpStream {
     let mut stream = TcpStream::connect(server.addr).await.expect("it answers");
     let ask = "GET /v1/operations?limit=1000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -56,7 +56,7 @@ async fn unread(server: &Running) -> TcpStream {
 
 #[tokio::test]
 async fn core_20_a_caller_that_does_not_read_its_answer_is_disconnected() {
-    // The only place: nobody else is answered before the one who does not read is gone.
+    // The only connection: no other caller is answered before the stalled one is closed.
     let text = with("connections_max = 1\nwrite_timeout = \"50ms\"");
     let server = Running::with(&text, store(), &Role::ALL).await;
     long_results(&server, 20).await;
@@ -65,7 +65,7 @@ async fn core_20_a_caller_that_does_not_read_its_answer_is_disconnected() {
     stalled.read_exact(&mut first).await.expect("it answers");
     assert_eq!(&first, b"HTTP/1.1 200");
     assert_eq!(server.get("/healthz").await.status, 200);
-    // A reader that goes on, however much there is, is answered.
+    // A caller that keeps reading is answered, however long the answer is.
     let reply = server.get("/v1/operations?limit=1000").await;
     assert_eq!(reply.body["operations"].as_array().map(Vec::len), Some(20));
 }
@@ -81,14 +81,14 @@ async fn core_20_requests_and_answers_share_a_bound_and_503_says_so() {
     let mut long = command("pay", "ok", "long-payload");
     long["payload"] = json!("x".repeat(LONG_BYTES));
     let bulk = json!({"operations": [long]});
-    // The answer that nobody reads holds nearly all of it.
+    // The unread answer holds nearly all bytes.
     let reply = server.post("/v1/operations/bulk", &bulk).await;
     let after = reply.is_problem(503, "unavailable").header("retry-after");
     assert_eq!(after, Some("1"));
     // Short requests go on.
     assert_eq!(server.submit("ok", "short", "60s").await.status, 200);
     drop(stalled);
-    // What it held comes back with its connection.
+    // Closing the connection releases the bytes.
     assert_eq!(server.get("/v1/operations").await.status, 200);
     assert_eq!(server.post("/v1/operations/bulk", &bulk).await.status, 200);
 }
@@ -102,12 +102,12 @@ async fn core_20_listeners_that_stopped_reading_are_dropped_and_hold_little() {
     stalled.write_all(ask.as_bytes()).await.expect("written");
     let mut first = [0; 12];
     stalled.read_exact(&mut first).await.expect("it answers");
-    // One place is left; results that nobody takes do not stop the others.
+    // One connection is left; unread results do not block other callers.
     long_results(&server, 60).await;
     let mut second = TcpStream::connect(server.addr).await.expect("it connects");
     let ask = "GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n";
     second.write_all(ask.as_bytes()).await.expect("written");
     second.read_exact(&mut first).await.expect("it answers");
-    // Both places are taken by listeners; the one that does not read makes room.
+    // Listeners hold both connections; the one that does not read is closed.
     assert_eq!(server.get("/healthz").await.status, 200);
 }

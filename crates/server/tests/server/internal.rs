@@ -1,4 +1,4 @@
-//! Routes that are for their application only.
+//! Routes that are internal to their application.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ fn collect() -> Route<Value, ()> {
     Route::new("app", "collect").internal().natural()
 }
 
-/// A server with an application whose operations fail, and how often they were executed.
+/// A server with an application whose operations fail, and the number of their executions.
 async fn served(roles: &[Role]) -> (Running, String, Arc<AtomicUsize>) {
     let (memory, provider) = (store(), Provider::default());
     let admin = key(&memory, &[Scope::Admin], &[]).await;
@@ -37,7 +37,7 @@ async fn served(roles: &[Role]) -> (Running, String, Arc<AtomicUsize>) {
     (server, admin, calls)
 }
 
-/// Nobody is let in, and nothing is said to have been accepted.
+/// Every caller is refused, and no answer says that an operation was accepted.
 fn refused(reply: &Reply) {
     reply.is_problem(403, "forbidden");
     assert!(reply.text.contains("app/collect"), "{}", reply.text);

@@ -1,11 +1,11 @@
-//! Reports on attempts that nobody leased, or that somebody else leased.
+//! Reports on attempts that were never leased, or that another worker leased.
 
 use clinch_server::Role;
 use serde_json::{Value, json};
 
 use crate::harness::{ROUTES, Running, command, store};
 
-/// A route that may not be repeated and whose calls wait at the gate.
+/// A route that must not be repeated and whose calls wait at the gate.
 const UNSAFE: &str = r#"
 [[route]]
 name = "once"
@@ -152,7 +152,7 @@ async fn one_worker_does_not_end_the_lease_of_another() {
     );
 }
 
-/// The token is of its worker alone: it is in no document, line or log that others read.
+/// Only the worker gets the token: no document, ledger line or log line holds it.
 #[tokio::test]
 async fn a_token_is_shown_to_its_worker_only() {
     let server = server().await;

@@ -63,7 +63,7 @@ async fn a_connection_that_never_finishes_its_headers_is_closed() {
         .await
         .expect("written");
     let mut rest = Vec::new();
-    // Ends only because the server ends it.
+    // Ends only when the server closes the connection.
     let _ = slow.read_to_end(&mut rest).await;
     assert_eq!(server.get("/healthz").await.status, 200);
 }
@@ -102,7 +102,7 @@ async fn silent_connections_make_room_for_callers() {
     }
 }
 
-/// Sixteen calls at once that never end; more than that wait.
+/// Sixteen calls at once that never end; more calls wait.
 fn slow(shed_queue_age: &str) -> String {
     let text = with(&format!("shed_queue_age = {shed_queue_age:?}"));
     let gated = "event_type = \"gated\"";
@@ -116,7 +116,7 @@ async fn new_work_is_shed_and_a_replay_never() {
         .post("/v1/operations?wait=0", &command("pay", "gated", "first"))
         .await;
     assert_eq!(first.status, 202);
-    // The queue is looked at in the background: new work is taken until its age is seen.
+    // The queue's age is measured in the background: operations are accepted until it is known.
     let shed = loop {
         let key = uuid();
         let reply = server
@@ -157,7 +157,7 @@ async fn new_work_is_shed_and_a_replay_never() {
 #[tokio::test]
 async fn nobody_is_shed_where_it_is_switched_off() {
     let server = Running::with(&slow("0s"), store(), &Role::ALL).await;
-    // Older than a look at the queues, and than the look after it.
+    // Older than two measurements of the queue.
     let is_old = |body: &serde_json::Value| {
         let domains = body["domains"].as_array().expect("a list");
         let pay = domains.iter().find(|one| one["domain"] == "pay");
@@ -187,7 +187,7 @@ async fn a_store_that_does_not_answer_is_503() {
         .post("/v1/operations?wait=0", &command("away", "x", "k1"))
         .await;
     let reply = if reply.status == 202 {
-        // A runner took the fault; the next call is ours.
+        // A background task took the fault; the next call is ours.
         server.memory.fail_next(clinch_memory::Fault::BeforeCommit);
         server.post("/v1/domains/pay/pause", &json!({})).await
     } else {

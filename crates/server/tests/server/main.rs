@@ -1,4 +1,4 @@
-//! Real sockets on free ports, the in-memory store, and executors that do as they are told.
+//! Real sockets on free ports, the in-memory store, and scripted executors.
 #![expect(
     clippy::expect_used,
     clippy::panic,

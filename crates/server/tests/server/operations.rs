@@ -1,4 +1,4 @@
-//! Looking at operations, canceling, resolving, and why one does not run.
+//! Reading, canceling and resolving operations, and why an operation does not run.
 
 use serde_json::{Value, json};
 
@@ -182,7 +182,7 @@ async fn cancel_answers_by_what_it_found() {
     let unsure = server.submit("unsure", "k4", "0").await.op_id();
     server.phase(&unsure, "held").await;
     assert_eq!(cancel(&unsure).await.status, 202);
-    // Without a body, and with a wrong one.
+    // Without a body, and with an invalid one.
     let path = format!("/v1/operations/{waiting}/cancel");
     assert_eq!(server.send("POST", &path, &[], "").await.status, 200);
     server
@@ -241,6 +241,13 @@ async fn an_unsafe_call_is_held_until_a_person_resolves_it() {
         (json!({"as": "done"}), "as"),
         (json!({"as": "failed", "effect": "maybe"}), "effect"),
         (json!({"as": "retry", "payload": 1}), "payload"),
+        (json!({"as": "retry", "payload": null}), "payload"),
+        (json!({"as": "completed", "effect": "none"}), "effect"),
+        (json!({"as": {"retry": null}}), "as"),
+        (
+            json!({"as": "completed", "provider_txn_id": 7}),
+            "provider_txn_id",
+        ),
     ] {
         let reply = resolve(&op_id, body).await;
         assert_eq!(
@@ -257,7 +264,7 @@ async fn hold_says_why_an_operation_does_not_run() {
         let body = server.get(&format!("/v1/operations/{op_id}")).await.body;
         body["hold"]["reason"].as_str().unwrap_or("none").to_owned()
     };
-    // A remote route that nobody works for.
+    // A remote route without workers.
     let remote = server
         .post("/v1/operations?wait=0", &command("away", "x", "k1"))
         .await;

@@ -1,4 +1,4 @@
-//! Canaries: secrets that must be seen nowhere.
+//! Canaries: secrets that must not appear anywhere.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ impl Write for Lines {
     }
 }
 
-/// Every line of this process from now on.
+/// Captures every log line of this process from now on.
 fn capture() -> Lines {
     let lines = Lines::default();
     let writer = lines.clone();
@@ -38,7 +38,7 @@ fn capture() -> Lines {
     lines
 }
 
-/// A test of its own process would be better; nextest gives it one.
+/// The capture needs a process of its own; nextest provides it.
 #[tokio::test]
 async fn core_16_secrets_are_in_no_log_metric_problem_or_listing() {
     let lines = capture();
@@ -89,7 +89,7 @@ async fn core_16_secrets_are_in_no_log_metric_problem_or_listing() {
     }
 }
 
-/// What callers are told of operations with a secret in their payload.
+/// The answers about operations with a secret in their payload.
 async fn submissions(server: &Running, headers: &[(&str, &str)]) -> Vec<String> {
     let mut seen = Vec::new();
     let with_secret = |event_type: &str, key: &str| {

@@ -1,4 +1,4 @@
-//! Stopping loses nothing.
+//! A shutdown loses nothing.
 
 use clinch_server::Role;
 
@@ -18,7 +18,8 @@ async fn run_12_a_stop_answers_long_polls_and_lets_attempts_finish() {
     tokio::io::AsyncWriteExt::write_all(&mut poll, request.as_bytes())
         .await
         .expect("written");
-    // One more answer on another connection: the poll's request has been read by then or soon.
+    // One more answer on another connection: by then the server has read the poll's request, or
+    // soon will.
     assert_eq!(server.get("/healthz").await.status, 200);
     let stopping = tokio::spawn(server.stop());
     let mut answer = String::new();
@@ -45,6 +46,6 @@ async fn run_12_a_stop_has_a_hard_deadline() {
     let server = Running::with(&text, store(), &Role::ALL).await;
     server.submit("gated", "k1", "0").await;
     server.provider.arrival().await;
-    // The call never ends; the stop does.
+    // The call never ends; the shutdown does.
     let _in_time = server.stop().await;
 }

@@ -1,4 +1,4 @@
-//! A store that does not even read.
+//! A store that fails every read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use clinch_server::Role;
 
 use crate::harness::{Provider, ROUTES, Running, parts, store};
 
-/// Keys that cannot be read once it is told so.
+/// Keys that cannot be read once `is_down` is set.
 struct Unreadable {
     keys: Memory,
     is_down: Arc<AtomicBool>,
@@ -47,7 +47,7 @@ impl ApiKeys for Unreadable {
     }
 }
 
-/// Whether there are keys is not known: nothing is answered but what needs none.
+/// It is unknown whether there are keys: only routes that need no key are answered.
 #[tokio::test]
 async fn core_16_every_route_is_503_while_the_keys_cannot_be_read() {
     let (memory, provider) = (store(), Provider::default());
@@ -60,7 +60,7 @@ async fn core_16_every_route_is_503_while_the_keys_cannot_be_read() {
     let server = Running::of(ROUTES, parts, memory, provider, &Role::ALL).await;
     let api = server.get("/openapi.json").await.body;
     is_down.store(true, Ordering::SeqCst);
-    // What was read of the keys is good for a moment.
+    // Keys that were read are cached for a moment.
     while server.get("/v1/domains").await.status == 200 {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! Callers without a key, and what they cannot take from callers with one.
+//! Callers without a key cannot take connections from callers with a key.
 
 use clinch_core::ports::Clock as _;
 use clinch_memory::Memory;
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::harness::{ROUTES, Reply, Running, command, store};
 
-/// Few connections, which are never closed for their silence.
+/// Few connections, which are never closed for being idle.
 fn few() -> String {
     let few = "[server]\nconnections_max = 8\nheader_timeout = \"1h\"";
     ROUTES.replace("[server]", few)
@@ -27,7 +27,7 @@ async fn with_key(server: &Running, path: &str, key: &str) -> Reply {
     server.send("GET", path, &headers, "").await
 }
 
-/// Sends a request on a connection that is kept, and reads its answer.
+/// Sends a request on a kept connection and reads the answer.
 async fn knock(stream: &mut TcpStream, path: &str) -> std::io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
@@ -50,7 +50,7 @@ async fn core_16_a_connection_without_a_key_ends_with_its_first_refusal() {
     stream.write_all(head.as_bytes()).await.expect("written");
     stream.write_all(body.as_bytes()).await.expect("written");
     let mut answer = Vec::new();
-    // Ends only because the server ends it.
+    // Ends only when the server closes the connection.
     stream
         .read_to_end(&mut answer)
         .await

@@ -1,4 +1,4 @@
-//! Health, metrics, the description of the API, and paths that do not exist.
+//! Health, metrics, OpenAPI, and unknown paths.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,7 +133,7 @@ async fn events_tell_what_was_settled_and_the_counters() {
     let text = read_until(&op_id).await;
     assert!(text.contains("event: operation"));
     read_until("\"COMPLETED\":1").await;
-    // A stop ends the stream.
+    // A shutdown ends the stream.
     assert!(server.stop().await);
 }
 
@@ -186,7 +186,7 @@ async fn a_panic_in_a_handler_is_500_and_the_next_request_is_answered() {
     assert_eq!(server.get("/healthz").await.status, 200);
 }
 
-/// What `/readyz` warns of.
+/// The warnings of `/readyz`.
 async fn warnings(server: &Running) -> Vec<String> {
     let reply = server.get("/readyz").await;
     assert_eq!(reply.status, 200, "{}", reply.text);

@@ -1,4 +1,4 @@
-//! Keys of one domain, and what is not theirs.
+//! Keys that are restricted to a domain.
 
 use clinch_core::ports::Inspect;
 use clinch_core::{BizKey, Command, Domain, EventType, IdemKey, Keys, Payload};
@@ -12,7 +12,7 @@ use crate::access::{ask, key};
 use crate::auth::now;
 use crate::harness::{ROUTES, Running, command, store};
 
-/// A server with a key of everything, one of `pay` and one of `away`.
+/// A server with an unrestricted key, a key of `pay` and a key of `away`.
 async fn served() -> (Running, String, String, String) {
     let memory = store();
     let whole = key(&memory, &[Scope::Admin], &[]).await;
@@ -127,7 +127,7 @@ async fn core_16_a_batch_belongs_to_whoever_covers_its_opener() {
         let member = json!({"operations": []});
         let added = post(&server, key, &format!("{path}/operations"), member).await;
         assert_eq!(added.status, status, "{path}: {}", added.text);
-        // To open it again is to open it once; a stranger learns nothing of it.
+        // Opening the batch again changes nothing; another caller learns nothing of the batch.
         let again = post(&server, key, "/v1/batches", json!({"batch_id": batch})).await;
         assert_eq!(again.status, status, "{path}: {}", again.text);
         if !is_seen {
@@ -205,7 +205,7 @@ async fn core_16_event_types_narrow_a_key_further() {
             .status,
         200
     );
-    // A pause stops types that are not its own.
+    // A pause would stop event types that the key may not touch.
     let paused = post(&server, &some, "/v1/domains/pay/pause", json!({})).await;
     paused.is_problem(403, "forbidden");
     let path = "/v1/operations?wait=0";
@@ -226,7 +226,7 @@ async fn core_16_event_types_narrow_a_key_further() {
         .is_problem(403, "forbidden");
 }
 
-/// An operation that is leased, and a report on it that says ok.
+/// A leased operation, and an ok report on it.
 pub(crate) async fn leased(server: &Running, key: &str) -> (String, Value) {
     let new = command("away", "call", "leased");
     let op_id = server.clinch.orchestrator().accept(read(&new)).await;
@@ -242,7 +242,7 @@ pub(crate) async fn leased(server: &Running, key: &str) -> (String, Value) {
     (op_id, outcome)
 }
 
-/// A worker's report is refused, or taken without what it spawns.
+/// The report is refused, or stored without the operations that it spawns.
 pub(crate) async fn spawns_nothing(
     server: &Running,
     key: &str,
@@ -285,7 +285,7 @@ async fn core_16_a_worker_spawns_within_its_key_and_reports_on_its_own() {
     let report = format!("/v1/leases/{op_id}/outcome");
     let theirs = post(&server, &stranger, &report, outcome.clone()).await;
     theirs.is_problem(404, "not_found");
-    // Within its domain it needs no scope to submit.
+    // Within its domain the key needs no submit scope.
     outcome["spawn"] = json!([command("away", "other", "k3")]);
     let taken = post(&server, &worker, &report, outcome).await;
     assert_eq!(taken.body["state"], "COMPLETED", "{}", taken.text);

@@ -1,4 +1,4 @@
-//! A store whose calls do not come back.
+//! A store whose calls do not return.
 
 use clinch_core::Effect;
 
@@ -9,10 +9,13 @@ fn spilled(scene: &Scene) -> usize {
 }
 
 fn set_hangs(scene: &Scene, hangs: bool) {
-    scene.weather.store_hangs.store(hangs, Ordering::SeqCst);
+    scene
+        .network_faults
+        .store_hangs
+        .store(hangs, Ordering::SeqCst);
 }
 
-/// RUN-2: the patience with the store counts while one call of it hangs.
+/// RUN-2: `settle_patience` also counts while one store call hangs.
 #[test]
 fn run_2_an_answer_is_spilled_while_the_store_hangs() {
     for (seed, domain) in (20..).zip(["keyed", "natural", "unsafe", "blind"]) {
@@ -29,13 +32,13 @@ fn run_2_an_answer_is_spilled_while_the_store_hangs() {
     }
 }
 
-/// RUN-4: a refusal that was spilled ends its operation; it is not held.
+/// RUN-4: a spilled Fail ends its operation; the operation is not held.
 #[test]
 fn run_4_a_refusal_outlives_a_store_that_hangs() {
     let scene = scene(24, false, 1);
-    let refuses = Trouble {
+    let refuses = ProviderFaults {
         refusals: 1_000,
-        ..Trouble::default()
+        ..ProviderFaults::default()
     };
     scene.providers.set_trouble(refuses);
     let _ = submit(&scene, 0, charge("unsafe"), Duration::ZERO);
@@ -49,8 +52,8 @@ fn run_4_a_refusal_outlives_a_store_that_hangs() {
     assert_eq!(failure.map(|failure| failure.effect), Some(Effect::None));
 }
 
-/// RUN-12: a process that is told to stop spills what the store does not take, well within its
-/// grace; the next one finds it.
+/// RUN-12: a stopping process spills the answers that the store does not take, well within its
+/// grace; the next process finds them.
 #[test]
 fn run_12_a_stop_spills_what_the_store_does_not_take() {
     let scene = scene(25, false, 1);
@@ -66,16 +69,19 @@ fn run_12_a_stop_spills_what_the_store_does_not_take() {
     assert_eq!(calls(&scene), 1);
 }
 
-/// RUN-9: one commit that does not come back holds up no other.
+/// RUN-9: one commit that does not return blocks no other.
 #[test]
 fn run_9_a_settle_that_hangs_holds_up_no_other() {
-    // By this seed the second call is made at once.
+    // With this seed the second call is made at once.
     let scene = scene(27, false, 1);
     let hour = u64::try_from(HOUR.as_millis()).expect("small");
-    scene.weather.settle_hangs_ms.store(hour, Ordering::SeqCst);
+    scene
+        .network_faults
+        .settle_hangs_ms
+        .store(hour, Ordering::SeqCst);
     let _ = submit(&scene, 0, charge("blind"), Duration::ZERO);
     run_until(&scene, MINUTE, || {
-        scene.weather.settle_hangs_ms.load(Ordering::SeqCst) == 0
+        scene.network_faults.settle_hangs_ms.load(Ordering::SeqCst) == 0
     });
     let other = command("blind", "order-2", "key-2", "{}").expect("a valid command");
     let answer = submit(&scene, 0, other, MINUTE);

@@ -1,4 +1,4 @@
-//! From a place to an open connection: resolve, check, dial, encrypt, agree on a version.
+//! Opens a connection: resolve, check the address, dial, encrypt, agree on an HTTP version.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,49 +14,53 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::pool::{Connection, Place, Sender};
+use super::pool::{Connection, Endpoint, Sender};
 use super::{HttpClient, tls};
 use crate::target::Host;
 
-/// Most addresses of one name that are tried: more than any provider has healthy at once.
+/// Maximum addresses of one name that are tried: more than a provider has healthy at once.
 const ADDRESSES_MAX: usize = 8;
-/// How long one address is waited for before the next is tried beside it (RFC 8305).
+/// How long to wait for one address before the next is tried in parallel (RFC 8305).
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
-/// Why not a byte of a request left.
+/// Why no byte of a request left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unsent {
-    /// The name has no address now.
+    /// The name does not resolve now.
     Dns,
     /// All its addresses are of kinds that the route may not call.
     Egress(&'static str),
     Connect(&'static str),
     Tls(&'static str),
     Timeout,
-    /// This machine has no descriptor, port or buffer left: the provider was not even dialled.
+    /// This machine has no file descriptor, port or buffer left: the provider was not even dialled.
     Exhausted(&'static str),
-    /// Whoever calls did not let it go.
+    /// The caller's gate refused.
     Gate(&'static str),
-    /// It cannot be written as HTTP.
+    /// The request cannot be written as HTTP.
     Malformed,
 }
 
 impl HttpClient {
-    /// A fresh connection, within the limit.
-    pub(super) async fn open(&self, place: &Place, limit: Duration) -> Result<Connection, Unsent> {
+    /// A fresh connection, within the timeout.
+    pub(super) async fn open(
+        &self,
+        endpoint: &Endpoint,
+        limit: Duration,
+    ) -> Result<Connection, Unsent> {
         tokio::select! {
             biased;
-            opened = self.open_unlimited(place) => opened,
+            opened = self.open_unlimited(endpoint) => opened,
             () = self.inner.clock.sleep(limit) => Err(Unsent::Timeout),
         }
     }
 
-    async fn open_unlimited(&self, place: &Place) -> Result<Connection, Unsent> {
-        let tcp = self.dial(place).await?;
-        // Requests are written whole; waiting for more to come only costs latency.
+    async fn open_unlimited(&self, endpoint: &Endpoint) -> Result<Connection, Unsent> {
+        let tcp = self.dial(endpoint).await?;
+        // Requests are written as a whole; Nagle's algorithm would only cost latency.
         let _ = tcp.set_nodelay(true);
-        let sender = if place.target.is_tls {
-            let name = server_name(&place.target.host)?;
+        let sender = if endpoint.target.is_tls {
+            let name = server_name(&endpoint.target.host)?;
             let connector = TlsConnector::from(self.inner.tls.clone());
             let encrypted = connector.connect(name, tcp).await;
             let stream = encrypted.map_err(|error| Unsent::Tls(tls::reason(&error)))?;
@@ -65,13 +69,13 @@ impl HttpClient {
         } else {
             handshake(tcp, false).await?
         };
-        Ok(Connection::new(sender, place, &self.inner.pool))
+        Ok(Connection::new(sender, endpoint, &self.inner.pool))
     }
 
-    /// Dials what the name means now. Each address is judged here, and nobody is asked again
-    /// between the judgement and the dial.
-    async fn dial(&self, place: &Place) -> Result<TcpStream, Unsent> {
-        let target = &place.target;
+    /// Resolves the name and dials an address. Each address is checked here, and the name is not
+    /// resolved again between the check and the dial.
+    async fn dial(&self, endpoint: &Endpoint) -> Result<TcpStream, Unsent> {
+        let target = &endpoint.target;
         let addresses = match &target.host {
             Host::Ip(ip) => vec![*ip],
             Host::Name(name) => {
@@ -85,7 +89,7 @@ impl HttpClient {
         let mut refused = None;
         let mut allowed: Vec<IpAddr> = Vec::new();
         for ip in addresses {
-            match place.reach.permits(ip) {
+            match endpoint.reach.permits(ip) {
                 Ok(()) if !allowed.contains(&ip) => allowed.push(ip),
                 Ok(()) => {}
                 Err(kind) => refused = Some(kind),
@@ -99,7 +103,7 @@ impl HttpClient {
         }
     }
 
-    /// The first that answers. A slow one does not hold up the next.
+    /// The first address that accepts. A slow address does not delay the next.
     async fn first(&self, addresses: &[IpAddr], port: u16) -> Result<TcpStream, Unsent> {
         let mut waiting = addresses.iter();
         let mut dials = FuturesUnordered::new();
@@ -126,9 +130,9 @@ impl HttpClient {
 }
 
 impl Unsent {
-    /// One more address that could not be dialled. An address that was reached and failed tells
-    /// more than one for which this machine had nothing left: `::1` of a host without IPv6 has
-    /// no free port either.
+    /// Adds an address that could not be dialled. An address that was reached and failed says more
+    /// than one for which this machine lacked resources: for example, `::1` on a host without IPv6
+    /// fails with "no free port".
     fn or(self, error: &io::Error) -> Self {
         let is_reached = matches!(self, Self::Connect(why) if why != "no address");
         match exhausted(error) {
@@ -139,7 +143,7 @@ impl Unsent {
     }
 }
 
-/// What this machine has run out of, if that is why.
+/// The resource that this machine has run out of, if that is the reason.
 pub(super) fn exhausted(error: &io::Error) -> Option<&'static str> {
     match Errno::from_io_error(error)? {
         Errno::MFILE | Errno::NFILE => Some("no file descriptor is free"),
@@ -153,11 +157,11 @@ fn server_name(host: &Host) -> Result<ServerName<'static>, Unsent> {
     match host {
         Host::Ip(ip) => Ok(ServerName::from(*ip)),
         Host::Name(name) => ServerName::try_from(name.to_string())
-            .map_err(|_| Unsent::Tls("the host is no name for a certificate")),
+            .map_err(|_| Unsent::Tls("the host's name cannot be in a certificate")),
     }
 }
 
-/// Agrees on a version of HTTP; the connection then drives itself until it is dropped.
+/// Agrees on an HTTP version. Afterwards the connection runs in its own task until it is dropped.
 async fn handshake<S>(stream: S, is_http2: bool) -> Result<Sender, Unsent>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

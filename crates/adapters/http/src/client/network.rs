@@ -1,4 +1,4 @@
-//! What the client asks of the machine's network.
+//! The network functions that the client needs.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,11 +8,11 @@ use tokio::net::{TcpSocket, TcpStream};
 
 /// Resolves names and dials addresses.
 ///
-/// What `resolve` answers is never trusted: each address is checked right before it is
+/// The client never trusts what `resolve` returns: each address is checked right before it is
 /// dialled, and `connect` gets the checked address, not the name.
 #[async_trait]
 pub trait Network: Send + Sync {
-    /// The addresses of a name, as they are now.
+    /// The current addresses of a name.
     async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<IpAddr>>;
 
     /// A connection to exactly this address.
@@ -28,8 +28,9 @@ impl Network for SystemNetwork {
     async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<IpAddr>> {
         match tokio::net::lookup_host((name, port)).await {
             Ok(found) => Ok(found.map(|address| address.ip()).collect()),
-            // Without a descriptor the resolver reads neither its files nor an answer, and says
-            // that the name is unknown. A socket of our own tells the two apart.
+            // Without a free file descriptor, the resolver can read neither its files nor an
+            // answer, and reports that the name is unknown. Opening a socket tells the two cases
+            // apart.
             Err(error) => Err(TcpSocket::new_v4().err().unwrap_or(error)),
         }
     }

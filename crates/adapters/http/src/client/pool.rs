@@ -1,4 +1,4 @@
-//! Connections that wait for the next call.
+//! The pool of idle connections.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,20 +13,19 @@ use hyper::{Request, Response};
 use crate::egress::Reach;
 use crate::target::Target;
 
-/// Idle connections kept to one place: twice the default bulkhead, so that a full one finds
-/// its connections again.
+/// Maximum idle connections to one endpoint: twice the default bulkhead, so that a full bulkhead
+/// finds its connections again.
 const IDLE_MAX: usize = 32;
-/// Age at which an idle connection is closed: below the 60 s that load balancers commonly
-/// keep one.
+/// Age at which an idle connection is closed: below the 60 s that load balancers commonly allow.
 const IDLE_AGE_MAX: Duration = Duration::from_secs(30);
-/// Calls at once on one HTTP/2 connection: below the 100 that servers commonly allow, so that
-/// no request waits in a queue between the check of its lease and its first byte.
+/// Maximum concurrent calls on one HTTP/2 connection: below the 100 that servers commonly allow, so
+/// that no request waits in a queue between its lease check and its first byte.
 const STREAMS_MAX: usize = 64;
 
-/// Who is called, and how far the call may reach: connections that were checked against one
-/// reach are not used for another.
+/// The host that is called, and the reach of the call. A connection that was checked for one reach
+/// is not used for another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct Endpoint {
     pub target: Target,
     pub reach: Reach,
 }
@@ -37,7 +36,7 @@ pub(crate) enum Version {
     Http2,
 }
 
-/// Counts the calls on an HTTP/2 connection by its clones, and remembers if one ended badly.
+/// Counts the calls on an HTTP/2 connection by its clones, and remembers whether one ended badly.
 #[derive(Default)]
 pub(super) struct Shared {
     is_doubtful: AtomicBool,
@@ -61,7 +60,7 @@ impl Sender {
     fn has_room(&self) -> bool {
         match self {
             Self::Http1(_) => true,
-            // One is the pool's own.
+            // One reference is the pool's own.
             Self::Http2(_, shared) => Arc::strong_count(shared) <= STREAMS_MAX,
         }
     }
@@ -69,20 +68,20 @@ impl Sender {
 
 #[derive(Default)]
 pub(super) struct Pool {
-    idle: Mutex<HashMap<Place, Vec<(Sender, Duration)>>>,
+    idle: Mutex<HashMap<Endpoint, Vec<(Sender, Duration)>>>,
 }
 
 impl Pool {
-    fn idle(&self) -> MutexGuard<'_, HashMap<Place, Vec<(Sender, Duration)>>> {
-        // A list of connections cannot be half-changed.
+    fn idle(&self) -> MutexGuard<'_, HashMap<Endpoint, Vec<(Sender, Duration)>>> {
+        // A list of connections is never left half-changed.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection that was used last, if it was used within `idle_max`. Those that nobody
-    /// should use any more are closed on the way, wherever they lead.
+    /// The connection that was used last, if it was used within `idle_max`. Also closes the
+    /// connections of all endpoints that should no longer be used.
     pub(super) fn take(
         self: &Arc<Self>,
-        place: &Place,
+        endpoint: &Endpoint,
         idle_max: Duration,
         now: Duration,
     ) -> Option<Connection> {
@@ -92,7 +91,7 @@ impl Pool {
             list.retain(|(sender, used)| sender.is_usable() && is_young(*used));
             !list.is_empty()
         });
-        let list = idle.get_mut(place)?;
+        let list = idle.get_mut(endpoint)?;
         let fits = |(sender, used): &(Sender, Duration)| {
             sender.has_room() && now.saturating_sub(*used) < idle_max
         };
@@ -108,14 +107,14 @@ impl Pool {
         Some(Connection {
             is_pooled: matches!(sender, Sender::Http2(..)),
             sender: Some(sender),
-            place: place.clone(),
+            endpoint: endpoint.clone(),
             pool: self.clone(),
         })
     }
 
-    fn put(&self, place: Place, sender: Sender, now: Duration) {
+    fn put(&self, endpoint: Endpoint, sender: Sender, now: Duration) {
         let mut idle = self.idle();
-        let list = idle.entry(place).or_default();
+        let list = idle.entry(endpoint).or_default();
         list.push((sender, now));
         if list.len() > IDLE_MAX {
             list.remove(0);
@@ -123,22 +122,22 @@ impl Pool {
     }
 }
 
-/// A connection in use. Dropped before `finish` it is not used again: nobody knows what is
-/// still on its way.
+/// A connection in use. If it is dropped before `finish`, it is not used again: the exchange may
+/// still be in progress.
 pub(crate) struct Connection {
     sender: Option<Sender>,
-    /// The pool has a clone already.
+    /// The pool already has a clone.
     is_pooled: bool,
-    place: Place,
+    endpoint: Endpoint,
     pool: Arc<Pool>,
 }
 
 impl Connection {
-    pub(super) fn new(sender: Sender, place: &Place, pool: &Arc<Pool>) -> Self {
+    pub(super) fn new(sender: Sender, endpoint: &Endpoint, pool: &Arc<Pool>) -> Self {
         Self {
             sender: Some(sender),
             is_pooled: false,
-            place: place.clone(),
+            endpoint: endpoint.clone(),
             pool: pool.clone(),
         }
     }
@@ -157,28 +156,28 @@ impl Connection {
         match &mut self.sender {
             Some(Sender::Http2(sender, _)) => sender.try_send_request(request).await,
             Some(Sender::Http1(sender)) => sender.try_send_request(request).await,
-            // Taken by `finish` only, which consumes the connection.
+            // Only `finish` takes it, and that consumes the connection.
             None => std::future::pending().await,
         }
     }
 
     /// The exchange is over. `is_read`: the answer was read to its end, so that an HTTP/1.1
-    /// connection can carry the next.
+    /// connection can carry the next request.
     pub(crate) fn finish(mut self, is_read: bool, now: Duration) {
-        let (pool, place) = (self.pool.clone(), self.place.clone());
+        let (pool, endpoint) = (self.pool.clone(), self.endpoint.clone());
         match self.sender.take() {
             Some(Sender::Http1(mut sender)) if is_read => {
                 if sender.is_ready() {
-                    return pool.put(place, Sender::Http1(sender), now);
+                    return pool.put(endpoint, Sender::Http1(sender), now);
                 }
-                // Its task has yet to see that the exchange is over.
+                // The connection's task has not noticed the end of the exchange yet.
                 tokio::spawn(async move {
                     if sender.ready().await.is_ok() {
-                        pool.put(place, Sender::Http1(sender), now);
+                        pool.put(endpoint, Sender::Http1(sender), now);
                     }
                 });
             }
-            Some(sender @ Sender::Http2(..)) if !self.is_pooled => pool.put(place, sender, now),
+            Some(sender @ Sender::Http2(..)) if !self.is_pooled => pool.put(endpoint, sender, now),
             _ => {}
         }
     }
@@ -187,7 +186,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(Sender::Http2(_, shared)) = &self.sender {
-            // A connection that went silent must not swallow the next calls too.
+            // A connection that stopped answering must not swallow the next calls too.
             shared.is_doubtful.store(true, Ordering::Release);
         }
     }

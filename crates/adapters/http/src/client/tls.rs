@@ -1,4 +1,4 @@
-//! TLS: whom to trust, and what went wrong in words that quote nobody.
+//! TLS: trusted certificates, and errors that quote no text of the peer.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(super) fn config(trusted: Vec<Vec<u8>>) -> Result<ClientConfig, String> {
     let system = rustls_native_certs::load_native_certs().certs;
     roots.add_parsable_certificates(system);
     if roots.is_empty() {
-        // An empty container.
+        // The system has no certificates, for example in an empty container.
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     }
     for certificate in trusted {

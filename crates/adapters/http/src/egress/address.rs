@@ -1,20 +1,20 @@
-//! What kind of address an address is, by the registries of special-purpose addresses
-//! (RFC 6890 and its successors).
+//! Classifies addresses by the registries of special-purpose addresses (RFC 6890 and its
+//! successors).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use AddressKind::{Loopback, Never, Private, Public};
 
-/// Who can be at an address.
+/// Which hosts an address can lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AddressKind {
-    /// Anyone on the internet.
+    /// Any host on the internet.
     Public,
     /// This machine, by its loopback interface.
     Loopback,
-    /// Somebody near us, or somebody a translator or tunnel near us leads to.
+    /// A host nearby, or one behind a nearby translator or tunnel.
     Private,
-    /// Nobody that a call could mean.
+    /// No host that a call could mean.
     Never,
 }
 
@@ -24,7 +24,7 @@ const fn v4(a: u8, b: u8, c: u8) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, 0)
 }
 
-/// All others are public.
+/// All other addresses are public.
 const V4: Ranges<Ipv4Addr> = &[
     (v4(0, 0, 0), 8, Never, "unspecified"),
     (v4(10, 0, 0), 8, Private, "private"),
@@ -47,7 +47,8 @@ const fn v6(a: u16, b: u16, c: u16, d: u16, e: u16, f: u16) -> Ipv6Addr {
     Ipv6Addr::new(a, b, c, d, e, f, 0, 0)
 }
 
-/// The first match counts. Of the others, `2000::/3` is public and the rest is not assigned.
+/// The first match counts. Of the other addresses, `2000::/3` is public and the rest is not
+/// assigned.
 const V6: Ranges<Ipv6Addr> = &[
     (Ipv6Addr::UNSPECIFIED, 128, Never, "unspecified"),
     (Ipv6Addr::LOCALHOST, 128, Loopback, "loopback"),
@@ -69,10 +70,10 @@ const V6: Ranges<Ipv6Addr> = &[
     (v6(0xff00, 0, 0, 0, 0, 0), 8, Never, "multicast"),
 ];
 
-/// The kind of an address, and its name for people.
+/// The kind of an address, and the kind's name for messages.
 ///
-/// An IPv6 address that carries an IPv4 address (mapped, compatible, NAT64, 6to4) is never
-/// public, whatever it carries, and never callable if it carries one that is not.
+/// An IPv6 address that contains an IPv4 address (mapped, compatible, NAT64, 6to4) is never public,
+/// whichever address it contains, and never callable if the contained address is not.
 ///
 /// ```
 /// use clinch_http::{AddressKind, kind_of};
@@ -103,7 +104,7 @@ fn kind_of_v6(ip: Ipv6Addr) -> (AddressKind, &'static str) {
     let found = V6.iter().find(|(base, prefix, ..)| within(*base, *prefix));
     let Some((.., kind, name)) = found else {
         return match ip.segments() {
-            // ISATAP: an interface that is an IPv4 address behind a tunnel.
+            // ISATAP: the interface id is an IPv4 address behind a tunnel.
             [_, _, _, _, 0 | 0x200, 0x5efe, ..] => (Private, "ISATAP"),
             [first, ..] if first >> 13 == 1 => (Public, "public"),
             _ => (Never, "reserved"),
@@ -115,7 +116,7 @@ fn kind_of_v6(ip: Ipv6Addr) -> (AddressKind, &'static str) {
         "NAT64" if ip.segments()[2] == 0 => bits,
         _ => return (*kind, name),
     };
-    // The last 32 bits are the address.
+    // The last 32 bits are the IPv4 address.
     let low = u32::try_from(carried & u128::from(u32::MAX)).unwrap_or(0);
     match kind_of_v4(Ipv4Addr::from_bits(low)) {
         (Never, _) => (Never, name),

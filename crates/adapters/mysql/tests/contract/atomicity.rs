@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clinch_core::policy::SplitMix;
 use clinch_core::ports::Inspect;
 use clinch_mysql::Mysql;
-use clinch_servers::{Kind, Server};
+use clinch_testbed::{Kind, Server};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, TxOpts};
 

@@ -1,8 +1,9 @@
 //! Operations accepted in the caller's own transaction (OUT-1, CORE-9).
 
+use clinch_contract::Calls;
 use clinch_core::ErrorKind;
 use clinch_core::policy::{EventTypes, Order, Routes, Rules};
-use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect, Store, Topic};
+use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect, Topic};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, IsolationLevel, OptsBuilder, TxOpts};
 

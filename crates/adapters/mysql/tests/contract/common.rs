@@ -6,8 +6,8 @@ use clinch_contract::samples;
 use clinch_core::ports::{Clock, Ids, NewOperation};
 use clinch_core::{Keys, Payload};
 use clinch_mysql::{Mysql, Settings};
-use clinch_servers::Kind;
 use clinch_system::{SystemClock, SystemIds};
+use clinch_testbed::Kind;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
@@ -15,7 +15,7 @@ pub(crate) use clinch_contract::samples::{keys, on_a_runtime, payload, routes, w
 
 /// The shared server.
 pub(crate) fn url() -> String {
-    clinch_servers::shared(Kind::MariaDb).expect("a server")
+    clinch_testbed::shared(Kind::MariaDb).expect("a server")
 }
 
 /// A database of a test's own, with its tables. Making tables is slow, so databases are emptied

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use clinch_core::ports::{Accepted, Amendment, Bus, Dequeue, Domains, Inspect, Store, Topic};
+use clinch_contract::Calls;
+use clinch_core::ports::{Accepted, Amendment, Bus, Dequeue, Domains, Inspect, Topic};
 use clinch_core::protocol::Event;
 use clinch_core::{OpId, Status};
-use clinch_servers::{Kind, Server};
+use clinch_testbed::{Kind, Server};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, TxOpts};
 

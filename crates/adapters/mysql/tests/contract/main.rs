@@ -6,6 +6,7 @@
 mod application;
 mod atomicity;
 mod caller;
+mod commit;
 mod common;
 mod deadlocks;
 mod differential;
@@ -16,7 +17,7 @@ mod suite;
 use std::process::ExitCode;
 
 use clinch_contract::{run_trials, unless};
-use clinch_servers::Kind;
+use clinch_testbed::Kind;
 
 fn main() -> ExitCode {
     let all = [
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         application::trials(),
         atomicity::trials(),
         caller::trials(),
+        commit::trials(),
         deadlocks::trials(),
         differential::trials(),
         migrations::trials(),

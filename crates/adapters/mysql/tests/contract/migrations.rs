@@ -1,7 +1,7 @@
 //! Tables are made once, whoever starts first, and refused where they do not fit (OUT-7).
 
+use clinch_contract::Calls;
 use clinch_core::ErrorKind;
-use clinch_core::ports::Store;
 use clinch_mysql::{MIGRATIONS, Mysql, Settings};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use clinch_contract::Calls;
 use clinch_core::Status;
 use clinch_core::policy::{EventTypes, Order, Routes, Rules};
 use clinch_core::ports::{
     Accepted, Answer, AnswerBody, Bus, Delivery, Dequeue, Domains, Ids, Inspect, NewOperation,
-    Prune, Recovery, Store, StoredOk, Topic,
+    Prune, Recovery, StoredOk, Topic,
 };
 use clinch_mysql::Mysql;
 use clinch_system::SystemIds;

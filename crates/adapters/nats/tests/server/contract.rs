@@ -11,8 +11,8 @@ use clinch_contract::{
 };
 use clinch_core::OpId;
 use clinch_memory::ManualClock;
-use clinch_servers::{Kind, shared};
 use clinch_sqlite::{Settings, Sqlite};
+use clinch_testbed::{Kind, shared};
 use libtest_mimic::Trial;
 
 use crate::common;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use clinch_core::ErrorKind;
 use clinch_nats::{Level, NatsBus, Settings};
-use clinch_servers::{Kind, Server, shared};
 use clinch_system::SystemClock;
+use clinch_testbed::{Kind, Server, shared};
 
 use crate::world::{bus, settings};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clinch_core::Status;
 use clinch_core::ports::{Bus, Domains, Inspect, Notices};
 use clinch_memory::Memory;
-use clinch_servers::{Kind, Server};
 use clinch_system::SystemClock;
+use clinch_testbed::{Kind, Server};
 
 use crate::engine::{Provider, command, engine};
 use crate::world::{Folder, LONG, ask, bus, once_it_is_back, publish, settings, take};
@@ -102,7 +102,7 @@ pub(crate) async fn hints_outlive_a_killed_server() {
 }
 
 pub(crate) async fn a_deleted_stream_is_made_again() {
-    let url = clinch_servers::shared(Kind::Nats).expect("a server");
+    let url = clinch_testbed::shared(Kind::Nats).expect("a server");
     let settings = settings();
     let bus = bus(&url, &settings).await;
     publish(&bus, 3).await;
@@ -127,7 +127,7 @@ pub(crate) async fn a_deleted_stream_is_made_again() {
 }
 
 pub(crate) async fn a_deleted_consumer_is_made_again() {
-    let url = clinch_servers::shared(Kind::Nats).expect("a server");
+    let url = clinch_testbed::shared(Kind::Nats).expect("a server");
     let settings = settings();
     let bus = bus(&url, &settings).await;
     let none = bus.dequeue(&ask(&["a"], 9, Duration::ZERO)).await;

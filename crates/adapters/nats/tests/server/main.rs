@@ -13,7 +13,7 @@ mod world;
 use std::process::ExitCode;
 
 use clinch_contract::{run_trials, unless};
-use clinch_servers::Kind;
+use clinch_testbed::Kind;
 use libtest_mimic::Trial;
 
 fn trial<F: Future<Output = ()> + 'static>(name: &str, test: fn() -> F) -> Trial {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clinch_core::ports::{Bus, Clock};
 use clinch_nats::Settings;
-use clinch_servers::{Kind, shared};
 use clinch_system::SystemClock;
+use clinch_testbed::{Kind, shared};
 use futures_util::StreamExt;
 
 use crate::world::{LONG, ask, bus, hint, publication, publish, settings, take};
@@ -89,7 +89,7 @@ pub(crate) async fn each_hint_goes_to_one_process() {
 }
 
 pub(crate) async fn idle_sends_nothing() {
-    let server = clinch_servers::Server::start(Kind::Nats).expect("a server");
+    let server = clinch_testbed::Server::start(Kind::Nats).expect("a server");
     let bus = bus(&server.url(), &settings()).await;
     let mut ask = ask(&["a", "b", "c"], 9, Duration::from_millis(200));
     ask.visibility = Settings::default().visibility;

@@ -12,7 +12,7 @@ use clinch_contract::{Capabilities, Control, Fault, Subject, cases, contract_tri
 use clinch_core::OpId;
 use clinch_memory::{ManualClock, MemoryBus};
 use clinch_postgres::{Postgres, Settings};
-use clinch_servers::PgBouncer;
+use clinch_testbed::PgBouncer;
 use libtest_mimic::Trial;
 
 use crate::database::{Database, advance};

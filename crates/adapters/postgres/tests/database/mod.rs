@@ -7,8 +7,8 @@ use std::time::Duration;
 use clinch_contract::samples::on_a_runtime;
 use clinch_core::ports::{Clock, Ids};
 use clinch_postgres::{MIGRATIONS, Postgres, Settings};
-use clinch_servers::{Kind, shared};
 use clinch_system::{SystemClock, SystemIds};
+use clinch_testbed::{Kind, shared};
 use tokio_postgres::{Client, NoTls};
 
 /// Every row of a test goes, in one commit; what a template has stays.

@@ -4,7 +4,7 @@
 use clinch_core::policy::SplitMix;
 use clinch_core::ports::Inspect;
 use clinch_postgres::Postgres;
-use clinch_servers::{Kind, Server};
+use clinch_testbed::{Kind, Server};
 use tokio_postgres::{Client, Transaction};
 
 use crate::common::{Database, keys, on_a_runtime, operation, routes};

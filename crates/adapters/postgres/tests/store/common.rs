@@ -5,8 +5,8 @@ use std::time::Duration;
 use clinch_contract::samples::{self, payload};
 use clinch_core::Keys;
 use clinch_core::ports::{Ids, NewOperation};
-use clinch_servers::{Kind, shared};
 use clinch_system::SystemIds;
+use clinch_testbed::{Kind, shared};
 use tokio_postgres::Client;
 
 pub(crate) use crate::database::{Database, advance};

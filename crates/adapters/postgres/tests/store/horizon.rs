@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use clinch_contract::Calls;
 use clinch_core::OpId;
-use clinch_core::ports::{Bus, Clock, Dequeue, Ids, NewOperation, Store, Topic};
+use clinch_core::ports::{Bus, Clock, Dequeue, Ids, NewOperation, Topic};
 use clinch_postgres::{Postgres, Settings};
 use clinch_system::{SystemClock, SystemIds};
 

@@ -1,7 +1,7 @@
 //! How the server runs the statements of the hot path, beside a million ended operations
 //! (OUT-1, OUT-2): none reads a large table from end to end.
 
-use clinch_core::ports::Store;
+use clinch_contract::Calls;
 use clinch_postgres::Postgres;
 
 use crate::common::{Database, on_a_runtime, operation, routes};

@@ -4,8 +4,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clinch_contract::Calls;
 use clinch_core::policy::SplitMix;
-use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect, Store, Topic};
+use clinch_core::ports::{Accepted, Bus, Dequeue, Inspect, Topic};
 use clinch_core::{AttemptId, OpId, Payload, Status};
 
 use crate::common::{Database, NEVER, keys, on_a_runtime, operation_of, routes, worker};
@@ -295,7 +296,7 @@ fn out_1_python_accepts_in_its_own_transaction() {
         let target = option_env!("CARGO_TARGET_TMPDIR").map(std::path::Path::new);
         let target = target.and_then(std::path::Path::parent);
         let tools = target.expect("a target folder").join("tools");
-        let python = clinch_servers::python(&tools, "psycopg[binary]", "psycopg");
+        let python = clinch_testbed::python(&tools, "psycopg[binary]", "psycopg");
         let ran = Command::new(python.expect("a Python with psycopg"))
             .args(["-c", SCRIPT, &database.url()])
             .output()

@@ -1,4 +1,4 @@
-//! Taking deliveries: without waiting by one script, or in a blocking read.
+//! Takes deliveries: by one script without waiting, or by a blocking read.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use crate::clock::within;
 use crate::error::{is_group_lost, is_group_there, is_unblocked, must_reconnect, ours};
 use crate::millis;
 
-/// An entry of a stream as a read returns it: its id and its fields.
-type Entry = (String, Vec<String>);
+/// A stream entry as a read returns it: its id and its fields.
+type StreamEntry = (String, Vec<String>);
 
-/// What one script took: vanished entries, cursors, deliveries.
+/// What one script returns: the number of vanished entries, cursors, deliveries.
 type Taken = (u64, Vec<String>, Vec<(usize, String, u32, u32, String)>);
 
-/// What a blocking read brought.
+/// The result of a blocking read.
 #[derive(Default)]
 pub(super) struct Read {
     pub(super) deliveries: Vec<Delivery>,
-    /// Loans ran out: look for them.
+    /// A nudge arrived: loans expired, so look for them.
     pub(super) is_nudged: bool,
 }
 
 impl RedisBus {
-    /// Ended loans first, then new hints.
+    /// Takes expired loans first, then new hints.
     pub(super) async fn take(&self, dequeue: &Dequeue) -> Result<Vec<Delivery>> {
         let max = dequeue.max.min(TAKE_MAX);
         let taken = match self.run_take(dequeue, max).await {
@@ -89,15 +89,15 @@ impl RedisBus {
         }
     }
 
-    /// Waits in the server for the first hint. A call that is dropped closes its connection,
-    /// and what was on its way comes again after its visibility timeout.
+    /// Waits in the server for the first hint. If the call is dropped, its connection closes, and
+    /// hints that were being delivered come again after their visibility timeout.
     pub(super) async fn read(&self, dequeue: &Dequeue, wait: Duration) -> Result<Read> {
         let permit = within(wait, self.inner.permits.acquire()).await;
         let Some(Ok(_permit)) = permit else {
             return Ok(Read::default());
         };
         let mut tries = 0;
-        let streams: Vec<(String, Vec<Entry>)> = loop {
+        let streams: Vec<(String, Vec<StreamEntry>)> = loop {
             let kept = self.readers().pop();
             let was_kept = kept.is_some();
             let mut connection = match kept {
@@ -118,7 +118,7 @@ impl RedisBus {
                     self.readers().push(connection);
                     return Ok(Read::default());
                 }
-                // It broke while nobody used it: the others did too.
+                // The idle connection broke, so the other idle ones did too.
                 Err(error) if was_kept && must_reconnect(&error) && !error.is_timeout() => {
                     self.readers().clear();
                 }
@@ -133,10 +133,10 @@ impl RedisBus {
         connection: &mut MultiplexedConnection,
         dequeue: &Dequeue,
         wait: Duration,
-    ) -> RedisResult<Option<Vec<(String, Vec<Entry>)>>> {
+    ) -> RedisResult<Option<Vec<(String, Vec<StreamEntry>)>>> {
         let shared = &self.redis.shared;
         let block = millis(wait.min(shared.settings.block_max)).max(1);
-        // The server counts for each stream.
+        // The server counts for each stream separately.
         let count = (dequeue.max.min(TAKE_MAX) / dequeue.topics.len()).max(1);
         let mut command = redis::cmd("XREADGROUP");
         command
@@ -157,7 +157,11 @@ impl RedisBus {
         command.query_async(connection).await
     }
 
-    async fn sort(&self, dequeue: &Dequeue, streams: Vec<(String, Vec<Entry>)>) -> Result<Read> {
+    async fn sort(
+        &self,
+        dequeue: &Dequeue,
+        streams: Vec<(String, Vec<StreamEntry>)>,
+    ) -> Result<Read> {
         let keys = &self.redis.shared.keys;
         let mut read = Read::default();
         let (mut done, mut too_many) = (Vec::new(), Vec::new());
@@ -187,7 +191,7 @@ impl RedisBus {
         Ok(read)
     }
 
-    /// What is not a hint of ours is nobody's.
+    /// Deletes entries that are not valid hints.
     async fn drop_unreadable(&self, loans: &[Loan]) -> Result<()> {
         if loans.is_empty() {
             return Ok(());
@@ -195,8 +199,8 @@ impl RedisBus {
         self.finish(loans).await
     }
 
-    /// Makes the group of each stream, and the stream. From its beginning: what was published
-    /// before anyone listened is delivered too.
+    /// Creates the group of each stream, and the stream. The group starts at the stream's
+    /// beginning, so that hints which were published before the first reader are delivered too.
     pub(super) async fn make_groups(&self, topics: &[Topic]) -> RedisResult<()> {
         let shared = &self.redis.shared;
         for topic in topics {
@@ -216,7 +220,7 @@ impl RedisBus {
         Ok(())
     }
 
-    /// Forgets consumers of processes that are long gone.
+    /// Deletes consumers of processes that are long gone.
     pub(super) async fn forget_consumers(&self, topics: &[Topic]) -> RedisResult<u64> {
         let shared = &self.redis.shared;
         let mut leave = shared.scripts.leave.prepare_invoke();

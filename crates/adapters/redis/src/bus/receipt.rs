@@ -1,4 +1,4 @@
-//! What names one delivery: the entry, how often the server delivered it, and its loan.
+//! The receipt of a delivery: the entry, its delivery count at the server, and its loan.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Loan {
         Receipt(format!("{id}/{deliveries}/{visibility_ms}/{topic}"))
     }
 
-    /// `None` for what this bus never handed out.
+    /// `None` for a receipt that this bus never issued.
     pub(crate) fn parse(receipt: &Receipt) -> Option<Self> {
         let mut parts = receipt.0.splitn(4, '/');
         let id = parts.next().filter(|id| is_id(id))?.to_owned();
@@ -38,8 +38,8 @@ impl Loan {
         })
     }
 
-    /// How much of the loan counts as over so that it ends after `visibility`. A loan cannot
-    /// be made longer than it was when it was given.
+    /// The idle time to set so that the loan ends after `visibility`. A loan cannot become longer
+    /// than it was at first.
     pub(crate) fn idle_ms(&self, visibility: Duration) -> u64 {
         self.visibility_ms.saturating_sub(millis(visibility))
     }

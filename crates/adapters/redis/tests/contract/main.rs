@@ -14,7 +14,7 @@ use clinch_contract::{
     BoxFuture, Capabilities, LimiterSubject, Need, QuotaSubject, Subject, cases, check,
     check_limiter, check_quota, factory, limiter_cases, quota_cases,
 };
-use clinch_servers::{Kind, Trouble, shared};
+use clinch_testbed::{Kind, Trouble, shared};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::hands::{limiters, on_redis, quota, with_sqlite};

@@ -1,7 +1,7 @@
 //! The server loses what it had, in the middle of the work.
 
 use clinch_redis::RedisBus;
-use clinch_servers::{Kind, Server};
+use clinch_testbed::{Kind, Server};
 
 use crate::engine::Node;
 use crate::support::{ask_raw, fresh, raw};

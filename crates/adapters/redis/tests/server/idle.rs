@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clinch_core::ports::Bus;
 use clinch_redis::{RedisBus, Settings};
-use clinch_servers::{Kind, Server};
+use clinch_testbed::{Kind, Server};
 use redis::aio::MultiplexedConnection;
 
 use crate::bus::until_blocked;

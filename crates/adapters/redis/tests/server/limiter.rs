@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clinch_core::ports::{RateLimiter, Reason};
 use clinch_redis::{Rate, Redis, RedisLimiter, Settings};
-use clinch_servers::{Kind, Server};
+use clinch_testbed::{Kind, Server};
 
 use crate::idle::calls;
 use crate::support::{connect, fresh, raw, secs};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clinch_core::ErrorKind;
 use clinch_core::ports::{Bus, LockManager, Publication};
 use clinch_redis::{Redis, RedisBus, RedisLocks, Settings, Weight};
-use clinch_servers::{Kind, Server};
+use clinch_testbed::{Kind, Server};
 
 use crate::support::{ask_raw, fresh, hint, publish, raw, secs, take};
 

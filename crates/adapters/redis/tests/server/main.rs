@@ -26,7 +26,7 @@ use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clinch_servers::{Kind, Trouble};
+use clinch_testbed::{Kind, Trouble};
 use libtest_mimic::{Arguments, Trial};
 
 /// A test that takes this long hangs; nothing is measured by it.

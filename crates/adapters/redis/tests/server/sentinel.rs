@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clinch_core::ports::{Bus, Publication};
 use clinch_redis::{RedisBus, Settings};
-use clinch_servers::{Kind, Server};
+use clinch_testbed::{Kind, Server};
 
 use crate::support::{ask, ask_raw, fresh, hint, raw, secs};
 

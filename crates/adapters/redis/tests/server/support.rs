@@ -8,7 +8,7 @@ use clinch_core::policy::Routes;
 use clinch_core::ports::{Bus, Delivery, Dequeue, Hint, Publication, Topic};
 use clinch_core::{Domain, EventType, OpId, WorkerId};
 use clinch_redis::{Redis, RedisBus, Settings};
-use clinch_servers::{Kind, Server, shared};
+use clinch_testbed::{Kind, Server, shared};
 use redis::aio::MultiplexedConnection;
 
 pub(crate) const VISIBILITY: Duration = Duration::from_secs(30);

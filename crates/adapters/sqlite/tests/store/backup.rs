@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clinch_core::ports::{
-    Answer, AnswerBody, Bus, Dequeue, Domains, Filter, Ids, Inspect, Store, StoredOk, Topic,
+    Answer, AnswerBody, Bus, Dequeue, Domains, Filter, Ids, Inspect, StoredOk, Topic,
 };
 use clinch_core::{Effect, ErrorKind};
 use clinch_sqlite::{BackupKeys, Existing, Restored, Settings, Sqlite};
@@ -15,6 +15,7 @@ use clinch_system::SystemIds;
 use crate::common::{
     Folder, clock, levels, on_a_runtime, open, operation, routes, shrink_levels, worker,
 };
+use clinch_contract::Calls;
 
 /// Accepts, begins, and settles half of what it began, until told to stop.
 async fn load(sqlite: Sqlite, stop: Arc<AtomicBool>) {

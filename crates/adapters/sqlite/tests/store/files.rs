@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Accepted, Domains, Inspect, Store};
+use clinch_core::ports::{Accepted, Domains, Inspect};
 use clinch_core::{Error, ErrorKind};
 use clinch_sqlite::{Existing, Settings, Sqlite};
 
 use crate::common::{Folder, clock, integrity, on_a_runtime, open, operation, routes};
+use clinch_contract::Calls;
 
 fn refusal(path: &Path, settings: Settings) -> Error {
     match Sqlite::open(path, settings, clock()) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
     Accepted, Answer, AnswerBody, Bus, Dequeue, Filter, Ids, Inspect, NewOperation, Prune,
-    Recovery, Store, StoredOk, Topic,
+    Recovery, StoredOk, Topic,
 };
 use clinch_core::{BizKey, Domain, Fingerprint, Keys, Payload};
 use clinch_memory::ManualClock;
@@ -17,6 +17,7 @@ use rusqlite::TransactionBehavior;
 use crate::common::{
     Folder, integrity, keys, levels, on_a_runtime, open, operation, routes, shrink_levels, worker,
 };
+use clinch_contract::Calls;
 
 /// Operations of one call.
 const CHUNK: usize = 1_000;

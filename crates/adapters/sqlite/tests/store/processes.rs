@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clinch_core::policy::SplitMix;
-use clinch_core::ports::{Domains, Filter, Inspect, Notices, Operation, Recovery, Scan, Store};
+use clinch_core::ports::{Domains, Filter, Inspect, Notices, Operation, Recovery, Scan};
 use clinch_core::protocol::Phase;
 use clinch_core::{Command, Effect, Payload, Status, TimeBudget, code};
 use clinch_sqlite::{Settings, Sqlite};
@@ -22,6 +22,7 @@ use crate::common::{
     Folder, clock, integrity, keys, levels, on_a_runtime, open, operation, routes, shrink_levels,
 };
 use crate::engine::{NEVER, Provider};
+use clinch_contract::Calls;
 
 /// Leases of the helpers: lost attempts are found soon.
 const LEASE: Duration = Duration::from_millis(400);

@@ -1,4 +1,4 @@
-//! The file of a journal, and what may fail about it. Everything here blocks.
+//! The file of a journal and its errors. Everything here blocks.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -11,30 +11,30 @@ use clinch_core::{Error, ErrorKind, Result};
 
 use super::format::{self, Contents, RECORD_BYTES_MAX, RECORDS_FROM, SLOT_BYTES};
 
-/// Space below this is not worth moving records for.
+/// Less unused space than this is not worth moving records for.
 const MOVE_BYTES_MIN: u64 = 1024 * 1024;
 const FIRST: u64 = RECORDS_FROM as u64;
 
-/// An open journal. Its fields say what is durable; the file may hold more.
+/// An open journal. Its fields describe what is durable; the file may hold more.
 #[derive(Debug)]
 pub(super) struct Disk {
     path: PathBuf,
     file: File,
-    /// Held until the end.
+    /// Held until the journal is closed.
     _lock: File,
-    /// Records up to and including this one are gone.
+    /// Records up to and including this one are forgotten.
     forgotten: u64,
     /// The position of the next record.
     next: u64,
     /// Position and end of each intact record that is not forgotten.
     ends: VecDeque<(u64, u64)>,
-    /// Everything before it is forgotten.
+    /// Offset in the file: every record before it is forgotten.
     live_from: u64,
-    /// Where the next record goes.
+    /// Offset of the next record.
     end: u64,
-    /// The file is longer than that, by what an earlier call could not take back.
+    /// The file is longer than `end`, because an earlier call could not truncate it.
     overhangs: bool,
-    /// The file is new, or may be, and its folder does not durably say so.
+    /// The file is new, or may be, and its folder entry is not durable yet.
     misnamed: bool,
 }
 
@@ -42,7 +42,7 @@ impl Disk {
     pub(super) fn open(path: PathBuf) -> Result<Self> {
         let lock = lock(&path)?;
         let failed = |error| failed("cannot open the journal", &path, error);
-        // Of a process that crashed while it moved records.
+        // Left by a process that crashed while it moved records.
         let _ = fs::remove_file(beside(&path, ".new"));
         let is_there = fs::metadata(&path).map(|there| there.len() > 0);
         let is_there = is_there.or_else(|error| match error.kind() {
@@ -58,7 +58,7 @@ impl Disk {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
         let contents = format::scan(&bytes).ok_or_else(|| {
-            let message = "this file is no journal; move it away or name another";
+            let message = "this file is not a journal; move it away or configure another path";
             Error::new(ErrorKind::Corrupt, message).with("path", path.display())
         })?;
         let mut disk = Self::found(path.clone(), file, lock, &contents);
@@ -80,7 +80,7 @@ impl Disk {
             live_from: FIRST,
             end: contents.end as u64,
             overhangs: false,
-            // The process that made it may have crashed before it saw to that.
+            // The process that created the file may have crashed before it synced the folder.
             misnamed: true,
         }
     }
@@ -139,7 +139,8 @@ impl Disk {
         let written = done.and_then(|()| self.write(0, &slot));
         written.map_err(|error| failed("the journal cannot forget", &self.path, error))?;
         self.forgotten = through;
-        // The copy is for the day when the first is damaged; it is durable with the next call.
+        // The copy is for the case that the first slot is damaged; it becomes durable with the next
+        // call.
         let copied = self.file.seek(SeekFrom::Start(SLOT_BYTES as u64));
         let _ = copied.and_then(|_| self.file.write_all(&slot));
         let gone = self
@@ -152,7 +153,7 @@ impl Disk {
         Ok(())
     }
 
-    /// It is forgotten whether or not this succeeds.
+    /// Frees space. The records are forgotten whether or not this succeeds.
     fn give_space_back(&mut self) {
         if self.forgotten + 1 == self.next {
             self.live_from = FIRST;
@@ -179,7 +180,7 @@ impl Disk {
         self.finish_earlier_calls()
     }
 
-    /// What was left undone and must be done before anything more is promised.
+    /// Completes what earlier calls left undone, before anything more is promised.
     fn finish_earlier_calls(&mut self) -> io::Result<()> {
         if self.overhangs {
             self.file.set_len(self.end)?;
@@ -210,8 +211,8 @@ impl Disk {
     }
 }
 
-/// Writes a journal that holds `records` in place of the one there, if any. Durable once the
-/// folder is.
+/// Writes a journal with `records` in place of the existing one, if any. Durable once the folder is
+/// synced.
 fn replace(path: &Path, forgotten: u64, records: &mut dyn Read) -> io::Result<File> {
     let new = beside(path, ".new");
     let written = write_new(&new, forgotten, records);
@@ -233,7 +234,7 @@ fn write_new(path: &Path, forgotten: u64, records: &mut dyn Read) -> io::Result<
     Ok(file)
 }
 
-/// A second opener, in this process or another, is refused until this file is closed.
+/// Another opener, in this process or another, is refused until this file is closed.
 fn lock(path: &Path) -> Result<File> {
     let beside = beside(path, ".lock");
     let file = private(&mut File::options(), &beside);
@@ -248,7 +249,7 @@ fn lock(path: &Path) -> Result<File> {
     }
 }
 
-/// Readable by its owner only: answers and dead letters are in it.
+/// Only the owner can read the file: it contains answers and dead letters.
 fn private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
@@ -261,7 +262,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// A new name is durable once its folder is.
+/// A new file name is durable once its folder is synced.
 fn sync_folder(path: &Path) -> io::Result<()> {
     if cfg!(unix) {
         let folder = path.parent().filter(|folder| *folder != Path::new(""));

@@ -1,4 +1,4 @@
-//! The bytes of a journal.
+//! The file format of a journal.
 //!
 //! ```text
 //! slot     magic, forgotten, check        4,096 bytes
@@ -7,30 +7,30 @@
 //! record   …
 //! ```
 //!
-//! The slots are the only bytes that are ever overwritten, one after the other and each in a
-//! block of its own: a write that tears one leaves the other. Positions are consecutive, so a
-//! gap says how many records are missing.
+//! Only the slots are ever overwritten, one after the other and each in a block of its own: a write
+//! that tears one slot leaves the other intact. Positions are consecutive, so a gap says how many
+//! records are missing.
 
 use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-/// Longest record, in bytes: an answer of 256 KiB, sealed and spelled in hexadecimal, with
-/// some dozens of commands of that size that it spawns. A damaged length cannot make a reader
-/// ask for more.
+/// Maximum size of a record, in bytes: an answer of 256 KiB, sealed and written in hexadecimal,
+/// with some dozens of spawned commands of that size. The limit also keeps a reader from trusting a
+/// damaged length.
 pub const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Disks write at least so much at once, and may tear it.
+/// Disks write at least this much at once, and may tear it.
 pub(super) const SLOT_BYTES: usize = 4_096;
 /// Where the first record starts.
 pub(super) const RECORDS_FROM: usize = 2 * SLOT_BYTES;
 
 const MAGIC: [u8; 8] = *b"clinchj1";
-/// A record each microsecond for a few years.
+/// Enough for one record each microsecond for a few years.
 const POSITION_MAX: u64 = 1 << 47;
 const HEAD_BYTES: usize = 4 + 8 + 8 + 8;
 
-/// One of the two slots: records up to and including `forgotten` are gone.
+/// One of the two slots: records up to and including `forgotten` are forgotten.
 pub(super) fn slot(forgotten: u64) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
     slot[..8].copy_from_slice(&MAGIC);
@@ -43,7 +43,7 @@ pub(super) fn slot(forgotten: u64) -> [u8; SLOT_BYTES] {
 /// Appends one record to `out`.
 pub(super) fn encode(position: u64, bytes: &[u8], out: &mut Vec<u8>) {
     let from = out.len();
-    // Longer ones were refused.
+    // Longer records were refused.
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(&position.to_le_bytes());
@@ -53,18 +53,18 @@ pub(super) fn encode(position: u64, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Contents {
-    /// Records up to and including this one are gone.
+    /// Records up to and including this one are forgotten.
     pub(super) forgotten: u64,
-    /// Every intact record after that, in order.
+    /// Every intact record after `forgotten`, in order.
     pub(super) records: Vec<Found>,
-    /// Records after that which cannot be read.
+    /// Number of records after `forgotten` that cannot be read.
     pub(super) damaged: usize,
     /// The position of the next record.
     pub(super) next: u64,
-    /// Where the next record goes: what is behind is torn.
+    /// Offset of the next record. Everything after it is torn.
     pub(super) end: usize,
 }
 
@@ -72,11 +72,11 @@ pub(super) struct Contents {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) position: u64,
-    /// Where its bytes are; it ends with them.
+    /// The range of its bytes. The record ends with them.
     pub(super) bytes: Range<usize>,
 }
 
-/// Reads a whole file; `None` if it is no journal.
+/// Parses a whole file. `None` if it is not a journal.
 pub(super) fn scan(file: &[u8]) -> Option<Contents> {
     let slots = [0, SLOT_BYTES].map(|from| file.get(from..from + 24).unwrap_or_default());
     if !slots.iter().any(|slot| slot.starts_with(&MAGIC)) {
@@ -89,7 +89,7 @@ pub(super) fn scan(file: &[u8]) -> Option<Contents> {
         expected: forgotten.map(|forgotten| forgotten + 1),
         contents: Contents {
             forgotten: forgotten.unwrap_or(0),
-            // Both slots are lost: what was forgotten is read again.
+            // Both slots are lost: forgotten records are read again.
             damaged: usize::from(forgotten.is_none()),
             end: RECORDS_FROM,
             ..Contents::default()
@@ -107,18 +107,18 @@ fn read_slot(slot: &[u8]) -> Option<u64> {
 struct Scan<'a> {
     file: &'a [u8],
     at: usize,
-    /// The position of the next record that is not forgotten; `None`: any will do.
+    /// The position of the next record that is not forgotten. `None`: any position.
     expected: Option<u64>,
     contents: Contents,
 }
 
 enum Unit {
     Intact(Found),
-    /// The head says where it ends, the bytes are not what was written.
+    /// The head is intact, but the bytes are not what was written.
     Damaged(Found),
-    /// The file ends first.
+    /// The file ends before the record does.
     Torn,
-    /// Not a head.
+    /// Not a record's head.
     Unknown,
 }
 
@@ -177,7 +177,7 @@ impl Scan<'_> {
             return Unit::Torn;
         };
         let length = length as usize;
-        // Spares a checksum at most places where no record starts: text never looks like this.
+        // Avoids a checksum at most offsets where no record starts: text never looks like this.
         let likely = length <= RECORD_BYTES_MAX && (1..=POSITION_MAX).contains(&position);
         if !likely || u64_at(head, 20) != Some(check(&head[..20])) {
             return Unit::Unknown;
@@ -190,20 +190,20 @@ impl Scan<'_> {
         }
     }
 
-    /// Where the next head is that was written as such, if there is one.
+    /// The offset of the next intact head, if there is one.
     fn next_head(&self) -> Option<usize> {
         let mut rest = self.at + 1..self.file.len();
         rest.find(|at| matches!(self.unit(*at), Unit::Intact(_) | Unit::Damaged(_)))
     }
 
-    /// Space that a filesystem gave and nobody wrote to.
+    /// Whether the rest is space that the filesystem allocated and that was never written.
     fn is_blank(&self) -> bool {
         self.file[self.at..].iter().all(|byte| *byte == 0)
     }
 }
 
-/// A quarter of SHA-256: no damage passes, and it is cheap next to the write to the disk that
-/// each call waits for.
+/// A quarter of SHA-256: damage does not pass it, and it is cheap next to the disk write that each
+/// call waits for.
 fn check(bytes: &[u8]) -> u64 {
     u64_at(&Sha256::digest(bytes), 0).unwrap_or(0)
 }

@@ -1,1 +1,0 @@
-SELECT seq, bytes FROM clinch_checkpoint WHERE seq IN ({seqs})

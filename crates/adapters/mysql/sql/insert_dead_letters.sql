@@ -1,2 +1,0 @@
-INSERT INTO clinch_dead_letter (op_id, failed_at, letter) VALUES {rows}
-ON DUPLICATE KEY UPDATE op_id = clinch_dead_letter.op_id

@@ -1,1 +1,0 @@
-UPDATE clinch_lane SET holder = {holder} WHERE lane = {lane}

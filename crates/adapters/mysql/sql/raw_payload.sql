@@ -1,1 +1,0 @@
-SELECT payload FROM clinch_request WHERE op_id = {id} LOCK IN SHARE MODE

@@ -1,0 +1,1 @@
+SELECT op_id, payload FROM clinch_request WHERE op_id IN ({ids}) LOCK IN SHARE MODE

@@ -1,1 +1,0 @@
-SELECT seq, operations FROM clinch_spawn WHERE seq IN ({seqs})

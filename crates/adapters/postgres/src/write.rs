@@ -1,0 +1,323 @@
+//! Writing a plan: one statement a kind, all of them in one round trip.
+
+use std::collections::HashMap;
+
+use clinch_core::{OpId, Result, Sealed};
+use clinch_stored::codec::{self, SideRows};
+use clinch_stored::commit::{Awaits, Extent, Plan, Request, RowWrite, SpawnWrite};
+use clinch_stored::json::to_text;
+use clinch_stored::ledger::{self, By};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::error;
+use crate::keys::key_of;
+use crate::link::Command;
+use crate::names::Names;
+use crate::query::Query;
+use crate::row::{Extras, count, millis, need_of, phase_column, status_column, stored};
+use crate::tx::Tx;
+
+/// A row to write, with its history as it is after the commit.
+struct Grown<'p> {
+    write: &'p RowWrite,
+    ledger: Vec<u8>,
+}
+
+impl Grown<'_> {
+    fn request(&self) -> Result<&Request> {
+        self.write.row.request()
+    }
+}
+
+impl Command {
+    /// One value of each row.
+    fn each<R, T>(self, rows: &[R], value: impl Fn(&R) -> T) -> Self
+    where
+        T: ToSql + Sync + Send + 'static,
+    {
+        self.with(rows.iter().map(value).collect::<Vec<T>>())
+    }
+
+    /// One value of each row, unless one of them cannot be stored.
+    fn try_each<R, T>(self, rows: &[R], value: impl Fn(&R) -> Result<T>) -> Result<Self>
+    where
+        T: ToSql + Sync + Send + 'static,
+    {
+        let column = rows.iter().map(value).collect::<Result<Vec<T>>>()?;
+        Ok(self.with(column))
+    }
+
+    /// The columns that every statement writes, in the order in which all of them take them.
+    fn with_rows(self, rows: &[Grown<'_>]) -> Result<Self> {
+        let command = self
+            .each(rows, |one| one.write.row.op_id.0)
+            .each(rows, |one| status_column(one.write.row.state.status))
+            .each(rows, |one| stored(one.write.row.state.version))
+            .each(rows, |one| millis(one.write.row.state.deadline))
+            .each(rows, |one| one.write.row.state.attempt_id.map(|id| id.0))
+            .try_each(rows, packed)?
+            .each(rows, |one| one.ledger.clone())
+            .each(rows, |one| millis(one.write.row.started_at));
+        Ok(command)
+    }
+
+    /// The columns of rows that are open, after those of every row.
+    fn with_open(self, rows: &[Grown<'_>]) -> Self {
+        let need = |one: &Grown<'_>| match one.write.awaits {
+            Awaits::Recovery(scan, at) => need_of(scan).map(|need| (need, at.as_millis())),
+            Awaits::Begin(_) | Awaits::Nothing => None,
+        };
+        self.each(rows, |one| one.write.row.state.phase.map(phase_column))
+            .each(rows, |one| millis(one.write.row.state.next_attempt_at))
+            .each(rows, |one| {
+                i16::from(matches!(one.write.awaits, Awaits::Begin(_)))
+            })
+            .each(rows, |one| need(one).map(|(need, _)| need))
+            .each(rows, |one| need(one).map(|(_, at)| at))
+    }
+
+    /// The columns of a result, after all others.
+    fn with_results(self, rows: &[Grown<'_>]) -> Self {
+        fn bytes(payload: &Sealed) -> Vec<u8> {
+            payload.as_bytes().to_vec()
+        }
+        let result = |one: &Grown<'_>| one.write.row.result.clone();
+        self.each(rows, |one| result(one)?.provider_txn_id)
+            .each(rows, |one| result(one)?.payload.as_ref().map(bytes))
+    }
+}
+
+/// The part of the state that no statement looks at.
+fn packed(one: &Grown<'_>) -> Result<Vec<u8>> {
+    let row = &one.write.row;
+    let stored = SideRows {
+        checkpoint: row.has_checkpoint,
+        spawn: row.has_spawn,
+        result: row.result.is_some(),
+    };
+    codec::encode(&row.state, stored)
+}
+
+/// Takes new rows in; `counts`: and moves the counters.
+fn accept(rows: &[Grown<'_>], names: &Names, now: i64, counts: bool) -> Result<Command> {
+    let stream = |one: &Grown<'_>| {
+        let row = &one.write.row;
+        let found = names.find_stream(&row.domain, &row.event_type, -row.priority.get());
+        found.ok_or_else(|| error::corrupt("stream"))
+    };
+    let fingerprint = |one: &Grown<'_>| {
+        let key = one.write.key.ok_or_else(|| error::corrupt("fingerprint"))?;
+        Ok(key.fingerprint.to_bytes().to_vec())
+    };
+    let labels = |one: &Grown<'_>| {
+        let labels = &one.request()?.labels;
+        let is_any = labels.iter().next().is_some();
+        is_any.then(|| to_text(labels)).transpose()
+    };
+    let command = Command::new(Query::Accept)
+        .with_rows(rows)?
+        .with_open(rows)
+        .try_each(rows, |one| Ok(key_of(&one.write.row.keys()?).to_vec()))?
+        .try_each(rows, fingerprint)?
+        .try_each(rows, stream)?
+        .try_each(rows, |one| Ok(one.request()?.biz_key.as_str().to_owned()))?
+        .try_each(rows, |one| Ok(one.request()?.idem_key.as_str().to_owned()))?
+        .try_each(rows, |one| Ok(one.request()?.payload.as_bytes().to_vec()))?
+        .try_each(rows, |one| {
+            Ok(one.request()?.content_hash.to_bytes().to_vec())
+        })?
+        .try_each(rows, |one| Extras::column(&one.write.row))?
+        .try_each(rows, labels)?
+        .each(rows, |one| Some(one.write.row.lane?.as_bytes().to_vec()))
+        .each(rows, |one| one.write.row.batch_id.map(|id| id.0))
+        .with(now)
+        .with(counts);
+    Ok(command)
+}
+
+/// The rows of a plan by the statement that writes them.
+#[derive(Default)]
+struct Groups<'p> {
+    new: Vec<Grown<'p>>,
+    /// Open before and after.
+    open: Vec<Grown<'p>>,
+    /// Ended by this plan.
+    ended: Vec<Grown<'p>>,
+    /// Open, and only the history grows.
+    noted: Vec<Grown<'p>>,
+    /// Had ended before.
+    past: Vec<Grown<'p>>,
+    /// Parts of histories that are too long to stay beside their rows.
+    pages: Vec<(OpId, Vec<u8>)>,
+}
+
+impl<'p> Groups<'p> {
+    fn of(plan: &'p Plan, names: &Names) -> Result<Self> {
+        let mut groups = Self::default();
+        for write in &plan.rows {
+            let row = &write.row;
+            let mut ledger = row.ledger.clone();
+            let pages = ledger::grow(&mut ledger, &write.lines, row.accepted_at, |worker| {
+                let number = names.find_worker(worker);
+                let number = number.ok_or_else(|| error::corrupt("worker"))?;
+                Ok(By::Number(i64::from(number)))
+            })?;
+            let pages = pages.into_iter().map(|page| (row.op_id, page));
+            groups.pages.extend(pages);
+            let group = match write.extent {
+                _ if write.before.is_none() => &mut groups.new,
+                _ if write.had_ended() => &mut groups.past,
+                Extent::Whole if row.state.is_terminal() => &mut groups.ended,
+                Extent::Whole => &mut groups.open,
+                Extent::Ledger | Extent::Nothing => &mut groups.noted,
+            };
+            group.push(Grown { write, ledger });
+        }
+        // Rows are changed in the order of their ids, as they are locked.
+        for group in [&mut groups.open, &mut groups.ended, &mut groups.noted] {
+            group.sort_by_key(|one| one.write.row.op_id);
+        }
+        Ok(groups)
+    }
+
+    /// The commands that write the rows. Whether all rows are new, and counted with them.
+    fn commands(&self, names: &Names, now: i64) -> Result<(Vec<Command>, bool)> {
+        let Self {
+            new, open, ended, ..
+        } = self;
+        let (noted, past) = (&self.noted, &self.past);
+        let others = [open, ended, noted, past];
+        let all_are_new = others.iter().all(|group| group.is_empty());
+        let mut commands = Vec::new();
+        if !new.is_empty() {
+            commands.push(accept(new, names, now, all_are_new)?);
+        }
+        if !open.is_empty() {
+            let command = Command::new(Query::UpdateRows).with_rows(open)?;
+            commands.push(command.with_open(open).with_results(open));
+        }
+        if !ended.is_empty() {
+            let command = Command::new(Query::Settle).with_rows(ended)?;
+            commands.push(command.with_results(ended).with(now));
+        }
+        let ledgers = |query, rows: &[Grown<'_>]| {
+            let command = Command::new(query).each(rows, |one| one.write.row.op_id.0);
+            command.each(rows, |one| one.ledger.clone())
+        };
+        if !noted.is_empty() {
+            commands.push(ledgers(Query::UpdateLedgers, noted));
+        }
+        if !past.is_empty() {
+            let command = ledgers(Query::UpdateHistory, past);
+            commands.push(command.try_each(past, packed)?);
+        }
+        Ok((commands, all_are_new))
+    }
+}
+
+/// Every command of a plan. Rows come first: what follows changes some of them again.
+fn commands(plan: &Plan, names: &Names) -> Result<Vec<Command>> {
+    let groups = Groups::of(plan, names)?;
+    let now = plan.now.as_millis();
+    let (mut commands, are_counted) = groups.commands(names, now)?;
+    put(&mut commands, Query::InsertLedgerPages, groups.pages);
+    let rows = || plan.rows.iter();
+    let checkpoint = |one: &RowWrite| {
+        let bytes = one.checkpoint.as_ref()?.as_bytes();
+        Some((one.row.op_id, bytes.to_vec()))
+    };
+    let checkpoints = rows().filter_map(checkpoint).collect();
+    put(&mut commands, Query::PutCheckpoints, checkpoints);
+    let spawn = |one: &RowWrite| match &one.spawn {
+        SpawnWrite::Store(new) => Some(to_text(new).map(|text| (one.row.op_id, text))),
+        SpawnWrite::Leave | SpawnWrite::Delete => None,
+    };
+    let spawns = rows().filter_map(spawn).collect::<Result<_>>()?;
+    put(&mut commands, Query::PutSpawns, spawns);
+    let redriven = plan.redriven.iter().map(|(op, by)| (*op, by.0));
+    put(&mut commands, Query::SetRedriven, redriven.collect());
+    let spawned = rows().filter(|one| one.spawn == SpawnWrite::Delete);
+    let spawned: Vec<Uuid> = spawned.map(|one| one.row.op_id.0).collect();
+    let heads = plan.lanes.iter().filter_map(|lane| lane.lined_up?.1);
+    let mut heads: Vec<Uuid> = heads.map(|op| op.0).collect();
+    heads.sort_unstable();
+    for (query, ids) in [(Query::DeleteSpawns, spawned), (Query::LineUp, heads)] {
+        if !ids.is_empty() {
+            commands.push(Command::new(query).with(ids));
+        }
+    }
+    let letters: Vec<_> = rows().filter(|one| one.dead_letter).collect();
+    if !letters.is_empty() {
+        // The letter itself is read from the operation.
+        let command = Command::new(Query::InsertDeadLetters).each(&letters, |one| one.row.op_id.0);
+        let command = command.each(&letters, |_| now);
+        commands.push(command.each(&letters, |_| None::<String>));
+    }
+    commands.extend(batches(plan));
+    if !are_counted {
+        commands.extend(counts(plan, names)?);
+    }
+    Ok(commands)
+}
+
+fn put<T>(commands: &mut Vec<Command>, query: Query, values: Vec<(OpId, T)>)
+where
+    T: ToSql + Sync + Send + 'static,
+{
+    if !values.is_empty() {
+        let (ids, values): (Vec<_>, Vec<T>) = values.into_iter().map(|(op, v)| (op.0, v)).unzip();
+        commands.push(Command::new(query).with(ids).with(values));
+    }
+}
+
+fn batches(plan: &Plan) -> Option<Command> {
+    let batches = &plan.batches;
+    let command = Command::new(Query::PutBatches)
+        .each(batches, |one| one.batch.batch_id.0)
+        .each(batches, |one| one.batch.sealed)
+        .each(batches, |one| stored(one.batch.total))
+        .each(batches, |one| stored(one.batch.completed))
+        .each(batches, |one| stored(one.batch.failed))
+        .each(batches, |one| millis(one.batch.completed_at));
+    (!batches.is_empty()).then_some(command)
+}
+
+fn counts(plan: &Plan, names: &Names) -> Result<Option<Command>> {
+    let counts = &plan.counts;
+    if counts.is_empty() {
+        return Ok(None);
+    }
+    let domain = |(domain, _): &(_, _)| {
+        let found = names.find_domain(domain);
+        found.ok_or_else(|| error::corrupt("domain"))
+    };
+    let mut command = Command::new(Query::AddDeltas).try_each(counts, domain)?;
+    for at in 0..7 {
+        command = command.each(counts, |(_, by)| by[at]);
+    }
+    Ok(Some(command))
+}
+
+impl Tx<'_> {
+    /// Writes a plan, and commits in the same round trip if it `is_last`. The seqs of its new
+    /// rows, in the plan's order.
+    pub(crate) async fn write(&mut self, plan: &Plan, is_last: bool) -> Result<Vec<u64>> {
+        self.need_numbers(plan)?;
+        let commands = commands(plan, &self.shared.names)?;
+        self.announcements.add(plan, &self.shared.names);
+        let answers = match is_last {
+            true => self.send_last(&commands).await?,
+            false => self.send(&commands).await?,
+        };
+        let accept = commands.iter().position(|one| one.query == Query::Accept);
+        let drawn = accept.and_then(|at| answers.get(at));
+        let mut seqs = HashMap::new();
+        for row in drawn.into_iter().flatten() {
+            seqs.insert(OpId(row.get(0)), count(row.get(1))?);
+        }
+        let new = plan.new_rows().map(|write| seqs.get(&write.row.op_id));
+        let new = new.map(|seq| seq.copied().ok_or_else(|| error::corrupt("seq")));
+        new.collect()
+    }
+}

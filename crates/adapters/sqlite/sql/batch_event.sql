@@ -1,1 +1,0 @@
-SELECT on_complete FROM clinch_batch WHERE batch_id = ?1

@@ -1,0 +1,1 @@
+SELECT lane FROM clinch_request WHERE seq = ?1
