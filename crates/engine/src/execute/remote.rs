@@ -35,7 +35,8 @@ pub struct LeaseRequest {
     pub max: usize,
     /// How long to wait for the first attempt.
     pub wait: Duration,
-    /// Length of the lease, extended by [`Orchestrator::heartbeat`]. A route may allow less.
+    /// Length of the lease, extended by a [heartbeat](crate::Orchestrator::heartbeat). A route may
+    /// allow less.
     pub lease: Duration,
     /// The worker's name, for the ledger.
     pub worker: WorkerId,
