@@ -11,7 +11,7 @@ use clinch::core::ports::{
 use clinch::testing::{ManualClock, advance};
 use clinch::{Clinch, Route, Settled};
 use clinch_github::{
-    ApiAnswer, ApiRequest, Broken, Collector, JobKind, PageDone, PageJob, Repository, Seen,
+    ApiAnswer, ApiRequest, Broken, Collector, FirstPage, JobKind, PageDone, PageJob, Repository,
     Settings, Token, Transport,
 };
 use clinch_memory::Memory;
@@ -171,7 +171,7 @@ fn job(kind: JobKind, url: Option<&str>) -> PageJob {
         hops: 0,
         url: url.map(str::to_owned),
         since: None,
-        seen: Seen::default(),
+        seen: FirstPage::default(),
     }
 }
 

@@ -12,8 +12,8 @@ use clinch::testing::{ManualClock, advance};
 use clinch::{Route, Settled};
 use clinch_github::fake::Replay;
 use clinch_github::{
-    ApiAnswer, ApiRequest, Broken, JobKind, PageDone, PageEnd, PageJob, Repository, Seen, Settings,
-    Transport,
+    ApiAnswer, ApiRequest, Broken, FirstPage, JobKind, PageDone, PageEnd, PageJob, Repository,
+    Settings, Transport,
 };
 use clinch_memory::Memory;
 use serde_json::Value;
@@ -172,7 +172,7 @@ async fn collect(name: &str, kind: JobKind, url: &str) -> Recorded {
         hops: 0,
         url: Some(url.to_owned()),
         since: None,
-        seen: Seen::default(),
+        seen: FirstPage::default(),
     };
     let route: Route<PageJob, PageDone> = Route::new("github", kind.as_str());
     let batch_id = job.run_id.batch("jobs", 0);

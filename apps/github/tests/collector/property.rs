@@ -76,7 +76,7 @@ fn setup(rng: &mut SplitMix, world: &World) -> Setup {
         faults: faults(rng, world),
         paging: [Paging::Numbers, Paging::Cursors][usize::from(below(rng, 2) == 0)],
         latency: Duration::from_millis(below(rng, 200)),
-        patience: Some(Duration::from_secs(15)),
+        timeout: Some(Duration::from_secs(15)),
     }
 }
 

@@ -121,7 +121,7 @@ async fn a_slow_answer_waits_for_the_clock_and_is_lost_if_it_takes_too_long() {
         faults: Faults::none()
             .at(1, Fault::Slow(Duration::from_secs(9)))
             .at(2, Fault::Slow(Duration::from_secs(11))),
-        patience: Some(Duration::from_secs(10)),
+        timeout: Some(Duration::from_secs(10)),
         ..Setup::default()
     };
     let test = start(small(), setup);
