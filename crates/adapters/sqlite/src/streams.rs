@@ -34,7 +34,7 @@ impl Db<'_> {
     ) -> Result<Vec<Stream>> {
         let mut streams = Vec::new();
         let mut last = i64::MIN;
-        // Two index seeks for each (event type, priority) pair. With DISTINCT, SQLite would walk
+        // Two index seeks for each (event type, priority) pair. In a single query SQLite would walk
         // through all rows of a stream to find its end.
         while let Some(event_type) =
             self.first(Query::NextEventType, params![domain, last], |row| {
