@@ -16,8 +16,8 @@ use crate::progress;
 use crate::store::Place;
 use crate::store_check;
 
-/// How often the picture is drawn.
-const VIEW: Duration = Duration::from_millis(200);
+/// How often the progress is shown.
+const REFRESH: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +28,6 @@ Servers and workers go on meanwhile. The copy is one moment of the database; it 
 when it is complete, has passed SQLite's integrity check, and is on disk. It holds payloads and is
 readable by you alone.";
 
-/// Where to.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -98,10 +97,10 @@ async fn copy(source: PathBuf, target: PathBuf, existing: Existing) -> Result<()
         tokio::select! {
             ended = &mut copying => {
                 progress::line("");
-                let ended = ended.map_err(|_| CliError::failed("the backup broke off"))?;
+                let ended = ended.map_err(|_| CliError::failed("the backup was interrupted"))?;
                 return Ok(ended?);
             }
-            () = clock::pause(VIEW) => {
+            () = clock::pause(REFRESH) => {
                 let done = size(&partial);
                 progress::line(&match done < all {
                     true => format!("copied {} of about {}", mib(done), mib(all)),

@@ -19,19 +19,18 @@ Servers may go on meanwhile, and any number of processes may migrate at once: ea
 once. A database that is missing is made, except by --dry-run. `clinch serve` does the same when
 it starts; this is for whoever wants to see it done before.";
 
-/// What to do.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Show what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Show the SQL of each step
+    /// Show the SQL of each migration
     #[arg(long)]
     show_sql: bool,
 }
 
-/// Does it, or says what it would do.
+/// Migrates, or shows what would be done.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
     let place = Place::configured(&config)?;
@@ -64,13 +63,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     match (before.pending.is_empty(), args.dry_run) {
         (true, _) => lines.push(format!("{name}: up to date, version {known}")),
         (_, true) if before.version.is_none() => {
-            lines.push(format!("{name}: would be made, at version {known}"));
+            lines.push(format!("{name}: would be created, at version {known}"));
         }
         (_, true) => lines.push(format!(
             "{name}: version {version}, would be brought to {known}"
         )),
         (_, false) if before.version.is_none() => {
-            lines.push(format!("{name}: made, at version {known}"));
+            lines.push(format!("{name}: created, at version {known}"));
         }
         (_, false) => lines.push(format!("{name}: brought to version {known}")),
     }
