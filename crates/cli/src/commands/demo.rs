@@ -104,15 +104,11 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
         args.workers,
         args.seed
     ));
-    let clients = Clients::new(
-        processes.url(),
-        &environment.domain,
-        args.payments,
-        args.seed,
-    );
+    let domain = &environment.domain;
+    let clients = Clients::new(processes.url(), domain, args.payments, args.seed);
     let clients = Arc::new(clients);
     let submitting = tokio::spawn(clients.clone().submit_all(CLIENTS));
-    let mut ledger = Ledger::new(processes.url(), &environment.domain);
+    let mut ledger = Ledger::new(processes.url(), domain);
     for (after, victim) in kills(args) {
         while clients.accepted.load(Ordering::SeqCst) < after && !submitting.is_finished() {
             view(&clients, &provider);
@@ -150,9 +146,9 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     books.run_again = processes.metric(DEADLOCK_RETRIES).await?;
     crate::output::print(&books.text())?;
     if args.keep {
+        let url = processes.url();
         note(&format!(
-            "the server keeps running at {}; interrupt to end",
-            processes.url()
+            "the server keeps running at {url}; interrupt to end"
         ));
         let _ = tokio::signal::ctrl_c().await;
     }

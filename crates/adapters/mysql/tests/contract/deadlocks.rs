@@ -129,8 +129,7 @@ fn out_8_callers_that_meet_in_every_order_lose_nothing() {
                             break;
                         }
                         ended_by_server += 1;
-                        // A transaction that was rolled back must be repeated from its first
-                        // statement.
+                        // A rolled back transaction must be repeated from its first statement.
                         conn = Conn::from_url(&url).await.expect("a connection");
                     }
                 }
