@@ -21,7 +21,7 @@ Examples:
   clinch ops get 01917f5e-0000-7000-8000-000000000000 --path
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 conflict, 5 not settled in time.
-A flag beats the environment, the environment beats the configuration file.";
+Flags take precedence over the environment, the environment over the configuration file.";
 
 /// Makes every call to a system you do not control end exactly one way
 #[derive(Debug, Parser)]

@@ -24,9 +24,9 @@ Examples:
   clinch backup /var/backups/clinch-monday.db
   clinch backup /var/backups/clinch.db --force
 
-Servers and workers go on meanwhile. The copy is one moment of the database; it has its name only
-when it is complete, has passed SQLite's integrity check, and is on disk. It holds payloads and is
-readable by you alone.";
+Servers and workers keep running. The copy is a snapshot of the database. It appears under its
+name only when it is complete, has passed SQLite's integrity check, and is on disk. It holds
+payloads, so only you can read it.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -32,9 +32,9 @@ Examples:
   clinch bench --folder /var/lib/clinch --seconds 60
   clinch bench --store sqlite:///var/lib/clinch/bench.db -o json
 
-Works in a temporary database, which is removed, unless --store names another; never in the
-configured one. Every accept and every result is durable before it counts. What the machine
-could do at best is measured in the same run and stands beside.";
+Measures a temporary database, which is removed afterwards, or the store that --store names; never
+the configured one. Every accept and every result is durable before it counts. The same run also
+measures the best that the machine can do.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let is_in_memory = statfs(&disk).is_ok_and(|stat| stat.f_type as u32 == TMPFS);
     if is_in_memory {
         note(
-            "this folder is in memory: the figures say nothing about a real disk; choose another with --folder",
+            "this folder is in memory, so the figures say nothing about a disk; choose one with --folder",
         );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -45,8 +45,8 @@ Examples:
   clinch demo --keep
   clinch demo --store postgres://localhost/clinch --workers 8 --payments 20000
 
-Ends with exit 0, or 1 if a payment was lost or charged twice. On a store of yours it keeps to
-a domain of its own.";
+Exit 0, or 1 if a payment was lost or charged twice. On a store of yours the demo uses a domain
+of its own.";
 
 /// The flags of the demo.
 #[derive(Debug, clap::Args)]

@@ -23,27 +23,27 @@ Examples:
   clinch github retry octocat.7
   clinch github retry octocat.7 --wait
 
-Tries the failed jobs of a completed run again, in a group of their own; the run keeps its
-counts. Without a server it waits for them.";
+Retries the failed jobs of a completed run, in a batch of their own; the run keeps its counts.
+Without a server the command waits for them.";
 
 const CANCEL_EXAMPLES: &str = "\
 Examples:
   clinch github cancel octocat.7 --reason 'wrong user'
 
-No further request is made for it; what was stored stays.";
+No further request is made for the run; stored documents stay.";
 
 const TOKENS_EXAMPLES: &str = "\
 Examples:
   clinch github tokens
   clinch github tokens -o json
 
-Tokens are named by a hash. Budgets are those that the last answers told this server.";
+Tokens are shown by their hash. Budgets are those of the last answers to this server.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   clinch github compare octocat
 
-The documents of the last shadow run against the real ones. Exit 0 equal, 1 not.";
+Compares the documents of the last shadow run with the real ones. Exit 0 if equal, 1 if not.";
 
 const TOKEN_COLUMNS: &[Column] = &[
     Column::id("TOKEN", |token| at(token, &["/token"])),

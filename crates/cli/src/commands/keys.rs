@@ -30,8 +30,8 @@ Examples:
   clinch keys create shop --scopes submit,read --expires 90d
   clinch keys create mailer --scopes work --domains mail --event-types welcome,receipt
 
-Scopes: submit hands operations in, read looks, work leases operations as a remote worker, operate
-looks and cancels, resolves, redrives and pauses, admin does everything.
+Scopes: submit submits operations, read reads them, work leases operations as a remote worker,
+operate reads, cancels, resolves, redrives and pauses, admin does everything.
 Operations of other domains and event types do not exist for a restricted key.";
 
 /// The flags of a new key.

@@ -15,9 +15,9 @@ Examples:
   clinch migrate --dry-run --show-sql
   clinch migrate
 
-Servers may go on meanwhile, and any number of processes may migrate at once: each step is done
-once. A database that is missing is made, except by --dry-run. `clinch serve` does the same when
-it starts; this is for whoever wants to see it done before.";
+Servers may keep running, and any number of processes may migrate at once: each migration is
+applied once. A missing database is created, except with --dry-run. `clinch serve` also migrates
+when it starts; this command does it earlier.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -24,12 +24,12 @@ Examples:
   clinch restore /var/backups/clinch-monday.db
   clinch restore /var/backups/clinch-monday.db --force
 
-The backup cannot know what was called since it was taken: the effect of every open operation
-becomes unknown. What may be repeated is repeated; what may not is probed, or held for a person.
-Stop every server first: while a process has the database open, nothing is done (exit 4).
-With --force a database that is there is kept beside it under another name.
-API keys of the database that is there stay as they are. Keys that only the backup knows are
-revoked, because they may have been revoked since: make new ones with `clinch keys create`.";
+The backup cannot know which calls were made since it was taken: the effect of every open operation
+becomes unknown. Calls that may be repeated are repeated; other operations are probed, or held for
+an operator. Stop every server first: while a process has the database open, nothing is done
+(exit 4). With --force an existing database is kept under another name.
+API keys of the existing database stay as they are. Keys that only the backup has are
+revoked, because they may have been revoked since: create new ones with `clinch keys create`.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -15,8 +15,8 @@ Examples:
   clinch retention confirm
 
 After a jump of the store's clock (a wrong clock, or a long time off) nothing is pruned, so that
-no key is forgotten by mistake. Confirm only once the clock is right: what is older than its
-retention by that clock is deleted for good.";
+no key is forgotten by mistake. Confirm only once the clock is right: data that is older than its
+retention by that clock is deleted permanently.";
 
 const FIELDS: &[&str] = &["now", "seen_at", "held_back", "ahead_ms"];
 

@@ -24,8 +24,9 @@ Examples:
   clinch serve --config clinch.toml --log json
   clinch serve --roles worker --config clinch.toml
 
-Without a configuration it keeps its operations in clinch.db in the working folder and listens
-on 127.0.0.1:7070. It ends on SIGINT and SIGTERM, when its attempts have; on a second one at once.";
+Without a configuration the server keeps its operations in clinch.db in the working folder and
+listens on 127.0.0.1:7070. SIGINT or SIGTERM stops it after its running attempts; a second signal
+ends it at once.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

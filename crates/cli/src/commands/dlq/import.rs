@@ -18,9 +18,9 @@ const EXAMPLES: &str = "\
 Examples:
   clinch dlq import clinch-dlq.log
 
-Dead letters that the database did not take were written to dead_letter.file. This reads them
-back; doing it twice is doing it once. What was read is forgotten in the file. A server that runs
-has its own file open: stop it, or import a copy of the file.";
+The server writes dead letters that the database did not accept to dead_letter.file. This command
+imports them and removes them from the file; importing a dead letter twice has no further effect.
+A running server has its own file open: stop it, or import a copy of the file.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

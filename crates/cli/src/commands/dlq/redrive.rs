@@ -22,8 +22,8 @@ Examples:
   clinch dlq redrive --domain payments -y
 
 The server's plan is shown first, then you are asked; only what the plan showed is redriven.
-A redrive keeps the outbound key, and calling twice makes one. It is refused where the call may
-have been applied and may not be repeated: exit 4 if that leaves nothing to do.";
+A redrive keeps the outbound key; two redrives of one dead letter create one operation. It is
+refused if the call may have been applied and may not be repeated: exit 4 if all are refused.";
 
 /// The API's name for the list of verdicts, in a plan and in its result.
 const MEMBER: &str = "results";

@@ -23,7 +23,8 @@ Examples:
   clinch github export --format csv --out documents.csv
 
 A line is {\"id\",\"kind\",\"user\",\"resource\",\"document\"} with the document as GitHub sent it;
-kinds are user, event, repository, issue, pull_request and commit. A file is whole or not there.";
+kinds are user, event, repository, issue, pull_request and commit. The file
+appears only when it is complete.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -23,10 +23,10 @@ Examples:
   clinch github run octocat --shadow
   clinch github run octocat --fake
 
-With a server it begins the run there, and waits for it if asked to. Without one it collects by
-itself on the configured store (clinch.db in the working folder by default); interrupted, the
-run goes on with the next call. --fake collects a made-up GitHub on a port of this machine, all
-of its users, and checks every document; use a folder of its own for it.
+With a server the command begins the run there, and waits for its end with --wait. Without a server
+it collects in this process, into the configured store (clinch.db in the working folder by
+default); after an interrupt the next call continues the run. --fake collects all users of a fake
+GitHub on this machine and checks every document; use a separate folder for it.
 
 Exit 0 completed, 1 failed or with failed jobs, 4 a run of the user is active, 5 not settled in
 time.";

@@ -26,8 +26,8 @@ Examples:
   clinch github status octocat
   clinch github status octocat.7 --watch
 
-Without a name: the recent runs. With one: jobs by kind, who waits until when, and the budgets
-of the tokens. --watch shows it anew until the run has ended.";
+Without a name: the recent runs. With one: jobs by kind, the next attempt of waiting jobs, and the
+budgets of the tokens. --watch updates the output until the run has ended.";
 
 const RUN_COLUMNS: &[Column] = &[
     Column::id("RUN", |run| at(run, &["/run_id"])),

@@ -14,9 +14,9 @@ Examples:
   clinch ops cancel --domain payments --label team=shop --dry-run
   clinch ops cancel --domain payments --state PENDING -y
 
-An operation whose call may have been applied is not canceled at once: it is told, and what the
-provider says decides. Named operations are canceled without asking. Of those that a filter
-finds, only open ones are taken; they are listed, and you are asked.";
+An operation whose call may have been applied is not canceled at once: cancel is requested, and
+the provider's answer decides. Named operations are canceled without asking. Open operations that
+a filter finds are listed, and you are asked.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -17,8 +17,8 @@ Examples:
   clinch ops resolve 01917f5e-0000-7000-8000-000000000000 --as failed --code refused --effect none
   clinch ops resolve --domain payments --as retry --reason 'provider was down' --dry-run
 
-Ask the provider first. `retry` allows one more call whatever the route's safety says: if the
-first one was applied after all, the effect happens twice. Named operations are resolved without
+Ask the provider first. `retry` allows one more call whatever the route's safety is: if the first
+call was applied after all, the effect happens twice. Named operations are resolved without
 asking; those that a filter finds are listed, and you are asked.";
 
 #[derive(Debug, clap::Args)]
