@@ -44,8 +44,8 @@ fn document_kind(text: &str) -> Result<String, String> {
 #[utoipa::path(get, path = "/v1/github/cursors", tag = "github",
     params(
         ("login" = String, Query),
-        ("limit" = Option<u32>, Query, description = "50 unless said; at most 500"),
-        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+        ("limit" = Option<u32>, Query, description = "Default 50; at most 500"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
     ),
     responses(
         (status = 200, body = CursorPage, description = "Where the next run continues"),
@@ -86,7 +86,7 @@ pub(crate) async fn tokens(State(collector): State<Collector>) -> Answer {
 
 #[utoipa::path(get, path = "/v1/github/statistics", tag = "github",
     params(
-        ("login" = Option<String>, Query, description = "All users unless said"),
+        ("login" = Option<String>, Query, description = "By default all users"),
         ("shadow" = Option<bool>, Query),
     ),
     responses(
@@ -134,8 +134,8 @@ pub(crate) async fn comparison(
         ("kind" = Option<String>, Query, description = "user, event, repository, issue, pull_request or commit"),
         ("resource" = Option<String>, Query, description = "user:LOGIN or repo:OWNER/NAME"),
         ("shadow" = Option<bool>, Query),
-        ("limit" = Option<u32>, Query, description = "50 unless said; at most 1000"),
-        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+        ("limit" = Option<u32>, Query, description = "Default 50; at most 1000"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
     ),
     responses(
         (status = 200, body = DocumentPage, description = "In order of their ids"),
@@ -163,7 +163,7 @@ pub(crate) async fn documents(
     let lines: Result<Vec<_>, _> = found.into_iter().map(ExportDocument::try_from).collect();
     let broken = |_| {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Problem::new(status, "internal", "a stored document is no JSON")
+        Problem::new(status, "internal", "a stored document is not JSON")
     };
     let page = DocumentPage {
         documents: lines.map_err(broken)?,

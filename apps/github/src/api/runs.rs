@@ -79,8 +79,8 @@ pub(crate) async fn start(State(api): State<Api>, request: Request) -> Answer {
     params(
         ("login" = Option<String>, Query),
         ("status" = Option<String>, Query, description = "Such as RUNNING or COMPLETED"),
-        ("limit" = Option<u32>, Query, description = "50 unless said; at most 500"),
-        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+        ("limit" = Option<u32>, Query, description = "Default 50; at most 500"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
     ),
     responses(
         (status = 200, body = RunPage, description = "Newest first; may hold fewer runs than requested although more exist"),
@@ -130,8 +130,8 @@ pub(crate) async fn get(State(collector): State<Collector>, Path(id): Path<Strin
         ("state" = Option<String>, Query, description = "READY, ENQUEUED, RUNNING, SUCCEEDED or FAILED"),
         ("kind" = Option<String>, Query, description = "Such as repo_issues"),
         ("repair" = Option<u32>, Query, description = "Of this repair instead of the run itself"),
-        ("limit" = Option<u32>, Query, description = "50 unless said; at most 500"),
-        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+        ("limit" = Option<u32>, Query, description = "Default 50; at most 500"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
     ),
     responses(
         (status = 200, body = JobPage, description = "Newest first"),

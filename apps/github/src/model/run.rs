@@ -191,7 +191,7 @@ impl FromStr for RunStatus {
     fn from_str(text: &str) -> Result<Self, InvalidText> {
         let named = |one: &&Self| one.as_str().eq_ignore_ascii_case(text);
         let names = Self::ALL.map(Self::as_str).join(", ");
-        let wrong = || InvalidText(format!("there is no status {text:?}; there are {names}"));
+        let wrong = || InvalidText(format!("there is no status {text:?}; use one of {names}"));
         Self::ALL.iter().find(named).copied().ok_or_else(wrong)
     }
 }

@@ -46,8 +46,8 @@ pub(crate) fn folder(path: &Path) -> Result<()> {
     }
     let there = fs::symlink_metadata(path).map_err(|error| unusable(path).caused_by(error))?;
     if !there.is_dir() || !is_own(&there) {
-        let message = "what wakes the processes on this database is no folder of this user; \
-                       remove it, or run as the user that it belongs to";
+        let message = "the .wake entry beside the database is not a folder of this user; \
+                       remove it, or run as its owner";
         return Err(Error::new(ErrorKind::Unavailable, message).with("path", path.display()));
     }
     tighten(path, FOLDER)
@@ -71,7 +71,7 @@ fn tighten(path: &Path, mode: u32) -> Result<()> {
     }
     let changed = fs::set_permissions(path, Permissions::from_mode(there.mode() & mode));
     changed.map_err(|error| {
-        let message = "a file of the database is open to other users, and that cannot be changed";
+        let message = "other users may open a file of the database, and its mode cannot be changed";
         Error::new(ErrorKind::Unavailable, message)
             .with("path", path.display())
             .caused_by(error)
