@@ -20,7 +20,7 @@ pub(crate) enum Next {
     Since(String),
 }
 
-/// The state of traversal a resource page by page.
+/// The state of reading a resource page by page.
 pub(crate) struct Traversal<'a> {
     pub(crate) job: &'a PageJob,
     pub(crate) cursor: Option<Cursor>,

@@ -16,7 +16,7 @@ use crate::error;
 use crate::query::Query;
 use crate::tx::{LinkError, Tx};
 
-/// PendingNotices the workers of this process for the accepted operations. Call [`WakeUp::wake`] after the
+/// Wakes the workers of this process for the accepted operations. Call [`WakeUp::wake`] after the
 /// commit; without it, and in other processes, the fallback poll finds the work.
 #[must_use = "workers are woken by `wake`, after the commit"]
 pub struct WakeUp {
@@ -25,7 +25,7 @@ pub struct WakeUp {
 }
 
 impl WakeUp {
-    /// PendingNotices the workers of this process. The transaction must be committed.
+    /// Wakes the workers of this process. The transaction must be committed.
     pub fn wake(self) {
         self.news.tell(self.notices);
     }

@@ -72,7 +72,7 @@ where
     }
 }
 
-/// The callers' wake_dir of the queue. The thread ends when the last `Writer` is dropped or after
+/// The callers' side of the queue. The thread ends when the last `Writer` is dropped or after
 /// [`Writer::close`].
 #[derive(Clone)]
 pub(crate) struct Writer {
@@ -86,7 +86,7 @@ struct Shutdown {
     ended: Receiver<Result<()>>,
 }
 
-/// The writer thread's wake_dir of the queue.
+/// The writer thread's side of the queue.
 pub(crate) struct Jobs {
     waiting: Receiver<Box<dyn Job>>,
     is_closing: Arc<AtomicBool>,

@@ -32,7 +32,7 @@ pub(crate) struct DeadLetterFilter {
 }
 
 impl DeadLetterFilter {
-    /// KeyFilter and values of the query.
+    /// Names and values of the query.
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let mut pairs = self.names.pairs();
         let code = self.code.clone().map(|code| ("code", code));

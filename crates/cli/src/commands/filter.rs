@@ -28,7 +28,7 @@ impl KeyFilter {
         self.domain.as_deref()
     }
 
-    /// KeyFilter and values of the query.
+    /// Names and values of the query.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
         let pairs = [
             ("domain", &self.domain),
@@ -63,7 +63,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// KeyFilter and values of the query.
+    /// Names and values of the query.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
         let mut pairs = self.names.pairs();
         let label = self.label.as_ref();
@@ -94,7 +94,7 @@ pub(crate) struct StateFilter {
 }
 
 impl StateFilter {
-    /// KeyFilter and values of the query.
+    /// Names and values of the query.
     pub(crate) fn pairs(self) -> Vec<(&'static str, String)> {
         let state = self.state.map(|state| ("state", state.name().to_owned()));
         let phase = self.phase.map(|phase| ("phase", phase.name().to_owned()));
