@@ -1,5 +1,5 @@
-//! The measures of the embedded store on a database server, and those that need more than one
-//! process: workers that share a backlog, and the way from one process to another.
+//! The measures of the embedded store on a database server, and those that need several processes:
+//! workers that share a backlog, and the latency from one process to another.
 
 mod arguments;
 mod churn;
@@ -18,33 +18,33 @@ use clinch_core::{Error, ErrorKind, Result};
 use clinch_system::{SystemClock, SystemIds};
 use clinch_testbed::{Kind, Server};
 
-use crate::{Bounds, DOMAIN, Everything, Load, Node, Report};
+use crate::{Bounds, DOMAIN, FullStore, Load, Node, Report};
 use arguments::{Arguments, Part};
 
-/// A part that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// A part that takes longer is stuck.
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// A server to measure on.
 #[async_trait]
 pub trait Database: Send + Sync + 'static {
     /// The store on it.
-    type Store: Everything + Clone;
+    type Store: FullStore + Clone;
     /// A transaction that stays open until it is dropped.
     type Snapshot: Send;
-    /// Of the bench.
+    /// Name of the benchmark.
     const NAME: &'static str;
-    /// Of the server.
+    /// Kind of the server.
     const KIND: Kind;
     /// Floors and goals.
     const BOUNDS: &'static [Bounds];
 
-    /// Makes the tables; the address of their database.
+    /// Creates the tables; returns the address of their database.
     async fn prepare(server: &str) -> Result<String>;
-    /// The store, with its defaults.
+    /// The store with its default settings.
     async fn connect(url: &str, clock: Arc<dyn Clock>) -> Result<Self::Store>;
-    /// What plain inserts reach on the same server.
+    /// Measures plain inserts on the same server.
     async fn limits(server: &Server, report: &mut Report) -> Result<()>;
-    /// A repeatable read that has begun.
+    /// A repeatable-read transaction that has begun.
     async fn snapshot(url: &str) -> Result<Self::Snapshot>;
 }
 
@@ -78,7 +78,7 @@ impl<D: Database> Scene<D> {
     }
 }
 
-/// Measures what the arguments of this process ask for.
+/// Measures what the command line asks for.
 pub fn main<D: Database>() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -89,7 +89,7 @@ pub fn main<D: Database>() -> ExitCode {
         Err(error) => return complain(D::NAME, error),
     };
     if let [word, rest @ ..] = words.as_slice()
-        && word == worker::WORD
+        && word == worker::WORKER_ARGUMENT
     {
         return match runtime.block_on(worker::work::<D>(rest)) {
             Ok(()) => ExitCode::SUCCESS,
@@ -138,7 +138,7 @@ fn complain(bench: &str, error: impl std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Whatever keeps a measure from being taken.
+/// An error that prevents a measurement.
 pub fn failed(error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Internal, error.to_string())
 }
@@ -152,7 +152,7 @@ fn complete(missing: usize) -> Result<()> {
     }
 }
 
-/// Of journals, removed in the end.
+/// A folder for journals, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {

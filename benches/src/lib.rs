@@ -1,8 +1,8 @@
 //! Measures of the engine under load, which `cargo xtask bench` and `clinch bench` share.
 //!
-//! Whoever measures puts an engine together on a store of their own ([`Node`]); [`Load`]
-//! submits to it and takes the time, [`Provider`] answers at once, [`limits`] says what the
-//! machine could do at best, and [`database`] does all of it on a database server.
+//! A benchmark builds an engine on its own store ([`Node`]). [`Load`] submits to it and measures
+//! the time, [`Provider`] answers at once, [`limits`] measures the best that the machine can do,
+//! and [`database`] runs all of this on a database server.
 #![forbid(unsafe_code)]
 
 pub mod database;
@@ -13,6 +13,6 @@ mod provider;
 mod report;
 
 pub use load::{Amount, Load, percentile};
-pub use node::{DOMAIN, Everything, Node, routes};
-pub use provider::{Provider, Watch, micros};
+pub use node::{DOMAIN, FullStore, Node, routes};
+pub use provider::{LatencyProvider, Provider, micros};
 pub use report::{Bounds, Report};

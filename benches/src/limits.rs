@@ -1,4 +1,4 @@
-//! What the machine can do at best.
+//! The best that the machine can do.
 
 use std::fs::File;
 use std::io;
@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Blocks of 4 KiB that the disk takes one after the other in a second, each in the file for
-/// good before the next. Writes over a file that is there already.
+/// Blocks of 4 KiB that the disk writes per second, one after the other, each synced before the
+/// next. Overwrites an existing file.
 pub fn syncs(folder: &Path, span: Duration) -> io::Result<f64> {
     const BLOCKS: u64 = 4_096;
     let path = folder.join("syncs");

@@ -1,4 +1,4 @@
-//! Callers, and how long they wait.
+//! Concurrent callers, and how long they wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,15 +15,15 @@ use crate::micros;
 
 /// Commands of one bulk submit.
 const CHUNK: usize = 1_000;
-/// How often the store is asked how far a drain is.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often the progress of a drain is read from the store.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How much of a measure to take.
+/// How long to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// So many operations, shared among the callers.
+    /// This number of operations, shared among the callers.
     Count(usize),
-    /// As many as it takes.
+    /// As many operations as fit into this time.
     Span(Duration),
 }
 
@@ -33,7 +33,7 @@ pub struct Load {
     clock: Arc<dyn Clock>,
     domain: Domain,
     event_type: EventType,
-    /// Before every key, so that two runs on one store do not share any.
+    /// Prefix of every key, so that two runs on one store share no key.
     prefix: Arc<str>,
     next: Arc<AtomicUsize>,
 }
@@ -55,18 +55,18 @@ impl Load {
         })
     }
 
-    /// How many operations were made so far.
+    /// Number of operations created so far.
     pub fn made(&self) -> usize {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// The next one, which nobody had before.
+    /// The next command, with new keys.
     pub fn command(&self) -> Result<Command> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.numbered(number).map_err(wrong)
     }
 
-    /// The next one, with the moment at which it was made for [`Watch`](crate::Watch).
+    /// The next command, with its time of creation for [`LatencyProvider`](crate::LatencyProvider).
     pub fn stamped(&self) -> Result<Command> {
         let mut command = self.command()?;
         let payload = format!(r#"{{"at":{}}}"#, micros());
@@ -74,14 +74,14 @@ impl Load {
         Ok(command)
     }
 
-    /// As many as one bulk submit takes.
+    /// The commands of one bulk submit.
     pub fn chunk(&self) -> Result<Vec<Command>> {
         let first = self.next.fetch_add(CHUNK, Ordering::Relaxed);
         let commands = (first..first + CHUNK).map(|number| self.numbered(number));
         commands.collect::<Result<_, _>>().map_err(wrong)
     }
 
-    /// Operations of a chunk.
+    /// Commands in a chunk.
     pub const CHUNK: usize = CHUNK;
 
     fn numbered(&self, number: usize) -> Result<Command, Invalid> {
@@ -96,8 +96,8 @@ impl Load {
         Ok(Command::new(keys, Payload::parse(&payload, 1_000)?))
     }
 
-    /// Accepts a second: each caller accepts one at a time and waits for its own durable
-    /// answer.
+    /// Accepts per second: each caller accepts one operation at a time and waits for its own
+    /// durable answer.
     pub async fn accept(
         &self,
         orchestrator: &Orchestrator,
@@ -107,7 +107,7 @@ impl Load {
         self.callers(orchestrator, callers, 1, amount).await
     }
 
-    /// The same with chunks.
+    /// Accepts per second in bulk: each caller submits chunks.
     pub async fn accept_bulk(
         &self,
         orchestrator: &Orchestrator,
@@ -164,8 +164,8 @@ impl Load {
         Ok(accepted as f64 / taken.as_secs_f64())
     }
 
-    /// Lets the engine run until the store says that all which was made is completed, or the
-    /// time is up. Returns completions a second, and how many are missing.
+    /// Runs the engine until all created operations are completed or the time is up. Returns
+    /// completions per second, and how many are missing.
     pub async fn drain(
         &self,
         engine: &Runtime,
@@ -183,8 +183,8 @@ impl Load {
         drained
     }
 
-    /// Waits until `backlog` more are completed than `before`, or the time is up. Returns
-    /// completions a second, and how many are missing.
+    /// Waits until `backlog` more operations are completed than `before`, or the time is up.
+    /// Returns completions per second, and how many are missing.
     pub async fn drained(
         &self,
         domains: &dyn Domains,
@@ -199,13 +199,13 @@ impl Load {
             if drained >= backlog || taken >= at_most {
                 break (drained, taken);
             }
-            self.clock.sleep(LOOK).await;
+            self.clock.sleep(POLL_INTERVAL).await;
         };
         let rate = drained as f64 / taken.as_secs_f64();
         Ok((rate, backlog.saturating_sub(drained)))
     }
 
-    /// How many the store has completed.
+    /// Number of completed operations in the store.
     pub async fn completed(&self, domains: &dyn Domains) -> Result<usize> {
         let views = domains.domains().await?;
         let ours = views.iter().filter(|view| view.domain == self.domain);
@@ -213,7 +213,7 @@ impl Load {
         Ok(usize::try_from(completed).unwrap_or(usize::MAX))
     }
 
-    /// Milliseconds from submit to settled, one operation at a time, sorted. Queued ones are
+    /// Milliseconds from submit to settled, one operation at a time, sorted. Queued operations are
     /// never begun with their accept. The engine must run.
     pub async fn latencies(
         &self,
@@ -233,7 +233,7 @@ impl Load {
                 break;
             }
             let mut one = self.command()?;
-            // What has a time of its own is never begun with its accept.
+            // An operation with `run_at` is never begun with its accept.
             one.options.run_at = is_queued.then(|| self.clock.now());
             let from = self.clock.monotonic();
             let handle = orchestrator.start(one, TimeBudget::DEFAULT).await?;
@@ -248,7 +248,7 @@ impl Load {
     }
 }
 
-/// Of sorted values.
+/// The percentile of sorted values.
 pub fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     let at = (sorted.len() * percent / 100).min(sorted.len().checked_sub(1)?);
     sorted.get(at).copied()

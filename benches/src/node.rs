@@ -13,21 +13,21 @@ use clinch_core::{Domain, Error, ErrorKind, Invalid, Result, WorkerId};
 use clinch_engine::{Config, Dispatch, Handler, Handlers, Ports, Runtime};
 use clinch_system::{FileJournal, SystemClock, SystemIds, TokioSpawner};
 
-/// Where everything that is measured is submitted to.
+/// The domain of all measured operations.
 pub const DOMAIN: &str = "bench";
 
 /// A store that is its own queue.
-pub trait Everything:
+pub trait FullStore:
     Store + Outbox + Recovery + Batches + Domains + Inspect + Notices + Bus + 'static
 {
 }
 
-impl<S> Everything for S where
+impl<S> FullStore for S where
     S: Store + Outbox + Recovery + Batches + Domains + Inspect + Notices + Bus + 'static
 {
 }
 
-/// What an engine needs beside its store.
+/// The parts of an engine besides its store.
 pub struct Node {
     worker: WorkerId,
     clock: Arc<SystemClock>,
@@ -35,7 +35,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Named `worker`; its journals are in `folder`.
+    /// A node named `worker`; its journals are in `folder`.
     pub fn new(worker: &str, clock: Arc<SystemClock>, folder: &Path) -> Result<Self> {
         Ok(Self {
             worker: WorkerId::new(worker).map_err(wrong)?,
@@ -44,9 +44,8 @@ impl Node {
         })
     }
 
-    /// An engine on this store, on the runtime of whoever calls. Without an executor it only
-    /// takes in.
-    pub async fn engine<S: Everything>(
+    /// An engine on this store, on the caller's runtime. Without an executor it only accepts.
+    pub async fn engine<S: FullStore>(
         &self,
         store: Arc<S>,
         executor: Option<Arc<dyn Executor>>,
@@ -63,7 +62,7 @@ impl Node {
             sealer: Arc::new(PlainText),
             spill: self.journal().await?,
             dead_letter_file: self.journal().await?,
-            alert: Arc::new(Nobody),
+            alert: Arc::new(NoAlerts),
             clock: self.clock.clone(),
             ids: Arc::new(SystemIds),
             spawner: Arc::new(TokioSpawner::new(tokio::runtime::Handle::current())),
@@ -99,7 +98,7 @@ fn rules() -> Rules {
     }
 }
 
-/// The routes of every engine here.
+/// The routes of every engine in the benchmarks.
 pub fn routes() -> Result<Routes, Invalid> {
     Ok(Routes::new().with(Domain::new(DOMAIN)?, EventTypes::Any, rules()))
 }
@@ -108,11 +107,11 @@ fn wrong(invalid: Invalid) -> Error {
     Error::new(ErrorKind::Invalid, invalid.to_string())
 }
 
-/// Is not to be paged: there is nothing to page for.
-struct Nobody;
+/// Ignores alerts.
+struct NoAlerts;
 
 #[async_trait]
-impl Alert for Nobody {
+impl Alert for NoAlerts {
     async fn raise(&self, _note: &AlertNote) -> Result<()> {
         Ok(())
     }

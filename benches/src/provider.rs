@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use clinch_core::ports::{Attempt, Executor};
 use clinch_core::{Envelope, Outcome, Payload, Success};
 
-/// Says yes, without a moment's thought.
+/// Answers Ok at once.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Provider;
 
@@ -18,13 +18,13 @@ impl Executor for Provider {
     }
 }
 
-/// Says yes too, and notes how long ago each was submitted, in microseconds: the member `at`
-/// of the payload is the moment.
+/// Answers Ok at once, and records how long ago each operation was submitted, in microseconds. The
+/// member `at` of the payload is the time of the submit.
 #[derive(Debug, Default)]
-pub struct Watch(Mutex<Vec<u64>>);
+pub struct LatencyProvider(Mutex<Vec<u64>>);
 
-impl Watch {
-    /// What was noted so far.
+impl LatencyProvider {
+    /// The recorded times.
     pub fn seen(&self) -> Vec<u64> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.clone()
@@ -32,7 +32,7 @@ impl Watch {
 }
 
 #[async_trait]
-impl Executor for Watch {
+impl Executor for LatencyProvider {
     async fn execute(&self, envelope: &Envelope, _attempt: &Arc<dyn Attempt>) -> Outcome {
         let at = envelope.command.payload.value()["at"].as_u64();
         if let Some(at) = at {
@@ -43,7 +43,7 @@ impl Executor for Watch {
     }
 }
 
-/// Microseconds since the Unix epoch, by the clock that all processes of a machine share.
+/// Microseconds since the Unix epoch, on the clock that all processes of a machine share.
 pub fn micros() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or(u64::MAX)

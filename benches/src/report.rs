@@ -24,7 +24,7 @@ struct Row {
 }
 
 impl Report {
-    /// An empty one, of this bench.
+    /// An empty report of this benchmark.
     pub fn new(bench: &'static str, bounds: &'static [Bounds]) -> Self {
         Self {
             bench,
@@ -33,7 +33,7 @@ impl Report {
         }
     }
 
-    /// Adds a figure, and says it at once.
+    /// Adds a figure, and prints it at once.
     pub fn add(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
         let name = name.into();
         let bounds = self.bounds.iter().find(|(known, ..)| *known == name);
@@ -57,7 +57,7 @@ impl Report {
         }
     }
 
-    /// Adds the load of the machine in the last minute: other programs, and this one.
+    /// Adds the machine's load average of the last minute, which includes this program.
     pub fn load(&mut self, when: &str) {
         let loads = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let minute = loads.split_whitespace().next();
@@ -66,7 +66,7 @@ impl Report {
         }
     }
 
-    /// Adds the most memory that this process ever had.
+    /// Adds the peak memory of this process.
     pub fn memory(&mut self) {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -76,7 +76,7 @@ impl Report {
         }
     }
 
-    /// All of it, as a table or as JSON.
+    /// The whole report, as a table or as JSON.
     pub fn text(&self, as_json: bool) -> String {
         if as_json {
             let row = |row: &Row| {

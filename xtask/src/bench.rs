@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: measurements of the real engine, with release speed.
+//! `cargo xtask bench`: benchmarks of the real engine, in release mode.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ const BENCHES: [&str; 8] = [
     "retries",
     "slow-connections",
 ];
-/// Measured by the test that proves that nobody starves: a real server on the test build.
+/// Measured by the test that proves that no caller starves: a real server in the test build.
 const SLOW_CONNECTIONS: [&str; 8] = [
     "test",
     "--package",
@@ -27,7 +27,7 @@ const SLOW_CONNECTIONS: [&str; 8] = [
     "--nocapture",
 ];
 
-/// Measured by a test as well: ten thousand held operations instead of a few hundred.
+/// Also measured by a test: ten thousand held operations instead of a few hundred.
 const PROBES: [&str; 8] = [
     "test",
     "--package",
@@ -39,18 +39,18 @@ const PROBES: [&str; 8] = [
     "--nocapture",
 ];
 
-/// Runs one by name: the arguments after it go to the measurement as they are.
+/// Runs one benchmark by name. The following arguments are passed to it unchanged.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     let known = BENCHES.join(", ");
     let Some((name, rest)) = arguments.split_first() else {
         return Err(Failure::Usage(format!("bench needs a name: {known}")));
     };
     if !BENCHES.contains(&name.as_str()) {
-        let message = format!("there is no bench `{name}`, only: {known}");
+        let message = format!("there is no bench `{name}`; known: {known}");
         return Err(Failure::Usage(message));
     }
     if name == "github" {
-        // It measures the program itself.
+        // This benchmark measures the program `clinch` itself.
         let program = ["build", "--quiet", "--release", "--package", "clinch-cli"];
         succeed(cargo::command(root).args(program))?;
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask chaos`: real servers and real processes on a bad day, with release speed.
+//! `cargo xtask chaos`: runs the demo on real servers and processes while they fail, in release
+//! mode.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,15 +13,15 @@ const USAGE: &str = "chaos needs a scenario: outbox-db-failure, outbox-redis-fai
                      outbox-deadlocks, and takes --store postgres|mariadb, --payments N, \
                      --workers N, --seconds N and --program FILE";
 
-/// What was asked for.
+/// The parsed command line.
 struct Arguments {
     scenario: String,
     store: Kind,
     payments: u64,
     workers: u8,
-    /// How long something is gone.
+    /// How long a server is down.
     gone: Duration,
-    /// A program that is built already; without it the release build is made.
+    /// A program that is already built; otherwise the release build is made.
     program: Option<PathBuf>,
 }
 
@@ -108,7 +109,7 @@ fn text(outcome: &Outcome) -> String {
     text
 }
 
-/// The program with release speed.
+/// Builds the program in release mode.
 fn build(root: &Path) -> Result<PathBuf, Failure> {
     let mut command = cargo::command(root);
     command.args(["build", "--quiet", "--release", "--package", "clinch-cli"]);

@@ -1,17 +1,17 @@
-//! `cargo xtask coverage`: line coverage of the crates whose bar is 80 % (RUN-13).
+//! `cargo xtask coverage`: line coverage of the crates that must reach 80 % (RUN-13).
 //!
-//! Each crate is measured by the tests of the whole path above it: the engine by its own, by
-//! the contract suite on the in-memory reference and by the facade's.
+//! Each crate is measured by the tests of the whole path above it: the engine by its own tests, by
+//! the contract suite on the in-memory reference and by the facade's tests.
 
 use std::path::Path;
 
 use crate::{Failure, cargo};
 
-/// What is measured, and the least that it must reach, in per cent.
+/// The measured crates, and the minimum in per cent.
 const MEASURED: &[&str] = &["core", "engine", "protect"];
 const LEAST: f64 = 80.0;
 
-/// Whose tests run.
+/// The packages whose tests run.
 const TESTED: &[&str] = &[
     "clinch-core",
     "clinch-engine",
@@ -22,8 +22,8 @@ const TESTED: &[&str] = &[
     "clinch-sim",
 ];
 
-/// Their integration tests. The exhaustive model check and the simulation's thousands of seeds
-/// are left out: under the tracer they take hours and touch no other lines.
+/// Their integration tests. The exhaustive model check and the simulation's thousands of seeds are
+/// left out: under the tracer they take hours and cover no further lines.
 const TARGETS: &[&str] = &[
     "protocol",
     "canonical_json",

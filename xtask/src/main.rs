@@ -20,15 +20,15 @@ use std::process::ExitCode;
 
 /// Why a command did not succeed.
 enum Failure {
-    /// The command line makes no sense: say so, show the usage, exit 2.
+    /// The command line is invalid: print the message and the usage, exit 2.
     Usage(String),
-    /// The command ran and found something wrong: say so, exit 1.
+    /// The command ran and found something wrong: print the message, exit 1.
     Failed(String),
-    /// As `Failed`, where what is on the screen already says everything.
+    /// Like `Failed`, when the output already says everything.
     Reported,
 }
 
-/// One word after `cargo xtask`.
+/// A subcommand of `cargo xtask`.
 struct Command {
     name: &'static str,
     arguments: &'static str,
@@ -46,25 +46,25 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "proof",
         arguments: "[chaos|redis|kills|sim|mutants]",
-        summary: "what takes too long for every test run",
+        summary: "checks that take too long for every test run",
         run: proof::run,
     },
     Command {
         name: "schema",
         arguments: "",
-        summary: "schemathesis against /openapi.json of a real server",
+        summary: "runs schemathesis against /openapi.json of a real server",
         run: schema::run,
     },
     Command {
         name: "servers",
         arguments: "install",
-        summary: "PostgreSQL, PgBouncer, MariaDB, Redis and NATS, where they are missing",
+        summary: "installs PostgreSQL, PgBouncer, MariaDB, Redis and NATS if they are missing",
         run: servers::run,
     },
     Command {
         name: "sim",
         arguments: "--seeds N [--from S] | --seed S",
-        summary: "the real engine under seeds; --seed replays one with its trace",
+        summary: "runs the simulation of the real engine; --seed replays one seed with its trace",
         run: sim::run,
     },
     Command {
@@ -77,13 +77,13 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "bench",
         arguments: "embedded|github|postgres|mysql|redis_delay|retries|slow-connections [--json]",
-        summary: "the stores, delayed hints, outcomes with and without retries, slow callers",
+        summary: "benchmarks: stores, delayed hints, outcomes with and without retries, slow callers",
         run: bench::run,
     },
     Command {
         name: "chaos",
         arguments: "outbox-db-failure|outbox-redis-failure|outbox-redis-flush|outbox-nats-failure|outbox-api-failure|outbox-deadlocks",
-        summary: "the demo on real servers that are harmed meanwhile",
+        summary: "runs the demo on real servers while they fail",
         run: chaos::run,
     },
     Command {
@@ -95,7 +95,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "tidy",
         arguments: "",
-        summary: "the rules of the tree that no compiler checks",
+        summary: "checks the rules of the tree that no compiler checks",
         run: tidy::run,
     },
 ];
@@ -140,8 +140,8 @@ fn usage() -> String {
     text
 }
 
-/// The folder above this crate's. Cargo's variable at run time comes first: a target folder
-/// shared by two checkouts must not make one check the other.
+/// The folder above this crate's folder. Cargo's variable at run time comes first: with a target
+/// folder that two checkouts share, the compiled-in path may be the other checkout.
 fn workspace_root() -> PathBuf {
     let own = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);

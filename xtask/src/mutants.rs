@@ -20,7 +20,7 @@ use crate::tidy::tree::Tree;
 use patches::Patch;
 use workspace::Workspace;
 
-/// Twenty times what the slowest bug needs.
+/// Twenty times the seeds that the slowest bug needs.
 const SEEDS: u64 = 5_000;
 
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
@@ -65,7 +65,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
 
 /// A planted bug.
 enum Bug<'a> {
-    /// The simulation decorates a port; it knows the bug by this name.
+    /// The simulation decorates a port; this is its name for the bug.
     Port(&'a str),
     Patch(&'a Patch),
 }
@@ -79,10 +79,10 @@ impl Bug<'_> {
     }
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 struct Asked {
     seeds: u64,
-    /// None: every bug.
+    /// Empty: every bug.
     names: Vec<String>,
 }
 
@@ -101,13 +101,13 @@ impl Asked {
         }
     }
 
-    /// The bugs that are asked for, of all.
+    /// The requested bugs.
     fn choose<'a>(&self, all: &'a [Bug<'a>]) -> Result<Vec<&'a Bug<'a>>, Failure> {
         let names: Vec<&str> = all.iter().map(Bug::name).collect();
         let is_unknown = |name: &&String| !names.contains(&name.as_str());
         if let Some(name) = self.names.iter().find(is_unknown) {
             let names = names.join(", ");
-            let message = format!("there is no planted bug `{name}`; there are {names}");
+            let message = format!("there is no planted bug `{name}`; known bugs: {names}");
             return Err(Failure::Usage(message));
         }
         let is_asked = |bug: &&Bug| self.names.iter().any(|name| name == bug.name());
@@ -153,7 +153,8 @@ fn parse_found(said: &str) -> Option<(u64, String)> {
     Some((seed.parse().ok()?, promise.to_owned()))
 }
 
-/// The seed breaks no promise of the engine as it is: the bug alone was found.
+/// Checks that the seed breaks no promise of the unchanged engine, so that it was the bug that was
+/// found.
 fn is_sound_at(sound: &Path, seed: u64) -> Result<(), String> {
     let mut sim = Command::new(sound);
     let played = output(sim.args(["--seeds", "1", "--from", &seed.to_string()]))?;

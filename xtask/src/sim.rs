@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: the simulation, with release speed.
+//! `cargo xtask sim`: the simulation, in release mode.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::{Failure, cargo};
 
 const PLAY: [&str; 5] = ["run", "--quiet", "--release", "--package", "clinch-sim"];
 
-/// Plays seeds, or replays one: the arguments go to the simulation as they are.
+/// Runs seeds, or replays one. The arguments are passed to the simulation unchanged.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     if arguments.is_empty() {
         let message = "sim needs --seeds N [--from S], or --seed S";

@@ -1,7 +1,7 @@
-//! `cargo xtask test`: everything a change must pass, cheapest first.
+//! `cargo xtask test`: everything that a change must pass, cheapest first.
 //!
-//! The main tests run last and nothing is printed after them, so that the output ends with
-//! the runner's own summary.
+//! The main tests run last and nothing is printed after them, so that the output ends with the
+//! runner's own summary.
 
 use std::path::Path;
 use std::time::Instant;
@@ -19,9 +19,9 @@ const CLIPPY: &[&str] = &[
     "warnings",
 ];
 const DOC: &[&str] = &["test", "--workspace", "--doc"];
-/// Warnings are errors by the environment: rustdoc has no flag for it.
+/// The environment turns warnings into errors: rustdoc has no flag for that.
 const PAGES: &[&str] = &["doc", "--workspace", "--no-deps"];
-/// The breaker under every order of its threads that a scheduler finds.
+/// Runs the breaker under every thread order that a scheduler finds.
 const SHUTTLE: &[&str] = &[
     "test",
     "--package",
@@ -71,13 +71,13 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         LIBTEST
     };
     let runner: Vec<&str> = runner.iter().copied().chain(extra).collect();
-    // The runner has said what failed; its summary stays the last thing on the screen.
+    // The runner has reported what failed; its summary stays last on the screen.
     steps
         .cargo_with("tests", &runner, shared.environment())
         .map_err(|_| Failure::Reported)
 }
 
-/// What follows `--`; anything before it is a mistake.
+/// The arguments after `--`; an argument before it is an error.
 fn runner_arguments(arguments: &[String]) -> Result<impl Iterator<Item = &str>, Failure> {
     match arguments.first().map(String::as_str) {
         None | Some("--") => Ok(arguments.iter().skip(1).map(String::as_str)),
@@ -93,7 +93,7 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// One line a step, with the time since the first one began.
+    /// Prints one line per step, with the time since the start.
     fn heading(&self, name: &str, what: &str) {
         let elapsed = self.start.elapsed().as_secs_f64();
         println!("== [{elapsed:6.1} s] {name}: {what}");
@@ -114,7 +114,7 @@ impl Steps<'_> {
             .args(arguments)
             .env("RUSTDOCFLAGS", "-D warnings")
             .envs(environment)
-            // What is needed was installed: a case that finds no server has failed.
+            // All servers were installed: a test that finds no server must fail.
             .env("CI", "true")
             .status()
             .map_err(|error| Failure::Failed(format!("cannot start cargo: {error}")))?;

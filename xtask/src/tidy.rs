@@ -1,8 +1,8 @@
-//! `cargo xtask tidy`: the rules of the tree that no compiler checks.
+//! `cargo xtask tidy`: rules of the tree that no compiler checks.
 //!
-//! Each rule is one function from the [`Tree`] to its findings, in a file of its own, and one
-//! row in [`CHECKS`]. The rules read Rust as tokens: comments and strings never trip them, and
-//! code inside macro calls is seen like any other.
+//! Each rule is one function from the [`Tree`] to its findings, in a file of its own, and one row
+//! in [`CHECKS`]. The rules read Rust as tokens: comments and strings never trigger them, and code
+//! inside macro calls is seen like any other.
 
 mod attributes;
 mod banned_calls;

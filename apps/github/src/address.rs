@@ -1,18 +1,18 @@
-//! Where the pages are.
+//! Addresses of the API's pages.
 //!
-//! Every request of the collector carries a token, so every address is one of the API: built
-//! here from the names of its resource, or given by an answer, a payload or a record and then
-//! compared here with `api_url`. The origin is always written as `api_url` has it; of an
-//! address that was given only path and query are taken.
+//! Every request of the collector carries a token, so every address must be one of the API. An
+//! address is either built here from the names of its resource, or it comes from an answer, a
+//! payload or a record and is compared here with `api_url`. The origin is always written as in
+//! `api_url`; only path and query of a given address are used.
 
 use std::fmt;
 use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::model::{JobKind, PageJob, Unknown};
+use crate::model::{InvalidText, JobKind, PageJob};
 
-/// What needs no escape in a segment or a value.
+/// Characters that need no escape in a path segment or a query value.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -36,13 +36,13 @@ fn escaped(text: &str) -> String {
 pub struct ApiUrl {
     /// Scheme, host and, unless it is the scheme's own, port; in lower case.
     origin: String,
-    /// Before the path of every resource; without a slash at its end.
+    /// Prefix of the path of every resource; without a slash at its end.
     base: String,
 }
 
-/// An address that leads away from the API.
+/// An address that is not one of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Elsewhere;
+pub(crate) struct ForeignAddress;
 
 impl Default for ApiUrl {
     fn default() -> Self {
@@ -60,14 +60,14 @@ impl fmt::Display for ApiUrl {
 }
 
 impl FromStr for ApiUrl {
-    type Err = Unknown;
+    type Err = InvalidText;
 
     /// The message does not repeat the text, which may hold a password.
-    fn from_str(text: &str) -> Result<Self, Unknown> {
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
         let wrong = || {
             let message = "the API's address is http:// or https://, a host in ASCII, a port and \
                            a path; no user, query, fragment or dot segments";
-            Unknown(message.to_owned())
+            InvalidText(message.to_owned())
         };
         let (origin, rest) = split(text).ok_or_else(wrong)?;
         let base = rest.trim_end_matches('/');
@@ -87,43 +87,43 @@ impl ApiUrl {
         format!("{self}{path}")
     }
 
-    /// An address that was given, if it is one of the API: the same scheme, host and port, and
-    /// a path below that of `api_url`. Cases of scheme and host do not count, and neither does
-    /// a port that is the scheme's own. An address that can be read in two ways is none.
-    pub(crate) fn own(&self, given: &str) -> Result<String, Elsewhere> {
+    /// Checks that a given address is one of the API: the same scheme, host and port, and a path
+    /// below that of `api_url`. The case of scheme and host is ignored, and so is the scheme's
+    /// default port. An address that can be read in two ways is refused.
+    pub(crate) fn own(&self, given: &str) -> Result<String, ForeignAddress> {
         let rest = match given.starts_with('/') {
             true => given,
             false => {
-                let (origin, rest) = split(given).ok_or(Elsewhere)?;
+                let (origin, rest) = split(given).ok_or(ForeignAddress)?;
                 if origin != self.origin {
-                    return Err(Elsewhere);
+                    return Err(ForeignAddress);
                 }
                 rest
             }
         };
         let path = rest.split('?').next().unwrap_or_default();
-        let below = path.strip_prefix(&*self.base).ok_or(Elsewhere)?;
+        let below = path.strip_prefix(&*self.base).ok_or(ForeignAddress)?;
         if !rest.bytes().all(is_url_byte) || !is_plain_path(path) || !below.starts_with('/') {
-            return Err(Elsewhere);
+            return Err(ForeignAddress);
         }
         Ok(format!("{}{rest}", self.origin))
     }
 
-    /// The first page of a job's resource, or of what changed since. `Err`: the job names no
+    /// The first page of a job's resource, or of the changes since `since`. `Err`: the job names no
     /// resource.
     pub(crate) fn first_page(
         &self,
         job: &PageJob,
         since: Option<&str>,
         size: u32,
-    ) -> Result<String, Unknown> {
+    ) -> Result<String, InvalidText> {
         let newest_first = "state=all&sort=updated&direction=desc";
         let since = since
             .map(|at| format!("&since={}", escaped(at)))
             .unwrap_or_default();
         let user = || format!("/users/{}", escaped(&job.run_id.login));
         let repository = || {
-            let missing = || Unknown("the job names no repository".to_owned());
+            let missing = || InvalidText("the job names no repository".to_owned());
             let repository = job.repository.as_ref().ok_or_else(missing)?;
             let (owner, name) = repository.names()?;
             Ok(format!("/repos/{}/{}", escaped(owner), escaped(name)))
@@ -147,12 +147,12 @@ impl ApiUrl {
     }
 }
 
-/// Visible ASCII, without what some readers take for a slash, an end or a fragment.
+/// Visible ASCII, without characters that some parsers treat as a slash, an end or a fragment.
 fn is_url_byte(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'#')
 }
 
-/// Begins with one slash, and no segment leads up, in whatever spelling.
+/// Begins with one slash, and no segment leads up, in any encoding.
 fn is_plain_path(path: &str) -> bool {
     let is_plain = |segment: &str| {
         let segment = segment.to_ascii_lowercase().replace("%2e", ".");
@@ -162,7 +162,7 @@ fn is_plain_path(path: &str) -> bool {
     path.starts_with('/') && !path.starts_with("//") && path.split('/').all(is_plain)
 }
 
-/// The origin in its one spelling, and the rest, which is empty or begins with `/` or `?`.
+/// The normalized origin, and the rest, which is empty or begins with `/` or `?`.
 fn split(url: &str) -> Option<(String, &str)> {
     if !url.bytes().all(is_url_byte) {
         return None;
@@ -254,7 +254,7 @@ mod tests {
         let page = "http://[::1]:8080/users/a";
         assert_eq!(odd.own(page).as_deref(), Ok(page));
         for elsewhere in ["http://[::1]/users/a", "http://[::2]:8080/users/a"] {
-            assert_eq!(odd.own(elsewhere), Err(Elsewhere), "{elsewhere}");
+            assert_eq!(odd.own(elsewhere), Err(ForeignAddress), "{elsewhere}");
         }
     }
 

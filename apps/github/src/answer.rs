@@ -9,10 +9,10 @@ use jiff::fmt::rfc2822;
 use crate::ApiAnswer;
 use crate::model::JobKind;
 
-/// How long to stay away after a secondary limit that does not say it.
+/// Pause after a secondary limit without `Retry-After`.
 const SECONDARY_PAUSE: Duration = Duration::from_secs(60);
 
-/// How long to stay away after a refusal that names no time and no budget.
+/// Pause after a refusal that names neither a time nor a budget.
 const PENDING_PAUSE: Duration = Duration::from_secs(5);
 
 /// Longest text of the API that is kept in a reason.
@@ -21,24 +21,24 @@ const MESSAGE_CHARS_MAX: usize = 200;
 /// What an answer means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// The page is in the body.
+    /// The body holds the page.
     Page,
-    /// As it was known.
+    /// The page has not changed.
     NotModified,
-    /// There is nothing there, and never an error: an empty repository, issues that are
-    /// switched off, a page past the end.
+    /// There is nothing to read, and that is no error: an empty repository, disabled issues, a page
+    /// past the end.
     Nothing,
-    /// It is at this address now.
+    /// The resource has moved to this address.
     Moved(String),
-    /// A limit refused it; what the answer says of the budget says for how long.
+    /// A rate limit refused the request; the budget headers say for how long.
     Limited,
-    /// The token is not known to the API.
+    /// The API does not know the token.
     BadToken,
-    /// It will be there in a while.
+    /// The answer will be ready later.
     Pending(Duration),
-    /// The API broke; asking again is harmless.
+    /// The API failed; retrying is harmless.
     Broken(String),
-    /// Refused for good.
+    /// Refused permanently.
     Refused(String),
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn meaning(kind: JobKind, answer: &ApiAnswer) -> Meaning {
         429 => Meaning::Limited,
         // "Git Repository is empty."
         409 if kind == JobKind::RepoCommits => Meaning::Nothing,
-        // Issues are switched off.
+        // Issues are disabled.
         410 if kind == JobKind::RepoIssues => Meaning::Nothing,
         // Pagination of events is limited.
         422 if kind == JobKind::UserEvents => Meaning::Nothing,
@@ -67,7 +67,7 @@ pub(crate) fn meaning(kind: JobKind, answer: &ApiAnswer) -> Meaning {
     }
 }
 
-/// Headers first, then the message: a refusal for want of rights looks much the same.
+/// Checks headers first, then the message: a refusal for missing permissions looks much the same.
 fn is_limit(answer: &ApiAnswer) -> bool {
     let exhausted = number(answer, "x-ratelimit-remaining") == Some(0);
     exhausted || retry_after(answer).is_some() || is_secondary(answer) || {
@@ -76,14 +76,14 @@ fn is_limit(answer: &ApiAnswer) -> bool {
     }
 }
 
-/// A limit on how fast, not on how much.
+/// A limit on the rate of requests, not on their number in a window.
 fn is_secondary(answer: &ApiAnswer) -> bool {
     let message = message(answer).to_ascii_lowercase();
     message.contains("secondary rate limit") || message.contains("abuse detection")
 }
 
-/// What an answer says of the budget. The API's clock is not ours: the end of a window is
-/// counted from the moment that the answer names as its own.
+/// What an answer said of the budget. The API's clock may differ from ours, so the end of the
+/// window is counted from the time that the answer gives as its own.
 pub(crate) fn reading(answer: &ApiAnswer, now: Timestamp) -> QuotaReading {
     let limited = matches!(answer.status, 403 | 429) && (answer.status == 429 || is_limit(answer));
     let exhausted = number(answer, "x-ratelimit-remaining") == Some(0) && !is_secondary(answer);
@@ -105,7 +105,7 @@ pub(crate) fn reading(answer: &ApiAnswer, now: Timestamp) -> QuotaReading {
     }
 }
 
-/// Other budgets than that of plain requests are not counted here.
+/// Whether the answer is about the budget of plain requests; other budgets are not counted here.
 pub(crate) fn is_core_budget(answer: &ApiAnswer) -> bool {
     answer
         .header("x-ratelimit-resource")
@@ -116,7 +116,7 @@ fn number(answer: &ApiAnswer, header: &str) -> Option<i64> {
     answer.header(header)?.trim().parse().ok()
 }
 
-/// Seconds, or a date.
+/// Reads `Retry-After`: seconds, or a date.
 fn retry_after(answer: &ApiAnswer) -> Option<Duration> {
     let text = answer.header("retry-after")?.trim();
     if let Ok(seconds) = text.parse() {
@@ -131,7 +131,7 @@ fn sent_at(answer: &ApiAnswer) -> Option<Timestamp> {
     Some(Timestamp::from_millis(date.timestamp().as_millisecond()))
 }
 
-/// The API's own words.
+/// The message in the API's answer.
 fn message(answer: &ApiAnswer) -> String {
     #[derive(serde::Deserialize)]
     struct Problem {
@@ -149,7 +149,7 @@ fn said(answer: &ApiAnswer) -> String {
     }
 }
 
-/// The address of the next page: an opaque one, taken as it is.
+/// The address of the next page, taken unchanged: its content is opaque.
 pub(crate) fn next_page(answer: &ApiAnswer) -> Option<String> {
     let mut rest = answer.header("link")?;
     while let Some((_, after)) = rest.split_once('<') {
@@ -245,7 +245,7 @@ mod tests {
             ("date", "Tue, 14 Nov 2023 22:13:20 GMT"),
         ];
         let read = reading(&answer(200, &headers, ""), Timestamp::from_millis(5_000));
-        // An hour after the answer, whatever our own clock says.
+        // One hour after the answer, whatever our own clock says.
         assert_eq!(read.reset_at, Some(Timestamp::from_millis(3_605_000)));
         assert_eq!((read.limit, read.remaining), (Some(5_000), Some(4_999)));
     }

@@ -1,10 +1,10 @@
-//! The collector's HTTP face: `/v1/github/…`.
+//! The collector's HTTP API: `/v1/github/…`.
 //!
-//! Served behind the door of the server that it is given to; every answer is JSON, and every
-//! error an RFC 9457 problem document.
+//! The server that mounts it authenticates the requests. Every answer is JSON, and every error an
+//! RFC 9457 problem document.
 
+mod data;
 mod documents;
-mod look;
 mod problem;
 mod read;
 mod runs;
@@ -19,10 +19,10 @@ use utoipa_axum::routes;
 
 use crate::Collector;
 
-/// The routes of a server without a collector: whoever asks is told so.
+/// The routes of a server without a collector: every request gets an explanation.
 pub fn absent() -> Router {
     let nothing = || async {
-        let detail = "this server collects nothing: its configuration has no [github] section";
+        let detail = "this server has no collector: its configuration has no [github] section";
         problem::Problem::not_found(detail)
     };
     Router::new()
@@ -38,11 +38,11 @@ pub fn api(collector: Collector, body_timeout: Duration) -> (Router, OpenApi) {
         .routes(routes!(runs::jobs))
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::retry))
-        .routes(routes!(look::cursors))
-        .routes(routes!(look::tokens))
-        .routes(routes!(look::statistics))
-        .routes(routes!(look::comparison))
-        .routes(routes!(look::documents))
+        .routes(routes!(data::cursors))
+        .routes(routes!(data::tokens))
+        .routes(routes!(data::statistics))
+        .routes(routes!(data::comparison))
+        .routes(routes!(data::documents))
         .split_for_parts();
     let api = read::Api {
         collector,

@@ -9,51 +9,51 @@ use clinch::protect::{BulkheadConfig, DestinationConfig};
 use clinch::{Builder, Call, Clinch, Done, Refusal};
 
 use crate::model::{JobKind, PageDone, PageJob};
+use crate::records::CollectorRecords;
 use crate::routes::{
     DESTINATION, close_route, collect_route, finish_route, page_route, plan_route, statistics_route,
 };
-use crate::shelf::Shelf;
-use crate::tokens::Pool;
+use crate::tokens::TokenPool;
 use crate::{ANSWER_BYTES_MAX, Settings, Transport, metrics, plan};
 
-/// The first pause before what could not be taken up at the start is tried again; doubles.
+/// First pause before recovery and schedules that failed at the start are tried again; it doubles.
 const CATCH_UP_PAUSE: Duration = Duration::from_secs(1);
-/// No such pause is longer.
+/// Longest such pause.
 const CATCH_UP_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Collects what GitHub knows of users. Cheap to clone.
+/// Collects the data that GitHub has about users. Cheap to clone.
 ///
-/// [`Collector::handle`] declares its operations on a builder; [`Collector::attach`] gives it
+/// [`Collector::handle`] declares its operations on a builder; [`Collector::attach`] connects it to
 /// the engine that was built.
 #[derive(Clone)]
 pub struct Collector {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// What a collector is made of.
+/// The parts of a collector.
 pub struct Parts {
-    /// How it works.
+    /// Its settings.
     pub settings: Settings,
-    /// What it knows besides its operations; on the store that they live on.
+    /// Runs, cursors and other records; on the same store as the operations.
     pub records: Arc<dyn Records>,
-    /// Where documents go.
+    /// The sink for documents.
     pub documents: Arc<dyn DocumentSink>,
-    /// The budgets of accounts; shared by all nodes where there are several.
+    /// The budgets of accounts; all nodes share them.
     pub quota: Arc<dyn Quota>,
-    /// How requests reach the API.
+    /// Sends requests to the API.
     pub transport: Arc<dyn Transport>,
-    /// Reading operations.
+    /// Reads operations.
     pub inspect: Arc<dyn Inspect>,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 
 pub(crate) struct Inner {
     pub(crate) settings: Settings,
-    pub(crate) shelf: Shelf,
+    pub(crate) records: CollectorRecords,
     pub(crate) documents: Arc<dyn DocumentSink>,
     pub(crate) transport: Arc<dyn Transport>,
-    pub(crate) tokens: Pool,
+    pub(crate) tokens: TokenPool,
     pub(crate) inspect: Arc<dyn Inspect>,
     pub(crate) clock: Arc<dyn Clock>,
     clinch: OnceLock<Clinch>,
@@ -61,27 +61,32 @@ pub(crate) struct Inner {
 
 impl Inner {
     pub(crate) fn clinch(&self) -> Result<&Clinch> {
-        let missing = || Error::new(ErrorKind::Unavailable, "the collector has not begun yet");
+        let missing = || {
+            Error::new(
+                ErrorKind::Unavailable,
+                "the collector is not attached to an engine yet",
+            )
+        };
         self.clinch.get().ok_or_else(missing)
     }
 }
 
 impl Collector {
-    /// Puts it together; nothing runs yet.
+    /// Creates a collector; nothing runs yet.
     pub fn new(parts: Parts) -> Self {
-        let shelf = Shelf::new(parts.records);
-        let tokens = Pool::new(
+        let records = CollectorRecords::new(parts.records);
+        let tokens = TokenPool::new(
             parts.settings.tokens.clone(),
             parts.quota,
             parts.transport.clone(),
             parts.settings.api_url.clone(),
-            shelf.clone(),
+            records.clone(),
             parts.clock.clone(),
         );
         Self {
             inner: Arc::new(Inner {
                 settings: parts.settings,
-                shelf,
+                records,
                 documents: parts.documents,
                 transport: parts.transport,
                 tokens,
@@ -92,7 +97,7 @@ impl Collector {
         }
     }
 
-    /// Declares every kind of operation, and runs those that this process gets.
+    /// Declares every kind of operation, with handlers that run them in this process.
     #[must_use]
     pub fn handle(&self, builder: Builder) -> Builder {
         let mut builder = self.guarded(builder).checkpoint_max(ANSWER_BYTES_MAX);
@@ -154,11 +159,11 @@ impl Collector {
         builder.destination(DESTINATION, guards)
     }
 
-    /// Gives it the engine; then what an earlier process left half done goes on, and scheduled
-    /// runs are noted. What the store does not take now is tried again in the background: nothing
-    /// of it keeps a process from starting.
+    /// Connects the collector to the engine. Then it resumes runs that an earlier process left
+    /// unplanned and submits the scheduled runs. If the store refuses that now, it is tried again
+    /// in the background: the process starts all the same.
     pub async fn attach(&self, clinch: &Clinch) {
-        // A second engine is not taken.
+        // The first engine stays; a second one is ignored.
         let _ = self.inner.clinch.set(clinch.clone());
         if self.catch_up().await.is_err() {
             let this = self.clone();
@@ -178,12 +183,13 @@ impl Collector {
     async fn catch_up(&self) -> Result<()> {
         let noted = self.recover().await.and(self.note_schedule().await);
         if let Err(error) = &noted {
-            tracing::warn!(target: "clinch::github", %error, "unplanned runs and schedules could not be taken up; they are tried again");
+            tracing::warn!(target: "clinch::github", %error, "cannot resume unplanned runs or submit scheduled runs; will retry");
         }
         noted
     }
 
-    /// The next run of every schedule; the same operation, however often it is noted.
+    /// Submits the next run of every schedule. Its keys make it one operation, however often it is
+    /// submitted.
     async fn note_schedule(&self) -> Result<()> {
         let now = self.inner.clock.now();
         let schedule = &self.inner.settings.schedule;
@@ -192,7 +198,7 @@ impl Collector {
             match accepted {
                 Err(error) if error.is_retryable() => return Err(error),
                 Err(error) => {
-                    tracing::error!(target: "clinch::github", %error, "a scheduled run is refused");
+                    tracing::error!(target: "clinch::github", %error, "scheduled run refused");
                 }
                 Ok(_) => {}
             }

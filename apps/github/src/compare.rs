@@ -1,4 +1,4 @@
-//! A shadow against the real documents.
+//! Compares a shadow with the real documents.
 
 use clinch::Result;
 use clinch::core::ports::{Document, DocumentFilter};
@@ -9,26 +9,26 @@ use crate::model::Space;
 
 /// Documents that are read at once.
 const PAGE: usize = 64;
-/// Most ids that a comparison names.
+/// Maximum ids that a comparison lists.
 const NAMED_MAX: usize = 20;
 
-/// A shadow run against the real documents.
+/// The result of a comparison of a shadow with the real documents.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Comparison {
-    /// In both, and the same.
+    /// Documents that both have, with the same content.
     pub equal: u64,
-    /// In both, and not the same.
+    /// Documents that both have, with different content.
     pub different: u64,
-    /// Only among the real ones.
+    /// Documents that only the real collection has.
     pub missing: u64,
-    /// Only in the shadow.
+    /// Documents that only the shadow has.
     pub extra: u64,
-    /// Some of those that are not equal.
+    /// Ids of some documents that differ.
     pub examples: Vec<String>,
 }
 
 impl Comparison {
-    /// Nothing differs.
+    /// Whether nothing differs.
     pub fn is_equal(&self) -> bool {
         self.different + self.missing + self.extra == 0
     }
@@ -41,7 +41,7 @@ impl Comparison {
 }
 
 impl Collector {
-    /// A shadow's documents of a user against the real ones (COL-18).
+    /// Compares a user's shadow with the real documents (COL-18).
     pub async fn compare(&self, login: &str) -> Result<Comparison> {
         let filter = DocumentFilter {
             user: Some(login.to_ascii_lowercase()),
@@ -79,7 +79,7 @@ impl Collector {
     }
 }
 
-/// Documents one by one, a page at a time.
+/// Iterates over documents, reading a page at a time.
 struct Scan<'a> {
     collector: &'a Collector,
     space: Space,
@@ -119,7 +119,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Sinks may keep a document to its value only.
+/// Compares JSON values: sinks need not keep a document's exact text.
 fn same_value(one: &Document, other: &Document) -> bool {
     let value =
         |document: &Document| serde_json::from_str::<serde_json::Value>(&document.body).ok();

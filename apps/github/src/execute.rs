@@ -1,4 +1,4 @@
-//! One page job: ask, store, and say what comes next.
+//! Runs one page job: send the request, store the page, spawn the next jobs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,29 +11,30 @@ use serde::{Deserialize, Serialize};
 use crate::answer::{self, Meaning};
 use crate::collector::Inner;
 use crate::items::{self, Items};
-use crate::model::{JobKind, PageDone, PageEnd, PageJob, RunStatus, Seen};
-use crate::reading::{Next, Reading};
+use crate::model::{FirstPage, JobKind, PageDone, PageEnd, PageJob, RunStatus};
+use crate::records::{Cursor, KnownPage};
 use crate::routes::page_route;
-use crate::shelf::{Cursor, KnownPage};
-use crate::tokens::{Grant, Hold};
+use crate::tokens::{Grant, Throttled};
+use crate::traversal::{Next, Traversal};
 use crate::{ApiAnswer, ApiRequest, Broken};
 
-/// Redirects in a row before they are taken for a circle.
+/// Redirects in a row that count as a loop.
 const HOPS_MAX: u32 = 5;
 
-/// How long a job waits whose documents cannot be stored. It costs no attempt: the answer is
-/// kept, and the API is not asked again.
+/// Pause of a job whose documents cannot be stored. It costs no attempt: the answer is kept, and
+/// the API is not called again.
 const SINK_PAUSE: Duration = Duration::from_secs(5);
 
-/// Longest answer that is kept with its operation when its documents cannot be stored: the
-/// limit for an engine that runs the collector. A page of 100 is well below it.
+/// Longest answer that is kept with its operation while its documents cannot be stored. An engine
+/// that runs the collector must allow checkpoints of this size. A page of 100 items is well below
+/// it.
 pub const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-type Ended = Result<Done<PageDone>, Refusal>;
+type JobResult = Result<Done<PageDone>, Refusal>;
 
-/// An answer with what was asked: what is kept when the documents cannot be stored.
+/// An answer with its request: saved as a checkpoint while the documents cannot be stored.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct SavedAnswer {
     pub(crate) url: String,
     token: Option<String>,
     etag: Option<String>,
@@ -42,51 +43,51 @@ pub(crate) struct Kept {
     body: String,
 }
 
-/// What is known of a resource before its page is asked for.
-struct Before {
+/// What is known of a resource before its page is requested.
+struct KnownState {
     known: Option<KnownPage>,
     cursor: Option<Cursor>,
 }
 
-/// A request that has leave to be sent.
-struct Asked {
+/// A request with a grant of budget.
+struct GrantedRequest {
     grant: Grant,
     request: ApiRequest,
-    /// Only what changed since then is asked for.
+    /// Request only the changes since this time.
     since: Option<String>,
 }
 
 impl Inner {
-    pub(crate) async fn page(&self, kind: JobKind, call: Call<PageJob>) -> Ended {
+    pub(crate) async fn page(&self, kind: JobKind, call: Call<PageJob>) -> JobResult {
         let job = call.input.clone();
-        let run = self.shelf.run(&job.run_id).await.map_err(not_called)?;
+        let run = self.records.run(&job.run_id).await.map_err(not_called)?;
         if run.is_none_or(|run| run.status == RunStatus::Canceled) {
             return Err(Fail::new("canceled", "its run was canceled").into());
         }
-        let saved: Option<Kept> = call
+        let saved: Option<SavedAnswer> = call
             .saved()
             .and_then(|bytes| serde_json::from_slice(bytes).ok());
         let url = self.address(kind, &call, saved.as_ref()).await?;
-        let before = self.before(&job).await.map_err(not_called)?;
+        let before = self.known_state(&job).await.map_err(not_called)?;
         if let Some(kept) = saved {
             return self.store(&call, &job, before, kept, true).await;
         }
         let asked = match self.ask(&job, &before, url).await.map_err(not_called)? {
             Ok(asked) => asked,
-            Err(hold) => return Err(wait(hold)),
+            Err(throttled) => return Err(wait(throttled)),
         };
         let answer = match self.transport.get(&asked.request).await {
             Ok(answer) => answer,
             Err(broken) => {
                 drop(asked);
-                self.tokens.ended();
+                self.tokens.wake_waiters();
                 return Err(no_answer(broken));
             }
         };
         crate::metrics::request(job.kind, answer.status);
-        // Its budget is told first: whatever else goes wrong, others must know.
+        // The budget comes first: other jobs need it whatever goes wrong with this one.
         self.tokens
-            .tell(&asked.grant, &answer)
+            .record_budget(&asked.grant, &answer)
             .await
             .map_err(unknown)?;
         match answer::meaning(job.kind, &answer) {
@@ -98,19 +99,19 @@ impl Inner {
             Meaning::Nothing => self.nothing(&job, before, &asked).await,
             Meaning::Moved(location) => self.moved(&job, &asked, &location),
             Meaning::Limited => {
-                let hold = Hold {
+                let throttled = Throttled {
                     wait: Duration::from_secs(1),
-                    reason: "the API's limit refused it".to_owned(),
+                    reason: "the API's rate limit refused the request".to_owned(),
                 };
-                Err(wait(hold))
+                Err(wait(throttled))
             }
             Meaning::BadToken => {
                 self.tokens.refuse(&asked.grant);
-                let hold = Hold {
+                let throttled = Throttled {
                     wait: Duration::from_secs(1),
                     reason: "the API refused the token".to_owned(),
                 };
-                Err(wait(hold))
+                Err(wait(throttled))
             }
             Meaning::Pending(pause) => Err(Retry::not_applied("the answer is not ready")
                 .after(pause)
@@ -122,38 +123,39 @@ impl Inner {
         }
     }
 
-    async fn before(&self, job: &PageJob) -> clinch::Result<Before> {
+    async fn known_state(&self, job: &PageJob) -> clinch::Result<KnownState> {
         let known = match job.since {
-            None => self.shelf.page(job).await?,
+            None => self.records.page(job).await?,
             Some(_) => None,
         };
         let cursor = match job.kind.has_cursor() {
-            true => self.shelf.cursor(job).await?,
+            true => self.records.cursor(job).await?,
             false => None,
         };
-        // A cursor of a later run is none of ours.
+        // A cursor that a later run wrote does not apply to this run.
         let cursor = cursor.filter(|cursor| cursor.run <= job.run_id.number);
-        Ok(Before { known, cursor })
+        Ok(KnownState { known, cursor })
     }
 
-    /// Chooses the token, and asks for what changed where that is enough.
+    /// Chooses the token, and requests only changes if that is enough.
     async fn ask(
         &self,
         job: &PageJob,
-        before: &Before,
+        before: &KnownState,
         own: String,
-    ) -> clinch::Result<Result<Asked, Hold>> {
+    ) -> clinch::Result<Result<GrantedRequest, Throttled>> {
         let known = before.known.as_ref().filter(|known| known.url == own);
         let preferred: BTreeSet<String> = known
             .map(|known| known.etags.keys().cloned().collect())
             .unwrap_or_default();
         let grant = match self.tokens.acquire(&preferred).await? {
             Ok(grant) => grant,
-            Err(hold) => return Ok(Err(hold)),
+            Err(throttled) => return Ok(Err(throttled)),
         };
         let holder = grant.token_hash().unwrap_or_default();
         let etag = known.and_then(|known| known.etags.get(&holder)).cloned();
-        // Without an ETag of this token the first page says nothing new: ask for what changed.
+        // Without an ETag of this token the first page would be read in full: request the changes
+        // instead.
         let since = match &before.cursor {
             Some(cursor)
                 if job.is_head() && job.url.is_none() && job.kind.has_since() && etag.is_none() =>
@@ -176,22 +178,22 @@ impl Inner {
             if_none_match: etag,
         };
         let since = since.or_else(|| job.since.clone());
-        Ok(Ok(Asked {
+        Ok(Ok(GrantedRequest {
             grant,
             request,
             since,
         }))
     }
 
-    /// Stores a page that was read, and goes on.
+    /// Stores a page, and spawns the jobs that follow from it.
     async fn store(
         &self,
         call: &Call<PageJob>,
         job: &PageJob,
-        before: Before,
-        kept: Kept,
+        before: KnownState,
+        kept: SavedAnswer,
         is_again: bool,
-    ) -> Ended {
+    ) -> JobResult {
         let items = items::read(job, kept.body.as_bytes());
         let items = items.map_err(|reason| Refusal::from(Retry::unknown(reason)))?;
         let collection = job.run_id.space.collection();
@@ -205,42 +207,43 @@ impl Inner {
             seen.latest = seen.latest.max(items.latest.clone());
             seen.newest = seen.newest.or_else(|| items.newest.clone());
         }
-        let reading = Reading {
+        let traversal = Traversal {
             job,
             cursor: before.cursor,
             since: kept.since.clone(),
             seen,
         };
-        let next = reading.next(&items, kept.next.clone());
-        // Before the page is noted as known: the next run must read it again.
-        let following = self.following(&reading, &next)?;
+        let next = traversal.next(&items, kept.next.clone());
+        // Must come before the page is recorded as known: if it fails, the next run must read the
+        // page again.
+        let following = self.following(&traversal, &next)?;
         let page = kept
             .since
             .is_none()
-            .then(|| known_page(job, &kept, &items, &reading.seen));
+            .then(|| known_page(job, &kept, &items, &traversal.seen));
         let cursor = match next {
-            Next::End => reading.moved_cursor(kept.etag.clone(), self.clock.now()),
+            Next::End => traversal.moved_cursor(kept.etag.clone(), self.clock.now()),
             _ => None,
         };
-        let noted = self.shelf.note(job, page.as_ref(), cursor.as_ref()).await;
+        let noted = self.records.note(job, page.as_ref(), cursor.as_ref()).await;
         noted.map_err(unknown)?;
         let documents = items.documents.len() as u64;
         crate::metrics::documents(job.kind, documents);
         let done = PageDone {
             end: PageEnd::Stored,
             documents,
-            skipped: reading.skipped(&next),
+            skipped: traversal.skipped(&next),
             token: kept.token,
         };
         let done = self.spawned(job, Done::new(done), &items.repositories);
         Ok(following.into_iter().fold(done, Done::then))
     }
 
-    /// The sink did not take the documents: the answer stays with the operation.
+    /// The sink refused the documents: saves the answer with the operation.
     async fn keep(
         &self,
         call: &Call<PageJob>,
-        kept: &Kept,
+        kept: &SavedAnswer,
         is_again: bool,
         error: clinch::Error,
     ) -> Refusal {
@@ -263,18 +266,18 @@ impl Inner {
         Retry::not_applied(reason).after(SINK_PAUSE).into()
     }
 
-    /// The page is as it was: what it led to is known.
+    /// The page has not changed: continues with the links that are known from before.
     async fn not_modified(
         &self,
         job: &PageJob,
-        before: Before,
-        asked: &Asked,
+        before: KnownState,
+        asked: &GrantedRequest,
         answer: &ApiAnswer,
-    ) -> Ended {
+    ) -> JobResult {
         let Some(mut known) = before.known else {
-            return Err(Retry::unknown("not modified, but nothing is known of it").into());
+            return Err(Retry::unknown("the API answered 304, but the page is not known").into());
         };
-        // A full page stays the same when another is added after it; only the link tells.
+        // A full page does not change when a page is added after it; only the link shows that.
         if answer.header("link").is_some() {
             known.next = answer::next_page(answer);
         }
@@ -286,44 +289,49 @@ impl Inner {
         if job.page == 1 {
             seen = known.seen.clone();
         }
-        let reading = Reading {
+        let traversal = Traversal {
             job,
             cursor: before.cursor,
             since: None,
             seen,
         };
-        let next = reading.next_unmodified(is_current, &known);
-        let following = self.following(&reading, &next)?;
+        let next = traversal.next_unmodified(is_current, &known);
+        let following = self.following(&traversal, &next)?;
         let run = job.run_id.number;
         known.run = run;
         let cursor = match next {
             Next::End => {
-                reading.moved_cursor(asked.request.if_none_match.clone(), self.clock.now())
+                traversal.moved_cursor(asked.request.if_none_match.clone(), self.clock.now())
             }
             _ => None,
         };
-        let noted = self.shelf.note(job, Some(&known), cursor.as_ref()).await;
+        let noted = self.records.note(job, Some(&known), cursor.as_ref()).await;
         noted.map_err(unknown)?;
         let done = PageDone {
             end: PageEnd::NotModified,
             documents: 0,
-            skipped: reading.skipped(&next),
+            skipped: traversal.skipped(&next),
             token: asked.grant.token_hash(),
         };
         let done = self.spawned(job, Done::new(done), &known.repositories);
         Ok(following.into_iter().fold(done, Done::then))
     }
 
-    /// The end of the pages, if it is not the only one.
-    async fn nothing(&self, job: &PageJob, before: Before, asked: &Asked) -> Ended {
-        let reading = Reading {
+    /// There is nothing at this address: the pages end here.
+    async fn nothing(
+        &self,
+        job: &PageJob,
+        before: KnownState,
+        asked: &GrantedRequest,
+    ) -> JobResult {
+        let traversal = Traversal {
             job,
             cursor: before.cursor,
             since: asked.since.clone(),
             seen: job.seen.clone(),
         };
-        let cursor = reading.moved_cursor(None, self.clock.now());
-        let noted = self.shelf.note(job, None, cursor.as_ref()).await;
+        let cursor = traversal.moved_cursor(None, self.clock.now());
+        let noted = self.records.note(job, None, cursor.as_ref()).await;
         noted.map_err(unknown)?;
         Ok(Done::new(PageDone {
             end: PageEnd::Nothing,
@@ -333,13 +341,13 @@ impl Inner {
         }))
     }
 
-    /// Another job goes where it is now.
-    fn moved(&self, job: &PageJob, asked: &Asked, location: &str) -> Ended {
+    /// Spawns a job for the new address.
+    fn moved(&self, job: &PageJob, asked: &GrantedRequest, location: &str) -> JobResult {
         if job.hops >= HOPS_MAX {
-            return Err(Fail::new("redirects", "the API redirects in a circle").into());
+            return Err(Fail::new("redirects", "the API redirects in a loop").into());
         }
         let Ok(url) = self.settings.api_url.own(location) else {
-            let message = "the API redirects to another place; a token is not sent there";
+            let message = "the API redirects to another server; a token is not sent there";
             return Err(Fail::new("redirect_refused", message).into());
         };
         let there = PageJob {
@@ -357,7 +365,7 @@ impl Inner {
         Ok(Done::new(done).then(request(&there)))
     }
 
-    /// The jobs that a user and repositories bring with them.
+    /// Adds the jobs for a user's lists and for repositories.
     fn spawned(
         &self,
         job: &PageJob,
@@ -378,7 +386,7 @@ impl Inner {
     }
 }
 
-fn known_page(job: &PageJob, kept: &Kept, items: &Items, seen: &Seen) -> KnownPage {
+fn known_page(job: &PageJob, kept: &SavedAnswer, items: &Items, seen: &FirstPage) -> KnownPage {
     let etag = kept.etag.clone();
     let token = kept.token.clone().unwrap_or_default();
     KnownPage {
@@ -392,11 +400,11 @@ fn known_page(job: &PageJob, kept: &Kept, items: &Items, seen: &Seen) -> KnownPa
     }
 }
 
-fn kept(asked: &Asked, answer: ApiAnswer) -> Result<Kept, Refusal> {
+fn kept(asked: &GrantedRequest, answer: ApiAnswer) -> Result<SavedAnswer, Refusal> {
     let etag = answer.header("etag").map(str::to_owned);
     let next = answer::next_page(&answer);
-    let no_text = |_| Refusal::from(Retry::unknown("the answer is no UTF-8"));
-    Ok(Kept {
+    let no_text = |_| Refusal::from(Retry::unknown("the answer is not UTF-8"));
+    Ok(SavedAnswer {
         url: asked.request.url.clone(),
         token: asked.grant.token_hash(),
         etag,
@@ -415,9 +423,11 @@ pub(crate) fn request(job: &PageJob) -> Request<PageDone> {
         .label("github.page", job.page_key())
 }
 
-/// A limit is no fault of the job: it waits, and keeps its attempts.
-fn wait(hold: Hold) -> Refusal {
-    Retry::not_called(hold.reason).after(hold.wait).into()
+/// A rate limit is no failure of the job: it waits and keeps its attempts.
+fn wait(throttled: Throttled) -> Refusal {
+    Retry::not_called(throttled.reason)
+        .after(throttled.wait)
+        .into()
 }
 
 fn no_answer(broken: Broken) -> Refusal {
@@ -430,14 +440,14 @@ fn no_answer(broken: Broken) -> Refusal {
     }
 }
 
-/// Our own store failed before anything was sent.
+/// The store failed before a request was sent.
 fn not_called(error: clinch::Error) -> Refusal {
-    Retry::not_called(format!("not asked: {error}"))
+    Retry::not_called(format!("the request was not sent: {error}"))
         .after(SINK_PAUSE)
         .into()
 }
 
-/// Our own store failed after the answer: asking again is harmless.
+/// The store failed after the answer: repeating the request is harmless.
 fn unknown(error: clinch::Error) -> Refusal {
-    Retry::unknown(format!("noted nowhere: {error}")).into()
+    Retry::unknown(format!("the result could not be stored: {error}")).into()
 }

@@ -1,7 +1,8 @@
-//! How a run ends.
+//! The end of a run.
 //!
-//! The commit that ends the last job accepts `finish`, once. `finish` notes the counts and has
-//! the statistics made, in a batch of their own whose end, whichever way, is `close`.
+//! The commit that ends the last job accepts `finish`, once. `finish` records the counts and
+//! submits the statistics, in a batch of their own. The end of that batch, successful or not,
+//! accepts `close`.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +12,14 @@ use clinch::{Call, Refusal, Result, Retry};
 
 use crate::collector::Inner;
 use crate::model::{Jobs, PageEnd, Pages, Run, RunStatus, Statistics};
-use crate::plan::again;
+use crate::plan::retry_own_store;
+use crate::records::Figures;
 use crate::routes::{Ended, close_route, statistics_route};
-use crate::shelf::Figures;
 
 impl Inner {
     /// All jobs have ended.
     pub(crate) async fn finish(&self, call: Call<Ended>) -> Result<(), Refusal> {
-        self.finished(&call.input).await.map_err(again)
+        self.finished(&call.input).await.map_err(retry_own_store)
     }
 
     async fn finished(&self, ended: &Ended) -> Result<()> {
@@ -30,7 +31,7 @@ impl Inner {
         let now = self.clock.now();
         let change = |run: &mut Run| match repair {
             0 => {
-                // One that was canceled shows what was done until then.
+                // A canceled run shows what was done until then.
                 (run.jobs, run.pages) = (jobs, pages);
                 run.become_status(RunStatus::Finalizing, now);
                 true
@@ -44,10 +45,10 @@ impl Inner {
                 })
             }
         };
-        let Some(run) = self.shelf.change_run(run_id, change).await? else {
+        let Some(run) = self.records.change_run(run_id, change).await? else {
             return Ok(());
         };
-        tracing::info!(target: "clinch::github", run = %run_id, repair, succeeded = jobs.succeeded, failed = jobs.failed, "all jobs have ended");
+        tracing::info!(target: "clinch::github", run = %run_id, repair, succeeded = jobs.succeeded, failed = jobs.failed, "all jobs of the run have ended");
         if run.status == RunStatus::Canceled {
             return Ok(());
         }
@@ -63,7 +64,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What the requests of a batch brought.
+    /// Sums up the results of a batch's requests.
     async fn pages(&self, batch_id: clinch::core::BatchId) -> Result<Pages> {
         let mut pages = Pages::default();
         let filter = Filter {
@@ -86,7 +87,7 @@ impl Inner {
         Ok(pages)
     }
 
-    /// Makes the figures of the user and of all.
+    /// Computes the statistics of the user and of all users.
     pub(crate) async fn statistics(&self, call: Call<Ended>) -> Result<(), Refusal> {
         let made = self.figures_made(&call.input).await;
         made.map_err(|error| Retry::not_applied(format!("no statistics: {error}")).into())
@@ -103,14 +104,14 @@ impl Inner {
                 runs: 0,
                 updated_at: self.clock.now(),
             };
-            self.shelf.note_figures(space, of, &figures).await?;
+            self.records.note_figures(space, of, &figures).await?;
         }
         Ok(())
     }
 
-    /// The statistics are settled, one way or the other.
+    /// The statistics have succeeded or failed: closes the run.
     pub(crate) async fn close(&self, call: Call<Ended>) -> Result<(), Refusal> {
-        self.closed(&call.input).await.map_err(again)
+        self.closed(&call.input).await.map_err(retry_own_store)
     }
 
     async fn closed(&self, ended: &Ended) -> Result<()> {
@@ -124,7 +125,7 @@ impl Inner {
             false => Statistics::Failed,
         };
         if !made {
-            tracing::error!(target: "clinch::github", run = %run_id, "the statistics of a run failed for good; see its dead letter");
+            tracing::error!(target: "clinch::github", run = %run_id, "the statistics of a run failed permanently; see its dead letter");
         }
         let now = self.clock.now();
         let change = |run: &mut Run| {
@@ -132,9 +133,9 @@ impl Inner {
             run.become_status(RunStatus::Completed, now);
             true
         };
-        if let Some(run) = self.shelf.change_run(run_id, change).await? {
+        if let Some(run) = self.records.change_run(run_id, change).await? {
             crate::metrics::run(run.status.as_str());
-            tracing::info!(target: "clinch::github", run = %run_id, "ended");
+            tracing::info!(target: "clinch::github", run = %run_id, "run ended");
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The items of a page as documents.
+//! Converts the items of a page to documents.
 
 use clinch::core::ports::Document;
 use serde::Deserialize;
@@ -8,15 +8,15 @@ use serde_json::value::RawValue;
 
 use crate::model::{JobKind, PageJob, Repository};
 
-/// What a page holds.
+/// The content of a page.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Items {
     pub(crate) documents: Vec<Document>,
-    /// Repositories, on a page of them.
+    /// Repositories, if the page lists them.
     pub(crate) repositories: Vec<Repository>,
-    /// The latest change.
+    /// Time of the latest change.
     pub(crate) latest: Option<String>,
-    /// The oldest change.
+    /// Time of the oldest change.
     pub(crate) oldest: Option<String>,
     /// The id of the first item.
     pub(crate) newest: Option<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Items {
     pub(crate) ids: Vec<String>,
 }
 
-/// The few fields that matter here; everything else is kept as it was sent.
+/// The few fields that matter here; everything else is stored as it was sent.
 #[derive(Deserialize)]
 struct Item {
     id: Option<Value>,
@@ -64,9 +64,9 @@ impl Item {
     }
 }
 
-/// Reads the body of a page; `Err` says why it cannot be one.
+/// Reads the body of a page; `Err` says what is wrong with it.
 pub(crate) fn read(job: &PageJob, body: &[u8]) -> Result<Items, String> {
-    let no_page = |_| "the answer is no page of this kind".to_owned();
+    let no_page = |_| "the answer is not a page of this kind".to_owned();
     let raw: Vec<Box<RawValue>> = match job.kind {
         JobKind::UserBasic => vec![serde_json::from_slice(body).map_err(no_page)?],
         _ => serde_json::from_slice(body).map_err(no_page)?,
@@ -90,7 +90,7 @@ pub(crate) fn read(job: &PageJob, body: &[u8]) -> Result<Items, String> {
         if job.kind == JobKind::UserRepos {
             items.repositories.push(repository(&item)?);
         }
-        // Pull requests are listed as issues too; they are collected as what they are.
+        // GitHub lists pull requests as issues too; they are collected as pull requests only.
         if job.kind == JobKind::RepoIssues && item.pull_request.is_some() {
             continue;
         }
@@ -105,8 +105,8 @@ pub(crate) fn read(job: &PageJob, body: &[u8]) -> Result<Items, String> {
     Ok(items)
 }
 
-/// The same thing always has the same id, whatever its repository is called: commits of forks
-/// have the same names, so theirs begin with the repository's id.
+/// The same thing always has the same id, even if its repository is renamed. Commits of forks have
+/// the same hashes, so a commit's id begins with the repository's id.
 fn document_id(job: &PageJob, id: &str) -> String {
     let kind = job.kind.document();
     match (&job.repository, job.kind) {

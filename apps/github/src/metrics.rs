@@ -1,4 +1,4 @@
-//! What is counted, under `github.`.
+//! The metrics, named `github.…`.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(status: &'static str) {
     metrics::counter!("github.runs.count", "status" => status).increment(1);
 }
 
-/// What is read when metrics are asked for.
+/// Gauges, set when metrics are scraped.
 pub(crate) fn gauges(active: u64, pending: u64, blocked: usize, statistics: u64) {
     metrics::gauge!("github.runs.active").set(active as f64);
     metrics::gauge!("github.jobs.pending").set(pending as f64);

@@ -1,4 +1,4 @@
-//! How a run begins.
+//! The beginning of a run.
 
 use clinch::core::ErrorKind;
 use clinch::{Call, Done, Error, Refusal, Request, Result, Retry};
@@ -9,13 +9,13 @@ use crate::model::{JobKind, PageJob, Run, RunId, RunStatus, Space, Trigger, logi
 use crate::routes::{Collect, Ended, collect_route, finish_route, plan_route};
 use crate::schedule::Schedule;
 
-/// The operation that makes the first jobs of a run.
+/// The operation that creates the first jobs of a run.
 pub(crate) fn plan_request(run_id: &RunId) -> Request<()> {
     let user = format!("user:{}", run_id.login);
     plan_route().request(user, run_id.to_string(), run_id)
 }
 
-/// The operation that begins a run at its time.
+/// The operation that begins a run at its scheduled time.
 pub(crate) fn scheduled(
     schedule: &Schedule,
     after: clinch::core::Timestamp,
@@ -31,18 +31,18 @@ pub(crate) fn scheduled(
 }
 
 impl Inner {
-    /// Notes a run and has it planned. One that is active already is refused.
+    /// Records a run and submits its planning. Refused while a run of the user is active.
     pub(crate) async fn start(&self, user: &str, trigger: Trigger, space: Space) -> Result<Run> {
         let user =
             login(user).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
         let now = self.clock.now();
         let make = |run_id| Run::new(run_id, trigger, now);
-        let run = match self.shelf.create_run(&user, space, make).await? {
+        let run = match self.records.create_run(&user, space, make).await? {
             Ok(run) => run,
             Err(active) => {
-                // Its planner may have died on the way.
+                // The planner of the active run may have died.
                 self.replan(&active).await?;
-                let message = format!("{} is still at work", active.run_id);
+                let message = format!("{} is still running", active.run_id);
                 return Err(Error::new(ErrorKind::Conflict, message).with("run", active.run_id));
             }
         };
@@ -51,7 +51,8 @@ impl Inner {
         Ok(run)
     }
 
-    /// Has a run planned that is not; the same operation, however often it is asked for.
+    /// Submits the planning of a run that is not planned yet. Its keys make it one operation,
+    /// however often it is submitted.
     pub(crate) async fn replan(&self, run: &Run) -> Result<()> {
         if matches!(run.status, RunStatus::Created | RunStatus::Planning) {
             let accepted = self
@@ -63,19 +64,19 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes the first jobs. Everything here is done once, however often it is tried.
+    /// Creates the first jobs. Every step has the same result when it is repeated.
     pub(crate) async fn plan(&self, call: Call<RunId>) -> Result<(), Refusal> {
         let run_id = call.input.clone();
-        self.planned(&run_id).await.map_err(again)
+        self.planned(&run_id).await.map_err(retry_own_store)
     }
 
     async fn planned(&self, run_id: &RunId) -> Result<()> {
         let now = self.clock.now();
         let to = |status| move |run: &mut Run| run.become_status(status, now);
-        self.shelf
+        self.records
             .change_run(run_id, to(RunStatus::Planning))
             .await?;
-        let Some(run) = self.shelf.run(run_id).await? else {
+        let Some(run) = self.records.run(run_id).await? else {
             return Err(Error::new(ErrorKind::NotFound, "there is no such run"));
         };
         if run.status != RunStatus::Planning {
@@ -96,13 +97,13 @@ impl Inner {
             accepted?;
         }
         batch.seal().await?;
-        self.shelf
+        self.records
             .change_run(run_id, to(RunStatus::Running))
             .await?;
         Ok(())
     }
 
-    /// Begins a run because its time has come, or another service says so.
+    /// Begins a run because it is scheduled, or because another service requests it.
     pub(crate) async fn collect(&self, call: Call<Collect>) -> Result<Done<String>, Refusal> {
         let Collect {
             login: user,
@@ -110,12 +111,12 @@ impl Inner {
         } = call.input.clone();
         let began = match self.start(&user, trigger, Space::Main).await {
             Ok(run) => run.run_id.to_string(),
-            // One is at work: that is as good.
+            // A run is active already: that is good enough.
             Err(error) if error.kind() == ErrorKind::Conflict => error.message().to_owned(),
             Err(error) if error.kind() == ErrorKind::Invalid => {
                 return Err(clinch::Fail::new("invalid_login", error.to_string()).into());
             }
-            Err(error) => return Err(again(error)),
+            Err(error) => return Err(retry_own_store(error)),
         };
         let done = Done::new(began);
         let user = user.to_ascii_lowercase();
@@ -141,7 +142,7 @@ pub(crate) fn ended_request(ended: &Ended) -> Request<()> {
     finish_route().request(user, ended.name(), ended)
 }
 
-/// Only our own store was written to; once more is harmless.
-pub(crate) fn again(error: Error) -> Refusal {
+/// Only our own store was written to; repeating that is harmless.
+pub(crate) fn retry_own_store(error: Error) -> Refusal {
     Retry::unknown(error.to_string()).into()
 }

@@ -1,4 +1,4 @@
-//! The kinds of operations that the collector has.
+//! The routes of the collector.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{JobKind, PageDone, PageJob, RunId, Trigger};
 
-/// Everything of the collector.
+/// The domain of all operations of the collector.
 pub const DOMAIN: &str = "github";
 
-/// All requests to the API share its guards.
+/// All requests to the API share the guards of this destination.
 pub(crate) const DESTINATION: &str = "github";
 
-/// A job may wait for many windows.
+/// A job may wait for many rate-limit windows.
 const DEADLINE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The API answers within ten seconds or not at all; the rest is for storing.
+/// The API answers within ten seconds or not at all; the rest is for storing the page.
 const TIMEOUT: Duration = Duration::from_secs(25);
 
-/// Of what is only written to our own store.
+/// Retries of operations that only write to our own store.
 const OWN_STORE: RetryRules = RetryRules {
     max_attempts: 50,
     ..RetryRules::WORKER
@@ -41,7 +41,7 @@ pub(crate) fn page_route(kind: JobKind) -> Route<PageJob, PageDone> {
         .timeout(TIMEOUT)
 }
 
-/// Begins a run: by the clock, or because another service says so.
+/// Begins a run: scheduled, or requested by another service.
 pub fn collect_route() -> Route<Collect, String> {
     Route::new(DOMAIN, "collect")
         .internal()
@@ -50,7 +50,7 @@ pub fn collect_route() -> Route<Collect, String> {
         .deadline(DEADLINE)
 }
 
-/// Makes the first jobs of a run.
+/// Creates the first jobs of a run.
 pub(crate) fn plan_route() -> Route<RunId, ()> {
     Route::new(DOMAIN, "plan")
         .internal()
@@ -68,7 +68,7 @@ pub(crate) fn finish_route() -> Route<Ended, ()> {
         .deadline(DEADLINE)
 }
 
-/// Makes the figures: after 1, 2, 4 … minutes again, then a dead letter (COL-11).
+/// Computes the statistics: retried after 1, 2, 4 … minutes, then a dead letter (COL-11).
 pub(crate) fn statistics_route() -> Route<Ended, ()> {
     let retry = RetryRules {
         max_attempts: 6,
@@ -87,7 +87,7 @@ pub(crate) fn statistics_route() -> Route<Ended, ()> {
         .timeout(Duration::from_secs(60))
 }
 
-/// Ends a run: accepted in the commit that settles its statistics, whichever way.
+/// Ends a run: accepted in the commit that ends its statistics, successful or not.
 pub(crate) fn close_route() -> Route<Ended, ()> {
     Route::new(DOMAIN, "close")
         .internal()
@@ -96,12 +96,12 @@ pub(crate) fn close_route() -> Route<Ended, ()> {
         .deadline(DEADLINE)
 }
 
-/// Whose data to collect.
+/// A request to collect a user's data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collect {
-    /// Who.
+    /// Login of the user.
     pub login: String,
-    /// Why; another service leaves it out.
+    /// Why the run begins; other services leave it out.
     #[serde(default = "by_event")]
     pub trigger: Trigger,
 }
@@ -120,7 +120,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Tells them apart.
+    /// Identifies the run or repair.
     pub(crate) fn name(&self) -> String {
         match self.repair {
             0 => self.run_id.to_string(),

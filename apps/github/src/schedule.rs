@@ -1,28 +1,28 @@
-//! When a user is collected by the clock: a cron expression of five fields, in UTC.
+//! Schedules: cron expressions of five fields, in UTC.
 
 use clinch::core::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, ToSpan};
 
-use crate::model::{Unknown, login};
+use crate::model::{InvalidText, login};
 
-/// No expression that ever comes true waits longer: the 29th of February, over a century
-/// that is no leap year.
+/// The longest gap between two times of an expression: the 29th of February around a century year
+/// that is not a leap year.
 const YEARS_MAX: i16 = 9;
 
-/// A user, and when.
+/// A user and the times of the user's runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// Who.
+    /// Login of the user.
     pub login: String,
-    /// When.
+    /// The times.
     pub cron: Cron,
 }
 
 impl Schedule {
-    /// Reads both.
-    pub fn new(user: &str, cron: &str) -> Result<Self, Unknown> {
+    /// Parses both.
+    pub fn new(user: &str, cron: &str) -> Result<Self, InvalidText> {
         Ok(Self {
             login: login(user)?,
             cron: Cron::new(cron)?,
@@ -40,11 +40,11 @@ pub struct Cron {
     weekdays: Field,
 }
 
-/// One bit a value.
+/// The allowed values of a field, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Field {
     bits: u64,
-    /// It does not narrow.
+    /// The field allows every value.
     is_any: bool,
 }
 
@@ -53,12 +53,18 @@ impl Field {
         u32::try_from(value).is_ok_and(|value| self.bits >> value & 1 == 1)
     }
 
-    fn read(name: &str, text: &str, low: u32, high: u32, names: &[&str]) -> Result<Self, Unknown> {
+    fn read(
+        name: &str,
+        text: &str,
+        low: u32,
+        high: u32,
+        names: &[&str],
+    ) -> Result<Self, InvalidText> {
         let wrong = || {
             let message = format!(
-                "cron: {text:?} is no {name}; it takes {low}-{high}, *, lists, ranges and steps"
+                "cron: {text:?} is not a valid {name}; use {low}-{high}, *, lists, ranges and steps"
             );
-            Unknown(message)
+            InvalidText(message)
         };
         let number = |text: &str| {
             let named = names.iter().position(|one| one.eq_ignore_ascii_case(text));
@@ -102,12 +108,12 @@ const MONTHS: [&str; 12] = [
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 impl Cron {
-    /// Reads an expression; refuses one that never comes true.
-    pub fn new(text: &str) -> Result<Self, Unknown> {
+    /// Parses an expression; refuses one that never matches.
+    pub fn new(text: &str) -> Result<Self, InvalidText> {
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [minutes, hours, days, months, weekdays] = fields.as_slice() else {
             let message = "cron takes five fields: minute, hour, day of month, month, day of week";
-            return Err(Unknown(message.to_owned()));
+            return Err(InvalidText(message.to_owned()));
         };
         let mut weekdays = Field::read("day of week", weekdays, 0, 7, &WEEKDAYS)?;
         if weekdays.has(7) {
@@ -122,11 +128,11 @@ impl Cron {
         };
         match cron.next_after(Timestamp::from_millis(0)) {
             Some(_) => Ok(cron),
-            None => Err(Unknown(format!("cron: {text:?} never comes true"))),
+            None => Err(InvalidText(format!("cron: {text:?} never matches"))),
         }
     }
 
-    /// The first whole minute after `after` that it names.
+    /// The first matching minute after `after`.
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         let start = jiff::Timestamp::from_millisecond(after.as_millis()).ok()?;
         let start = start.to_zoned(TimeZone::UTC).datetime();
@@ -145,8 +151,8 @@ impl Cron {
         None
     }
 
-    /// The start of what `at` lies in that holds no named minute, and how long that is; `None`:
-    /// `at` is named.
+    /// The start of the period around `at` that holds no matching minute, and its length; `None`:
+    /// `at` matches.
     fn skip(&self, at: &DateTime) -> Option<(DateTime, Span)> {
         if !self.months.has(at.month()) {
             return Some((
@@ -164,7 +170,7 @@ impl Cron {
         (!self.minutes.has(at.minute())).then(|| (*at, 1.minute()))
     }
 
-    /// A day of the month or of the week, if both narrow.
+    /// If both day of month and day of week are restricted, either may match.
     fn has_day(&self, at: &DateTime) -> bool {
         let of_month = self.days.has(at.day());
         let of_week = self.weekdays.has(at.weekday().to_sunday_zero_offset());
@@ -212,7 +218,7 @@ mod tests {
                 "2027-01-01T00:00:00Z",
             ),
             ("0 0 29 2 *", "2026-11-15T00:00:00Z", "2028-02-29T00:00:00Z"),
-            // Both days narrow: either will do.
+            // Both days are restricted: either matches.
             ("0 0 13 * 5", "2026-11-14T00:00:00Z", "2026-11-20T00:00:00Z"),
             ("0 0 * * 7", "2026-11-14T12:00:00Z", "2026-11-15T00:00:00Z"),
             (

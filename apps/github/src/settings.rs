@@ -1,19 +1,19 @@
-//! What can be set.
+//! Settings of the collector.
 
 use crate::{ApiUrl, Schedule, Token};
 
-/// How the collector works.
+/// Settings of the collector.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The API: GitHub, GitHub Enterprise or a test server.
     pub api_url: ApiUrl,
-    /// Whose budgets are spent; without any, the small one of nobody.
+    /// Tokens whose budgets are used; without any, the small anonymous budget.
     pub tokens: Vec<Token>,
-    /// Items of one page, at most 100.
+    /// Items per page, at most 100.
     pub page_size: u32,
-    /// Requests at once.
+    /// Maximum concurrent requests.
     pub concurrency: usize,
-    /// Users that are collected by the clock.
+    /// Users that are collected on a schedule.
     pub schedule: Vec<Schedule>,
 }
 

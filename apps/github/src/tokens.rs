@@ -1,7 +1,7 @@
-//! Whose budget a request is spent from.
+//! Chooses the token, and so the budget, of each request.
 //!
-//! Budgets belong to accounts, not to tokens: two tokens of one account share one. Which
-//! account a token belongs to is asked once and noted.
+//! Budgets belong to accounts, not to tokens: two tokens of one account share one. The collector
+//! looks up each token's account once and records it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,46 +18,46 @@ use tokio::sync::Notify;
 
 use crate::answer::{self, Meaning};
 use crate::model::JobKind;
-use crate::shelf::Shelf;
+use crate::records::CollectorRecords;
 use crate::{ApiAnswer, ApiRequest, ApiUrl, Token, Transport};
 
-/// A wait that is this short may be one for an answer that is on its way.
-const SHORT: Duration = Duration::from_secs(30);
-/// How often a job waits for such an answer before it gives its place to another.
-const PATIENCE: u32 = 4;
-/// How long it waits each time, if nothing is told before.
-const GLANCE: Duration = Duration::from_secs(1);
-/// A token that the API does not know is left alone for so long.
-const BAD_FOR: Duration = Duration::from_secs(10 * 60);
-/// After an answer that says nothing of who is asking.
-const UNKNOWN_FOR: Duration = Duration::from_secs(30);
+/// Waits up to this long may end early, with the answer to a request that is in flight.
+const SHORT_WAIT: Duration = Duration::from_secs(30);
+/// How often a job waits for such an answer before another job takes its place.
+const RECHECKS_MAX: u32 = 4;
+/// How long it waits each time, unless an answer comes earlier.
+const RECHECK_PAUSE: Duration = Duration::from_secs(1);
+/// Pause of a token that the API refuses.
+const BAD_TOKEN_PAUSE: Duration = Duration::from_secs(10 * 60);
+/// Pause after an answer that does not tell the token's account.
+const UNKNOWN_ACCOUNT_PAUSE: Duration = Duration::from_secs(30);
 
-/// Leave to send one request; it counts as on its way until this is dropped.
+/// Permission to send one request. The request counts as in flight until this is dropped.
 pub(crate) struct Grant {
     pub(crate) token: Option<Token>,
     account: String,
-    _flight: Flight,
+    _in_flight: InFlight,
 }
 
-/// A request that may be on its way.
-struct Flight {
+/// Counts a request that may be in flight.
+struct InFlight {
     account: String,
-    on_the_way: Arc<Mutex<BTreeMap<String, u32>>>,
+    in_flight: Arc<Mutex<BTreeMap<String, u32>>>,
 }
 
-impl Flight {
-    fn begin(account: &str, on_the_way: &Arc<Mutex<BTreeMap<String, u32>>>) -> Self {
-        *lock(on_the_way).entry(account.to_owned()).or_default() += 1;
+impl InFlight {
+    fn begin(account: &str, in_flight: &Arc<Mutex<BTreeMap<String, u32>>>) -> Self {
+        *lock(in_flight).entry(account.to_owned()).or_default() += 1;
         Self {
             account: account.to_owned(),
-            on_the_way: on_the_way.clone(),
+            in_flight: in_flight.clone(),
         }
     }
 }
 
-impl Drop for Flight {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        if let Some(count) = lock(&self.on_the_way).get_mut(&self.account) {
+        if let Some(count) = lock(&self.in_flight).get_mut(&self.account) {
             *count = count.saturating_sub(1);
         }
     }
@@ -68,38 +68,38 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Grant {
-    /// Names the token, if there is one.
+    /// The hash of the token, if there is one.
     pub(crate) fn token_hash(&self) -> Option<String> {
         self.token.as_ref().map(Token::hash)
     }
 }
 
-/// Not now.
+/// No request may be sent now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hold {
+pub(crate) struct Throttled {
     pub(crate) wait: Duration,
     pub(crate) reason: String,
 }
 
-/// A token as it stands. Shows no secret.
+/// A token and its state. Shows no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TokenView {
-    /// Names it: a hash.
+    /// The token's hash.
     pub token: String,
-    /// Whose it is, once that is known.
+    /// The token's account, once it is known.
     pub account: Option<String>,
-    /// What its last answer in this process said.
+    /// The budget in the last answer to this process.
     pub budget: Option<Budget>,
-    /// Nobody spends it until then.
+    /// The token is not used before this time.
     pub blocked_until: Option<Timestamp>,
-    /// The API does not know it.
+    /// True: the API refuses the token.
     pub refused: bool,
 }
 
-/// What an answer said of an account's budget.
+/// An account's budget according to an answer of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
-    /// Requests of a whole window.
+    /// Requests per window.
     pub limit: u64,
     /// Requests that are left.
     pub remaining: u64,
@@ -108,35 +108,35 @@ pub struct Budget {
 }
 
 #[derive(Default)]
-struct Seen {
+struct TokenStates {
     accounts: BTreeMap<String, String>,
     bad_until: BTreeMap<String, Timestamp>,
     budgets: BTreeMap<String, Budget>,
     blocked_until: BTreeMap<String, Timestamp>,
 }
 
-/// All tokens of this process, and their budgets wherever they are kept.
-pub(crate) struct Pool {
+/// All tokens of this process, and access to their budgets.
+pub(crate) struct TokenPool {
     tokens: Vec<Token>,
     quota: Arc<dyn Quota>,
     transport: Arc<dyn Transport>,
     api_url: ApiUrl,
-    shelf: Shelf,
+    records: CollectorRecords,
     clock: Arc<dyn Clock>,
-    seen: Mutex<Seen>,
-    on_the_way: Arc<Mutex<BTreeMap<String, u32>>>,
+    seen: Mutex<TokenStates>,
+    in_flight: Arc<Mutex<BTreeMap<String, u32>>>,
     turn: AtomicUsize,
     answered: Notify,
     asking: tokio::sync::Mutex<()>,
 }
 
-impl Pool {
+impl TokenPool {
     pub(crate) fn new(
         tokens: Vec<Token>,
         quota: Arc<dyn Quota>,
         transport: Arc<dyn Transport>,
         api_url: ApiUrl,
-        shelf: Shelf,
+        records: CollectorRecords,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
@@ -144,45 +144,45 @@ impl Pool {
             quota,
             transport,
             api_url,
-            shelf,
+            records,
             clock,
             seen: Mutex::default(),
-            on_the_way: Arc::default(),
+            in_flight: Arc::default(),
             turn: AtomicUsize::new(0),
             answered: Notify::new(),
             asking: tokio::sync::Mutex::default(),
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, TokenStates> {
         lock(&self.seen)
     }
 
-    /// Reserves a request, from one of the preferred tokens if that is possible.
+    /// Reserves a request, with one of the preferred tokens if possible.
     pub(crate) async fn acquire(
         &self,
         preferred: &BTreeSet<String>,
-    ) -> Result<Result<Grant, Hold>> {
-        let mut left = PATIENCE;
+    ) -> Result<Result<Grant, Throttled>> {
+        let mut left = RECHECKS_MAX;
         loop {
-            // Told of an answer that comes after this line.
+            // Registers before the check, so that no answer in between is missed.
             let answered = self.answered.notified();
-            let hold = match self.try_acquire(preferred).await? {
+            let throttled = match self.try_acquire(preferred).await? {
                 Ok(grant) => return Ok(Ok(grant)),
-                Err(hold) => hold,
+                Err(throttled) => throttled,
             };
-            if left == 0 || hold.wait > SHORT {
-                return Ok(Err(hold));
+            if left == 0 || throttled.wait > SHORT_WAIT {
+                return Ok(Err(throttled));
             }
             left -= 1;
             tokio::select! {
                 () = answered => {}
-                () = self.clock.sleep(hold.wait.min(GLANCE)) => {}
+                () = self.clock.sleep(throttled.wait.min(RECHECK_PAUSE)) => {}
             }
         }
     }
 
-    async fn try_acquire(&self, preferred: &BTreeSet<String>) -> Result<Result<Grant, Hold>> {
+    async fn try_acquire(&self, preferred: &BTreeSet<String>) -> Result<Result<Grant, Throttled>> {
         if self.tokens.is_empty() {
             return self.reserve(None, "anonymous".to_owned()).await;
         }
@@ -192,40 +192,44 @@ impl Pool {
             .filter_map(|n| self.tokens.get((first + n) % count))
             .collect();
         order.sort_by_key(|token| !preferred.contains(&token.hash()));
-        let mut shortest: Option<Hold> = None;
+        let mut shortest: Option<Throttled> = None;
         let mut asked = BTreeSet::new();
         for token in order {
             let held = match self.account(token).await? {
                 Ok(account) if asked.insert(account.clone()) => {
                     match self.reserve(Some(token.clone()), account).await? {
                         Ok(grant) => return Ok(Ok(grant)),
-                        Err(hold) => hold,
+                        Err(throttled) => throttled,
                     }
                 }
                 Ok(_) => continue,
-                Err(hold) => hold,
+                Err(throttled) => throttled,
             };
             if shortest.as_ref().is_none_or(|one| held.wait < one.wait) {
                 shortest = Some(held);
             }
         }
-        let none = || Hold {
-            wait: BAD_FOR,
+        let none = || Throttled {
+            wait: BAD_TOKEN_PAUSE,
             reason: "no token can be used".to_owned(),
         };
         Ok(Err(shortest.unwrap_or_else(none)))
     }
 
-    async fn reserve(&self, token: Option<Token>, account: String) -> Result<Result<Grant, Hold>> {
-        if self.straddles(&account) {
-            return Ok(Err(Hold {
-                wait: GLANCE,
-                reason: "requests of the window before are on their way".to_owned(),
+    async fn reserve(
+        &self,
+        token: Option<Token>,
+        account: String,
+    ) -> Result<Result<Grant, Throttled>> {
+        if self.awaits_last_window(&account) {
+            return Ok(Err(Throttled {
+                wait: RECHECK_PAUSE,
+                reason: "requests of the last rate-limit window are still in flight".to_owned(),
             }));
         }
         match self.quota.reserve(&quota_key(&account), 1).await? {
             Reservation::Granted => Ok(Ok(self.grant(token, account))),
-            Reservation::WaitFor(wait) => Ok(Err(Hold {
+            Reservation::WaitFor(wait) => Ok(Err(Throttled {
                 wait,
                 reason: "the API's budget is used up".to_owned(),
             })),
@@ -235,14 +239,14 @@ impl Pool {
     fn grant(&self, token: Option<Token>, account: String) -> Grant {
         Grant {
             token,
-            _flight: Flight::begin(&account, &self.on_the_way),
+            _in_flight: InFlight::begin(&account, &self.in_flight),
             account,
         }
     }
 
-    /// The window has ended and requests that were reserved in it are on their way: the API
-    /// may count them in the next one, so nobody asks what that holds before they are answered.
-    fn straddles(&self, account: &str) -> bool {
+    /// True: the window has ended while requests that were reserved in it are in flight. The API
+    /// may count them in the next window, so its budget is unknown until they are answered.
+    fn awaits_last_window(&self, account: &str) -> bool {
         let now = self.clock.now();
         let ended = self
             .seen()
@@ -250,17 +254,17 @@ impl Pool {
             .get(account)
             .is_some_and(|one| one.reset_at <= now);
         ended
-            && lock(&self.on_the_way)
+            && lock(&self.in_flight)
                 .get(account)
                 .is_some_and(|count| *count > 0)
     }
 
-    /// Tells what an answer said of the budget it was spent from.
-    pub(crate) async fn tell(&self, grant: &Grant, told: &ApiAnswer) -> Result<()> {
+    /// Records the budget that an answer shows.
+    pub(crate) async fn record_budget(&self, grant: &Grant, told: &ApiAnswer) -> Result<()> {
         let now = self.clock.now();
         if answer::is_core_budget(told) {
             let mut reading = answer::reading(told, now);
-            // What did not change costs nothing, but for those without a token.
+            // A 304 costs nothing, except without a token.
             reading.unspent = u32::from(told.status == 304 && grant.token.is_some());
             let key = quota_key(&grant.account);
             self.quota.update(&key, &reading).await?;
@@ -287,23 +291,23 @@ impl Pool {
         Ok(())
     }
 
-    /// Whoever waits for an answer, or for a request to end, looks again.
-    pub(crate) fn ended(&self) {
+    /// Wakes jobs that wait for an answer or for the end of a request.
+    pub(crate) fn wake_waiters(&self) {
         self.answered.notify_waiters();
     }
 
-    /// The API does not know the token.
+    /// Records that the API refuses the token.
     pub(crate) fn refuse(&self, grant: &Grant) {
         if let Some(token) = &grant.token {
             let hash = token.hash();
             tracing::error!(target: "clinch::github", token = hash, "the API refuses a token; replace it");
-            let until = self.clock.now() + BAD_FOR;
+            let until = self.clock.now() + BAD_TOKEN_PAUSE;
             self.seen().bad_until.insert(hash, until);
         }
     }
 
-    /// Whose token it is: noted, or asked.
-    async fn account(&self, token: &Token) -> Result<Result<String, Hold>> {
+    /// The token's account: recorded, or requested from the API.
+    async fn account(&self, token: &Token) -> Result<Result<String, Throttled>> {
         let hash = token.hash();
         let now = self.clock.now();
         if let Some(until) = self
@@ -312,7 +316,7 @@ impl Pool {
             .get(&hash)
             .filter(|until| **until > now)
         {
-            return Ok(Err(Hold {
+            return Ok(Err(Throttled {
                 wait: until.since(now),
                 reason: "the API refuses the token".to_owned(),
             }));
@@ -320,48 +324,48 @@ impl Pool {
         if let Some(account) = self.seen().accounts.get(&hash) {
             return Ok(Ok(account.clone()));
         }
-        // One at a time: others find the answer noted.
+        // One lookup at a time: the others then find the recorded account.
         let _asking = self.asking.lock().await;
         if let Some(account) = self.seen().accounts.get(&hash) {
             return Ok(Ok(account.clone()));
         }
-        let account = match self.shelf.account(&hash).await? {
+        let account = match self.records.account(&hash).await? {
             Some(account) => account,
             None => match self.ask(token).await? {
                 Ok(account) => {
-                    self.shelf.note_account(&hash, &account).await?;
+                    self.records.note_account(&hash, &account).await?;
                     account
                 }
-                Err(hold) => return Ok(Err(hold)),
+                Err(throttled) => return Ok(Err(throttled)),
             },
         };
         self.seen().accounts.insert(hash, account.clone());
         Ok(Ok(account))
     }
 
-    /// Asks the API who the token is. A look at the budget, which costs nothing, comes first:
-    /// nothing is asked of an account that has nothing left.
-    async fn ask(&self, token: &Token) -> Result<Result<String, Hold>> {
+    /// Asks the API for the token's account. First it reads the budget, which costs nothing: an
+    /// account without budget gets no further request.
+    async fn ask(&self, token: &Token) -> Result<Result<String, Throttled>> {
         let hash = token.hash();
         let own = self.grant(Some(token.clone()), format!("token {hash}"));
-        let hold = |wait, reason: &str| {
-            Ok(Err(Hold {
+        let throttled = |wait, reason: &str| {
+            Ok(Err(Throttled {
                 wait,
                 reason: reason.to_owned(),
             }))
         };
         let Some(budget) = self.send(token, "/rate_limit").await else {
-            return hold(UNKNOWN_FOR, "the API does not answer");
+            return throttled(UNKNOWN_ACCOUNT_PAUSE, "the API does not answer");
         };
         if budget.status == 401 {
             self.refuse(&own);
-            return hold(BAD_FOR, "the API refuses the token");
+            return throttled(BAD_TOKEN_PAUSE, "the API refuses the token");
         }
         if let Some(wait) = used_up(&budget, self.clock.now()) {
-            return hold(wait, "the API's budget is used up");
+            return throttled(wait, "the API's budget is used up");
         }
         let Some(user) = self.send(token, "/user").await else {
-            return hold(UNKNOWN_FOR, "the API does not answer");
+            return throttled(UNKNOWN_ACCOUNT_PAUSE, "the API does not answer");
         };
         #[derive(Deserialize)]
         struct User {
@@ -371,23 +375,29 @@ impl Pool {
         match (answer::meaning(JobKind::UserBasic, &user), named) {
             (Meaning::Page, Some(User { login })) => {
                 let known = self.grant(own.token.clone(), login.clone());
-                self.tell(&known, &user).await?;
+                self.record_budget(&known, &user).await?;
                 Ok(Ok(login))
             }
             (Meaning::BadToken, _) => {
                 self.refuse(&own);
-                hold(BAD_FOR, "the API refuses the token")
+                throttled(BAD_TOKEN_PAUSE, "the API refuses the token")
             }
             (Meaning::Limited, _) => {
                 let pause = answer::reading(&user, self.clock.now()).retry_after;
-                hold(pause.unwrap_or(UNKNOWN_FOR), "the API's limit refused it")
+                throttled(
+                    pause.unwrap_or(UNKNOWN_ACCOUNT_PAUSE),
+                    "the API's rate limit refused the request",
+                )
             }
             // Tokens of an app have no user; each has a budget of its own.
             (Meaning::Refused(_), _) => {
-                self.tell(&own, &user).await?;
+                self.record_budget(&own, &user).await?;
                 Ok(Ok(own.account.clone()))
             }
-            _ => hold(UNKNOWN_FOR, "the API does not say whose token it is"),
+            _ => throttled(
+                UNKNOWN_ACCOUNT_PAUSE,
+                "the API does not tell the token's account",
+            ),
         }
     }
 
@@ -400,12 +410,12 @@ impl Pool {
         self.transport.get(&request).await.ok()
     }
 
-    /// Every token, with what is known of it.
+    /// Every token and its state.
     pub(crate) async fn view(&self) -> Result<Vec<TokenView>> {
         let mut views = Vec::with_capacity(self.tokens.len());
         for token in &self.tokens {
             let hash = token.hash();
-            let noted = self.shelf.account(&hash).await?;
+            let noted = self.records.account(&hash).await?;
             let (now, seen) = (self.clock.now(), self.seen());
             let account = seen.accounts.get(&hash).cloned().or(noted);
             let of_account = account.as_ref();
@@ -422,7 +432,7 @@ impl Pool {
         Ok(views)
     }
 
-    /// Tokens that nobody can spend now.
+    /// Number of tokens that cannot be used now.
     pub(crate) fn blocked(&self) -> usize {
         let (now, seen) = (self.clock.now(), self.seen());
         let is_blocked = |token: &&Token| {
@@ -438,14 +448,14 @@ impl Pool {
     }
 }
 
-/// Budgets are kept by hash: neither token nor account is named where they are kept.
+/// Budgets are stored by hash, so that the store holds neither tokens nor account names.
 fn quota_key(account: &str) -> String {
     let digest = Sha256::digest(account.to_ascii_lowercase().as_bytes());
     let hex: String = digest.iter().take(16).map(|b| format!("{b:02x}")).collect();
     format!("github:{hex}")
 }
 
-/// How long to wait, if an answer of `/rate_limit` says that nothing is left.
+/// How long to wait, if an answer of `/rate_limit` shows that no budget is left.
 fn used_up(answer: &ApiAnswer, now: Timestamp) -> Option<Duration> {
     #[derive(Deserialize)]
     struct Limits {

@@ -1,4 +1,4 @@
-//! How a request reaches the API.
+//! The port that sends requests to the API.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,33 +6,33 @@ use std::fmt;
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
-/// Sends requests. Follows no redirect, adds no token of its own, and knows of no limit.
+/// Sends requests. Follows no redirect, adds no token of its own, and applies no rate limit.
 #[async_trait]
 pub trait Transport: Send + Sync {
     /// Sends one GET.
     ///
     /// - An answer of any status is `Ok`.
-    /// - Ends after the time that the transport was given; what it read by then is dropped.
+    /// - Gives up after the transport's own timeout; a partial answer is discarded.
     async fn get(&self, request: &ApiRequest) -> Result<ApiAnswer, Broken>;
 }
 
-/// One GET.
+/// A GET request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiRequest {
-    /// The whole address.
+    /// The complete address.
     pub url: String,
-    /// Whose budget is spent.
+    /// The token, whose budget is used.
     pub token: Option<Token>,
-    /// The answer that is known already.
+    /// ETag of the answer that is known already.
     pub if_none_match: Option<String>,
 }
 
-/// What came back.
+/// The answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApiAnswer {
     /// HTTP status.
     pub status: u16,
-    /// By lower-case name.
+    /// Headers by lower-case name.
     pub headers: BTreeMap<String, String>,
     /// The body as it was sent, decompressed.
     pub body: Vec<u8>,
@@ -45,26 +45,26 @@ impl ApiAnswer {
     }
 }
 
-/// No answer.
+/// There is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// No byte left this machine.
+    /// No byte was sent.
     #[error("not sent: {0}")]
     NotSent(String),
-    /// This machine has no descriptor, port or socket buffer left: nobody was dialled.
+    /// This machine has no descriptor, port or socket buffer left: no connection was opened.
     #[error("not sent: {0}")]
     Exhausted(String),
-    /// It may have arrived.
+    /// The request may have arrived.
     #[error("no answer: {0}")]
     Lost(String),
 }
 
-/// A secret. Shown as the first eight digits of its hash.
+/// A secret token. `Debug` shows the first eight digits of its hash.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(String);
 
 impl Token {
-    /// Takes a token as GitHub gave it.
+    /// A token as GitHub issued it.
     pub fn new(secret: impl Into<String>) -> Self {
         Self(secret.into())
     }
@@ -74,7 +74,7 @@ impl Token {
         &self.0
     }
 
-    /// Names it in keys, logs and views: 16 hex digits of its SHA-256.
+    /// Identifies the token in keys, logs and views: 16 hex digits of its SHA-256.
     pub fn hash(&self) -> String {
         let digest = Sha256::digest(self.0.as_bytes());
         digest

@@ -1,4 +1,4 @@
-//! What was asked for.
+//! The command line.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ pub(super) const USAGE: &str = "[--json] [--operations N] \
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Everything that takes as long as it takes.
+    /// Every part with a fixed amount of work.
     All,
-    /// What one process does.
+    /// The parts with a single process.
     Alone,
-    /// Of that, only how long an operation takes.
+    /// Of these, only the time per operation.
     Latencies,
-    /// Throughput beside a snapshot that stays open.
+    /// Throughput while a snapshot stays open.
     Snapshot,
-    /// The lag under so many events a second.
+    /// The lag at this number of events per second.
     Steady(u32),
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     pub(super) json: bool,
     pub(super) operations: usize,
     pub(super) part: Part,
-    /// Of the parts that last as long as one wishes.
+    /// Duration of the parts that run for a given time.
     pub(super) span: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Throughput beside a transaction that stays open and keeps dead rows in place.
+//! Throughput while another transaction stays open and keeps dead rows in place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,16 +8,16 @@ use clinch_core::Result;
 use clinch_core::ports::Clock;
 use clinch_engine::Orchestrator;
 
-use super::{Database, PATIENCE, Scene, complete, failed};
+use super::{Database, Scene, TIMEOUT, complete, failed};
 use crate::{Load, Provider, Report};
 
 const CALLERS: usize = 4;
-/// Open operations at most: enough to keep the workers busy.
+/// Maximum open operations: enough to keep the workers busy.
 const OPEN_MAX: usize = 20_000;
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl<D: Database> Scene<D> {
-    /// Accepts in bulk and drains at once, first without a snapshot, then beside one.
+    /// Accepts in bulk and drains at the same time, first without a snapshot, then with one open.
     pub(super) async fn churn(&self, span: Duration, report: &mut Report) -> Result<()> {
         let node = self.node("bench")?;
         let engine = node.engine(self.store(), Some(Arc::new(Provider))).await?;
@@ -53,7 +53,7 @@ impl<D: Database> Scene<D> {
                         .made()
                         .saturating_sub(completed.load(Ordering::Relaxed));
                     if open + CALLERS * Load::CHUNK > OPEN_MAX {
-                        clock.sleep(LOOK / 10).await;
+                        clock.sleep(POLL_INTERVAL / 10).await;
                         continue;
                     }
                     for one in orchestrator.submit(load.chunk()?).await? {
@@ -65,7 +65,7 @@ impl<D: Database> Scene<D> {
         };
         let callers: Vec<_> = (0..CALLERS).map(caller).collect();
         let rate = loop {
-            self.clock.sleep(LOOK).await;
+            self.clock.sleep(POLL_INTERVAL).await;
             let now = load.completed(&self.store).await?;
             completed.store(now, Ordering::Relaxed);
             let taken = self.clock.monotonic().saturating_sub(from);
@@ -77,7 +77,7 @@ impl<D: Database> Scene<D> {
             caller.await.map_err(failed)??;
         }
         let left = load.made() - before;
-        let (_, missing) = load.drained(&self.store, before, left, PATIENCE).await?;
+        let (_, missing) = load.drained(&self.store, before, left, TIMEOUT).await?;
         complete(missing)?;
         Ok(rate)
     }

@@ -1,4 +1,4 @@
-//! The measures of the embedded store.
+//! The measures of the embedded store, on a database server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use clinch_core::Result;
 use clinch_engine::Runtime;
 
-use super::{Database, PATIENCE, Scene, complete};
+use super::{Database, Scene, TIMEOUT, complete};
 use crate::{Amount, Load, Provider, Report};
 
-/// How long each figure of accepts one at a time is taken.
+/// Duration of each figure for single accepts.
 const SPAN: Duration = Duration::from_secs(5);
-/// The same for each kind of latency.
+/// Duration of each latency figure.
 const LATENCIES: Duration = Duration::from_secs(6);
 
 impl<D: Database> Scene<D> {
@@ -21,7 +21,7 @@ impl<D: Database> Scene<D> {
         let engine = node.engine(self.store(), Some(Arc::new(Provider))).await?;
         let orchestrator = engine.orchestrator();
         let load = &self.load;
-        // What later parts find warm.
+        // Warms up the later parts.
         load.accept(&orchestrator, 16, Amount::Span(SPAN / 5))
             .await?;
         for callers in [1, 16, 64] {
@@ -50,7 +50,7 @@ impl<D: Database> Scene<D> {
     async fn drain_and_wait(&self, engine: &Runtime, report: &mut Report) -> Result<()> {
         let (load, orchestrator) = (&self.load, engine.orchestrator());
         let backlog = load.made();
-        let (rate, missing) = load.drain(engine, &self.store, backlog, PATIENCE).await?;
+        let (rate, missing) = load.drain(engine, &self.store, backlog, TIMEOUT).await?;
         complete(missing)?;
         report.add("drain", rate, "/s");
         for (name, queued) in [("inline", false), ("queued", true)] {

@@ -1,4 +1,4 @@
-//! A steady stream of events, and how far behind their ends are.
+//! A steady stream of events, and the lag until each is settled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use clinch_core::Result;
 use clinch_core::ports::Clock;
 
-use super::{Database, PATIENCE, Scene, failed};
+use super::{Database, Scene, TIMEOUT, failed};
 use crate::{Provider, Report};
 
 impl<D: Database> Scene<D> {
-    /// So many events a second, each accepted alone and queued. The lag of one is the time
-    /// from its accept to its end.
+    /// Submits events at a fixed rate, each accepted alone and queued. The lag of an event is the
+    /// time from its accept until it is settled.
     pub(super) async fn steady(
         &self,
         rate: u32,
@@ -35,13 +35,13 @@ impl<D: Database> Scene<D> {
                 self.clock.sleep(early).await;
             }
             let mut event = self.load.command()?;
-            // What has a time of its own is never begun with its accept.
+            // An operation with `run_at` is never begun with its accept.
             event.options.run_at = Some(self.clock.now());
             let (orchestrator, clock) = (orchestrator.clone(), self.clock.clone());
             at_work.push(tokio::spawn(async move {
                 let (known, _) = orchestrator.accept(event).await?;
                 let accepted = clock.monotonic();
-                let ended = orchestrator.await_settled(known.op_id, PATIENCE).await?;
+                let ended = orchestrator.await_settled(known.op_id, TIMEOUT).await?;
                 if !ended.operation.state.is_terminal() {
                     return Err(failed("an operation hangs"));
                 }

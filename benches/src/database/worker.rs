@@ -1,7 +1,7 @@
 //! Worker processes: this program again, with an engine that only executes.
 //!
-//! A worker says `ready` once it is connected, begins to work with the first line that it is
-//! sent, and ends when its input ends; then it prints what its executor noted, as JSON.
+//! A worker prints `ready` once it is connected, begins to work with the first line of its input,
+//! and ends when its input ends. Then it prints what its executor recorded, as JSON.
 
 use std::io::BufRead;
 use std::process::Stdio;
@@ -14,16 +14,16 @@ use clinch_system::SystemClock;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::{Database, PATIENCE, Scene, complete, failed};
-use crate::{Amount, Load, Node, Report, Watch};
+use super::{Database, Scene, TIMEOUT, complete, failed};
+use crate::{Amount, LatencyProvider, Load, Node, Report};
 
-/// The first argument of a worker; then come the address, a name, and a folder.
-pub(super) const WORD: &str = "worker";
-/// Operations that are sent from one process to another, so far apart.
+/// The first argument of a worker; the address, a name and a folder follow.
+pub(super) const WORKER_ARGUMENT: &str = "worker";
+/// Operations that are sent from one process to another, and the pause between them.
 const SAMPLES: usize = 1_000;
-const APART: Duration = Duration::from_millis(5);
+const INTERVAL: Duration = Duration::from_millis(5);
 
-/// The life of a worker.
+/// Runs a worker.
 pub(super) async fn work<D: Database>(words: &[String]) -> Result<()> {
     let [url, name, folder] = words else {
         return Err(failed("a worker needs an address, a name and a folder"));
@@ -31,7 +31,7 @@ pub(super) async fn work<D: Database>(words: &[String]) -> Result<()> {
     let clock = Arc::new(SystemClock::new());
     let store = Arc::new(D::connect(url, clock.clone()).await?);
     let node = Node::new(name, clock, folder.as_ref())?;
-    let watch = Arc::new(Watch::default());
+    let watch = Arc::new(LatencyProvider::default());
     let engine = node.engine(store, Some(watch.clone())).await?;
     println!("ready");
     heard().await?;
@@ -64,7 +64,7 @@ impl Worker {
     async fn start(url: &str, name: &str, folder: &std::path::Path) -> Result<Self> {
         let program = std::env::current_exe().map_err(failed)?;
         let mut child = Command::new(program)
-            .args([WORD, url, name])
+            .args([WORKER_ARGUMENT, url, name])
             .arg(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -91,7 +91,7 @@ impl Worker {
         self.input.write_all(b"go\n").await.map_err(failed)
     }
 
-    /// Ends it; what its executor noted, in milliseconds.
+    /// Ends the worker; returns the times that its executor recorded, in milliseconds.
     async fn end(mut self) -> Result<Vec<f64>> {
         drop(self.input);
         let mut said = String::new();
@@ -113,7 +113,7 @@ impl<D: Database> Scene<D> {
         Ok(workers)
     }
 
-    /// One backlog after the other, each for more worker processes.
+    /// Drains one backlog after the other, each with more worker processes.
     pub(super) async fn shared(&self, operations: usize, report: &mut Report) -> Result<()> {
         let submitter = self.node("submitter")?.engine(self.store(), None).await?;
         let orchestrator = submitter.orchestrator();
@@ -126,7 +126,7 @@ impl<D: Database> Scene<D> {
             for worker in &mut workers {
                 worker.begin().await?;
             }
-            let drained = self.load.drained(&self.store, before, backlog, PATIENCE);
+            let drained = self.load.drained(&self.store, before, backlog, TIMEOUT);
             let (rate, missing) = drained.await?;
             complete(missing)?;
             report.add(format!("drain, {count} worker processes"), rate, "/s");
@@ -137,7 +137,7 @@ impl<D: Database> Scene<D> {
         Ok(())
     }
 
-    /// From the submit in this process to the begin of the call in another one.
+    /// Measures the time from the submit in this process to the begin of the call in another one.
     pub(super) async fn across(&self, report: &mut Report) -> Result<()> {
         let submitter = self.node("submitter")?.engine(self.store(), None).await?;
         let orchestrator = submitter.orchestrator();
@@ -147,12 +147,12 @@ impl<D: Database> Scene<D> {
             worker.begin().await?;
         }
         for _ in 0..SAMPLES {
-            self.clock.sleep(APART).await;
+            self.clock.sleep(INTERVAL).await;
             for one in orchestrator.submit(vec![self.load.stamped()?]).await? {
                 one?;
             }
         }
-        let drained = self.load.drained(&self.store, before, SAMPLES, PATIENCE);
+        let drained = self.load.drained(&self.store, before, SAMPLES, TIMEOUT);
         complete(drained.await?.1)?;
         let mut millis = Vec::new();
         for worker in workers {

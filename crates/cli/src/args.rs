@@ -21,7 +21,7 @@ Examples:
   clinch ops get 01917f5e-0000-7000-8000-000000000000 --path
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 conflict, 5 not settled in time.
-A flag beats the environment, the environment beats the configuration file.";
+Flags take precedence over the environment, the environment over the configuration file.";
 
 /// Makes every call to a system you do not control end exactly one way
 #[derive(Debug, Parser)]
@@ -40,8 +40,7 @@ pub(crate) struct Global {
     /// The configuration file; by default clinch.toml in the working folder, if there is one
     #[arg(long, global = true, value_name = "FILE", env = "CLINCH_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// The server; by default what the configuration file lets it listen on, else
-    /// http://127.0.0.1:7070
+    /// The server; by default the configuration file's server.listen, else http://127.0.0.1:7070
     #[arg(
         long,
         global = true,
@@ -50,7 +49,7 @@ pub(crate) struct Global {
         hide_env_values = true
     )]
     pub(crate) url: Option<String>,
-    /// The API key; rather by the environment, where other users of the machine do not see it
+    /// The API key; better set by the environment, where other users of the machine do not see it
     #[arg(
         long,
         global = true,
@@ -59,13 +58,13 @@ pub(crate) struct Global {
         hide_env_values = true
     )]
     api_key: Option<Secret>,
-    /// Trust this authority for https too: certificates in PEM form
+    /// Also trust this certificate authority for https: certificates in PEM form
     #[arg(long, global = true, value_name = "FILE", env = "CLINCH_CA_FILE")]
     ca_file: Option<PathBuf>,
-    /// Show this certificate to a server that asks for one: PEM, with its private key
+    /// Send this client certificate to a server that asks for one: PEM, with its private key
     #[arg(long, global = true, value_name = "FILE", env = "CLINCH_CLIENT_CERT")]
     client_cert: Option<PathBuf>,
-    /// How to print: a table for people, one JSON document, or one JSON document a line
+    /// Output format: a table for people, one JSON document, or one JSON document per line
     #[arg(
         short,
         long,
@@ -77,14 +76,14 @@ pub(crate) struct Global {
     /// No colours; also by setting NO_COLOR. Colours are used on a terminal only
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
-    /// Say on standard error which server and store, or which database, the command works on;
-    /// on a terminal it is said anyway
+    /// Print on standard error which server and store, or which database, the command works on; on
+    /// a terminal this is always printed
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
 }
 
 impl Global {
-    /// Whom to trust and what to show over https.
+    /// The certificates for https.
     pub(crate) fn trust(&self) -> Trust {
         let file =
             |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
@@ -94,7 +93,7 @@ impl Global {
         }
     }
 
-    /// The key, if there is one that a header can carry.
+    /// The API key, if there is one; it must be a valid header value.
     pub(crate) fn key(&self) -> Result<Option<ApiKey>, CliError> {
         match &self.api_key {
             Some(Secret(text)) if !text.is_empty() => ApiKey::new(text).map(Some),
@@ -103,8 +102,8 @@ impl Global {
     }
 }
 
-/// Text that no error and no debug output shows. Taking it never fails: the parser would
-/// quote what it refuses.
+/// Text that no error and no debug output shows. Parsing it never fails: the parser would quote a
+/// refused value.
 #[derive(Clone)]
 struct Secret(String);
 
@@ -125,20 +124,20 @@ impl fmt::Debug for Secret {
 pub(crate) enum Command {
     #[command(flatten)]
     Client(Box<Client>),
-    /// Show it all: a server, two workers, a provider with a bad day, and two kills
+    /// Show everything: a server, two workers, an unreliable provider, and two kills
     Demo(demo::Args),
     /// Run the API, workers and recovery, or some of them
     Serve(serve::Args),
-    /// API keys; works on the database, so that the first one can be made
+    /// Manage API keys; works on the database, so that the first key can be created
     #[command(subcommand)]
     Keys(keys::Command),
-    /// Bring the database's schema up to date, or show what would be done
+    /// Bring the database's schema up to date, or show the pending migrations
     Migrate(migrate::Args),
     /// Copy the database while everything runs
     Backup(backup::Args),
-    /// Make the database out of a backup; every open operation's effect becomes unknown
+    /// Create the database from a backup; the effect of every open operation becomes unknown
     Restore(restore::Args),
-    /// Check the configuration and everything that it names
+    /// Check the configuration and everything that it refers to
     Doctor(doctor::Args),
     /// Measure this machine and a store
     Bench(bench::Args),
@@ -149,12 +148,12 @@ pub(crate) enum Command {
     Completions(completions::Args),
 }
 
-/// Commands that ask a running server.
+/// Commands that call a running server.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Client {
-    /// Hand in one operation
+    /// Submit one operation
     Submit(submit::Args),
-    /// Look at operations and act on them
+    /// Show operations and act on them
     #[command(subcommand)]
     Ops(ops::Command),
     /// Dead letters: operations that ended FAILED other than by cancel
@@ -166,15 +165,15 @@ pub(crate) enum Client {
     /// Providers: breaker, rate, concurrency
     #[command(subcommand)]
     Destinations(destinations::Command),
-    /// Groups of operations
+    /// Batches: groups of operations
     #[command(subcommand)]
     Batches(batches::Command),
-    /// The deletion of old data: by which time, and whether that waits for you
+    /// The deletion of old data: its clock, and whether it waits for a confirmation
     #[command(subcommand)]
     Retention(retention::Command),
 }
 
-/// The command that was asked for; otherwise help or the usage error has been printed.
+/// Parses the command line; on `Err`, help or a usage error has been printed.
 pub(crate) fn parse() -> Result<Cli, Exit> {
     let mut command = Cli::command();
     // Help and usage errors are printed before the flag is parsed.

@@ -1,8 +1,8 @@
-//! The one place that talks HTTP.
+//! The only module that speaks HTTP.
 //!
-//! hyper and rustls, as in the HTTP executor, so that the binary carries one HTTP stack. One
-//! connection, used again while it lasts. No proxy, whatever the environment says, and no
-//! redirect is followed: a key goes to the server that was named and nowhere else.
+//! It uses hyper and rustls, like the HTTP executor, so that the binary has one HTTP stack. One
+//! connection is reused while it lasts. Proxy settings of the environment are ignored and no
+//! redirect is followed: an API key is only sent to the named server.
 
 mod base;
 mod connect;
@@ -35,31 +35,31 @@ pub(crate) use store_told::StoreTold;
 use crate::duration::whole_seconds;
 use crate::error::{CliError, note};
 
-/// How long a server may take beyond the wait it was asked for. Well above any answer of a
-/// healthy one, well below a person's patience.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a server may take beyond the requested wait. Well above any answer of a healthy server,
+/// short enough for a person to wait.
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest answer: a page of a hundred operations, each with the largest result.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// What to ask.
+/// A request to the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     method: Method,
     path: String,
     body: Option<Vec<u8>>,
     prefer: Option<String>,
-    patience: Duration,
+    timeout_after: Duration,
 }
 
 impl Request {
-    /// Asks for a document. Names from outside go through [`segment`] and [`query`].
+    /// Requests a document. Names from outside must go through [`segment`] and [`query`].
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self {
             method: Method::GET,
             path: path.into(),
             body: None,
             prefer: None,
-            patience: PATIENCE,
+            timeout_after: TIMEOUT,
         }
     }
 
@@ -72,16 +72,16 @@ impl Request {
         }
     }
 
-    /// Lets the server wait so long for the operation to settle.
+    /// Lets the server wait this long for the operation to settle.
     pub(crate) fn wait(self, wait: Duration) -> Self {
         Self {
             prefer: Some(format!("wait={}", whole_seconds(wait))),
-            patience: PATIENCE.saturating_add(wait),
+            timeout_after: TIMEOUT.saturating_add(wait),
             ..self
         }
     }
 
-    /// Asks for an answer at once.
+    /// Requests an answer without waiting.
     pub(crate) fn at_once(self) -> Self {
         Self {
             prefer: Some("respond-async".to_owned()),
@@ -90,14 +90,14 @@ impl Request {
     }
 }
 
-/// What the server said; its status is a success.
+/// A successful answer of the server.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// 200, 202, …
     pub(crate) status: StatusCode,
-    /// The same keys had been accepted before.
+    /// True: an operation with the same keys was accepted before.
     pub(crate) is_replay: bool,
-    /// Which store the server works on, if it says so.
+    /// The server's store, if the answer names it.
     pub(crate) store: Option<StoreTold>,
     /// The document.
     pub(crate) document: Box<RawValue>,
@@ -110,12 +110,12 @@ pub(crate) struct Client {
     key: Option<ApiKey>,
     trust: Trust,
     connection: Option<SendRequest<Full<Bytes>>>,
-    /// Instead of a server.
+    /// Routes of this process, used instead of a server.
     inside: Option<axum::Router>,
 }
 
 impl Client {
-    /// Connects when it is first asked something.
+    /// Creates a client; it connects with its first request.
     pub(crate) fn new(base: Base, key: Option<ApiKey>) -> Self {
         if key.is_some() && base.is_in_the_clear() {
             note(&format!(
@@ -131,7 +131,7 @@ impl Client {
         }
     }
 
-    /// Asks routes of this process; nothing leaves it.
+    /// A client for routes of this process; nothing is sent over a network.
     pub(crate) fn inside(base: Base, router: axum::Router) -> Self {
         Self {
             inside: Some(router),
@@ -139,12 +139,12 @@ impl Client {
         }
     }
 
-    /// Over https: whom to trust besides, and what to show.
+    /// Uses these certificates over https.
     pub(crate) fn trusting(self, trust: Trust) -> Self {
         Self { trust, ..self }
     }
 
-    /// Asks, and takes a document as the answer.
+    /// Sends a request; the answer must be a document.
     pub(crate) async fn send(&mut self, request: Request) -> Result<Answer, CliError> {
         let (status, headers, body) = self.whole(request).await?;
         let document = serde_json::from_slice(if body.is_empty() { b"null" } else { &body });
@@ -158,21 +158,21 @@ impl Client {
         })
     }
 
-    /// Asks, and takes whatever text is the answer.
+    /// Sends a request; the answer may be any text.
     pub(crate) async fn text(&mut self, request: Request) -> Result<String, CliError> {
         let (_, _, body) = self.whole(request).await?;
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
-    /// The whole of an answer that is a success.
+    /// The complete answer; an error unless its status is a success.
     async fn whole(
         &mut self,
         request: Request,
     ) -> Result<(StatusCode, HeaderMap, Bytes), CliError> {
-        let (patience, method) = (request.patience, request.method.clone());
-        let whole = timeout(patience, self.exchange(request)).await;
+        let (timeout_after, method) = (request.timeout_after, request.method.clone());
+        let whole = timeout(timeout_after, self.exchange(request)).await;
         let (status, headers, body) = whole.unwrap_or_else(|_| {
-            // Half an answer may be on its way; it must not be taken for the next one.
+            // The rest of this answer may still arrive; it must not be read as the next answer.
             self.connection = None;
             Err(self.lost(&method, "no answer in time"))
         })?;
@@ -188,7 +188,7 @@ impl Client {
         let mut request = self.build(&Request::get(path))?;
         let accept = hyper::header::HeaderValue::from_static("text/event-stream");
         request.headers_mut().insert(ACCEPT, accept);
-        let response = match timeout(PATIENCE, self.start(request)).await {
+        let response = match timeout(TIMEOUT, self.start(request)).await {
             Ok(response) => response?,
             Err(_) => return Err(self.lost(&Method::GET, "no answer in time")),
         };
@@ -197,7 +197,7 @@ impl Client {
         let status = response.status();
         let headers = response.headers().clone();
         if status != StatusCode::OK {
-            let body = timeout(PATIENCE, self.body(response, &Method::GET)).await;
+            let body = timeout(TIMEOUT, self.body(response, &Method::GET)).await;
             let body = body.unwrap_or_else(|_| Ok(Bytes::new()))?;
             let problem = Problem::read(status, &headers, &body, self.key.as_ref());
             return Err(CliError::Problem(problem));
@@ -226,8 +226,8 @@ impl Client {
         Ok((status, headers, body?))
     }
 
-    /// Sends on the connection there is. What did not leave on an old one goes out on a new
-    /// one; what may have left is never sent twice.
+    /// Sends a request on the existing connection. If the request was certainly not sent there, it
+    /// goes out on a new connection; a request that may have been sent is never sent twice.
     async fn start(
         &mut self,
         request: hyper::Request<Full<Bytes>>,
@@ -280,23 +280,25 @@ impl Client {
             built = built.header(AUTHORIZATION, key.header());
         }
         let body = request.body.clone().unwrap_or_default();
-        let wrong = |_| CliError::usage("that cannot be sent: a name or address is not valid");
+        let wrong =
+            |_| CliError::usage("the request cannot be sent: a name or address is not valid");
         built.body(Full::new(Bytes::from(body))).map_err(wrong)
     }
 
-    /// Reading again is harmless; anything else may have been done.
+    /// The error for a lost answer. Repeating a GET is harmless; any other request may have been
+    /// executed.
     fn lost(&self, method: &Method, why: &str) -> CliError {
         CliError::Lost {
             origin: self.base.to_string(),
             why: why.to_owned(),
             advice: match *method {
                 Method::GET => "try again",
-                _ => "it may have been done; look before you repeat it",
+                _ => "it may have been executed; check before you repeat it",
             },
         }
     }
 
-    /// Somebody else's answer.
+    /// The error for an answer that is not from a Clinch server.
     pub(crate) fn not_clinch(&self, why: &str) -> CliError {
         CliError::NotClinch {
             origin: self.base.to_string(),
@@ -313,6 +315,6 @@ async fn inside(
     let Ok(response) = service.call(request).await;
     let (parts, body) = response.into_parts();
     let body = body.collect().await;
-    let body = body.map_err(|_| CliError::failed("an answer of this process broke off"))?;
+    let body = body.map_err(|_| CliError::failed("an answer of this process is incomplete"))?;
     Ok((parts.status, parts.headers, body.to_bytes()))
 }

@@ -1,33 +1,32 @@
-//! The one place that reads the machine's clock and waits on it.
+//! The only module that reads the machine's clock and sleeps.
 
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp, Unit};
 
-/// Now, in whole milliseconds: as fine as the server keeps time.
+/// The current time in whole milliseconds, the server's precision.
 pub(crate) fn now() -> Timestamp {
     let now = Timestamp::now();
     now.round(Unit::Millisecond).unwrap_or(now)
 }
 
-/// So much later than now; the last moment there is when that is too far.
+/// The time `delay` from now; the latest possible time if that is too far.
 pub(crate) fn after(delay: Duration) -> Timestamp {
     let signed = SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX);
     now().checked_add(signed).unwrap_or(Timestamp::MAX)
 }
 
-/// So much earlier than now.
+/// The time `age` before now.
 pub(crate) fn before(age: Duration) -> Timestamp {
     let signed = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);
     now().checked_sub(signed).unwrap_or(Timestamp::MIN)
 }
 
-/// Waits.
 pub(crate) async fn pause(delay: Duration) {
     tokio::time::sleep(delay).await;
 }
 
-/// Time that a caller allows, running out.
+/// A time limit that runs down.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
     start: Instant,
@@ -35,7 +34,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Starts to run now; `None` never runs out.
+    /// Starts now; `None`: no limit.
     pub(crate) fn start(limit: Option<Duration>) -> Self {
         Self {
             start: Instant::now(),
@@ -43,12 +42,12 @@ impl Budget {
         }
     }
 
-    /// Since the start.
+    /// Time since the start.
     pub(crate) fn spent(self) -> Duration {
         self.start.elapsed()
     }
 
-    /// What is left, at most `most`.
+    /// Time left, at most `most`.
     pub(crate) fn left(self, most: Duration) -> Duration {
         match self.limit {
             Some(limit) => limit.saturating_sub(self.spent()).min(most),

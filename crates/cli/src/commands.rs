@@ -29,11 +29,11 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 
-/// Runs the command that was asked for.
+/// Runs the requested command.
 pub(crate) fn run(cli: Cli) -> Result<Exit, CliError> {
     match cli.command {
         Command::Client(command) => match *command {
-            // Works on the database: what it reads back was filed because no server could.
+            // Works on the database: the file holds dead letters that no server could store.
             Client::Dlq(dlq::Command::Import(args)) => dlq::import::run(&args, &cli.global),
             command => client(command, cli.global),
         },
@@ -60,7 +60,7 @@ fn client(command: Client, global: Global) -> Result<Exit, CliError> {
         context.out.flush()?;
         Ok(exit)
     });
-    // A name server that does not answer must not keep the command from ending.
+    // A name server that does not answer must not delay the end of the command.
     runtime.shutdown_background();
     ran
 }

@@ -1,4 +1,4 @@
-//! What every client command works with.
+//! The context of every client command.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,18 +9,18 @@ use crate::error::CliError;
 use crate::output::Output;
 use crate::{settings, store_check};
 
-/// The server to ask and the place to answer.
+/// The server to call and the output to write to.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// Asks the server.
+    /// The client of the server.
     pub(crate) client: Client,
-    /// Writes the answer.
+    /// The output.
     pub(crate) out: Output,
 }
 
 impl Context {
-    /// From the global flags, the environment and the configuration file, in that order. A
-    /// server of another store than the configuration names is refused.
+    /// Reads the global flags, the environment and the configuration file, in that order. Refuses a
+    /// server whose store is not the one that the configuration names.
     pub(crate) async fn open(global: Global) -> Result<Self, CliError> {
         let out = Output::stdout(global.output, !global.no_color);
         let base = settings::base(&global)?;
@@ -29,8 +29,8 @@ impl Context {
         Ok(Self { client, out })
     }
 
-    /// Refuses a domain that the server does not know: whatever is listed or done for it would
-    /// look like success.
+    /// Refuses a domain that the server does not know: an empty list or a change without effect
+    /// would look like success.
     pub(crate) async fn require_domain(&mut self, name: &str) -> Result<(), CliError> {
         #[derive(Deserialize)]
         struct Named {

@@ -1,4 +1,4 @@
-//! Durations and moments as people type them.
+//! Durations and times as people type them.
 
 use std::time::Duration;
 
@@ -25,12 +25,12 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(millis))
 }
 
-/// Whole seconds, rounded up: `Prefer: wait` knows no fractions.
+/// Whole seconds, rounded up: `Prefer: wait` has no fractions.
 pub(crate) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-/// A moment: RFC 3339, or a distance from now. Which way it goes is the flag's to say.
+/// A time: RFC 3339, or a distance from now. The flag determines its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// `2026-11-15T08:00:00Z`.
@@ -40,14 +40,13 @@ pub(crate) enum Moment {
 }
 
 impl Moment {
-    /// Reads either form.
+    /// Parses either form.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Ok(duration) = parse(text) {
             return Ok(Self::Away(duration));
         }
         text.parse().map(Self::At).map_err(|_| {
-            "a moment is RFC 3339, such as 2026-11-15T08:00:00Z, or a distance such as 10m"
-                .to_owned()
+            "a time is RFC 3339, such as 2026-11-15T08:00:00Z, or a distance such as 10m".to_owned()
         })
     }
 

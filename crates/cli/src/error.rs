@@ -1,4 +1,4 @@
-//! What can go wrong, in one line that says what to do.
+//! Errors, in one line that says what to do.
 
 use std::io::{self, Write as _};
 
@@ -8,13 +8,13 @@ use crate::client::Problem;
 use crate::exit::Exit;
 use crate::output::text;
 
-/// Why a command did not do what was asked. Never carries a key or a payload.
+/// Why a command failed. Never contains an API key or a payload.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     /// Refused before anything was sent.
     #[error("{0}")]
     Usage(String),
-    /// Nothing was sent: nobody answers there.
+    /// Nothing was sent: no server answers at this address.
     #[error(
         "cannot reach the server at {origin} ({why}): is `clinch serve` running there? \
          Another address goes in --url or CLINCH_URL"
@@ -22,10 +22,10 @@ pub(crate) enum CliError {
     Unreachable {
         /// Scheme, host and port.
         origin: String,
-        /// The system's word for it.
+        /// The system's error text.
         why: String,
     },
-    /// It was sent, and what became of it is not known.
+    /// The request was sent, and its result is unknown.
     #[error("the answer of {origin} was lost ({why}): {advice}")]
     Lost {
         /// Scheme, host and port.
@@ -35,18 +35,18 @@ pub(crate) enum CliError {
         /// What to do about it.
         advice: &'static str,
     },
-    /// As above, for a submission: repeating under the same key is safe.
+    /// The same for a submission: repeating it with the same key is safe.
     #[error("{source}; repeat it with `--idem-key {idem_key}`: it is accepted only once")]
     LostSubmission {
-        /// What was said about the connection or by the server.
+        /// The error of the connection or the server.
         source: Box<CliError>,
-        /// The key that it was sent under.
+        /// The idempotency key of the submission.
         idem_key: String,
     },
     /// The server refused, with a problem document.
     #[error("{0}")]
     Problem(Problem),
-    /// Somebody answered, but not as this API does.
+    /// The answer is not one of this API.
     #[error("{origin} does not answer like a Clinch server ({why}): check --url")]
     NotClinch {
         /// Scheme, host and port.
@@ -54,23 +54,23 @@ pub(crate) enum CliError {
         /// What was wrong with the answer.
         why: String,
     },
-    /// The engine, the store or the configuration said no.
+    /// An error of the engine, the store or the configuration.
     #[error("{0}")]
     Engine(#[from] clinch::Error),
-    /// It did not work out.
+    /// Any other failure.
     #[error("{0}")]
     Failed(String),
-    /// What was named is not there.
+    /// The named thing does not exist.
     #[error("{0}")]
     NotThere(String),
-    /// A person was asked and did not say yes.
+    /// A person was asked and declined.
     #[error("nothing was changed")]
     Declined,
-    /// Our own output cannot be written.
+    /// The output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(io::Error),
-    /// The reader of our output went away; not worth a word.
-    #[error("the reader of the output went away")]
+    /// The reader of our output has closed it; no message is needed.
+    #[error("the reader of the output has closed it")]
     BrokenPipe,
 }
 
@@ -80,12 +80,12 @@ impl CliError {
         Self::Usage(what.into())
     }
 
-    /// Something of our own did not work out.
+    /// Any other failure.
     pub(crate) fn failed(what: impl Into<String>) -> Self {
         Self::Failed(what.into())
     }
 
-    /// The exit code it comes to.
+    /// The exit code for this error.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
@@ -108,8 +108,8 @@ impl CliError {
         }
     }
 
-    /// Whether the same request may well succeed a little later.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Whether the same request may succeed a little later.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } => true,
             Self::Problem(problem) => matches!(problem.status, 429 | 502..=504),
@@ -117,7 +117,7 @@ impl CliError {
         }
     }
 
-    /// Says it on standard error, in one line.
+    /// Prints the error on standard error, in one line.
     pub(crate) fn report(&self) -> Exit {
         if !matches!(self, Self::BrokenPipe) {
             note(&format!("error: {self}"));
@@ -135,7 +135,7 @@ impl From<io::Error> for CliError {
     }
 }
 
-/// One line on standard error, beside the answer. Whoever closed it does not want to know.
+/// Prints one line on standard error. A closed standard error is ignored.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{}", text::plain(line));
 }

@@ -1,4 +1,4 @@
-//! Routes of the configuration, executed over HTTP.
+//! Executes routes of the configuration over HTTP.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use clinch_http::{
 use clinch_server::config::{ProbeConfig, RouteConfig};
 use clinch_server::{Built, Config, Executors, Facts, Outbound, Outlets};
 
-/// Makes the calls of routes with a `url`; all of them share one pool of connections.
+/// Makes the calls of routes with a `url`; they share one pool of connections.
 pub(crate) struct Http {
     client: HttpClient,
     config: Config,
@@ -26,7 +26,7 @@ impl Http {
     }
 }
 
-/// One address that documents are posted to.
+/// An address that documents are posted to.
 struct Outlet(Poster);
 
 #[async_trait]
@@ -37,8 +37,8 @@ impl Outbound for Outlet {
 }
 
 impl Http {
-    /// Where alerts and telemetry go. Alerts are under the guard of routes; a collector stands
-    /// in one's own network as a rule.
+    /// The outlets for alerts and telemetry. Alerts follow the address rules of routes; a telemetry
+    /// collector may be in a private network, where it usually is.
     pub(crate) fn outlets(&self) -> Result<Outlets> {
         let is_loopback_only = self.config.listen()?.ip().is_loopback();
         let outlet = |url: &str, field: &'static str, allow_private: bool| {
@@ -75,8 +75,8 @@ impl Executors for Http {
         let executor = executor
             .map_err(wrong)?
             .safety(route.rules(&self.config)?.safety)
-            // Whoever cannot connect in time has certainly sent nothing: say so before the
-            // attempt is cut off, which could not.
+            // A connection that times out has certainly sent nothing. The connect timeout must
+            // therefore end before the attempt's timeout, which could not tell.
             .connect_timeout(route.call_timeout().mul_f64(2.0 / 3.0));
         let probe = executor.probe();
         Ok(Built {
@@ -95,7 +95,7 @@ fn http_route(route: &RouteConfig, facts: &Facts) -> Result<HttpRoute> {
         "DELETE" => HttpMethod::Delete,
         other => {
             let message = format!(
-                "route {:?}: {other:?} is no method; there are GET, POST, PUT, PATCH and DELETE",
+                "route {:?}: {other:?} is not a method; use GET, POST, PUT, PATCH or DELETE",
                 route.label()
             );
             return Err(Error::new(ErrorKind::Invalid, message));

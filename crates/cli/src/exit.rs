@@ -1,19 +1,19 @@
-//! How a command ends, as scripts see it.
+//! The exit codes that scripts see.
 
 use std::process::ExitCode;
 
 /// The documented exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 0: done as asked.
+    /// 0: success.
     Ok,
-    /// 1: it failed: the operation, the server, or a person said no.
+    /// 1: failed: the operation or the server failed, or a person declined.
     Failed,
-    /// 2: wrong usage; nothing was done.
+    /// 2: invalid usage; nothing was done.
     Usage,
-    /// 3: there is no such thing.
+    /// 3: not found.
     NotFound,
-    /// 4: it contradicts what is there.
+    /// 4: conflict with existing data.
     Conflict,
     /// 5: not settled in time; the work goes on.
     Unsettled,
@@ -21,13 +21,13 @@ pub(crate) enum Exit {
     Interrupted,
     /// 143: a second SIGTERM ended it at once.
     Terminated,
-    /// 141: the reader of our output went away. As any Unix tool, so that nobody takes half
-    /// a listing for a whole one.
+    /// 141: the reader of our output has closed it. Like any Unix tool, so that a partial listing
+    /// is not taken for a complete one.
     BrokenPipe,
 }
 
 impl Exit {
-    /// The number.
+    /// The number of the code.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Ok => 0,
@@ -42,7 +42,7 @@ impl Exit {
         }
     }
 
-    /// What several failures together come to: their common code, or 1 if they differ.
+    /// The code of several failures together: their common code, or 1 if they differ.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Ok, other) | (other, Self::Ok) => other,

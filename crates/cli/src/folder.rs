@@ -1,23 +1,25 @@
-//! A temporary folder that goes with its owner.
+//! A temporary folder that is removed with its owner.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::CliError;
 
-/// Removed when it is dropped.
+/// A temporary folder, removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one in the folder `under`.
+    /// Creates a folder inside `under`.
     pub(crate) fn new(under: &Path, name: &str) -> Result<Self, CliError> {
         let path = under.join(format!("{name}-{}", uuid::Uuid::now_v7()));
-        // Others have no business in it: databases and logs of a demo are there.
+        // Only its owner may open it: it holds databases and logs of a demo.
         let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|error| {
             let under = under.display();
-            CliError::failed(format!("no temporary folder in {under}: {error}"))
+            CliError::failed(format!(
+                "cannot create a temporary folder in {under}: {error}"
+            ))
         })?;
         Ok(Self(path))
     }
@@ -29,7 +31,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is left to the system.
+        // What cannot be removed stays in the system's temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,7 +1,7 @@
-//! The collector, put together from `[github]` and the store.
+//! Builds the collector from `[github]` and the store.
 
 mod fake;
-mod here;
+mod local;
 mod transport;
 
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::error::CliError;
 use crate::store::{Opened, Place};
 
 pub(crate) use fake::FakeHub;
-pub(crate) use here::Here;
+pub(crate) use local::LocalCollector;
 pub(crate) use transport::Http;
 
-/// An answer has come or will not, so long after its request was given up.
+/// Added to the request timeout: after this time no answer can arrive any more.
 const ANSWER_MARGIN: Duration = Duration::from_secs(5);
 
-/// How the collector works, by the configuration.
+/// The collector's settings from the configuration.
 pub(crate) fn settings(github: &Github) -> Result<Settings, CliError> {
     let mut tokens = Vec::with_capacity(github.tokens.len());
     for (number, text) in (1..).zip(&github.tokens) {
         let wrong = |why: &str| CliError::usage(format!("github.tokens, entry {number}, {why}"));
         let secret = reveal(text, &SystemSecrets).map_err(|why| wrong(&why))?;
         if secret.is_empty() || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(wrong("is no token; write \"${env:GITHUB_TOKEN}\""));
+            return Err(wrong("is not a token; write \"${env:GITHUB_TOKEN}\""));
         }
         tokens.push(Token::new(secret));
     }
@@ -51,13 +51,13 @@ pub(crate) fn settings(github: &Github) -> Result<Settings, CliError> {
     })
 }
 
-/// Where the API is.
+/// The address of the API.
 fn api_url(text: &str) -> Result<ApiUrl, CliError> {
     let wrong = |error| CliError::usage(format!("github.api_url: {error}"));
     text.parse().map_err(wrong)
 }
 
-/// Requests to the API that the configuration names.
+/// The transport to the configured API.
 pub(crate) fn transport(
     github: &Github,
     settings: &Settings,
@@ -78,7 +78,8 @@ pub(crate) async fn collector(
 ) -> Result<Collector, CliError> {
     let rules = QuotaRules {
         threshold: u64::from(github.threshold),
-        // Whoever asks and dies keeps the others waiting no longer than a request takes.
+        // If a process dies while its request is open, the others wait no longer than a request
+        // takes.
         answer_within: transport::TIMEOUT + ANSWER_MARGIN,
         ..QuotaRules::default()
     };
@@ -93,7 +94,7 @@ pub(crate) async fn collector(
     }))
 }
 
-/// Where documents go, by `github.sink`.
+/// The sink for documents, from `github.sink`.
 async fn sink(github: &Github, opened: &Opened) -> Result<Arc<dyn DocumentSink>, CliError> {
     let sink = github.sink.as_str();
     match sink.split_once("://").map_or(sink, |(scheme, _)| scheme) {
@@ -118,7 +119,7 @@ async fn mongodb(sink: &str) -> Result<Arc<dyn DocumentSink>, CliError> {
 async fn mongodb(_sink: &str) -> Result<Arc<dyn DocumentSink>, CliError> {
     Err(CliError::usage(
         "github.sink names a MongoDB, which this program was built without; build it with \
-         `--features mongodb`, or take \"store\" or postgres://HOST/DATABASE",
+         `--features mongodb`, or use \"store\" or postgres://HOST/DATABASE",
     ))
 }
 

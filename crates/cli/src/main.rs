@@ -1,8 +1,8 @@
 //! The command line of Clinch: parse, call, print, exit code.
 //!
-//! Most commands talk to a running server by HTTP; `serve` is one, `demo` starts several, and
-//! `keys`, `migrate`, `backup`, `restore` and `dlq import` work on the database. What it prints on standard output is
-//! the answer; everything said beside it goes to standard error.
+//! Most commands call a running server over HTTP. `serve` runs one, `demo` starts several, and
+//! `keys`, `migrate`, `backup`, `restore` and `dlq import` work on the database. Standard output
+//! gets the answer; all other messages go to standard error.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -1,4 +1,4 @@
-//! Where answers are written, and how they look.
+//! Writes answers, in the requested format.
 
 pub(crate) mod json;
 pub(crate) mod listing;
@@ -13,18 +13,18 @@ use serde_json::value::RawValue;
 
 use crate::error::CliError;
 
-/// How to print.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// For people: cells are cut to the terminal's width.
     Table,
     /// One document, indented.
     Json,
-    /// One document a line.
+    /// One document per line.
     Jsonl,
 }
 
-/// Writes text to standard output as it is.
+/// Writes text to standard output unchanged.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout();
     out.write_all(text.as_bytes())?;
@@ -32,10 +32,10 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A place to write to: standard output, or standard error for what belongs to a question.
+/// A stream to write to: standard output, or standard error for a question.
 pub(crate) struct Output {
     sink: BufWriter<Box<dyn Write + Send>>,
-    /// How to print.
+    /// The output format.
     pub(crate) format: Format,
     has_color: bool,
     is_terminal: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The answer.
+    /// Standard output, for the answer.
     pub(crate) fn stdout(format: Format, color: bool) -> Self {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
@@ -53,7 +53,7 @@ impl Output {
         Self::new(Box::new(stdout), format, color && is_terminal, width)
     }
 
-    /// What a person must see before they answer a question. Always a table.
+    /// Standard error, for what a person must see before answering a question. Always a table.
     pub(crate) fn question(&self) -> Self {
         let stderr = io::stderr();
         let is_terminal = stderr.is_terminal();
@@ -77,37 +77,37 @@ impl Output {
             format,
             has_color: color && !is_dumb && set("NO_COLOR").is_none(),
             is_terminal: size.is_some(),
-            // A file or a pipe gets every value whole, for `grep` and `awk`.
+            // A file or a pipe gets every value uncut, for `grep` and `awk`.
             width: columns.or(size.map(|(width, _)| usize::from(width.0))),
         }
     }
 
-    /// People look at it.
+    /// Whether the output goes to a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Columns to fit; `None` for as many as there are.
+    /// Columns of the terminal; `None`: no limit.
     pub(crate) fn width(&self) -> Option<usize> {
         self.width
     }
 
-    /// One line.
+    /// Writes one line.
     pub(crate) fn line(&mut self, line: &str) -> Result<(), CliError> {
         Ok(writeln!(self.sink, "{line}")?)
     }
 
-    /// Text as it is.
+    /// Writes text unchanged.
     pub(crate) fn raw(&mut self, text: &[u8]) -> Result<(), CliError> {
         Ok(self.sink.write_all(text)?)
     }
 
-    /// Hands everything on, so that a reader sees it now.
+    /// Flushes the output, so that a reader sees it now.
     pub(crate) fn flush(&mut self) -> Result<(), CliError> {
         Ok(self.sink.flush()?)
     }
 
-    /// One document: as a record with these members first, or as the server sent it.
+    /// Writes one document: as a record with these members first, or as the server sent it.
     pub(crate) fn document(&mut self, document: &RawValue, first: &[&str]) -> Result<(), CliError> {
         match self.format {
             Format::Json => self.line(&json::indented(document.get(), 0)),
@@ -116,7 +116,7 @@ impl Output {
                 let value = serde_json::from_str(document.get()).unwrap_or_default();
                 let lines = record::lines(&value, first);
                 let widest = lines.iter().map(|(name, _)| text::width(name) + 2).max();
-                // Most documents look alike at this width.
+                // A minimum width makes most documents look alike.
                 let width = widest.unwrap_or(0).max(18);
                 lines.iter().try_for_each(|(name, cell)| {
                     let pad = " ".repeat(width.saturating_sub(text::width(name)));
@@ -127,7 +127,7 @@ impl Output {
         }
     }
 
-    /// A document of our own: these lines for people.
+    /// Writes a document that the command line itself created; people see these lines.
     pub(crate) fn answer(
         &mut self,
         document: &serde_json::Value,
@@ -142,7 +142,7 @@ impl Output {
         self.flush()
     }
 
-    /// The text in its colour, where there are colours.
+    /// The text with its colour, if colours are on.
     pub(crate) fn painted(&self, text: &str, style: text::Style) -> String {
         match style.code().filter(|_| self.has_color && !text.is_empty()) {
             Some(code) => format!("\x1b[{code}m{text}\x1b[0m"),

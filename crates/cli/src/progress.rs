@@ -1,11 +1,11 @@
-//! A bar on standard error while long work goes on; nothing where that is no terminal.
+//! A progress bar on standard error during long work; nothing if that is not a terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-/// Cells of the bar itself; the numbers beside it say the rest.
+/// Width of the bar in cells, without the numbers beside it.
 const CELLS: usize = 24;
 
-/// How far a piece of work is.
+/// The progress of a piece of work.
 #[derive(Debug)]
 pub(crate) struct Progress {
     label: &'static str,
@@ -15,7 +15,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Work of `total` steps. A single step is no long work.
+    /// Work of `total` steps. A single step shows no bar.
     pub(crate) fn new(label: &'static str, total: usize) -> Self {
         let progress = Self {
             label,
@@ -27,13 +27,13 @@ impl Progress {
         progress
     }
 
-    /// One more is done.
+    /// Counts one finished step.
     pub(crate) fn step(&mut self) {
         self.done += 1;
         self.draw();
     }
 
-    /// Takes the bar away, so that a line can be printed in its place.
+    /// Removes the bar, so that a line can be printed in its place.
     pub(crate) fn hide(&self) {
         self.write("\r\x1b[2K");
     }
@@ -64,7 +64,7 @@ impl Drop for Progress {
     }
 }
 
-/// One line that is drawn over the last; nothing where there is no terminal.
+/// Draws one line over the last one; nothing if there is no terminal.
 pub(crate) fn line(text: &str) {
     let mut err = io::stderr();
     if err.is_terminal() {

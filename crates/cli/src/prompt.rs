@@ -1,10 +1,10 @@
-//! Asking a person before many operations change.
+//! Asks a person before many operations change.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use crate::error::CliError;
 
-/// The flags of a command that asks.
+/// The flags of a command that asks for confirmation.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Consent {
     /// Do it without asking
@@ -16,7 +16,7 @@ pub(crate) struct Consent {
 }
 
 impl Consent {
-    /// Refuses at once where nobody could be asked, before anything is sent.
+    /// Fails before anything is sent if a question is needed and there is no terminal.
     pub(crate) fn check(self) -> Result<(), CliError> {
         let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
         if self.yes || self.dry_run || can_ask {
@@ -28,7 +28,7 @@ impl Consent {
         ))
     }
 
-    /// Asks, unless it was said before. Only `y` and `yes` are a yes.
+    /// Asks, unless `--yes` was given. Only `y` and `yes` count as yes.
     pub(crate) fn ask(self, question: &str) -> Result<(), CliError> {
         if self.yes {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Which server to talk to: flag, else environment, else configuration file, else the default.
+//! The server's address: flag, else environment, else configuration file, else the default.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -9,11 +9,11 @@ use crate::args::Global;
 use crate::client::Base;
 use crate::error::CliError;
 
-/// Read when it exists and no other file is named.
+/// Read if it exists and no other file is named.
 const DEFAULT_FILE: &str = "clinch.toml";
-/// Where `clinch serve` listens when nothing is configured.
+/// The default address of `clinch serve`.
 const DEFAULT_URL: &str = "http://127.0.0.1:7070";
-/// Names the server's address like any key of the file.
+/// The environment variable of `server.listen`.
 const LISTEN_VARIABLE: &str = "CLINCH__SERVER__LISTEN";
 
 /// The part of the file that a client needs; the server checks the rest.
@@ -61,17 +61,17 @@ fn read(global: &Global) -> Result<File, CliError> {
     let shown = path.display();
     let text = std::fs::read_to_string(&path)
         .map_err(|error| CliError::usage(format!("cannot read {shown}: {error}")))?;
-    // The parser's own message quotes the line, which may hold a secret.
+    // The parser's full message quotes the line, which may hold a secret.
     toml::from_str(&text).map_err(|error| CliError::usage(format!("{shown}: {}", error.message())))
 }
 
-/// The address on this machine that belongs to what a server listens on.
+/// The address on this machine for a `server.listen` value.
 ///
-/// Only loopback: a file that happens to lie in the working folder must not send a key from
-/// the environment to a host of its choosing.
+/// Only loopback is allowed: a file that happens to be in the working folder must not send an API
+/// key from the environment to a host of its choice.
 fn local_url(listen: &str, is_tls: bool) -> Result<String, CliError> {
     let wrong = |what: &str| {
-        let what = format!("server.listen {what}; say where the server is with --url");
+        let what = format!("server.listen {what}; name the server with --url");
         CliError::usage(what)
     };
     let listen: SocketAddr = listen
@@ -81,7 +81,7 @@ fn local_url(listen: &str, is_tls: bool) -> Result<String, CliError> {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
         ip if ip.is_loopback() => ip,
-        _ => return Err(wrong("is not an address of loopback")),
+        _ => return Err(wrong("is not a loopback address")),
     };
     let scheme = if is_tls { "https" } else { "http" };
     Ok(format!(

@@ -1,5 +1,5 @@
-//! The demo on real database servers that have a bad day (OUT-8, RUN-7). A test run plays the
-//! scenes small; `cargo xtask proof` plays them whole, with release speed.
+//! The demo on real database servers that fail (OUT-8, RUN-7). A test run uses small scenarios;
+//! `cargo xtask proof` runs them in full size, in release mode.
 #![forbid(unsafe_code)]
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clinch_testbed::{Harm, Kind, Outcome, Scene, idle_on_redis, idle_statements};
 
-/// How much of a scene is played: little in a test run, all of it where a proof is asked for.
+/// The size of a scenario: small in a test run, full in a proof.
 fn size<T>(small: T, whole: T) -> T {
     match std::env::var_os("CLINCH_PROOF") {
         Some(_) => whole,
@@ -16,12 +16,12 @@ fn size<T>(small: T, whole: T) -> T {
     }
 }
 
-/// How long the database is gone.
+/// The database is down for this long.
 fn gone() -> Harm {
     Harm::StoreGone(Duration::from_secs(size(5, 20)))
 }
 
-/// False where a server is not installed and nobody insists on it.
+/// False: a server is not installed, and `CI` is not set.
 fn are_there(needed: &[Kind]) -> bool {
     let missing = needed.iter().find(|kind| kind.program().is_none());
     if let Some(missing) = missing {
@@ -31,7 +31,7 @@ fn are_there(needed: &[Kind]) -> bool {
     missing.is_none()
 }
 
-/// `None` where the server is not installed and nobody insists on it.
+/// `None`: the server is not installed, and `CI` is not set.
 fn play(store: Kind, bus: Option<Kind>, payments: u64, workers: u8, harm: Harm) -> Option<Outcome> {
     let needed: Vec<Kind> = [Some(store), bus].into_iter().flatten().collect();
     if !are_there(&needed) {
@@ -114,8 +114,8 @@ fn col_13_idle_processes_ask_postgres_nothing() {
     assert!(asked.is_empty(), "{asked:#?}");
 }
 
-/// The scheduler's renewal is one script with these inside; another node tries for the lead by
-/// the first few of them.
+/// The scheduler's renewal is one script with these commands; another node uses the first few of
+/// them to try for the lead.
 const RENEWAL: [&str; 9] = [
     "evalsha",
     "time",

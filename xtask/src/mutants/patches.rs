@@ -8,7 +8,7 @@ const PATCHES: &str = "crates/sim/bugs.toml";
 /// Where a patch looks for its text.
 const ENGINE: &str = "crates/engine/src/";
 
-/// One defect: a text of the engine, and what stands there instead.
+/// One defect: a text of the engine and its replacement.
 pub(crate) struct Patch {
     pub(crate) name: String,
     find: String,

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use crate::cargo;
 use crate::tidy::tree::{File, Tree};
 
-/// The copy, and the folder of what is built from it.
+/// The copy, and the folder of its build results.
 pub(crate) struct Workspace {
     copy: PathBuf,
     target: PathBuf,
 }
 
 impl Workspace {
-    /// Makes the copy equal to the tree. Files that are equal already keep their time, so that
-    /// cargo builds again only what changed.
+    /// Makes the copy equal to the tree. Unchanged files keep their modification time, so that
+    /// cargo rebuilds only what changed.
     pub(crate) fn mirror(tree: &Tree, folder: &Path) -> io::Result<Self> {
         let copy = folder.join("workspace");
         std::fs::create_dir_all(&copy)?;
@@ -37,7 +37,7 @@ impl Workspace {
         })
     }
 
-    /// Does something while one file is another.
+    /// Calls `work` while one file of the copy is replaced.
     pub(crate) fn with<T>(
         &self,
         tree: &Tree,
@@ -55,7 +55,7 @@ impl Workspace {
 
     /// Builds the simulation; returns a copy of the program under this name.
     ///
-    /// A little optimisation and no link-time one: most bugs are found within ten seeds, so the
+    /// The build uses little optimisation and no LTO: most bugs are found within ten seeds, so the
     /// build takes most of the time.
     pub(crate) fn build(&self, name: &str) -> Result<PathBuf, String> {
         let output = cargo::command(&self.copy)

@@ -1,4 +1,4 @@
-//! Attributes that must be there, and those that must say why.
+//! Attributes that are required, and attributes that must give a reason.
 
 use proc_macro2::{Delimiter, TokenTree};
 
@@ -22,7 +22,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Libraries and binaries; tests and examples are held by the workspace's lints alone.
+/// Checks libraries and binaries; for tests and examples the workspace's lints are enough.
 fn crate_roots(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for manifest in manifests::collect(tree) {

@@ -1,11 +1,12 @@
-//! Calls that library code must not make: they panic, print, wait or ask the real world.
+//! Calls that library code must not make: they panic, print, sleep, or read the real clock or
+//! randomness.
 
 use super::Finding;
 use super::test_code::TestCode;
 use super::tokens::{self, Form, Mention};
 use super::tree::{File, Tree};
 
-/// Who may print: the command line, and the suite that prints what it found.
+/// Files that may print: the command line, the contract suite's report and the simulation.
 const PRINTERS: &[&str] = &["crates/cli/", "crates/contract/", "crates/sim/src/main.rs"];
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
@@ -38,7 +39,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What to do instead; `None` for a name that is fine.
+/// What to write instead; `None`: the name is allowed.
 fn library(file: &File, mention: &Mention) -> Option<&'static str> {
     let is_clock = file.name() == "clock.rs";
     let may_print = PRINTERS.iter().any(|owner| file.path.starts_with(owner));

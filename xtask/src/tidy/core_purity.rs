@@ -1,4 +1,4 @@
-//! The core's source names no clock, no thread, no file, no socket.
+//! The core's source must not name a clock, thread, file or socket.
 
 use super::Finding;
 use super::tokens;

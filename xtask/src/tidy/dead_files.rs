@@ -1,4 +1,4 @@
-//! Every source file is part of a crate: some `mod` leads to it.
+//! Every source file must be part of a crate: some `mod` must lead to it.
 
 use super::Finding;
 use super::manifests;

@@ -1,4 +1,4 @@
-//! Who may depend on whom. Development dependencies are free.
+//! Which crate may depend on which. Development dependencies are not restricted.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,11 @@ use crate::cargo;
 
 const CORE: &str = "clinch-core";
 
-/// What stores share.
+/// The crate that the stores share.
 const STORED: &str = "clinch-stored";
 
-/// What the core may name: data, hashing and derive macros. No runtime, no I/O, no clock.
+/// Dependencies that the core may name: data, hashing and derive macros. No runtime, no I/O, no
+/// clock.
 const CORE_DIRECT: &[&str] = &[
     "async-trait",
     "hmac",
@@ -24,8 +25,7 @@ const CORE_DIRECT: &[&str] = &[
     "uuid",
 ];
 
-/// What those bring along on any platform. `libc` is how `cpufeatures` asks some processors
-/// for their features.
+/// Their own dependencies on any platform. `cpufeatures` uses `libc` to query some processors.
 const CORE_TRANSITIVE: &[&str] = &[
     "block-buffer",
     "cfg-if",
@@ -158,8 +158,8 @@ fn core_transitive(tree: &Tree, manifest: &Manifest) -> Vec<Finding> {
         .collect()
 }
 
-/// The names in the core's own tree, for all features and platforms. The features that other
-/// members switch on do not count: they are not the core's choice.
+/// The crates in the core's own tree, for all features and platforms. Features that other members
+/// enable do not count: they are not the core's choice.
 fn normal_tree(tree: &Tree) -> Result<BTreeSet<String>, String> {
     let output = cargo::command(&tree.root)
         .args(["tree", "--package", CORE, "--edges", "normal"])
@@ -205,7 +205,7 @@ mod tests {
             .file("vendor/tokio/src/lib.rs", "")
     }
 
-    /// CORE-17: the core of this very tree keeps the rule, and so does everybody else.
+    /// CORE-17: the core and every other crate of this tree follow the rule.
     #[test]
     fn core_17_this_workspace_keeps_the_dependency_rule() {
         let tree = Tree::load(&workspace_root()).unwrap();
@@ -213,7 +213,7 @@ mod tests {
         assert_findings(&found, &[]);
     }
 
-    /// CORE-17: the rule bites on the real manifest.
+    /// CORE-17: the check finds a violation in the real manifest.
     #[test]
     fn core_17_tokio_in_the_core_is_found() {
         let real = Tree::load(&workspace_root()).unwrap();
@@ -231,7 +231,7 @@ mod tests {
         );
     }
 
-    /// CORE-17: it does not help to hide the runtime behind another crate.
+    /// CORE-17: a runtime behind another crate is found too.
     #[test]
     fn core_17_tokio_behind_another_crate_is_found() {
         let fixture = core_with("[dependencies]\nserde = { path = \"../../vendor/helper\" }");

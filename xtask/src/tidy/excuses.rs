@@ -1,7 +1,7 @@
-//! Comments that let one line break one rule, and say why.
+//! Comments that allow one line to break one rule, with a reason.
 //!
-//! The comment stands on the line itself or on the one before it. In Rust it starts with two
-//! slashes, in TOML with a hash, then come the marker, the check's name and the reason.
+//! The comment is on the line itself or on the line before it. In Rust it starts with two slashes,
+//! in TOML with a hash, followed by the marker, the check's name and the reason.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn in_file<'a>(
         .zip(file.text.lines())
         .filter_map(move |(number, line)| {
             let (before, after) = line.split_once(&MARKER.concat())?;
-            // A doc comment explains, it does not excuse.
+            // Doc comments do not count as excuses.
             let before = before.trim_end().strip_suffix(opening)?;
             if before.ends_with('/') {
                 return None;
@@ -64,7 +64,7 @@ pub(crate) fn cover(excuses: &mut Excuses, check: &str, finding: &Finding) -> bo
     false
 }
 
-/// What is wrong with the comments themselves, once every check has run.
+/// Findings about the comments themselves, after every check has run.
 pub(crate) fn check(excuses: &Excuses, checks: &[Check]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for ((path, line), excuse) in excuses {

@@ -29,7 +29,7 @@ impl Fixture {
         self
     }
 
-    /// A manifest at `dir` of a package with this name, and whatever else it declares.
+    /// Adds the manifest of a package with this name, and further text for it.
     pub(crate) fn package(self, dir: &str, name: &str, rest: &str) -> Self {
         let text = format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n\n{rest}\n");
         self.file(&format!("{dir}/Cargo.toml"), &text)
@@ -47,7 +47,7 @@ impl Fixture {
 
 impl Drop for Fixture {
     fn drop(&mut self) {
-        // What stays behind stays in the temporary folder; not worth failing a test for.
+        // Leftover files are in the temporary folder; they are no reason to fail a test.
         let _ = std::fs::remove_dir_all(&self.root);
     }
 }

@@ -1,10 +1,10 @@
-//! Files and functions stay short enough to read in one go.
+//! Files and functions must be short enough to read in one go.
 
 use super::Finding;
 use super::tokens;
 use super::tree::Tree;
 
-/// The most a reader should scroll through; about four times the usual file.
+/// The most that a reader should scroll through; about four times the usual file.
 const FILE_LINES_MAX: usize = 500;
 
 /// One screen.
@@ -24,7 +24,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
             ));
         }
         let Some(stream) = tokens::parse(&file.text) else {
-            // No other check can look into such a file, so none may pass in silence.
+            // No other check can read such a file, so it must be a finding.
             let what = "this is not Rust";
             findings.push(Finding::new(&file.path, 1, what, "fix it or rename it"));
             continue;

@@ -1,4 +1,4 @@
-//! Relative links of the Markdown pages point to something.
+//! Relative links in Markdown pages must lead to an existing file or heading.
 
 use super::Finding;
 use super::markdown;
@@ -19,7 +19,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Not `https:`, `mailto:` and the like.
+/// Excludes `https:`, `mailto:` and the like.
 fn is_local(target: &str) -> bool {
     let scheme = target.split(['/', '#', '?']).next().unwrap_or_default();
     !scheme.contains(':') && !target.starts_with("//")
@@ -58,7 +58,7 @@ fn problem(tree: &Tree, page: &str, target: &str) -> Option<(&'static str, &'sta
     ))
 }
 
-/// By the tree's list, not by the disk: what git ignores is missing from every other checkout.
+/// Checks the tree's list, not the disk: files that git ignores are missing in other checkouts.
 fn exists(tree: &Tree, path: &str) -> bool {
     let folder = format!("{path}/");
     let is_folder =

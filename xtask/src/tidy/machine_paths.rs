@@ -1,9 +1,9 @@
-//! No file says where one of our machines keeps its checkouts.
+//! No file contains an absolute path of a developer's machine.
 
 use super::Finding;
 use super::tree::Tree;
 
-/// Without their slashes, so that this file is no finding.
+/// Folder names without their slashes, so that this file is not a finding itself.
 const FOLDERS: [&str; 3] = ["work", "root", "home"];
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {

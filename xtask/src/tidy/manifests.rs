@@ -17,7 +17,7 @@ pub(crate) struct Manifest {
 pub(crate) struct Dependency {
     /// The name in this manifest, which is the name in the code.
     pub(crate) key: String,
-    /// The name of the package, which `package = "…"` may tell apart from the key.
+    /// The name of the package; differs from the key if `package = "…"` is given.
     pub(crate) package: String,
     pub(crate) kind: Kind,
     pub(crate) line: usize,
@@ -45,7 +45,7 @@ impl Manifest {
         path.strip_prefix(&self.dir)?.strip_prefix('/')
     }
 
-    /// The files that cargo compiles first, with the kind of their target.
+    /// The files where cargo starts compiling, with the kind of their target.
     pub(crate) fn roots(&self, tree: &Tree) -> Vec<(&'static str, String)> {
         let mut roots = self.written_targets();
         for file in tree.rust() {
@@ -120,7 +120,7 @@ pub(crate) fn collect(tree: &Tree) -> Vec<Manifest> {
         .collect()
 }
 
-/// Those of every platform as well: `[target.'cfg(unix)'.dependencies]`.
+/// Includes those of single platforms: `[target.'cfg(unix)'.dependencies]`.
 fn dependencies(table: &Table, workspace: &Table, text: &str) -> Vec<Dependency> {
     let targets = table.get("target").and_then(Value::as_table);
     let platforms = targets.into_iter().flat_map(Table::values);
@@ -143,8 +143,8 @@ fn dependencies(table: &Table, workspace: &Table, text: &str) -> Vec<Dependency>
     found
 }
 
-/// The line that declares `key` in `section`; the first line when it is written in a way that
-/// this does not know.
+/// The line that declares `key` in `section`; the first line if the declaration is written in an
+/// unknown form.
 fn line_of(text: &str, section: &str, key: &str) -> usize {
     let mut inside = false;
     for (number, line) in (1..).zip(text.lines()) {

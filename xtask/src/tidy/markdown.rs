@@ -1,4 +1,4 @@
-//! As much of Markdown as the checks need: links and the anchors of headings.
+//! The parts of Markdown that the checks need: links and the anchors of headings.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Drops every second part between backticks, if the backticks pair up.
+/// Removes the text between backticks, if the backticks come in pairs.
 fn without_code(line: &str) -> String {
     let parts: Vec<&str> = line.split('`').collect();
     if parts.len().is_multiple_of(2) {
@@ -58,7 +58,7 @@ pub(crate) fn links(line: &str) -> impl Iterator<Item = &str> {
     inline.chain(defined).chain(html)
 }
 
-/// What `#…` may point to: headings by the rules of GitHub, and explicit `id` and `name`.
+/// The anchors of a page: headings by the rules of GitHub, and explicit `id` and `name`.
 pub(crate) fn anchors(text: &str) -> Vec<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut anchors = Vec::new();
@@ -92,7 +92,7 @@ fn heading(line: &str) -> Option<&str> {
     is_heading.then(|| text.trim().trim_end_matches('#').trim_end())
 }
 
-/// Lower case, spaces to hyphens, punctuation dropped; of a link only its text counts.
+/// Lower case, spaces to hyphens, punctuation removed; only the text of a link counts.
 fn slug(heading: &str) -> String {
     let mut text = String::new();
     for part in heading.split_inclusive("](") {

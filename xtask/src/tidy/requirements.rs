@@ -1,4 +1,5 @@
-//! `docs/requirements.md` answers for every requirement, and what it calls done has a test.
+//! `docs/requirements.md` must list every requirement, and every requirement marked as done needs a
+//! test.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,10 @@ use super::tree::Tree;
 
 const PAGE: &str = "docs/requirements.md";
 
-/// The suite that every adapter runs is test source too.
+/// The contract suite that every adapter runs counts as test source too.
 const SUITE: &str = "crates/contract/src/";
 
-/// Names requirements in its fixtures, which proves none of them.
+/// Not counted as a test: its fixtures name requirements without proving them.
 const SELF: &str = "xtask/src/tidy/requirements.rs";
 
 /// Each group counts from 1 to its number.
@@ -59,7 +60,7 @@ fn ids() -> impl Iterator<Item = String> {
         .flat_map(|(group, last)| (1..=last).map(move |number| format!("{group}-{number}")))
 }
 
-/// What is wrong with one row, and what to do about it.
+/// What is wrong with one row, and how to fix it.
 fn row(cells: &[String], tests: &str) -> Vec<(&'static str, &'static str)> {
     let [id, _, state, code, test] = cells else {
         return vec![("does not have five columns", HEADER)];

@@ -1,5 +1,5 @@
-//! The stages of the engine are read in one direction: a module may use the stages after its own
-//! on the path of an operation, and nothing before them.
+//! The engine's stages follow the path of an operation: a module may use later stages, but no
+//! earlier ones.
 
 use super::Finding;
 use super::tokens;
@@ -7,8 +7,8 @@ use super::tree::Tree;
 
 const ENGINE: &str = "crates/engine/src/";
 
-/// The modules of the path, and the stages that each may name. Whatever is not listed is shared by
-/// all stages and names none of them.
+/// The modules of the path, and the stages that each may name. Modules that are not listed are
+/// shared by all stages and may name none of them.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("accept", &["accept", "dispatch", "execute", "settle"]),
     ("dispatch", &["dispatch", "execute", "settle"]),

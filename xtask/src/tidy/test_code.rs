@@ -21,7 +21,8 @@ impl TestCode {
         }
     }
 
-    /// All of a file under `tests/` or of a test-only module; elsewhere its test-only items.
+    /// All lines of a file under `tests/` or of a test-only module; in other files the test-only
+    /// items.
     pub(crate) fn lines(&self, file: &File) -> Vec<RangeInclusive<usize>> {
         let outside = file.is_under("tests") && !file.is_under("src");
         if outside || self.reached.get(&file.path) == Some(&true) {

@@ -1,4 +1,4 @@
-//! The files that the checks look at.
+//! The files that the checks read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ pub(crate) struct Tree {
     pub(crate) root: PathBuf,
     /// Sorted by path.
     pub(crate) files: Vec<File>,
-    /// The paths of the files that are no text.
+    /// The paths of the binary files.
     pub(crate) binaries: Vec<String>,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct File {
 }
 
 impl Tree {
-    /// Lists by git; a folder that is no repository is walked instead.
+    /// Asks git for the files; a folder that is no repository is walked instead.
     pub(crate) fn load(root: &Path) -> io::Result<Self> {
         match git_files(root) {
             Some(paths) => Ok(Self::read(root, paths)),
@@ -34,7 +34,7 @@ impl Tree {
         Ok(Self::read(root, paths))
     }
 
-    /// Skips what git still lists but is gone from the disk.
+    /// Skips files that git lists but that are missing on disk.
     fn read(root: &Path, mut paths: Vec<String>) -> Self {
         paths.sort();
         paths.dedup();
@@ -80,7 +80,7 @@ impl Tree {
 }
 
 impl File {
-    /// Whether a folder on the way to this file has this name.
+    /// Whether the file is in a folder of this name, at any depth.
     pub(crate) fn is_under(&self, folder: &str) -> bool {
         let folders = self
             .path

@@ -1,4 +1,4 @@
-//! Every dependency is named by the code of the package that declares it.
+//! A package's code must use every dependency that its manifest declares.
 
 use super::Finding;
 use super::manifests::{self, Dependency, Kind, Manifest};
@@ -36,9 +36,9 @@ fn owner<'a>(manifests: &'a [Manifest], file: &File) -> Option<&'a Manifest> {
 struct Source<'a> {
     /// The first folder or file name inside the package.
     place: &'a str,
-    /// First names of paths.
+    /// The first names of paths in the code.
     crates: Vec<String>,
-    /// Doc comments: their examples are code of development dependencies.
+    /// The doc comments: their examples may use development dependencies.
     docs: String,
 }
 

@@ -1,4 +1,4 @@
-//! What is answered, with times as RFC 3339.
+//! The response documents. Times are RFC 3339.
 
 use std::collections::BTreeMap;
 
@@ -20,19 +20,19 @@ pub(crate) fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// A value that serializes to its name.
+/// The name that a value serializes to.
 fn name(value: impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// How many jobs.
+/// Numbers of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobsDocument {
     total: u64,
     succeeded: u64,
     failed: u64,
-    /// Neither.
+    /// Neither succeeded nor failed yet.
     open: u64,
 }
 
@@ -47,20 +47,20 @@ impl From<Jobs> for JobsDocument {
     }
 }
 
-/// What the requests of a run brought; known when all its jobs have ended.
+/// Results of a run's requests; known when all its jobs have ended.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PagesDocument {
-    /// Read anew.
+    /// Pages that were read.
     fetched: u64,
-    /// Answered with "not modified".
+    /// Requests that were answered with "not modified".
     not_modified: u64,
-    /// Known from before and not asked for.
+    /// Pages known from an earlier run that did not have to be requested.
     skipped: u64,
     /// Documents stored.
     documents: u64,
 }
 
-/// Jobs that were tried again after the run had ended.
+/// Failed jobs that were retried after the run had ended.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RepairDocument {
     number: u32,
@@ -84,7 +84,7 @@ pub(crate) struct RunDocument {
     /// LOGIN.NUMBER, or LOGIN.shadow.NUMBER.
     run_id: String,
     login: String,
-    /// Its documents go to the shadow, to be compared.
+    /// Its documents go to the shadow, to be compared with the real ones.
     shadow: bool,
     /// CREATED, PLANNING, RUNNING, FINALIZING, COMPLETED, FAILED or CANCELED.
     status: String,
@@ -98,7 +98,7 @@ pub(crate) struct RunDocument {
     created_at: String,
     started_at: Option<String>,
     completed_at: Option<String>,
-    /// Why it failed or was canceled.
+    /// Why the run failed or was canceled.
     error: Option<String>,
 }
 
@@ -134,9 +134,9 @@ pub(crate) struct ProgressDocument {
     run: RunDocument,
     /// Jobs by kind: user_basic, user_events, user_repos, repo_issues, repo_prs, repo_commits.
     kinds: BTreeMap<String, JobsDocument>,
-    /// Jobs that wait for their time.
+    /// Jobs that wait for their next attempt.
     waiting: u64,
-    /// When the first of them goes on.
+    /// Time of the first of these attempts.
     next_at: Option<String>,
 }
 
@@ -152,7 +152,7 @@ impl From<Progress> for ProgressDocument {
     }
 }
 
-/// Runs.
+/// A page of runs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunPage {
     pub(crate) runs: Vec<RunDocument>,
@@ -160,15 +160,15 @@ pub(crate) struct RunPage {
     pub(crate) next_cursor: Option<String>,
 }
 
-/// A run whose failed jobs are tried again.
+/// A run whose failed jobs are being retried.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RetryDocument {
     pub(crate) run: RunDocument,
-    /// So many jobs.
+    /// Number of retried jobs.
     pub(crate) retried: u64,
 }
 
-/// What a job brought.
+/// The result of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PageDocument {
     /// stored, not_modified, nothing or moved.
@@ -193,18 +193,18 @@ impl From<PageDone> for PageDocument {
 /// A job: one request to the API.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobDocument {
-    /// Its operation.
+    /// The id of its operation.
     op_id: String,
     kind: String,
     resource: String,
     page: String,
     /// READY, ENQUEUED, RUNNING, SUCCEEDED or FAILED.
     state: String,
-    /// Requests so far that counted.
+    /// Attempts so far that count against the maximum.
     attempts: u32,
     not_before: Option<String>,
     done: Option<PageDocument>,
-    /// Why it failed.
+    /// Why the job failed.
     error: Option<String>,
 }
 
@@ -224,26 +224,26 @@ impl From<Job> for JobDocument {
     }
 }
 
-/// Jobs.
+/// A page of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobPage {
-    /// May be fewer than asked for though there are more.
+    /// May hold fewer jobs than requested although more exist.
     pub(crate) jobs: Vec<JobDocument>,
     /// Pass it as `cursor` to get the next page; null: this was the last.
     pub(crate) next_cursor: Option<String>,
 }
 
-/// Where the next run goes on with a resource.
+/// Where the next run continues with a resource.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CursorDocument {
     kind: String,
     resource: String,
-    /// The id of the newest item.
+    /// Id of the newest item.
     last_cursor: Option<String>,
-    /// The latest change.
+    /// Time of the latest change.
     last_timestamp: Option<String>,
     last_etag: Option<String>,
-    /// The number of the run that stored its last page.
+    /// Number of the run that stored the resource's last page.
     run: u64,
     pages: u32,
     updated_at: String,
@@ -264,7 +264,7 @@ impl From<(JobKind, String, Cursor)> for CursorDocument {
     }
 }
 
-/// Cursors.
+/// A page of cursors.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CursorPage {
     pub(crate) cursors: Vec<CursorDocument>,
@@ -272,7 +272,7 @@ pub(crate) struct CursorPage {
     pub(crate) next_cursor: Option<String>,
 }
 
-/// What the last answer said of an account's budget.
+/// An account's budget according to the API's last answer.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BudgetDocument {
     limit: u64,
@@ -280,15 +280,15 @@ pub(crate) struct BudgetDocument {
     reset_at: String,
 }
 
-/// A token, by its hash.
+/// A token, identified by its hash.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TokenDocument {
     token: String,
     account: Option<String>,
     budget: Option<BudgetDocument>,
-    /// Nobody spends it until then.
+    /// The token is not used before this time.
     blocked_until: Option<String>,
-    /// The API does not know it.
+    /// True: the API refuses the token.
     refused: bool,
 }
 
@@ -308,21 +308,21 @@ impl From<TokenView> for TokenDocument {
     }
 }
 
-/// Tokens.
+/// A page of tokens.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TokenPage {
     pub(crate) tokens: Vec<TokenDocument>,
 }
 
-/// Figures of a user, or of all.
+/// Statistics of one user, or of all users.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StatisticsDocument {
     login: Option<String>,
-    /// Documents by kind.
+    /// Number of documents by kind.
     documents: BTreeMap<String, u64>,
-    /// The run, or repair, they were made for last.
+    /// The run or repair that they were last computed for.
     made_for: String,
-    /// How many runs and repairs they were made for.
+    /// Number of runs and repairs that they were computed for.
     runs: u64,
     updated_at: String,
 }
@@ -339,17 +339,17 @@ impl StatisticsDocument {
     }
 }
 
-/// A user's shadow against the real documents.
+/// Comparison of a user's shadow with the real documents.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ComparisonDocument {
     login: String,
     equal: u64,
     different: u64,
-    /// Only among the real ones.
+    /// Documents that only the real collection has.
     missing: u64,
-    /// Only in the shadow.
+    /// Documents that only the shadow has.
     extra: u64,
-    /// Ids of some that are not equal.
+    /// Ids of some documents that differ.
     examples: Vec<String>,
 }
 
@@ -366,7 +366,7 @@ impl ComparisonDocument {
     }
 }
 
-/// A document as GitHub sent it: an export line.
+/// A document as GitHub sent it: one line of an export.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ExportDocument {
     id: String,
@@ -392,7 +392,7 @@ impl TryFrom<Document> for ExportDocument {
     }
 }
 
-/// Documents.
+/// A page of documents.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DocumentPage {
     pub(crate) documents: Vec<ExportDocument>,

@@ -1,4 +1,4 @@
-//! What went wrong, as an RFC 9457 problem document with a stable `code`.
+//! Errors as RFC 9457 problem documents with a stable `code`.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -7,7 +7,7 @@ use clinch::core::ErrorKind;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Whoever is turned away comes back after so many seconds.
+/// `Retry-After` of a refused request, in seconds.
 const COME_BACK_SECS: u64 = 1;
 
 /// An RFC 9457 problem document.
@@ -19,19 +19,18 @@ pub(crate) struct ProblemDocument {
     title: String,
     /// The HTTP status.
     status: u16,
-    /// Stable, for programs.
+    /// Stable identifier, for programs.
     code: &'static str,
     /// What happened and what to do, for people.
     detail: String,
-    /// The field that was refused.
+    /// The name of the invalid field.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
-    /// The operation that it is about.
+    /// The operation that the problem is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     op_id: Option<String>,
 }
 
-/// A problem.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -55,7 +54,7 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", detail)
     }
 
-    /// The same of one field.
+    /// 400 `invalid_request` about one field.
     pub(crate) fn field(name: &'static str, detail: impl AsRef<str>) -> Self {
         let detail = format!("{name}: {}", detail.as_ref());
         Self {
@@ -69,7 +68,7 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not_found", detail)
     }
 
-    /// 409: the run is in the way, or has ended.
+    /// 409: the run conflicts with another run, or has ended.
     pub(crate) fn conflict(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, detail)
     }
@@ -80,7 +79,7 @@ impl Problem {
 }
 
 impl From<Error> for Problem {
-    /// What lies underneath an internal error stays in the log.
+    /// The cause of an internal error is only written to the log.
     fn from(error: Error) -> Self {
         let message = error.message();
         match error.kind() {
@@ -88,16 +87,16 @@ impl From<Error> for Problem {
             ErrorKind::NotFound => Self::not_found(message),
             ErrorKind::Shed => Self::new(StatusCode::TOO_MANY_REQUESTS, "shed", message),
             ErrorKind::Ambiguous => Self::unavailable(
-                "it is not known whether this happened; the same request again tells",
+                "it is not known whether this happened; send the same request again to find out",
             ),
             ErrorKind::Corrupt | ErrorKind::Internal | ErrorKind::Mismatch => {
                 tracing::error!(target: "clinch::github", kind = ?error.kind(), "a request failed: {message}");
                 let status = StatusCode::INTERNAL_SERVER_ERROR;
-                let detail = "something went wrong here; the log says more";
+                let detail = "internal error; see the server's log";
                 Self::new(status, "internal", detail)
             }
             ErrorKind::Unavailable | ErrorKind::Full | ErrorKind::Conflict => {
-                Self::unavailable("the store does not take it now; try again")
+                Self::unavailable("the store is unavailable; try again")
             }
         }
     }

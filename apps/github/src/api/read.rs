@@ -1,4 +1,4 @@
-//! Reading requests: bodies, parameters and names.
+//! Reads requests: bodies, parameters and names.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::problem::Problem;
 use crate::collector::Collector;
 use crate::model::{RunId, login};
 
-/// Longest body: a login and a reason fit many times over.
+/// Longest body: far more than a login and a reason need.
 const BODY_BYTES_MAX: usize = 64 * 1024;
-/// One that is longer is read and dropped up to this, so that its sender gets to read the answer.
+/// A longer body is read and discarded up to this size, so that its sender can read the answer.
 const DROPPED_BYTES_MAX: usize = 1024 * 1024;
 
-/// What handlers share.
+/// State that the handlers share.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) collector: Collector,
-    /// A body that has not arrived by then is refused.
+    /// A body that has not arrived within this time is refused.
     pub(crate) body_timeout: Duration,
 }
 
@@ -44,8 +44,8 @@ pub(crate) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
     Ok((status, [(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// The document of a request; `shape` says what it looks like. One that may be left out is
-/// `{}` then.
+/// Reads the body of a request; `shape` describes it for the error message. A missing optional body
+/// counts as `{}`.
 pub(crate) async fn body<T: DeserializeOwned>(
     api: &Api,
     request: Request,
@@ -63,11 +63,11 @@ pub(crate) async fn body<T: DeserializeOwned>(
         "" | "null" if is_optional => "{}",
         text => text,
     };
-    // A list would be read as the fields in their order.
+    // Serde would read a list as the fields in their order.
     if !text.starts_with('{') {
         return Err(Problem::request(format!("the body must be {shape}")));
     }
-    // Serde's own words could quote what was sent.
+    // Serde's own message could quote the body.
     let wrong = |_| Problem::request(format!("the body must be {shape}, and nothing else"));
     serde_json::from_str(text).map_err(wrong)
 }
@@ -106,22 +106,22 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.is_some_and(|one| one.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// A run out of a path. What cannot be one names nothing.
+/// A run id from a path. An invalid id names no run, so it is not found.
 pub(crate) fn run_id(text: &str) -> Result<RunId, Problem> {
     text.parse()
         .map_err(|_| Problem::not_found("there is no such run"))
 }
 
-/// Parameters that nobody has asked for yet.
+/// Query parameters that have not been read yet.
 pub(crate) struct Pairs(Vec<(String, String)>);
 
 impl Pairs {
-    /// Refuses a name that is there twice. An empty value is as good as none.
+    /// Refuses a name that appears twice. An empty value counts as missing.
     pub(crate) fn new(mut pairs: Vec<(String, String)>) -> Result<Self, Problem> {
         let mut names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         if names.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(Problem::request("a parameter is there twice"));
+            return Err(Problem::request("a parameter is given twice"));
         }
         pairs.retain(|(_, value)| !value.is_empty());
         Ok(Self(pairs))
@@ -132,7 +132,7 @@ impl Pairs {
         Some(self.0.swap_remove(at).1)
     }
 
-    /// A value by its own parser, which says what would be right.
+    /// Parses a value; the parser's error says which values are valid.
     pub(crate) fn parsed<T, E: ToString>(
         &mut self,
         name: &'static str,
@@ -163,7 +163,7 @@ impl Pairs {
         Ok(self.parsed(name, read)?.unwrap_or(false))
     }
 
-    /// Items of a page: 50 unless asked for, never more than `max`.
+    /// Items per page: 50 by default, at most `max`.
     pub(crate) fn limit(&mut self, max: usize) -> Result<usize, Problem> {
         let read = |text: &str| match text.parse::<usize>() {
             Ok(limit) if limit > 0 => Ok(limit.min(max)),
@@ -172,11 +172,11 @@ impl Pairs {
         Ok(self.parsed("limit", read)?.unwrap_or(50))
     }
 
-    /// Refuses what nobody asked for: a filter that is silently ignored shows too much.
+    /// Refuses unknown parameters: a filter that is silently ignored would show too much.
     pub(crate) fn finish(self) -> Result<(), Problem> {
         match self.0.is_empty() {
             true => Ok(()),
-            false => Err(Problem::request("a parameter is not known here")),
+            false => Err(Problem::request("a parameter is unknown")),
         }
     }
 }

@@ -15,35 +15,35 @@ use super::read::{Answer, Api, Pairs, body, json, run_id};
 use crate::model::{JobKind, JobState, RunStatus, Space, Trigger, login};
 use crate::{Collector, JobFilter};
 
-/// Runs of one page.
+/// Maximum runs per page.
 const PAGE_MAX: usize = 500;
-/// Pages that are read for one answer, where a filter leaves few of each.
+/// Pages that are read for one answer if a filter leaves few runs of each.
 const LOOKS_MAX: usize = 20;
 
 /// Whose data to collect.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StartDocument {
-    /// Who.
+    /// Login of the user.
     login: String,
-    /// Collect from the beginning into a shadow, and compare.
+    /// Collect from the beginning into a shadow, to be compared.
     #[serde(default)]
     shadow: bool,
 }
 
-/// Why.
+/// The reason of an action.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReasonDocument {
     reason: Option<String>,
 }
 
-/// Nothing: the path says it all.
+/// Empty: the path says everything.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryRequest {}
 
-/// A conflict of ours names its run; one of the store's does not.
+/// A conflict that the collector reports names its run; one that the store reports does not.
 fn conflict(error: Error, code: &'static str) -> Problem {
     match error.context("run") {
         Some(_) if error.kind() == ErrorKind::Conflict => Problem::conflict(code, error.message()),
@@ -54,11 +54,11 @@ fn conflict(error: Error, code: &'static str) -> Problem {
 #[utoipa::path(post, path = "/v1/github/runs", tag = "github",
     request_body = StartDocument,
     responses(
-        (status = 202, body = RunDocument, description = "It began; Location says where it is"),
+        (status = 202, body = RunDocument, description = "The run has begun; Location is its address"),
         (status = "4XX", body = ProblemDocument, description = "invalid_request, active_run"),
     ))]
 pub(crate) async fn start(State(api): State<Api>, request: Request) -> Answer {
-    let shape = "{\"login\":\"…\"}, with \"shadow\":true if that is meant";
+    let shape = "{\"login\":\"…\"}, with \"shadow\":true for a trial run";
     let asked: StartDocument = body(&api, request, shape, false).await?;
     let user = login(&asked.login).map_err(|error| Problem::field("login", error.to_string()))?;
     let space = match asked.shadow {
@@ -79,11 +79,11 @@ pub(crate) async fn start(State(api): State<Api>, request: Request) -> Answer {
     params(
         ("login" = Option<String>, Query),
         ("status" = Option<String>, Query, description = "Such as RUNNING or COMPLETED"),
-        ("limit" = Option<u32>, Query, description = "50 unless said; at most 500"),
-        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+        ("limit" = Option<u32>, Query, description = "Default 50; at most 500"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
     ),
     responses(
-        (status = 200, body = RunPage, description = "Newest first; may be fewer than asked for though there are more"),
+        (status = 200, body = RunPage, description = "Newest first; may hold fewer runs than requested although more exist"),
         (status = "4XX", body = ProblemDocument, description = "invalid_request"),
     ))]
 pub(crate) async fn list(
@@ -116,7 +116,7 @@ pub(crate) async fn list(
 #[utoipa::path(get, path = "/v1/github/runs/{run_id}", tag = "github",
     params(("run_id" = String, Path)),
     responses(
-        (status = 200, body = ProgressDocument, description = "The run with its jobs by kind, as they stand"),
+        (status = 200, body = ProgressDocument, description = "The run with its current jobs by kind"),
         (status = "4XX", body = ProblemDocument, description = "not_found"),
     ))]
 pub(crate) async fn get(State(collector): State<Collector>, Path(id): Path<String>) -> Answer {
@@ -130,8 +130,8 @@ pub(crate) async fn get(State(collector): State<Collector>, Path(id): Path<Strin
         ("state" = Option<String>, Query, description = "READY, ENQUEUED, RUNNING, SUCCEEDED or FAILED"),
         ("kind" = Option<String>, Query, description = "Such as repo_issues"),
         ("repair" = Option<u32>, Query, description = "Of this repair instead of the run itself"),
-        ("limit" = Option<u32>, Query, description = "50 unless said; at most 500"),
-        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+        ("limit" = Option<u32>, Query, description = "Default 50; at most 500"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
     ),
     responses(
         (status = 200, body = JobPage, description = "Newest first"),
@@ -182,7 +182,9 @@ pub(crate) async fn cancel(
 ) -> Answer {
     let asked: ReasonDocument = body(&api, request, "{\"reason\":\"…\"}", true).await?;
     let id = run_id(&id)?;
-    let reason = asked.reason.unwrap_or_else(|| "somebody asked".to_owned());
+    let reason = asked
+        .reason
+        .unwrap_or_else(|| "canceled by an operator".to_owned());
     let canceled = api.collector.cancel(&id, &reason).await;
     let run = canceled.map_err(|error| conflict(error, "terminal"))?;
     json(StatusCode::OK, &RunDocument::from(run))
@@ -192,7 +194,7 @@ pub(crate) async fn cancel(
     params(("run_id" = String, Path)),
     request_body = Option<RetryRequest>,
     responses(
-        (status = 200, body = RetryDocument, description = "Its failed jobs are tried again; none if none had failed"),
+        (status = 200, body = RetryDocument, description = "Its failed jobs are being retried; retried is 0 if no job had failed"),
         (status = "4XX", body = ProblemDocument, description = "not_found, active_run, terminal"),
     ))]
 pub(crate) async fn retry(
@@ -215,7 +217,7 @@ pub(crate) async fn retry(
 
 fn job_state(text: &str) -> Result<JobState, &'static str> {
     let value = serde_json::Value::from(text.to_ascii_uppercase());
-    let wrong = "there are READY, ENQUEUED, RUNNING, SUCCEEDED and FAILED";
+    let wrong = "must be READY, ENQUEUED, RUNNING, SUCCEEDED or FAILED";
     serde_json::from_value(value).map_err(|_| wrong)
 }
 
@@ -223,7 +225,7 @@ fn job_kind(text: &str) -> Result<JobKind, String> {
     let named = |kind: &JobKind| kind.as_str() == text;
     let names = || JobKind::ALL.map(JobKind::as_str).join(", ");
     let found = JobKind::ALL.into_iter().find(named);
-    found.ok_or_else(|| format!("there are {}", names()))
+    found.ok_or_else(|| format!("must be one of {}", names()))
 }
 
 fn number(text: &str) -> Result<u32, &'static str> {

@@ -1,4 +1,4 @@
-//! Who answers which path, and with what.
+//! Answers a request by its path.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::page::{List, Paging, Row};
 use super::query::{Query, Target};
-use super::world::{Found, Place, World};
+use super::world::{DocumentRef, Found, World};
 use crate::ApiAnswer;
 
-/// The API shows no more of a user's events.
+/// The API shows only this many of a user's newest events.
 const EVENTS_SHOWN: usize = 300;
 
 const DOCUMENTATION: &str = "https://docs.github.com/rest";
@@ -17,12 +17,12 @@ const DOCUMENTATION: &str = "https://docs.github.com/rest";
 /// One request, without its limits and faults.
 pub(super) struct Ask<'a> {
     pub(super) world: &'a World,
-    /// Of the links.
+    /// Origin of the links.
     pub(super) base: &'a str,
     pub(super) paging: Paging,
-    /// Whose token it is.
+    /// The account of the token.
     pub(super) account: Option<&'a str>,
-    /// Repositories that answer with a status and nothing else, by lower-case name.
+    /// Repositories that answer with an error status, by lower-case name.
     pub(super) refused: &'a BTreeMap<String, u16>,
 }
 
@@ -34,7 +34,7 @@ impl Ask<'_> {
         match segments.as_slice() {
             ["user"] => self.own_account(),
             ["users", login] => match self.world.user(login) {
-                Some(user) => ok(&self.world.render(Place::User(user))),
+                Some(user) => ok(&self.world.render(DocumentRef::User(user))),
                 None => not_found(),
             },
             ["users", login, list] => match self.world.user(login) {
@@ -66,8 +66,8 @@ impl Ask<'_> {
             return refusal(401, "Requires authentication");
         };
         match self.world.user(login) {
-            Some(user) => ok(&self.world.render(Place::User(user))),
-            // A token's account need not be one of those that are collected.
+            Some(user) => ok(&self.world.render(DocumentRef::User(user))),
+            // A token's account need not be one of the collected users.
             None => ok(&json!({ "login": login, "id": 1, "node_id": "U_1", "type": "User" })),
         }
     }
@@ -134,7 +134,7 @@ impl Ask<'_> {
             }
         };
         match rest {
-            [] => ok(&self.world.render(Place::Repository(at))),
+            [] => ok(&self.world.render(DocumentRef::Repository(at))),
             ["issues"] if !repository.has_issues => {
                 refusal(410, "Issues has been disabled in this repository.")
             }
@@ -166,7 +166,7 @@ impl Ask<'_> {
             };
             Row {
                 key: (value, repository.id),
-                place: Place::Repository(at),
+                place: DocumentRef::Repository(at),
             }
         });
         let is_dated = matches!(sort, "created" | "updated" | "pushed");
@@ -178,7 +178,7 @@ impl Ask<'_> {
         let shown = events.len().saturating_sub(EVENTS_SHOWN)..events.len();
         let rows = shown.map(|n| Row {
             key: (events[n].at, events[n].serial),
-            place: Place::Event(user, n),
+            place: DocumentRef::Event(user, n),
         });
         List {
             end: Some(EVENTS_SHOWN),
@@ -197,12 +197,12 @@ impl Ask<'_> {
                     Some("comments") => (issue.comments().cast_signed(), n as u64),
                     _ => (issue.created, n as u64),
                 },
-                place: Place::Issue(at, n),
+                place: DocumentRef::Issue(at, n),
             });
         List::new(path, rows.collect(), descends(query, true))
     }
 
-    /// Knows no `since`, and is ascending unless it is sorted by creation.
+    /// Ignores `since`; ascending unless it is sorted by creation.
     fn pulls(&self, at: usize, path: String, query: &Query) -> List {
         let state = query.get("state").unwrap_or("open");
         let sort = query.get("sort").unwrap_or("created");
@@ -215,7 +215,7 @@ impl Ask<'_> {
                     "popularity" => (issue.comments().cast_signed(), n as u64),
                     _ => (issue.created, n as u64),
                 },
-                place: Place::Pull(at, n),
+                place: DocumentRef::Pull(at, n),
             });
         List::new(path, rows.collect(), descends(query, sort == "created"))
     }
@@ -226,7 +226,7 @@ impl Ask<'_> {
             .filter(|(_, committed)| **committed >= since)
             .map(|(n, committed)| Row {
                 key: (*committed, n as u64),
-                place: Place::Commit(at, n),
+                place: DocumentRef::Commit(at, n),
             });
         List::new(path, rows.collect(), true)
     }
@@ -277,7 +277,7 @@ fn not_found() -> ApiAnswer {
     refusal(404, "Not Found")
 }
 
-/// An error as GitHub words it.
+/// An error in GitHub's format.
 pub(super) fn refusal(status: u16, message: &str) -> ApiAnswer {
     let body = json!({
         "message": message,

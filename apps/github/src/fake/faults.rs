@@ -1,4 +1,4 @@
-//! What goes wrong, by a script that a seed decides.
+//! Scripted faults, decided by a seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,31 +8,31 @@ use sha2::{Digest, Sha256};
 
 use super::limits::Secondary;
 
-/// One thing that goes wrong.
+/// One kind of fault.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
-    /// An error in place of the answer: 500, 502, 503.
+    /// An error instead of the answer: 500, 502, 503.
     Status(u16),
-    /// No answer, and nothing is counted.
+    /// No answer, and the request is not counted.
     LostBefore,
-    /// No answer, though the request was counted.
+    /// No answer, although the request was counted.
     LostAfter,
     /// The connection ends in the middle of the body.
     Cut,
     /// 200 with half of the JSON.
     Malformed,
-    /// The answer comes later.
+    /// The answer is late.
     Slow(Duration),
-    /// 202 without a body; asked again, the answer.
+    /// 202 without a body; the next request gets the answer.
     Accepted,
-    /// A secondary limit stops the account for this long.
+    /// A secondary limit blocks the account for this long.
     Secondary(Secondary, Duration),
 }
 
 /// A script of faults.
 ///
-/// - Chance decides by the seed, the path and query, and how often that was asked before: the
-///   order in which other requests come changes nothing.
+/// - Chance depends on the seed, the path and query, and how often that was requested before. The
+///   order of other requests does not matter.
 /// - Requests that a limit refuses are not counted.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
@@ -54,12 +54,12 @@ struct Asked {
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// A script without faults.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Nothing goes wrong yet; chances are drawn from this seed.
+    /// An empty script; chances are drawn from this seed.
     pub fn seeded(seed: u64) -> Self {
         Self {
             seed,
@@ -85,20 +85,20 @@ impl Faults {
         self
     }
 
-    /// Chance strikes no path and query more often, so that a client that tries again gets
-    /// through.
+    /// Limits how often chance hits one path and query, so that a client that retries succeeds in
+    /// the end.
     pub fn at_most(mut self, per_url: u32) -> Self {
         self.per_url_max = Some(per_url);
         self
     }
 
-    /// A repository, `OWNER/NAME`, answers everything with this status for good: 404, 410, 451.
+    /// Makes a repository, `OWNER/NAME`, answer every request with this status: 404, 410, 451.
     pub fn repository(mut self, full_name: &str, status: u16) -> Self {
         self.repositories.insert(full_name.to_lowercase(), status);
         self
     }
 
-    /// A token is refused with 401 for good.
+    /// Makes the API refuse a token with 401.
     pub fn token(mut self, secret: &str) -> Self {
         self.tokens.insert(secret.to_owned());
         self
@@ -108,7 +108,7 @@ impl Faults {
         self.tokens.contains(secret)
     }
 
-    /// What happens to the next request.
+    /// The fault of the next request.
     pub(super) fn draw(&mut self, target: &str) -> Option<Fault> {
         self.seen += 1;
         let asked = self.by_url.entry(target.to_owned()).or_default();

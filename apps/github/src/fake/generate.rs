@@ -1,10 +1,10 @@
-//! Makes a world from a seed, and lets time pass in it.
+//! Generates a world from a seed, and adds changes to it.
 
 use clinch::core::policy::SplitMix;
 
 use super::world::{Event, Issue, Repository, Size, User, World};
 
-/// 2020-01-01 and 2025-01-01: all that is generated happened between them.
+/// 2020-01-01 and 2025-01-01: all generated times are between them.
 const START: i64 = 1_577_836_800;
 const END: i64 = 1_735_689_600;
 
@@ -28,10 +28,10 @@ const NAMES: [&str; 16] = [
     "saffron",
 ];
 
-/// Fewer than the API shows, so that some can be added and all still be seen.
+/// Fewer than the API shows, so that some can be added and all remain visible.
 const EVENTS_PER_USER: usize = 200;
 
-/// One time in so many, two things happen in the same second.
+/// One event in this many happens in the same second as another.
 const TIE: u64 = 16;
 
 impl World {
@@ -39,7 +39,7 @@ impl World {
     ///
     /// - Of twenty repositories one is empty, one has issues but no commits, and two have issues
     ///   disabled. The second is the empty one; the third has issues disabled.
-    /// - It has as many documents as asked for, unless the users and repositories alone are more,
+    /// - It has as many documents as requested, unless the users and repositories alone are more,
     ///   or there is no repository to hold them.
     pub fn generate(seed: u64, size: &Size) -> Self {
         let mut world = Self::empty(seed, END);
@@ -65,7 +65,7 @@ impl World {
         world
     }
 
-    /// Lets `count` things happen after all that happened so far: new and altered issues and pull
+    /// Adds `count` changes after everything that happened so far: new and altered issues and pull
     /// requests, commits, events and repositories.
     pub fn change(&mut self, seed: u64, count: usize) {
         let mut rng = SplitMix::new(seed ^ self.seed.rotate_left(17));
@@ -98,7 +98,8 @@ impl World {
 
     fn add_repository(&mut self, created: i64) {
         let index = self.repositories.len();
-        // A step that shares no factor with the number of names: their order is not that of ids.
+        // The step shares no factor with the number of names, so that the order of names is not
+        // that of ids.
         let word = NAMES[index * 7 % NAMES.len()];
         let name = format!("{word}-{}", index + 1);
         self.repositories.push(Repository {
@@ -132,7 +133,7 @@ impl World {
         self.events += 1;
     }
 
-    /// Shares `count` documents out: a few repositories get most of them.
+    /// Distributes `count` documents: a few repositories get most of them.
     fn fill(&mut self, count: usize, rng: &mut SplitMix) {
         let able: Vec<usize> = (0..self.repositories.len())
             .filter(|index| holds_documents(*index))
@@ -141,7 +142,7 @@ impl World {
         let mut weight_left: usize = weights.iter().sum();
         let mut left = count;
         for (index, weight) in able.into_iter().zip(weights) {
-            // The last one takes all that is left.
+            // The last repository takes the rest.
             let share = left * weight / weight_left;
             self.fill_one(index, share, rng);
             left -= share;
@@ -198,7 +199,7 @@ impl World {
     fn open_issue(&mut self, at: usize, is_pull: bool) {
         let latest = self.latest;
         let repository = &mut self.repositories[at];
-        // Without a commit there is nothing to pull, and some have no issues either.
+        // A repository without commits has no pull requests, and some have no issues either.
         let is_pull = match repository.commits.is_empty() {
             true if !repository.has_issues => return self.commit(at),
             true => false,
@@ -251,7 +252,7 @@ fn holds_commits(index: usize) -> bool {
     index % 20 != 11
 }
 
-/// One in eight is ten times as large.
+/// One repository in eight is ten times as large.
 fn weight(rng: &mut SplitMix) -> usize {
     let drawn = rng.next_u64();
     let usual = 1 + (drawn % 10) as usize;
@@ -261,7 +262,7 @@ fn weight(rng: &mut SplitMix) -> usize {
     }
 }
 
-/// As many moments between `from` and the end, oldest first, some of them twice.
+/// `count` times between `from` and the end, oldest first, some of them equal.
 fn times(rng: &mut SplitMix, count: usize, from: i64) -> Vec<i64> {
     let step = (END - from) / (count as i64).max(1);
     let mut last = from;

@@ -1,7 +1,7 @@
 //! The fake over HTTP/1.1.
 //!
-//! Written on bare sockets: a web framework always sends an answer, and here some are to end in
-//! the middle or never to begin.
+//! It uses bare sockets: a web framework always sends a complete answer, and here some answers must
+//! end in the middle or never begin.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,27 +17,27 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::{Fake, Get, Reply};
 use crate::{ApiAnswer, Token};
 
-/// A request's head is far smaller.
+/// Real request heads are far smaller.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// A fake that is served. Dropping it leaves it running.
+/// A running server. Dropping it leaves the server running.
 pub struct Served {
-    /// Where, as in its links: `http://127.0.0.1:4567`.
+    /// Its origin, as in its links: `http://127.0.0.1:4567`.
     pub base: String,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 impl Served {
-    /// Takes no more connections, and returns when every request that has arrived is answered.
+    /// Accepts no more connections, and returns when every request that has arrived is answered.
     pub async fn stop(self) {
         self.stop.send_replace(true);
-        // It ends by itself; that it was cancelled with its runtime is no error.
+        // The task ends by itself; it may have been cancelled with its runtime.
         let _ = self.task.await;
     }
 }
 
-/// Serves a fake at this listener's address.
+/// Serves a fake on this listener.
 pub fn serve(listener: TcpListener, fake: Fake) -> io::Result<Served> {
     let base = base(listener.local_addr()?);
     let (stop, stopped) = watch::channel(false);
@@ -52,11 +52,11 @@ fn base(address: SocketAddr) -> String {
 async fn accept(listener: TcpListener, fake: Fake, base: Arc<str>, stopped: watch::Receiver<bool>) {
     let mut connections = JoinSet::new();
     while let Some(accepted) = unless_stopped(&stopped, listener.accept()).await {
-        // A connection that failed while it was accepted is the client's to notice.
+        // A connection that fails during accept is the client's problem.
         if let Ok((stream, _)) = accepted {
             let (fake, base, stopped) = (fake.clone(), Arc::clone(&base), stopped.clone());
             connections.spawn(async move {
-                // An error is a client that went away.
+                // An error means that the client has disconnected.
                 let _ = converse(&stream, &fake, &base, &stopped).await;
             });
         }
@@ -66,7 +66,7 @@ async fn accept(listener: TcpListener, fake: Fake, base: Arc<str>, stopped: watc
     while connections.join_next().await.is_some() {}
 }
 
-/// None if it is stopped first.
+/// `None`: the server was stopped first.
 async fn unless_stopped<T>(
     stopped: &watch::Receiver<bool>,
     future: impl Future<Output = T>,
@@ -107,7 +107,7 @@ async fn converse(
             target: &request.target,
             token: request.token.as_ref(),
             if_none_match: request.if_none_match.as_deref(),
-            patience: None,
+            timeout: None,
         };
         match fake.answer(&get).await {
             Reply::Answer(answer) => write(stream, &bytes(&answer)).await?,
@@ -167,7 +167,7 @@ fn bytes(answer: &ApiAnswer) -> Vec<u8> {
     bytes
 }
 
-/// The next request's head; none if the client is done. What follows stays in `unread`.
+/// The head of the next request; `None`: the client is done. Bytes after it stay in `unread`.
 async fn read_head(stream: &TcpStream, unread: &mut Vec<u8>) -> io::Result<Option<String>> {
     loop {
         if let Some(end) = unread.windows(4).position(|four| four == b"\r\n\r\n") {

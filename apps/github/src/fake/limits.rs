@@ -1,4 +1,4 @@
-//! What an account may spend, and what becomes of one that asks for more.
+//! The budgets of accounts, and the refusals for exceeding them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -14,22 +14,22 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The limits of every account.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Requests in a window, with a token.
+    /// Requests per window, with a token.
     pub primary: u32,
-    /// Requests in a window of all that send no token.
+    /// Requests per window of all clients without a token.
     pub anonymous: u32,
-    /// Begins with the first request after the last one's end.
+    /// Length of a window. A window begins with the first request after the last one's end.
     pub window: Duration,
-    /// Requests at a time.
+    /// Concurrent requests.
     pub concurrent: u32,
     /// Requests in any minute.
     pub per_minute: u32,
-    /// What one that goes over either of these gets, for a minute.
+    /// The refusal for exceeding one of the last two limits; it lasts a minute.
     pub secondary: Secondary,
 }
 
 impl Default for Limits {
-    /// GitHub's own.
+    /// GitHub's own limits.
     fn default() -> Self {
         Self {
             primary: 5_000,
@@ -42,12 +42,12 @@ impl Default for Limits {
     }
 }
 
-/// How a secondary limit is made known.
+/// The form of a secondary limit's refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Secondary {
     /// 403 or 429.
     pub status: u16,
-    /// With `Retry-After`; otherwise the message alone tells.
+    /// With `Retry-After`; otherwise only the message shows that it is a secondary limit.
     pub has_retry_after: bool,
 }
 
@@ -60,14 +60,14 @@ impl Default for Secondary {
     }
 }
 
-/// Why a request is not answered.
+/// The limit that refuses a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Over {
+pub(super) enum ExceededLimit {
     Primary,
     Secondary,
 }
 
-/// What every account has spent.
+/// The spent budget of every account.
 #[derive(Default)]
 pub(super) struct Budgets(BTreeMap<String, Budget>);
 
@@ -75,16 +75,16 @@ pub(super) struct Budgets(BTreeMap<String, Budget>);
 pub(super) struct Budget {
     limit: u32,
     used: u32,
-    /// In seconds, as the header has it.
+    /// End of the window in seconds, as in the header.
     reset: Option<i64>,
-    /// Of the last minute; no more than the limit.
+    /// Requests of the last minute; no more than the limit.
     recent: VecDeque<Timestamp>,
     blocked_until: Option<Timestamp>,
     in_flight: u32,
 }
 
 impl Budgets {
-    /// Of one account; none is the anonymous one.
+    /// The budget of an account; `None`: the anonymous one.
     pub(super) fn of(&mut self, account: Option<&str>, limits: &Limits) -> &mut Budget {
         let budget = self.0.entry(account.unwrap_or_default().to_owned());
         let budget = budget.or_default();
@@ -97,8 +97,8 @@ impl Budgets {
 }
 
 impl Budget {
-    /// Counts a request in, and says whether a secondary limit stands in its way. One that came
-    /// before the limit was reached goes through, however late it is answered.
+    /// Counts a request in; returns whether a secondary limit refuses it. A request that arrived
+    /// before the limit was reached passes, however late it is answered.
     pub(super) fn arrive(&mut self, now: Timestamp, limits: &Limits) -> bool {
         self.in_flight += 1;
         if self.blocked_until.is_some_and(|until| now < until) {
@@ -121,34 +121,34 @@ impl Budget {
         self.in_flight -= 1;
     }
 
-    /// Begins a window if none is open, and says what stands in the way.
+    /// Begins a window if none is open; returns the limit that refuses the request.
     pub(super) fn admit(
         &mut self,
         now: Timestamp,
         limits: &Limits,
-        is_hasty: bool,
-    ) -> Option<Over> {
+        is_throttled: bool,
+    ) -> Option<ExceededLimit> {
         if self.is_over(now) {
             self.used = 0;
             self.reset = Some(end(now, limits));
         }
         if self.used >= self.limit {
-            return Some(Over::Primary);
+            return Some(ExceededLimit::Primary);
         }
-        is_hasty.then_some(Over::Secondary)
+        is_throttled.then_some(ExceededLimit::Secondary)
     }
 
     pub(super) fn block(&mut self, now: Timestamp, pause: Duration) {
         self.blocked_until = Some(now + pause);
     }
 
-    /// Counts one request, and says how many that makes in this window.
+    /// Counts one request; returns how many that makes in this window.
     pub(super) fn spend(&mut self) -> u32 {
         self.used += 1;
         self.used
     }
 
-    /// Adds what every answer says of the budget.
+    /// Adds the budget headers to an answer.
     pub(super) fn label(&self, answer: &mut ApiAnswer, now: Timestamp, limits: &Limits) {
         let (used, reset) = self.shown(now, limits);
         let mut insert = |name: &str, value: String| {
@@ -205,7 +205,7 @@ impl Budget {
     }
 }
 
-/// The refusal of one that has spent all.
+/// The refusal for a used-up budget.
 pub(super) fn refuse_primary(user_id: Option<u64>) -> ApiAnswer {
     let message = match user_id {
         Some(id) => format!("API rate limit exceeded for user ID {id}."),

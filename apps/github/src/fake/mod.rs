@@ -1,12 +1,12 @@
-//! A GitHub for tests and the demo: the rules of the real one, on a clock and a seed.
+//! A fake GitHub for tests and the demo: the rules of the real one, with a given clock and seed.
 //!
-//! A [`World`] is generated and may change between runs; a [`Fake`] answers for it, in process as
-//! a [`Transport`] or over HTTP by [`serve`]. Tokens are `fake-ACCOUNT-N`: those of one account
-//! share a budget, anything else has bad credentials. [`Faults`] say what goes wrong, [`Limits`]
-//! what an account may spend, and [`Tally`] what was asked.
+//! A [`World`] is generated and may change between runs. A [`Fake`] answers for it, in process as a
+//! [`Transport`] or over HTTP with [`serve`]. Tokens have the form `fake-ACCOUNT-N`: those of one
+//! account share a budget, any other token is refused. [`Faults`] scripts failures, [`Limits`] sets
+//! the budgets of accounts, and [`Tally`] counts requests.
 //!
-//! ETags are made of the token and the body, and of nothing else: as at GitHub, a page that was
-//! full and the last one keeps its ETag when another follows it. The `Link` of the 304 tells.
+//! ETags depend only on the token and the body. As at GitHub, a full last page therefore keeps its
+//! ETag when another page follows it; only the `Link` header of the 304 shows the new page.
 
 mod answer;
 mod faults;
@@ -38,53 +38,53 @@ pub use world::{Item, Kind, Size, World};
 use crate::{ApiAnswer, ApiRequest, Broken, Token, Transport};
 use state::State;
 
-/// Where it is in process.
+/// The origin of the fake in process.
 pub const BASE: &str = "http://fake.invalid";
 
-/// How a fake behaves.
+/// Settings of a fake.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
-    /// What accounts may spend.
+    /// The budgets of accounts.
     pub limits: Limits,
-    /// What goes wrong.
+    /// The scripted faults.
     pub faults: Faults,
     /// How pages are linked.
     pub paging: Paging,
     /// How long every answer takes.
     pub latency: Duration,
-    /// An answer in process that takes longer is lost; none waits forever. Over HTTP the client
-    /// has a limit of its own.
-    pub patience: Option<Duration>,
+    /// Timeout of a client in process: a later answer is lost. HTTP clients have a timeout of their
+    /// own.
+    pub timeout: Option<Duration>,
 }
 
-/// Answers as GitHub does. Clones share everything.
+/// Answers like GitHub. Clones share everything.
 #[derive(Clone)]
 pub struct Fake {
     clock: Arc<dyn Clock>,
     state: Arc<Mutex<State>>,
 }
 
-/// One GET, however it came.
+/// One GET request, in process or over HTTP.
 struct Get<'a> {
     base: &'a str,
     /// Path and query.
     target: &'a str,
     token: Option<&'a Token>,
     if_none_match: Option<&'a str>,
-    /// How long the client waits, where the fake must know.
-    patience: Option<Duration>,
+    /// The client's timeout, if the fake must apply it.
+    timeout: Option<Duration>,
 }
 
-/// What becomes of it.
+/// What the client gets.
 enum Reply {
     Answer(ApiAnswer),
-    /// Ends in the middle of the body.
+    /// The answer ends in the middle of the body.
     Cut(ApiAnswer),
     Lost,
 }
 
 impl Fake {
-    /// A fake of this world, on this clock.
+    /// A fake for this world, with this clock.
     pub fn new(world: World, setup: Setup, clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
@@ -92,7 +92,7 @@ impl Fake {
         }
     }
 
-    /// What it has seen so far.
+    /// The counts so far.
     pub fn tally(&self) -> Tally {
         self.state().tally.clone()
     }
@@ -102,7 +102,7 @@ impl Fake {
         act(&mut self.state().world)
     }
 
-    /// Goes on by another script.
+    /// Replaces the script of faults.
     pub fn set_faults(&self, faults: Faults) {
         self.state().setup.faults = faults;
     }
@@ -113,13 +113,13 @@ impl Fake {
 
     async fn answer(&self, get: &Get<'_>) -> Reply {
         let caller = Caller::of(get.token);
-        let flight = Flight::take_off(self, caller);
+        let flight = InFlight::begin(self, caller);
         let latency = self.state().setup.latency;
         if latency > Duration::ZERO {
             self.clock.sleep(latency).await;
         }
-        let (now, is_hasty) = (self.clock.now(), flight.is_hasty);
-        let (reply, delay) = self.state().decide(get, caller, now, is_hasty);
+        let (now, is_throttled) = (self.clock.now(), flight.is_throttled);
+        let (reply, delay) = self.state().decide(get, caller, now, is_throttled);
         if delay > Duration::ZERO {
             self.clock.sleep(delay).await;
         }
@@ -128,32 +128,32 @@ impl Fake {
 }
 
 /// A request that is not answered yet.
-struct Flight<'a> {
+struct InFlight<'a> {
     fake: &'a Fake,
     caller: Caller<'a>,
-    /// A secondary limit stood in its way when it came.
-    is_hasty: bool,
+    /// A secondary limit refused it on arrival.
+    is_throttled: bool,
 }
 
-impl<'a> Flight<'a> {
-    fn take_off(fake: &'a Fake, caller: Caller<'a>) -> Self {
+impl<'a> InFlight<'a> {
+    fn begin(fake: &'a Fake, caller: Caller<'a>) -> Self {
         let now = fake.clock.now();
-        let is_hasty = fake.state().arrive(caller, now);
+        let is_throttled = fake.state().arrive(caller, now);
         Self {
             fake,
             caller,
-            is_hasty,
+            is_throttled,
         }
     }
 }
 
-impl Drop for Flight<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.fake.state().leave(self.caller);
     }
 }
 
-/// Who asks.
+/// The sender of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Caller<'a> {
     Anonymous,
@@ -162,7 +162,7 @@ enum Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    /// By a token, `fake-ACCOUNT-N`.
+    /// Identifies the sender by a token, `fake-ACCOUNT-N`.
     fn of(token: Option<&'a Token>) -> Self {
         let Some(token) = token else {
             return Self::Anonymous;
@@ -189,7 +189,7 @@ impl Transport for Fake {
             target,
             token: request.token.as_ref(),
             if_none_match: request.if_none_match.as_deref(),
-            patience: self.state().setup.patience,
+            timeout: self.state().setup.timeout,
         };
         match self.answer(&get).await {
             Reply::Answer(answer) => Ok(answer),

@@ -2,7 +2,7 @@
 
 use super::answer::refusal;
 use super::query::Query;
-use super::world::Place;
+use super::world::DocumentRef;
 use crate::ApiAnswer;
 
 const PER_PAGE: usize = 30;
@@ -18,20 +18,20 @@ pub enum Paging {
     Cursors,
 }
 
-/// A list in the order in which it is shown.
+/// A list in display order.
 pub(super) struct List {
-    /// Of the links.
+    /// Path of the links.
     pub(super) path: String,
     pub(super) rows: Vec<Row>,
     pub(super) is_descending: bool,
-    /// No page may begin here or later.
+    /// Positions from here on cannot be requested.
     pub(super) end: Option<usize>,
 }
 
-/// What it is sorted by, then its id.
+/// The sort value and the id.
 pub(super) struct Row {
     pub(super) key: (i64, u64),
-    pub(super) place: Place,
+    pub(super) place: DocumentRef,
 }
 
 /// One page.
@@ -128,7 +128,7 @@ impl List {
     }
 }
 
-/// Absent, zero and nonsense are all the default, as at GitHub.
+/// A missing value, zero and nonsense all mean the default, as at GitHub.
 fn number(query: &Query, name: &str) -> Option<usize> {
     let value = query.get(name)?.parse().ok()?;
     (value > 0).then_some(value)

@@ -2,10 +2,10 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// All but what never needs it.
+/// Characters that are escaped.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
 
-/// What is asked for, decoded.
+/// The decoded path and query of a request.
 pub(super) struct Target {
     pub(super) segments: Vec<String>,
     pub(super) query: Query,
@@ -39,7 +39,7 @@ impl Query {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// All but `page` and `after`, and then one more.
+    /// All parameters except `page` and `after`, followed by this one.
     pub(super) fn with(&self, name: &str, value: &str) -> String {
         let kept = self.0.iter();
         let kept = kept.filter(|(key, _)| key != "page" && key != "after");

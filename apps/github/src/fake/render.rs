@@ -1,12 +1,12 @@
-//! Documents as the API gives them.
+//! Renders documents in the API's format.
 //!
-//! Addresses inside a document lead to `api.github.com` and name a repository by its id, so that
-//! a document is the same wherever the fake is served and whatever the repository is called.
+//! Addresses inside a document lead to `api.github.com` and name a repository by its id, so that a
+//! document does not depend on the fake's address or the repository's name.
 
 use clinch::core::policy::SplitMix;
 use serde_json::{Value, json};
 
-use super::world::{Event, Place, World};
+use super::world::{DocumentRef, Event, World};
 
 const API: &str = "https://api.github.com";
 const WORDS: [&str; 32] = [
@@ -46,14 +46,14 @@ const WORDS: [&str; 32] = [
 const EVENT_TYPES: [&str; 4] = ["PushEvent", "IssuesEvent", "WatchEvent", "CreateEvent"];
 
 impl World {
-    pub(super) fn render(&self, place: Place) -> Value {
+    pub(super) fn render(&self, place: DocumentRef) -> Value {
         match place {
-            Place::User(user) => self.render_user(user),
-            Place::Event(user, n) => self.render_event(user, &self.users[user].events[n]),
-            Place::Repository(at) => self.render_repository(at),
-            Place::Issue(at, n) => self.render_issue(at, n),
-            Place::Pull(at, n) => self.render_pull(at, n),
-            Place::Commit(at, n) => self.render_commit(at, n),
+            DocumentRef::User(user) => self.render_user(user),
+            DocumentRef::Event(user, n) => self.render_event(user, &self.users[user].events[n]),
+            DocumentRef::Repository(at) => self.render_repository(at),
+            DocumentRef::Issue(at, n) => self.render_issue(at, n),
+            DocumentRef::Pull(at, n) => self.render_pull(at, n),
+            DocumentRef::Commit(at, n) => self.render_commit(at, n),
         }
     }
 

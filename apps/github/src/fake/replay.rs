@@ -1,4 +1,4 @@
-//! Answers that were recorded at the real API.
+//! Replays answers that were recorded at the real API.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,11 +12,11 @@ use crate::{ApiAnswer, ApiRequest, Broken, Transport};
 
 /// Replays a scenario of `@octokit/fixtures`: a list of exchanges in JSON.
 ///
-/// - Only GETs are kept, and none whose answer is binary.
-/// - The same request gets its answers in the order of the record; the last one stays.
-/// - Tokens and ETags are not looked at.
+/// - Only GETs with a text answer are kept.
+/// - A repeated request gets its answers in the order of the record; the last one repeats.
+/// - Tokens and ETags are ignored.
 pub struct Replay {
-    /// By whole address, its parameters sorted.
+    /// Answers by complete address with sorted parameters.
     recorded: BTreeMap<String, Vec<ApiAnswer>>,
     asked: Mutex<BTreeMap<String, usize>>,
 }
@@ -27,7 +27,7 @@ pub enum BadScenario {
     /// The file cannot be read.
     #[error("the scenario cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
-    /// It is no list of exchanges.
+    /// The file is not a list of exchanges.
     #[error("the scenario is not a record of @octokit/fixtures: {0}")]
     Malformed(#[from] serde_json::Error),
 }
@@ -64,7 +64,7 @@ impl Replay {
         })
     }
 
-    /// What can be asked, as whole addresses.
+    /// The recorded requests, as complete addresses.
     pub fn urls(&self) -> impl Iterator<Item = &str> {
         self.recorded.keys().map(String::as_str)
     }
@@ -90,7 +90,7 @@ impl Transport for Replay {
             let known: Vec<&str> = self.urls().collect();
             let known = known.join(", ");
             return Err(Broken::NotSent(format!(
-                "{address} was not recorded; there is {known}"
+                "{address} was not recorded; recorded are {known}"
             )));
         };
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +103,7 @@ impl Transport for Replay {
     }
 }
 
-/// Without the usual port, and with its parameters sorted.
+/// The address without a default port, and with sorted parameters.
 fn canonical(address: &str) -> String {
     let address = address.replacen(":443/", "/", 1);
     let Some((path, query)) = address.split_once('?') else {
@@ -114,7 +114,7 @@ fn canonical(address: &str) -> String {
     format!("{path}?{}", parameters.join("&"))
 }
 
-/// A string as it is, anything else as JSON.
+/// A string unquoted, any other value as JSON.
 fn text(value: Value) -> String {
     match value {
         Value::String(text) => text,

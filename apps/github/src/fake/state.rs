@@ -1,4 +1,4 @@
-//! How one request is decided: credentials, limits, faults, answer, cost.
+//! Decides the answer to a request: credentials, limits, faults, answer, cost.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use sha2::{Digest, Sha256};
 
 use super::answer::{Ask, ok, refusal};
 use super::faults::Fault;
-use super::limits::{Budget, Budgets, Over, Secondary, refuse_primary};
+use super::limits::{Budget, Budgets, ExceededLimit, Secondary, refuse_primary};
 use super::tally::Tally;
 use super::world::World;
 use super::{Caller, Get, Reply, Setup};
 use crate::{ApiAnswer, Token};
 
-/// All that requests share.
+/// State that all requests share.
 pub(super) struct State {
     pub(super) world: World,
     pub(super) setup: Setup,
@@ -33,7 +33,7 @@ impl State {
         }
     }
 
-    /// Counts a request in, and says whether it comes in haste.
+    /// Counts a request in; returns whether a secondary limit refuses it.
     pub(super) fn arrive(&mut self, caller: Caller<'_>, now: Timestamp) -> bool {
         self.in_flight += 1;
         self.tally.concurrent_max = self.tally.concurrent_max.max(self.in_flight);
@@ -64,7 +64,7 @@ impl State {
         get: &Get<'_>,
         caller: Caller<'_>,
         now: Timestamp,
-        is_hasty: bool,
+        is_throttled: bool,
     ) -> (Reply, Duration) {
         self.tally.requests += 1;
         *self.tally.by_url.entry(get.target.to_owned()).or_default() += 1;
@@ -84,7 +84,7 @@ impl State {
             let answer = ok(&self.budget(account).overview(now, &limits));
             return self.reply_labelled(answer, account, now);
         }
-        if let Some(over) = self.budget(account).admit(now, &limits, is_hasty) {
+        if let Some(over) = self.budget(account).admit(now, &limits, is_throttled) {
             let answer = self.refuse(over, account, now, limits.secondary);
             return self.reply_labelled(answer, account, now);
         }
@@ -94,38 +94,38 @@ impl State {
         }
         if let Some(Fault::Secondary(how, pause)) = fault {
             self.budget(account).block(now, pause);
-            let answer = self.refuse(Over::Secondary, account, now, how);
+            let answer = self.refuse(ExceededLimit::Secondary, account, now, how);
             return self.reply_labelled(answer, account, now);
         }
         let mut answer = self.ask(get, account, fault.as_ref());
         if answer.status == 200 {
             tag(&mut answer, get);
         }
-        // Without a token even a 304 costs, as at GitHub.
+        // Without a token even a 304 costs a request, as at GitHub.
         if answer.status != 304 || account.is_none() {
             let used = self.budget(account).spend();
             let most = self.tally.window_max.entry(name).or_default();
             *most = used.max(*most);
         }
         self.budget(account).label(&mut answer, now, &limits);
-        self.spoil(answer, fault, get.patience)
+        self.apply_fault(answer, fault, get.timeout)
     }
 
     fn refuse(
         &mut self,
-        over: Over,
+        over: ExceededLimit,
         account: Option<&str>,
         now: Timestamp,
         how: Secondary,
     ) -> ApiAnswer {
         match over {
-            Over::Primary => {
+            ExceededLimit::Primary => {
                 self.tally.primary_refusals += 1;
                 let user = account.and_then(|login| self.world.user(login));
                 let id = user.map(|user| self.world.users[user].id);
                 refuse_primary(account.map(|_| id.unwrap_or(1)))
             }
-            Over::Secondary => {
+            ExceededLimit::Secondary => {
                 self.tally.secondary_refusals += 1;
                 self.budget(account).refuse_secondary(now, how)
             }
@@ -152,16 +152,16 @@ impl State {
         }
     }
 
-    fn spoil(
+    fn apply_fault(
         &mut self,
         mut answer: ApiAnswer,
         fault: Option<Fault>,
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> (Reply, Duration) {
-        let left = patience.map(|patience| patience.saturating_sub(self.setup.latency));
+        let left = timeout.map(|timeout| timeout.saturating_sub(self.setup.latency));
         match fault {
             Some(Fault::LostAfter) => self.lose(),
-            // Nothing to cut.
+            // There is no body to cut.
             Some(Fault::Cut) if answer.body.is_empty() => self.lose(),
             Some(Fault::Cut) => {
                 self.tally.lost += 1;
@@ -203,7 +203,7 @@ impl State {
     }
 }
 
-/// Adds the ETag; makes it a 304 if the client has that already.
+/// Adds the ETag; turns the answer into a 304 if the client has this ETag.
 fn tag(answer: &mut ApiAnswer, get: &Get<'_>) {
     let mut hash = Sha256::new();
     hash.update(get.token.map_or("", Token::secret).as_bytes());
@@ -226,7 +226,7 @@ fn tag(answer: &mut ApiAnswer, get: &Get<'_>) {
     answer.headers.insert("etag".into(), etag);
 }
 
-/// Weak and strong forms are the same here.
+/// Weak and strong ETags are treated alike.
 fn matches(known: &str, digits: &str) -> bool {
     known.split(',').any(|one| {
         let one = one.trim();

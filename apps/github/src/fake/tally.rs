@@ -1,28 +1,28 @@
-//! What the fake has seen.
+//! Counts of the requests to the fake.
 
 use std::collections::BTreeMap;
 
-/// Counts since the fake was made. The anonymous account is `anonymous`.
+/// Counts since the fake was created. The account of requests without a token is `anonymous`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// All of them, refused and lost ones too.
+    /// All requests, including refused and lost ones.
     pub requests: u64,
-    /// By account; those with bad credentials are in none.
+    /// Requests by account, without those with bad credentials.
     pub by_account: BTreeMap<String, u64>,
-    /// By the status of the answer; lost ones are in none.
+    /// Requests by status of the answer, without lost ones.
     pub by_status: BTreeMap<u16, u64>,
-    /// Refused because the account had nothing left.
+    /// Requests refused because the account's budget was used up.
     pub primary_refusals: u64,
-    /// Refused for haste.
+    /// Requests refused by a secondary limit.
     pub secondary_refusals: u64,
-    /// Answered with 304.
+    /// Requests answered with 304.
     pub not_modified: u64,
-    /// Never answered, or not to the end.
+    /// Requests without an answer, or without a complete one.
     pub lost: u64,
     /// The most that each account spent in one window.
     pub window_max: BTreeMap<String, u32>,
-    /// The most requests at a time, of all accounts together.
+    /// The most concurrent requests, of all accounts together.
     pub concurrent_max: u32,
-    /// By path and query.
+    /// Requests by path and query.
     pub by_url: BTreeMap<String, u64>,
 }

@@ -1,17 +1,17 @@
-//! What the fake knows: small records, from which documents are rendered when they are asked for.
+//! The data of the fake: small records, from which documents are rendered on demand.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// How large a generated world is.
+/// The size of a generated world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Size {
-    /// At least one is made.
+    /// Number of users, at least one.
     pub users: usize,
-    /// Owned by the users in turn.
+    /// Number of repositories; the users own them in turn.
     pub repositories: usize,
-    /// Users, repositories, issues, pull requests, commits and events together.
+    /// Number of users, repositories, issues, pull requests, commits and events together.
     pub documents: usize,
 }
 
@@ -26,19 +26,19 @@ impl Size {
     }
 }
 
-/// Users, their repositories and all that is in them.
+/// Users, their repositories and everything in them.
 ///
 /// - The same seed, size and changes give the same world.
-/// - Only times, states and counters are held; texts are made from the seed on demand.
+/// - Only times, states and counters are stored; texts are generated from the seed on demand.
 #[derive(Debug, Clone)]
 pub struct World {
     pub(super) seed: u64,
     pub(super) users: Vec<User>,
     pub(super) repositories: Vec<Repository>,
-    /// The latest second at which anything happened.
+    /// The time of the latest change, in seconds.
     pub(super) latest: i64,
     pub(super) events: u64,
-    /// Earlier names, in lower case.
+    /// Earlier names of renamed repositories, in lower case.
     moved: BTreeMap<String, usize>,
 }
 
@@ -64,15 +64,15 @@ pub(super) struct Repository {
     pub(super) id: u64,
     pub(super) owner: usize,
     pub(super) name: String,
-    /// Events name a repository as it was first called.
+    /// Its first name: events keep it after a rename.
     pub(super) first_name: String,
     pub(super) has_issues: bool,
     pub(super) created: i64,
     pub(super) updated: i64,
     pub(super) pushed: i64,
-    /// Issues and pull requests; the number is the position and one.
+    /// Issues and pull requests; the number is the index plus one.
     pub(super) issues: Vec<Issue>,
-    /// When each was committed, oldest first.
+    /// Time of each commit, oldest first.
     pub(super) commits: Vec<i64>,
 }
 
@@ -85,12 +85,12 @@ pub(super) struct Issue {
     pub(super) is_pull: bool,
 }
 
-/// What a document is.
+/// The kind of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// An account.
     User,
-    /// Something a user did.
+    /// An action of a user.
     Event,
     /// A repository.
     Repository,
@@ -116,22 +116,22 @@ impl Kind {
     }
 }
 
-/// A document that a collector must end up with.
+/// A document that a complete collection contains.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Whose it is.
+    /// The login of its user.
     pub user: String,
-    /// `user:LOGIN`, or `repo:OWNER/NAME` by the current name.
+    /// `user:LOGIN`, or `repo:OWNER/NAME` with the current name.
     pub resource: String,
-    /// As the API gives it.
+    /// The document as the API sends it.
     pub body: Value,
 }
 
-/// Where a document is.
+/// Identifies a document in the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum DocumentRef {
     User(usize),
     Event(usize, usize),
     Repository(usize),
@@ -140,10 +140,10 @@ pub(super) enum Place {
     Commit(usize, usize),
 }
 
-/// What a name leads to.
+/// The repository that a name leads to.
 pub(super) enum Found {
     Here(usize),
-    /// It has another name now.
+    /// The repository has another name now.
     Moved(usize),
 }
 
@@ -159,15 +159,15 @@ impl World {
         }
     }
 
-    /// Everything, one after the other.
+    /// All documents.
     ///
-    /// The API shows a user's 300 newest events; older ones are here too, for a collector that
-    /// read them in time.
+    /// The API shows only a user's 300 newest events. Older ones are included here, for a collector
+    /// that read them in time.
     pub fn items(&self) -> impl Iterator<Item = Item> + '_ {
         self.places().map(|place| self.item(place))
     }
 
-    /// How many items there are.
+    /// Number of documents.
     pub fn documents(&self) -> usize {
         self.places().count()
     }
@@ -177,15 +177,15 @@ impl World {
         self.users.iter().map(|user| user.login.clone()).collect()
     }
 
-    /// The repositories' full names as they are now.
+    /// The current full names of the repositories.
     pub fn full_names(&self) -> Vec<String> {
         let all = 0..self.repositories.len();
         all.map(|index| self.full_name(index)).collect()
     }
 
-    /// Gives a repository, `OWNER/OLD`, another name. The old one leads to it from then on.
+    /// Renames a repository, `OWNER/OLD`. The old name then redirects to the new one.
     ///
-    /// False if there is no such repository, or the owner has one of the new name.
+    /// False: there is no such repository, or the owner already has one of the new name.
     pub fn rename(&mut self, old: &str, new: &str) -> bool {
         let Some(Found::Here(index)) = self.find(old) else {
             return false;
@@ -209,7 +209,7 @@ impl World {
         format!("{}/{}", self.users[repository.owner].login, repository.name)
     }
 
-    /// Names are the same in any case, as at GitHub.
+    /// The case of names is ignored, as at GitHub.
     pub(super) fn find(&self, full_name: &str) -> Option<Found> {
         let (owner, name) = full_name.split_once('/')?;
         let owner = self.user(owner)?;
@@ -228,25 +228,25 @@ impl World {
         users.position(|user| user.login.eq_ignore_ascii_case(login))
     }
 
-    fn places(&self) -> impl Iterator<Item = Place> + '_ {
+    fn places(&self) -> impl Iterator<Item = DocumentRef> + '_ {
         let users = self.users.iter().enumerate().flat_map(|(at, user)| {
-            let events = (0..user.events.len()).map(move |n| Place::Event(at, n));
-            std::iter::once(Place::User(at)).chain(events)
+            let events = (0..user.events.len()).map(move |n| DocumentRef::Event(at, n));
+            std::iter::once(DocumentRef::User(at)).chain(events)
         });
         let repositories = self.repositories.iter().enumerate();
         users.chain(repositories.flat_map(|(at, repository)| {
             let issues = repository.issues.iter().enumerate();
             let issues = issues.map(move |(n, issue)| match issue.is_pull {
-                true => Place::Pull(at, n),
-                false => Place::Issue(at, n),
+                true => DocumentRef::Pull(at, n),
+                false => DocumentRef::Issue(at, n),
             });
-            let commits = (0..repository.commits.len()).map(move |n| Place::Commit(at, n));
-            let itself = std::iter::once(Place::Repository(at));
+            let commits = (0..repository.commits.len()).map(move |n| DocumentRef::Commit(at, n));
+            let itself = std::iter::once(DocumentRef::Repository(at));
             itself.chain(issues).chain(commits)
         }))
     }
 
-    fn item(&self, place: Place) -> Item {
+    fn item(&self, place: DocumentRef) -> Item {
         let of_user = |kind, user: usize| {
             let login = &self.users[user].login;
             (kind, login.clone(), format!("user:{login}"))
@@ -256,12 +256,12 @@ impl World {
             (kind, login, format!("repo:{}", self.full_name(at)))
         };
         let (kind, user, resource) = match place {
-            Place::User(user) => of_user(Kind::User, user),
-            Place::Event(user, _) => of_user(Kind::Event, user),
-            Place::Repository(at) => of_user(Kind::Repository, self.repositories[at].owner),
-            Place::Issue(at, _) => of_repository(Kind::Issue, at),
-            Place::Pull(at, _) => of_repository(Kind::PullRequest, at),
-            Place::Commit(at, _) => of_repository(Kind::Commit, at),
+            DocumentRef::User(user) => of_user(Kind::User, user),
+            DocumentRef::Event(user, _) => of_user(Kind::Event, user),
+            DocumentRef::Repository(at) => of_user(Kind::Repository, self.repositories[at].owner),
+            DocumentRef::Issue(at, _) => of_repository(Kind::Issue, at),
+            DocumentRef::Pull(at, _) => of_repository(Kind::PullRequest, at),
+            DocumentRef::Commit(at, _) => of_repository(Kind::Commit, at),
         };
         Item {
             kind,

@@ -6,7 +6,7 @@ use clinch::OpId;
 use clinch::core::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{RunId, Unknown, login};
+use super::{InvalidText, RunId, login};
 
 /// What a job reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ impl JobKind {
         Self::RepoCommits,
     ];
 
-    /// Those that a repository has.
+    /// The kinds that are read for each repository.
     pub const OF_REPOSITORY: [Self; 3] = [Self::RepoIssues, Self::RepoPrs, Self::RepoCommits];
 
     /// The event type of its operations.
@@ -52,7 +52,7 @@ impl JobKind {
         }
     }
 
-    /// What its documents are called.
+    /// The kind of its documents.
     pub fn document(self) -> &'static str {
         match self {
             Self::UserBasic => "user",
@@ -64,17 +64,17 @@ impl JobKind {
         }
     }
 
-    /// The endpoint takes `since`.
+    /// Whether the endpoint accepts `since`.
     pub(crate) fn has_since(self) -> bool {
         matches!(self, Self::RepoIssues | Self::RepoCommits)
     }
 
-    /// The newest come first, so that reading can end at what is known.
+    /// Whether the newest items come first, so that reading can stop at the first known item.
     pub(crate) fn is_newest_first(self) -> bool {
         matches!(self, Self::UserEvents | Self::RepoIssues | Self::RepoPrs)
     }
 
-    /// What is older than its cursor need not be read again.
+    /// Whether items older than its cursor need not be read again.
     pub(crate) fn has_cursor(self) -> bool {
         self.has_since() || self.is_newest_first()
     }
@@ -86,7 +86,7 @@ impl fmt::Display for JobKind {
     }
 }
 
-/// A repository, by the id that outlives a rename.
+/// A repository. Its id stays the same when it is renamed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repository {
     /// GitHub's id.
@@ -95,17 +95,17 @@ pub struct Repository {
     pub full_name: String,
 }
 
-/// Longest name of a repository, in bytes: GitHub's own bound.
+/// Longest name of a repository, in bytes: GitHub's limit.
 const NAME_BYTES_MAX: usize = 100;
 
 impl Repository {
-    /// Owner and name, if they are such as GitHub gives: nothing that a path could be led
-    /// astray by.
-    pub(crate) fn names(&self) -> Result<(&str, &str), Unknown> {
+    /// Owner and name, if both are names that GitHub allows: nothing that could change the path of
+    /// an address.
+    pub(crate) fn names(&self) -> Result<(&str, &str), InvalidText> {
         let wrong = || {
             let message = "a repository is OWNER/NAME: letters, digits, '-', '_' and in its name \
                            '.'";
-            Unknown(message.to_owned())
+            InvalidText(message.to_owned())
         };
         let (owner, name) = self.full_name.split_once('/').ok_or_else(wrong)?;
         login(owner).map_err(|_| wrong())?;
@@ -121,36 +121,38 @@ impl Repository {
 /// One request: the payload of its operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageJob {
-    /// The run it belongs to.
+    /// The run that it belongs to.
     pub run_id: RunId,
     /// What it reads.
     pub kind: JobKind,
-    /// The repository, where it reads of one.
+    /// The repository, if it reads one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<Repository>,
-    /// Counts the pages of the resource, from 1.
+    /// Number of the page in its resource, from 1.
     pub page: u32,
-    /// Redirects that led here.
+    /// Redirects that led to this job.
     #[serde(default)]
     pub hops: u32,
-    /// As the answer before gave it; `None`: the first page, or the first of those since.
+    /// The address that the previous answer gave; `None`: the first page, or the first page of
+    /// changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Only what changed since then: these pages are apart from the resource's own.
+    /// Read only the changes since this time. These pages are separate from the resource's own
+    /// pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// What the first page of this reading showed.
+    /// The newest items on the first page.
     #[serde(default)]
-    pub seen: Seen,
+    pub seen: FirstPage,
 }
 
-/// What the first page showed: where the cursor will stand when the last page is stored.
+/// The newest items on the first page: the cursor moves there when the last page is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Seen {
-    /// The latest change.
+pub struct FirstPage {
+    /// Time of the latest change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<String>,
-    /// The id of the newest item.
+    /// Id of the newest item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newest: Option<String>,
 }
@@ -165,7 +167,7 @@ impl PageJob {
             hops: 0,
             url: None,
             since: None,
-            seen: Seen::default(),
+            seen: FirstPage::default(),
         }
     }
 
@@ -177,7 +179,7 @@ impl PageJob {
         }
     }
 
-    /// Tells the pages of one resource and run apart.
+    /// Identifies the page within its resource and run.
     pub fn page_key(&self) -> String {
         let since = if self.since.is_some() { "since-" } else { "" };
         match self.hops {
@@ -186,7 +188,8 @@ impl PageJob {
         }
     }
 
-    /// The first page of the resource's own address, whose ETag tells whether anything is new.
+    /// Whether this is the first page of the resource's own address. Its ETag tells whether
+    /// anything is new.
     pub(crate) fn is_head(&self) -> bool {
         self.page == 1 && self.since.is_none()
     }
@@ -196,65 +199,65 @@ impl PageJob {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PageEnd {
-    /// Read and stored.
+    /// The page was read and stored.
     Stored,
-    /// Not modified.
+    /// The page has not changed.
     NotModified,
-    /// There is nothing: an empty repository, issues that are switched off, a page past the end.
+    /// There is nothing to read: an empty repository, disabled issues, a page past the end.
     Nothing,
-    /// It is elsewhere; another job goes there.
+    /// The resource has moved; another job reads it there.
     Moved,
 }
 
-/// What a page brought: the result of its operation.
+/// The result of a page job's operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageDone {
     /// How it ended.
     pub end: PageEnd,
     /// Documents stored.
     pub documents: u64,
-    /// Pages known from before that need not be asked for.
+    /// Pages known from an earlier run that did not have to be requested.
     #[serde(default)]
     pub skipped: u64,
-    /// Of the token that was used.
+    /// The hash of the token that was used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
 
-/// Where a job stands: a view of its operation.
+/// The state of a job, derived from its operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum JobState {
-    /// Waits for its time.
+    /// Waits for its next attempt.
     Ready,
     /// Due, and not begun.
     Enqueued,
-    /// A worker is at it.
+    /// A worker is running it.
     Running,
-    /// Done.
+    /// Succeeded.
     Succeeded,
-    /// Given up.
+    /// Failed permanently.
     Failed,
 }
 
-/// A job as it stands.
+/// A job and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Job {
-    /// Its operation.
+    /// The id of its operation.
     pub op_id: OpId,
     /// What it reads.
     pub kind: JobKind,
-    /// Of what.
+    /// The resource that it reads.
     pub resource: String,
-    /// Which page.
+    /// The page that it reads.
     pub page: String,
-    /// Where it stands.
+    /// Its state.
     pub state: JobState,
-    /// Requests so far that counted.
+    /// Attempts so far that count against the maximum.
     pub attempts: u32,
-    /// Not before then.
+    /// Time of its next attempt.
     pub not_before: Option<Timestamp>,
-    /// What it brought.
+    /// Its result.
     pub done: Option<PageDone>,
     /// Why it failed: code and message.
     pub error: Option<String>,

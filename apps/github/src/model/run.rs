@@ -1,4 +1,4 @@
-//! A run: everything of one user, once.
+//! A run: one collection of all data of one user.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,24 +7,24 @@ use clinch::core::{BatchId, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Longest login, in bytes: GitHub's own bound is 39; enterprise installations append a name.
+/// Longest login, in bytes: GitHub's own limit is 39; enterprise installations append a name.
 const LOGIN_BYTES_MAX: usize = 64;
 
-/// Where a run's documents and cursors live.
+/// The collection and the records that a run uses.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Space {
-    /// The real ones.
+    /// The real documents and cursors.
     #[default]
     Main,
-    /// Of a trial: collected from the beginning, and compared.
+    /// Those of a trial: collected from the beginning, to be compared.
     Shadow,
 }
 
 impl Space {
-    /// Names the collection of documents and the records.
+    /// Name of the collection of documents, and prefix of the records.
     pub fn collection(self) -> &'static str {
         match self {
             Self::Main => "github",
@@ -33,28 +33,28 @@ impl Space {
     }
 }
 
-/// Names a run: `octocat.7`, or `octocat.shadow.2`.
+/// Identifies a run: `octocat.7`, or `octocat.shadow.2`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct RunId {
-    /// Of this user, in lower case.
+    /// Login of the user, in lower case.
     pub login: String,
     /// Where its documents go.
     pub space: Space,
-    /// Counts the runs of the user, from 1.
+    /// Number of the run for this user, from 1.
     pub number: u64,
 }
 
-/// A text that names nothing of ours.
+/// A text that cannot be parsed, with an explanation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unknown(pub(crate) String);
+pub struct InvalidText(pub(crate) String);
 
-/// A login as GitHub writes them, in lower case: GitHub does not tell cases apart.
-pub(crate) fn login(text: &str) -> Result<String, Unknown> {
+/// Parses a login and converts it to lower case: GitHub ignores case in logins.
+pub(crate) fn login(text: &str) -> Result<String, InvalidText> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if text.is_empty() || text.len() > LOGIN_BYTES_MAX || !text.chars().all(fits) {
-        return Err(Unknown(
+        return Err(InvalidText(
             "a login is 1 to 64 letters, digits, '-' and '_'".to_owned(),
         ));
     }
@@ -71,10 +71,10 @@ impl fmt::Display for RunId {
 }
 
 impl FromStr for RunId {
-    type Err = Unknown;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, Unknown> {
-        let wrong = || Unknown("a run is named LOGIN.NUMBER, such as octocat.7".to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
+        let wrong = || InvalidText("a run is named LOGIN.NUMBER, such as octocat.7".to_owned());
         let parts: Vec<&str> = text.split('.').collect();
         let (name, space, number) = match parts.as_slice() {
             [name, number] => (*name, Space::Main, *number),
@@ -98,20 +98,20 @@ impl From<RunId> for String {
 }
 
 impl TryFrom<String> for RunId {
-    type Error = Unknown;
+    type Error = InvalidText;
 
-    fn try_from(text: String) -> Result<Self, Unknown> {
+    fn try_from(text: String) -> Result<Self, InvalidText> {
         text.parse()
     }
 }
 
 impl RunId {
-    /// The batch of its jobs (`part` 0) or of a repair (from 1). The same run always has the
-    /// same batches, so that planning twice is planning once.
+    /// The batch of its jobs (`part` 0) or of a repair (from 1). The ids depend only on the run, so
+    /// planning it twice creates one batch.
     pub fn batch(&self, what: &str, part: u32) -> BatchId {
         let digest = Sha256::digest(format!("clinch-github\n{self}\n{what}\n{part}").as_bytes());
         let mut hex: String = digest.iter().take(16).map(|b| format!("{b:02x}")).collect();
-        // Marked as an id of our own making (UUID version 8).
+        // UUID version 8: an id with a format of our own.
         hex.replace_range(12..13, "8");
         hex.replace_range(16..17, "8");
         match hex.parse() {
@@ -121,23 +121,23 @@ impl RunId {
     }
 }
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum RunStatus {
-    /// Noted.
+    /// Recorded, not planned.
     Created,
-    /// Its first jobs are being made.
+    /// Its first jobs are being created.
     Planning,
-    /// Its jobs are at work.
+    /// Its jobs are running.
     Running,
-    /// All jobs have ended; statistics are made.
+    /// All jobs have ended; the statistics are being computed.
     Finalizing,
-    /// Done, also if some jobs failed.
+    /// Done, even if some jobs failed.
     Completed,
-    /// It could not be planned.
+    /// The run could not be planned.
     Failed,
-    /// Somebody canceled it.
+    /// An operator canceled the run.
     Canceled,
 }
 
@@ -153,7 +153,7 @@ impl RunStatus {
         Self::Canceled,
     ];
 
-    /// As it is written.
+    /// The status as it is stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "CREATED",
@@ -166,17 +166,17 @@ impl RunStatus {
         }
     }
 
-    /// Never changes again.
+    /// Whether the status never changes again.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled)
     }
 
-    /// Whether a run in this status may get that one.
+    /// Whether a run may change from this status to `next`.
     pub fn may_become(self, next: Self) -> bool {
         match (self, next) {
             (Self::Created, Self::Planning)
             | (Self::Planning, Self::Running)
-            // A small run can end before its planner notes that it runs.
+            // A small run can end before its planner records that it is running.
             | (Self::Planning | Self::Running, Self::Finalizing)
             | (Self::Finalizing, Self::Completed) => true,
             (from, Self::Failed | Self::Canceled) => !from.is_terminal(),
@@ -186,12 +186,12 @@ impl RunStatus {
 }
 
 impl FromStr for RunStatus {
-    type Err = Unknown;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, Unknown> {
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
         let named = |one: &&Self| one.as_str().eq_ignore_ascii_case(text);
         let names = Self::ALL.map(Self::as_str).join(", ");
-        let wrong = || Unknown(format!("there is no status {text:?}; there are {names}"));
+        let wrong = || InvalidText(format!("there is no status {text:?}; use one of {names}"));
         Self::ALL.iter().find(named).copied().ok_or_else(wrong)
     }
 }
@@ -200,41 +200,41 @@ impl FromStr for RunStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Trigger {
-    /// Somebody asked.
+    /// A person or a program requested it.
     #[default]
     Manual,
-    /// Its time had come.
+    /// The schedule started it.
     Scheduled,
-    /// Another service told us, of a signup for example.
+    /// Another service requested it, after a signup for example.
     Event,
 }
 
-/// What became of the statistics.
+/// The state of a run's statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Statistics {
-    /// Not yet.
+    /// Not computed yet.
     #[default]
     Pending,
-    /// Made.
+    /// Computed.
     Done,
-    /// Given up, and dead-lettered.
+    /// Failed permanently; there is a dead letter.
     Failed,
 }
 
-/// How many jobs.
+/// Numbers of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Jobs {
-    /// In all, so far.
+    /// All jobs so far.
     pub total: u64,
-    /// Done.
+    /// Succeeded jobs.
     pub succeeded: u64,
-    /// Given up.
+    /// Jobs that failed permanently.
     pub failed: u64,
 }
 
 impl Jobs {
-    /// Neither done nor given up.
+    /// Jobs that have neither succeeded nor failed.
     pub fn open(&self) -> u64 {
         self.total.saturating_sub(self.succeeded + self.failed)
     }
@@ -250,25 +250,25 @@ impl From<clinch::core::ports::Batch> for Jobs {
     }
 }
 
-/// What the requests of a run brought.
+/// Results of a run's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Pages {
-    /// Pages that were read anew.
+    /// Pages that were read.
     pub fetched: u64,
     /// Requests that were answered with "not modified".
     pub not_modified: u64,
-    /// Pages known from before that did not have to be asked for.
+    /// Pages known from an earlier run that did not have to be requested.
     pub skipped: u64,
     /// Documents stored.
     pub documents: u64,
 }
 
-/// Jobs that were tried again after the run had ended.
+/// Failed jobs that were retried after the run had ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repair {
-    /// Counts the repairs of the run, from 1.
+    /// Number of the repair for this run, from 1.
     pub number: u32,
-    /// Jobs of the repair; those that were found on the way are counted too.
+    /// Jobs of the repair, including jobs that they spawned.
     pub jobs: Jobs,
     /// When it ended.
     pub completed_at: Option<Timestamp>,
@@ -277,21 +277,21 @@ pub struct Repair {
 /// A run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its name.
+    /// Its id.
     pub run_id: RunId,
-    /// Where it stands.
+    /// Its status.
     pub status: RunStatus,
     /// Why it began.
     pub trigger: Trigger,
-    /// Its jobs, as they stood when it was last looked at.
+    /// Counts of its jobs when the record was last written.
     pub jobs: Jobs,
-    /// What its requests brought, known when it is finalized.
+    /// Results of its requests, known when it is finalized.
     pub pages: Pages,
-    /// What became of its statistics.
+    /// The state of its statistics.
     pub statistics: Statistics,
     /// Repairs since it ended.
     pub repairs: Vec<Repair>,
-    /// When it was noted.
+    /// When it was recorded.
     pub created_at: Timestamp,
     /// When its jobs began.
     pub started_at: Option<Timestamp>,
@@ -318,7 +318,7 @@ impl Run {
         }
     }
 
-    /// Moves on; false: it may not, and nothing changes.
+    /// Changes the status; false: this change is not allowed, and nothing happens.
     pub(crate) fn become_status(&mut self, next: RunStatus, now: Timestamp) -> bool {
         if !self.status.may_become(next) {
             return false;

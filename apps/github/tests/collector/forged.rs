@@ -1,5 +1,5 @@
-//! Jobs that the collector did not make, and answers that lead away from the API: no token
-//! leaves, nothing is stored, and the job says so.
+//! Jobs that the collector did not create, and answers that lead away from the API: no token is
+//! sent, nothing is stored, and the job fails with the reason.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use clinch::core::ports::{
 use clinch::testing::{ManualClock, advance};
 use clinch::{Clinch, Route, Settled};
 use clinch_github::{
-    ApiAnswer, ApiRequest, Broken, Collector, JobKind, PageDone, PageJob, Repository, Seen,
+    ApiAnswer, ApiRequest, Broken, Collector, FirstPage, JobKind, PageDone, PageJob, Repository,
     Settings, Token, Transport,
 };
 use clinch_memory::Memory;
@@ -24,14 +24,14 @@ const SECRET: &str = "ghp_canary";
 
 type Script = dyn Fn(&str) -> Option<ApiAnswer> + Send + Sync;
 
-/// An API that says what it is told to, and everybody else: they answer whoever asks.
+/// A scripted API, and all other servers, which answer every request.
 struct World {
     script: Box<Script>,
     asked: Mutex<Vec<ApiRequest>>,
 }
 
 impl World {
-    /// What was asked for pages, in order.
+    /// The requests for pages, in order.
     fn asked(&self) -> Vec<String> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let is_page = |url: &&String| !url.ends_with("/rate_limit") && !url.ends_with("/v3/user");
@@ -134,7 +134,7 @@ impl Scene {
         }
     }
 
-    /// How this job ends; its code, if it failed.
+    /// The result of this job; its code, if it failed.
     async fn run(&self, event_type: JobKind, key: &str, job: &PageJob) -> Result<PageDone, String> {
         let route: Route<PageJob, PageDone> = Route::new("github", event_type.as_str());
         let request = route.request("user:octocat", key, job);
@@ -171,7 +171,7 @@ fn job(kind: JobKind, url: Option<&str>) -> PageJob {
         hops: 0,
         url: url.map(str::to_owned),
         since: None,
-        seen: Seen::default(),
+        seen: FirstPage::default(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A collector in memory, on a clock that moves when it is told to, before a fake GitHub.
+//! A collector in memory with a fake GitHub, on a clock that tests move.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use clinch_github::{Collector, Parts, Run, RunId, RunStatus, Settings, Space, To
 use clinch_memory::{Memory, MemoryQuota};
 use serde_json::Value;
 
-/// No run takes longer, on the collector's clock.
+/// No run takes longer on the collector's clock.
 const PATIENCE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 pub(crate) struct Lab {
@@ -39,7 +39,7 @@ impl Lab {
         Self::assemble(world, setup, set, Arc::new).await.0
     }
 
-    /// With a sink of the test's own around the memory.
+    /// With the test's own sink around the one in memory.
     pub(crate) async fn with_sink<S: DocumentSink + 'static>(
         world: World,
         setup: Setup,
@@ -78,7 +78,7 @@ impl Lab {
         (lab, documents)
     }
 
-    /// Begins a run and lets time pass until it has ended.
+    /// Begins a run and moves the clock until it has ended.
     pub(crate) async fn run(&self, login: &str) -> Run {
         let run = self
             .collector
@@ -87,7 +87,7 @@ impl Lab {
         self.end(&run.expect("it begins").run_id).await
     }
 
-    /// Lets time pass until the run has ended.
+    /// Moves the clock until the run has ended.
     pub(crate) async fn end(&self, id: &RunId) -> Run {
         let mut left = PATIENCE;
         let mut step = Duration::from_secs(1);
@@ -104,7 +104,7 @@ impl Lab {
         }
     }
 
-    /// Everything that was collected.
+    /// All collected documents.
     pub(crate) async fn documents(&self, space: Space) -> Vec<Bare> {
         let (mut all, mut after) = (Vec::new(), None);
         let filter = DocumentFilter::default();
@@ -126,7 +126,7 @@ impl Lab {
         }
     }
 
-    /// What the world holds of these users.
+    /// The documents of these users in the world.
     pub(crate) fn world(&self, users: &[&str]) -> Vec<Bare> {
         let mut all: Vec<Bare> = self.fake.with_world(|world| {
             let items = world
@@ -142,7 +142,7 @@ impl Lab {
         all
     }
 
-    /// Asserts that everything of these users was collected, and nothing else.
+    /// Asserts that all documents of these users were collected, and nothing else.
     pub(crate) async fn assert_equal(&self, users: &[&str]) {
         let (is, wanted) = (self.documents(Space::Main).await, self.world(users));
         let count = |all: &[Bare]| {
@@ -164,7 +164,7 @@ impl Drop for Lab {
     }
 }
 
-/// Asserts that a run ended well.
+/// Asserts that a run completed without failed jobs.
 pub(crate) fn assert_whole(run: &Run) {
     assert_eq!(run.status, RunStatus::Completed, "{run:?}");
     assert_eq!(run.jobs.failed, 0, "{run:?}");
@@ -175,7 +175,7 @@ fn secrets(tokens: &[&str]) -> Vec<Token> {
     tokens.iter().map(|token| Token::new(*token)).collect()
 }
 
-/// A collector at work, on an engine in memory.
+/// A running collector, on an engine in memory.
 pub(crate) async fn collector(
     settings: Settings,
     memory: &Memory,
@@ -189,7 +189,7 @@ pub(crate) async fn collector(
     .await
 }
 
-/// The same, with the last word on how the engine is put together.
+/// The same; `tune` may change how the engine is built.
 pub(crate) async fn collector_with(
     settings: Settings,
     memory: &Memory,
@@ -220,7 +220,7 @@ pub(crate) async fn collector_with(
     (collector, clinch)
 }
 
-/// Looks that only cover lost notifications are rare: none is lost here, and days pass.
+/// Fallback polls are rare: no notice is lost here, and days pass on the clock.
 fn config() -> Config {
     let hour = Duration::from_secs(3_600);
     let worker = WorkerId::new("lab").expect("a name");

@@ -1,4 +1,4 @@
-//! The collector before a fake GitHub, in memory, on a clock that moves when it is told to.
+//! The collector in memory with a fake GitHub, on a clock that tests move.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::expect_used,

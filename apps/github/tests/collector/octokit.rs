@@ -12,8 +12,8 @@ use clinch::testing::{ManualClock, advance};
 use clinch::{Route, Settled};
 use clinch_github::fake::Replay;
 use clinch_github::{
-    ApiAnswer, ApiRequest, Broken, JobKind, PageDone, PageEnd, PageJob, Repository, Seen, Settings,
-    Transport,
+    ApiAnswer, ApiRequest, Broken, FirstPage, JobKind, PageDone, PageEnd, PageJob, Repository,
+    Settings, Transport,
 };
 use clinch_memory::Memory;
 use serde_json::Value;
@@ -24,10 +24,10 @@ use crate::trouble::note_run;
 const VERSION: &str = "23.1.2";
 const API: &str = "https://api.github.com";
 
-/// Fetched once a process.
+/// Fetched once per process.
 static PACKAGE: LazyLock<Result<PathBuf, String>> = LazyLock::new(package);
 
-/// The unpacked package; tests of other processes may fetch it at the same time.
+/// The unpacked package; other test processes may fetch it at the same time.
 fn package() -> Result<PathBuf, String> {
     let tools = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let home = tools.join(format!("octokit-fixtures-{VERSION}"));
@@ -42,7 +42,7 @@ fn package() -> Result<PathBuf, String> {
     run(Command::new("tar")
         .args(["xzf", &archive])
         .current_dir(&own))?;
-    // Who comes second finds it there.
+    // The second process finds it there.
     if std::fs::rename(&own, &home).is_err() {
         let _ = std::fs::remove_dir_all(&own);
     }
@@ -145,7 +145,7 @@ async fn what_was_not_recorded_is_named() {
     );
 }
 
-/// A collector before a record, with one job that begins at a recorded address.
+/// A collector on a recording, with one job that begins at a recorded address.
 struct Recorded {
     memory: Memory,
     done: PageDone,
@@ -172,7 +172,7 @@ async fn collect(name: &str, kind: JobKind, url: &str) -> Recorded {
         hops: 0,
         url: Some(url.to_owned()),
         since: None,
-        seen: Seen::default(),
+        seen: FirstPage::default(),
     };
     let route: Route<PageJob, PageDone> = Route::new("github", kind.as_str());
     let batch_id = job.run_id.batch("jobs", 0);
@@ -217,7 +217,7 @@ async fn col_3_the_collector_follows_recorded_pages() {
 
 #[tokio::test]
 async fn the_collector_follows_a_recorded_rename() {
-    // The one kind whose page is a single object.
+    // The only kind whose page is a single object.
     let url = format!("{API}/repos/octokit-fixture-org/rename-repository");
     let recorded = collect("rename-repository", JobKind::UserBasic, &url).await;
     assert_eq!(recorded.done.end, PageEnd::Moved);

@@ -1,5 +1,5 @@
-//! Any world, any trouble: every run ends, with exactly what the world holds, or with the jobs
-//! counted and named that keep it from it; and the next run without trouble has everything.
+//! Any world with any faults: every run ends with exactly the documents of the world, or counts and
+//! names the failed jobs that explain what is missing. The next run without faults has everything.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use clinch_github::{JobFilter, JobState, Run, RunStatus, Space, Token};
 
 use crate::lab::{Bare, Lab, assert_whole};
 
-/// Cases in a test run, split over tests that run side by side.
+/// Cases in a test run, split over tests that run in parallel.
 const CASES: u64 = 1_000;
 const PARTS: u64 = 4;
 
@@ -51,7 +51,7 @@ fn faults(rng: &mut SplitMix, world: &World) -> Faults {
             faults = faults.chance(below(rng, 100) as f64 / 1_000.0, fault);
         }
     }
-    // Mostly so that who tries again gets through; sometimes not.
+    // Usually faults are limited so that retries succeed; sometimes not.
     if below(rng, 4) > 0 {
         faults = faults.at_most(4);
     }
@@ -69,19 +69,19 @@ fn setup(rng: &mut SplitMix, world: &World) -> Setup {
     Setup {
         limits: Limits {
             primary,
-            // Short, so that few cases sleep through many.
+            // A short window, so that few cases sleep through many of them.
             window: Duration::from_secs(600),
             ..Limits::default()
         },
         faults: faults(rng, world),
         paging: [Paging::Numbers, Paging::Cursors][usize::from(below(rng, 2) == 0)],
         latency: Duration::from_millis(below(rng, 200)),
-        patience: Some(Duration::from_secs(15)),
+        timeout: Some(Duration::from_secs(15)),
     }
 }
 
-/// What keeps a run from having everything: resources whose jobs failed. Without its user or
-/// its list of repositories, anything may be missing.
+/// Explains why a run is incomplete: the resources whose jobs failed. Without the user or the list
+/// of repositories, anything may be missing.
 async fn excused(lab: &Lab, run: &Run) -> (BTreeSet<String>, bool) {
     let filter = JobFilter {
         state: Some(JobState::Failed),
@@ -159,7 +159,7 @@ async fn case(seed: u64) {
     );
 }
 
-/// One part of the cases; a failing one says its number.
+/// One part of the cases; a failing case prints its number.
 fn part(part: u64) {
     let only = std::env::var("CLINCH_GITHUB_CASE").ok();
     let only: Option<u64> = only.and_then(|text| text.parse().ok());
@@ -174,7 +174,7 @@ fn part(part: u64) {
     }
 }
 
-/// Says how to run a failing case again.
+/// Prints how to run a failing case again.
 struct Again(u64);
 
 impl Drop for Again {

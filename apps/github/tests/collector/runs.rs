@@ -54,7 +54,7 @@ async fn col_4_an_unchanged_user_costs_a_tenth() {
     lab.assert_equal(&["octocat"]).await;
     let unread = second.pages.not_modified + second.pages.skipped;
     assert_eq!(unread + second.pages.fetched, first.pages.fetched);
-    // What is empty or switched off has no ETag.
+    // Empty lists and disabled features have no ETag.
     assert!(
         second.pages.fetched * 10 <= first.pages.fetched,
         "{second:?}"
@@ -78,7 +78,7 @@ async fn col_4_only_what_changed_is_read_again() {
     }
 }
 
-/// Everything goes wrong now and then, and nothing more often than a job is tried.
+/// Every fault happens sometimes, but no more often than a job is retried.
 fn troubled(seed: u64) -> Faults {
     Faults::seeded(seed)
         .chance(0.03, Fault::Status(500))
@@ -271,7 +271,7 @@ async fn a_renamed_repository_is_followed() {
         .start("octocat", Trigger::Manual, Space::Main)
         .await
         .expect("begun");
-    // The list of repositories is read; then one gets another name.
+    // Once the list of repositories is read, one of them is renamed.
     let is_listed = || {
         let tally = lab.fake.tally();
         tally.by_url.keys().any(|url| url.contains("/repos?"))
@@ -325,7 +325,7 @@ async fn col_8_two_tokens_of_one_account_and_others_wait_for_resets() {
     let tally = lab.fake.tally();
     assert_eq!(tally.primary_refusals, 0, "{tally:?}");
     assert!(tally.window_max.values().all(|most| *most <= 50));
-    // As many windows as the requests need, with a tenth of each left alone, and no more.
+    // Exactly as many windows as the requests need, with a tenth of each window unused.
     let spent = tally.by_status.values().sum::<u64>();
     let windows = spent.div_ceil(3 * 45);
     let hour = 3_600;

@@ -1,4 +1,4 @@
-//! What breaks around a run: the sink, the statistics, tokens, processes.
+//! Failures around a run: the sink, the statistics, tokens, processes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ async fn col_9_an_answer_whose_write_failed_is_not_asked_for_again() {
         .start("octocat", Trigger::Manual, Space::Main)
         .await
         .expect("begun");
-    // Longer than any number of attempts would last.
+    // Longer than all attempts together would take.
     advance(&lab.clock, Duration::from_secs(3_600)).await;
     assert!(sink.refused.load(Ordering::SeqCst) > 100);
     sink.refuses_writes.store(false, Ordering::SeqCst);
@@ -197,7 +197,7 @@ async fn col_1_the_clock_and_other_services_begin_runs() {
         settings.schedule = vec![Schedule::new("octocat", "0 3 * * *").expect("a schedule")];
     })
     .await;
-    // A second process notes the same moment.
+    // A second process submits the same scheduled run.
     lab.collector.attach(&lab.clinch).await;
     advance(&lab.clock, Duration::from_secs(3 * 24 * 60 * 60)).await;
     let (runs, _) = lab.collector.runs(None, 100).await.expect("listed");
@@ -288,7 +288,7 @@ async fn col_17_no_token_is_shown_or_kept() {
     assert!(!format!("{:?}", operations.items).contains(TOKEN));
 }
 
-/// Notes a run as a process left it that died right after.
+/// Records a run as a process leaves it that dies right afterwards.
 pub(crate) async fn note_run(memory: &Memory, login: &str, status: &str) {
     let run = format!(
         r#"{{"run_id":"{login}.1","status":"{status}","trigger":"MANUAL","jobs":{{"total":0,"succeeded":0,"failed":0}},"pages":{{"fetched":0,"not_modified":0,"skipped":0,"documents":0}},"statistics":"pending","repairs":[],"created_at":1800000000000,"started_at":null,"completed_at":null,"error":null}}"#

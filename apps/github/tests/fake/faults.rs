@@ -1,4 +1,4 @@
-//! What goes wrong, and that a seed decides it.
+//! Scripted faults, and that the seed decides them.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn stormy(seed: u64) -> Faults {
         .chance(0.1, Fault::Malformed)
 }
 
-/// What becomes of each page when each is asked for four times, in this order of pages.
+/// The outcomes of each page if each is requested four times, in this order of pages.
 async fn outcomes(faults: Faults, pages: &[u32]) -> Vec<(u32, Vec<String>)> {
     let test = with(faults);
     let mut all = Vec::new();
@@ -121,7 +121,7 @@ async fn a_slow_answer_waits_for_the_clock_and_is_lost_if_it_takes_too_long() {
         faults: Faults::none()
             .at(1, Fault::Slow(Duration::from_secs(9)))
             .at(2, Fault::Slow(Duration::from_secs(11))),
-        patience: Some(Duration::from_secs(10)),
+        timeout: Some(Duration::from_secs(10)),
         ..Setup::default()
     };
     let test = start(small(), setup);

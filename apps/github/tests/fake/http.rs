@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::support::{TOKEN, Test, json, link, message, small, start};
 
-/// One connection, as plain as can be. None if no whole answer came.
+/// One plain connection. `None`: no complete answer came.
 struct Client(TcpStream);
 
 impl Client {
@@ -60,7 +60,7 @@ async fn served(test: &Test) -> clinch_github::fake::Served {
     serve(listener, test.fake.clone()).expect("served")
 }
 
-/// Runs a blocking client beside the server.
+/// Runs a blocking client while the server runs.
 async fn beside<T: Send + 'static>(client: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(client).await.expect("no panic")
 }

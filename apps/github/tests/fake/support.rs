@@ -1,4 +1,4 @@
-//! A fake on a clock, and a client that follows links.
+//! A fake with a test clock, and a client that follows links.
 
 use std::sync::Arc;
 

@@ -68,7 +68,7 @@ fn a_seed_decides_everything_and_no_two_documents_are_one() {
     }
 }
 
-/// What a client that follows every list finds, under the world's own names for it.
+/// What a client that follows every list finds, under the world's own names.
 async fn collect(world: World) -> Vec<(Kind, String, Value)> {
     let logins = world.logins();
     let test = start(world, Setup::default());

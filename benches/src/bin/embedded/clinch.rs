@@ -13,8 +13,8 @@ use clinch_system::{SystemClock, SystemIds};
 
 use crate::report::bytes_written;
 
-/// A part that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A part that takes longer is stuck.
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Operations of each latency figure.
 const SAMPLES: usize = 2_000;
 
@@ -66,7 +66,7 @@ impl Scene {
             let engine = self.engine(&sqlite).await?;
             let orchestrator = engine.orchestrator();
             let load = &self.load;
-            // What later parts find warm.
+            // Warms up the later parts.
             load.accept(&orchestrator, 16, Amount::Count(2_000)).await?;
             let before = bytes_written();
             for callers in [1, 16, 64] {
@@ -85,7 +85,7 @@ impl Scene {
             let bytes = (bytes_written() - before) / backlog as f64;
             report.add("bytes written, accept", bytes, "B/operation");
             let before = bytes_written();
-            let (rate, missing) = load.drain(&engine, &sqlite, backlog, PATIENCE).await?;
+            let (rate, missing) = load.drain(&engine, &sqlite, backlog, TIMEOUT).await?;
             if missing > 0 {
                 return Err(Error::new(ErrorKind::Internal, "the drain hangs"));
             }
@@ -102,7 +102,7 @@ impl Scene {
         })
     }
 
-    /// Settled operations, straight through the ports.
+    /// Inserts settled operations, directly through the ports.
     async fn fill(&self, sqlite: &Sqlite, history: usize) -> Result<()> {
         let engine = self.engine(sqlite).await?;
         let orchestrator = engine.orchestrator();

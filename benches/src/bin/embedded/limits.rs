@@ -1,4 +1,4 @@
-//! What the machine can do at best.
+//! The best that the machine can do.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

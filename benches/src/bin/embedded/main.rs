@@ -1,10 +1,10 @@
 //! The embedded default under load: one SQLite file, one process, every answer durable.
 //!
-//! Measured is what a user meets, through the engine: accepts with 1, 16 and 64 callers that
-//! each wait for their own commit, accepts in bulk, the drain of a backlog with results
-//! written ahead and finalized, and the time from submit to settled. In the same run stand the
-//! machine's own limits, so that a figure can be read on another machine. `--history N` first
-//! fills the file with N settled operations.
+//! The benchmark measures what a user sees, through the engine: accepts with 1, 16 and 64 callers
+//! that each wait for their own commit, accepts in bulk, the drain of a backlog with results
+//! written ahead and finalized, and the time from submit to settled. The same run measures the
+//! machine's own limits, so that figures of two machines can be compared. `--history N` first fills
+//! the file with N settled operations.
 #![forbid(unsafe_code)]
 
 mod clinch;
@@ -22,13 +22,13 @@ use report::BOUNDS;
 
 const USAGE: &str = "usage: embedded [--json] [--history N] [--operations N] [--folder PATH] [--page BYTES] [--keep]";
 
-/// What was asked for.
+/// The command line.
 struct Arguments {
     json: bool,
     history: usize,
     operations: usize,
     folder: PathBuf,
-    /// Size of a page of the file, where it is not the default.
+    /// Page size of the file, unless it is the default.
     page: Option<u32>,
     keep: bool,
 }

@@ -1,4 +1,4 @@
-//! Floors and goals, and what was sent to the disk.
+//! Floors and goals, and the bytes written to disk.
 
 use clinch_bench::Bounds;
 
@@ -12,7 +12,7 @@ pub(crate) const BOUNDS: [Bounds; 6] = [
     ("queued p50", 1.5, 0.8),
 ];
 
-/// Bytes that this process has sent to the disk so far.
+/// Bytes that this process has written to disk so far.
 pub(crate) fn bytes_written() -> f64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let bytes = io

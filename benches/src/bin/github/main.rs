@@ -1,9 +1,9 @@
-//! The collector on the embedded store, before a fake GitHub: pages a second, and memory.
+//! The collector on the embedded store, with a fake GitHub: pages per second, and memory.
 //!
-//! This process is GitHub, over HTTP on loopback and without limits; the collector is the
-//! program itself, `clinch github run`, in a process and a folder of its own, so that its
-//! memory is its own too. A world is collected whole and then once more; then one ten times as
-//! large. Memory that grew with the pages would show.
+//! This process is the fake GitHub, over HTTP on loopback and without limits. The collector is the
+//! program itself, `clinch github run`, in a process and a folder of its own, so that its memory is
+//! measured alone. A world is collected completely and then once more; then a world ten times as
+//! large. Memory that grows with the number of pages would show.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ use tokio::net::TcpListener;
 
 const USAGE: &str = "usage: github [--json] [--documents N]";
 
-/// Documents of the large world, unless said otherwise.
+/// Default number of documents in the large world.
 const DOCUMENTS: usize = 200_000;
 
-/// How often the memory of the collector is read; its peak is kept by the system.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often the memory of the collector is read; the system keeps its peak.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 struct Arguments {
     json: bool,
@@ -107,7 +107,7 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     Ok(report)
 }
 
-/// Only the collector's own speed counts.
+/// No limits: only the collector's own speed counts.
 fn unlimited() -> Setup {
     Setup {
         limits: Limits {
@@ -133,7 +133,7 @@ async fn collect(api_url: &str, folder: &Path) -> Result<Collected> {
         .current_dir(folder)
         .env("CLINCH__GITHUB__API_URL", api_url)
         .env("CLINCH__GITHUB__TOKENS", r#"["fake-bench-1"]"#)
-        // No server of somebody else's answers there.
+        // No server listens at this address.
         .env("CLINCH__SERVER__LISTEN", "127.0.0.1:1")
         .stdout(Stdio::piped())
         .spawn()
@@ -143,7 +143,7 @@ async fn collect(api_url: &str, folder: &Path) -> Result<Collected> {
         peak_kib = peak_kib.max(peak(child.id()));
         match child.try_wait().map_err(failed)? {
             Some(status) => break status,
-            None => tokio::time::sleep(LOOK).await,
+            None => tokio::time::sleep(POLL_INTERVAL).await,
         }
     };
     let took = began.elapsed();
@@ -155,7 +155,7 @@ async fn collect(api_url: &str, folder: &Path) -> Result<Collected> {
     Ok(Collected { took, peak_kib })
 }
 
-/// The program beside this one.
+/// The program in the same folder as this one.
 fn program() -> Result<PathBuf> {
     let own = std::env::current_exe().map_err(failed)?;
     let program = own.with_file_name("clinch");
@@ -172,7 +172,7 @@ fn peak(process: u32) -> f64 {
     kib.unwrap_or(0.0)
 }
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {

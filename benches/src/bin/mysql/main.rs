@@ -1,7 +1,7 @@
 //! MariaDB under load: a private server that syncs every commit.
 //!
-//! The measures are those of `postgres`. What plain inserts reach on the same server is
-//! measured by a loop of them on many connections.
+//! The measures are those of `postgres`. Plain inserts on the same server are measured by a loop on
+//! many connections.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -89,7 +89,7 @@ async fn connect(url: &str) -> Result<Conn> {
     Conn::new(opts).await.map_err(failed)
 }
 
-/// Rows a second, with as many rows a statement.
+/// Rows per second, with this number of rows per statement.
 async fn inserts(url: &str, clients: usize, rows: usize) -> Result<f64> {
     let values = vec!["(REPEAT('x', 100))"; rows].join(", ");
     let text: Arc<str> = format!("INSERT INTO plain.plain (body) VALUES {values}").into();

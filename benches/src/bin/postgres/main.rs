@@ -1,11 +1,10 @@
 //! PostgreSQL under load: a private server that syncs every commit.
 //!
-//! Measured is what a user meets, through the engine: accepts with 1, 16 and 64 callers that
-//! each wait for their own commit, accepts in bulk, the drain of a backlog with results
+//! The benchmark measures what a user sees, through the engine: accepts with 1, 16 and 64 callers
+//! that each wait for their own commit, accepts in bulk, the drain of a backlog with results
 //! written ahead and finalized, the time from submit to settled, the drain by 1 to 8 worker
-//! processes, and the way from one process to another. `pgbench` says in the same run what
-//! plain inserts reach on the same server. `--snapshot` and `--events-per-second N` measure
-//! that instead.
+//! processes, and the latency from one process to another. In the same run `pgbench` measures plain
+//! inserts on the same server. `--snapshot` and `--events-per-second N` measure only that.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -20,9 +19,9 @@ use clinch_postgres::{Postgres, Settings};
 use clinch_testbed::{Kind, Server};
 use tokio_postgres::{Client, NoTls};
 
-/// One row a transaction, as small as those of the store.
+/// One row per transaction, as small as those of the store.
 const ONE_ROW: &str = "INSERT INTO plain (body) VALUES (repeat('x', 100))";
-/// A thousand of them.
+/// A thousand rows per transaction.
 const THOUSAND: &str =
     "INSERT INTO plain (body) SELECT repeat('x', 100) FROM generate_series(1, 1000)";
 
@@ -82,7 +81,7 @@ async fn client(url: &str) -> Result<Client> {
     Ok(client)
 }
 
-/// Transactions a second, over five seconds.
+/// Transactions per second, over five seconds.
 async fn pgbench(server: &Server, script: &str, clients: u32) -> Result<f64> {
     let program = Kind::Postgres.program();
     let program = program.ok_or_else(|| failed("PostgreSQL is not installed"))?;

@@ -1,10 +1,10 @@
-//! Delayed hints over Redis: is any early, how late are they, what does waiting cost.
+//! Delayed hints over Redis: whether any is early, how late they are, and the cost of waiting.
 //!
-//! A private server and one node. Hints with delays spread over a few seconds are published
-//! in one go; readers that wait take them. A hint counts as early if it came before the
-//! moment that its publication was called plus its delay; lateness is counted from there
-//! too, so it includes the publication itself. Then the readers wait for nothing, and the
-//! processor time of this process and of the server is read.
+//! A private server and one node. Hints with delays spread over a few seconds are published at
+//! once; waiting readers take them. A hint counts as early if it arrives before the time of the
+//! publish call plus its delay. Lateness counts from there too, so it includes the publication
+//! itself. Then the readers wait without any hint, and the processor time of this process and of
+//! the server is read.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ use tokio::sync::mpsc;
 
 const USAGE: &str = "usage: redis_delay [--json] [--messages N] [--readers N] [--idle SECONDS]";
 
-/// Delays are spread over this much time, after the first.
+/// The delays are spread over this much time, after the first.
 const SPREAD: Duration = Duration::from_secs(8);
 
-/// Long enough for every hint to be published before the first is due.
+/// The first delay: long enough to publish every hint before the first is due.
 const FIRST: Duration = Duration::from_secs(2);
 
 struct Arguments {
@@ -161,7 +161,7 @@ async fn read(bus: RedisBus, dequeue: Dequeue, arrived: mpsc::UnboundedSender<(O
     }
 }
 
-/// Publishes; when each is due at the earliest.
+/// Publishes the hints; returns the earliest due time of each.
 async fn publish(bus: &RedisBus, domain: &Domain, count: usize) -> Result<BTreeMap<OpId, Instant>> {
     let mut rng = SplitMix::new(1);
     let spread = u64::try_from(SPREAD.as_micros()).unwrap_or(u64::MAX);
@@ -193,7 +193,7 @@ fn server_cpu(server: &Server) -> Result<Duration> {
     cpu(&pid.to_string())
 }
 
-/// User and system time of a process, from Linux's own account in hundredths of a second.
+/// User and system time of a process, from /proc, in hundredths of a second.
 fn cpu(process: &str) -> Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).map_err(failed)?;
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);

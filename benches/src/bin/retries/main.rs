@@ -1,8 +1,8 @@
 //! Outcomes per second with and without retries.
 //!
-//! The same number of outcomes is handled twice by the real engine on the in-memory store:
-//! once each is an Ok, once every second one is a Retry. Only the handling is timed, not the
-//! accepts before it. The two take turns, so that a machine that slows down slows both.
+//! The real engine on the in-memory store handles the same number of outcomes twice: once every
+//! outcome is an Ok, once every second one is a Retry. Only the handling is timed, not the accepts
+//! before it. The two variants take turns, so that a slower machine slows both.
 #![forbid(unsafe_code)]
 
 mod report;
@@ -15,12 +15,12 @@ use clinch_core::{Error, ErrorKind, Result};
 use report::Report;
 use scene::{Mode, Scene, Variant};
 
-/// Outcomes with retries per outcome without them, at least.
+/// Minimum ratio of the rate with retries to the rate without them.
 const RATIO_MIN: f64 = 0.70;
 
 const USAGE: &str = "usage: retries [--json] [--outcomes N] [--rounds N] [--mode queue|hints]";
 
-/// What was asked for.
+/// The command line.
 struct Arguments {
     json: bool,
     outcomes: usize,
@@ -72,7 +72,7 @@ fn measure(arguments: &Arguments) -> Result<Report> {
     let scene = Scene::new(runtime.map_err(no_runtime)?)?;
     let mut report = Report::new(arguments.outcomes, RATIO_MIN);
     for mode in &arguments.modes {
-        // The first run pays for what later ones find warm.
+        // The first run only warms up.
         scene.play(*mode, Variant::WithRetries, arguments.outcomes)?;
         for round in 0..arguments.rounds {
             let mut order = [Variant::Plain, Variant::WithRetries];

@@ -13,7 +13,7 @@ pub(crate) struct Report {
     modes: Vec<Measured>,
 }
 
-/// Outcomes per second of one mode, a pair each round.
+/// Outcomes per second of one mode, a pair for each round.
 struct Measured {
     mode: Mode,
     rounds: Vec<Round>,
@@ -74,7 +74,7 @@ impl Report {
         }
     }
 
-    /// No mode's median ratio is below the floor.
+    /// Whether the median ratio of every mode reaches the minimum.
     pub(crate) fn passes(&self) -> bool {
         let mut modes = self.modes.iter();
         modes.all(|measured| measured.ratio() >= self.ratio_min)

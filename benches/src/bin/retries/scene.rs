@@ -19,11 +19,11 @@ use clinch_memory::{Memory, MemoryBus};
 use clinch_system::{FileJournal, SystemClock, SystemIds, TokioSpawner};
 use tokio::sync::Notify;
 
-/// Commands of one submit.
+/// Commands in one submit.
 const CHUNK: usize = 1_000;
-/// A run that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// The shortest wait that tokio's timer knows.
+/// A run that takes longer is stuck.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// The shortest wait of tokio's timer.
 const BACKOFF: Duration = Duration::from_millis(1);
 
 /// How workers get their deliveries.
@@ -31,7 +31,7 @@ const BACKOFF: Duration = Duration::from_millis(1);
 pub(crate) enum Mode {
     /// The store is its own bus.
     Queue,
-    /// A bus of hints, fed by the relay.
+    /// A bus with hints, which the relay announces.
     Hints,
 }
 
@@ -49,12 +49,12 @@ impl Mode {
     }
 }
 
-/// What the provider answers.
+/// The provider's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Variant {
-    /// Ok.
+    /// Ok to every call.
     Plain,
-    /// Retry to the first call of each operation, then Ok: half of all outcomes.
+    /// Retry to the first call of each operation, then Ok: half of the outcomes are retries.
     WithRetries,
 }
 
@@ -67,7 +67,7 @@ impl Variant {
     }
 }
 
-/// What all runs share.
+/// Resources that all runs share.
 pub(crate) struct Scene {
     runtime: tokio::runtime::Runtime,
     clock: Arc<SystemClock>,
@@ -88,7 +88,7 @@ impl Scene {
         })
     }
 
-    /// Handles so many outcomes; returns how many there were each second.
+    /// Handles this number of outcomes; returns outcomes per second.
     pub(crate) fn play(&self, mode: Mode, variant: Variant, outcomes: usize) -> Result<f64> {
         self.runtime.block_on(async {
             let memory = Memory::new(self.clock.clone());
@@ -114,7 +114,7 @@ impl Scene {
                 async move { engine.run().await }
             });
             let settled = self.until_settled(&memory, &provider, operations);
-            let in_time = tokio::time::timeout(PATIENCE, settled).await;
+            let in_time = tokio::time::timeout(TIMEOUT, settled).await;
             let taken = self.clock.monotonic().saturating_sub(from);
             engine.stop();
             let stopped = running.await;
@@ -125,7 +125,7 @@ impl Scene {
         })
     }
 
-    /// Looks at the store only when the last call was made: looking takes its lock.
+    /// Polls the store only after the last call: reading takes the store's lock.
     async fn until_settled(
         &self,
         memory: &Memory,
@@ -161,7 +161,7 @@ impl Scene {
             sealer: Arc::new(PlainText),
             spill: self.journal().await?,
             dead_letter_file: self.journal().await?,
-            alert: Arc::new(Nobody),
+            alert: Arc::new(NoAlerts),
             clock: self.clock.clone(),
             ids: Arc::new(SystemIds),
             spawner: Arc::new(TokioSpawner::new(self.runtime.handle().clone())),
@@ -171,7 +171,7 @@ impl Scene {
         })
     }
 
-    /// A fresh one: runners of the run before may hold theirs for a moment longer.
+    /// A new journal: runners of the last run may hold theirs for a moment longer.
     async fn journal(&self) -> Result<Arc<FileJournal>> {
         let name = SystemIds.attempt_id().to_string();
         FileJournal::open(self.folder.join(name))
@@ -249,11 +249,11 @@ impl Executor for Provider {
     }
 }
 
-/// Is not to be paged: there is nothing to page for.
-struct Nobody;
+/// Ignores alerts.
+struct NoAlerts;
 
 #[async_trait]
-impl Alert for Nobody {
+impl Alert for NoAlerts {
     async fn raise(&self, _note: &AlertNote) -> Result<()> {
         Ok(())
     }

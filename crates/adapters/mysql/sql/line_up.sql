@@ -1,4 +1,4 @@
--- A follower that became head of its lane.
+-- Puts the new head of a lane into the queue.
 UPDATE clinch_queue AS q JOIN clinch_request AS r ON r.seq = q.seq SET
     q.stream = IF(q.announced_at IS NULL, CONCAT(r.domain, X'00', r.event_type), ''),
     q.rank_no = IF(q.announced_at IS NULL, r.rank_no, 0),

@@ -1,4 +1,4 @@
--- The limit makes the servers keep to the order.
+-- With a LIMIT the servers lock the rows in this order.
 SELECT l.lane FROM (
     SELECT DISTINCT lane FROM clinch_request WHERE op_id IN ({ids}) AND lane IS NOT NULL{lanes}
     ORDER BY lane LIMIT 1000000

@@ -1,4 +1,4 @@
--- Assignments see those before them: line comes last.
+-- Each assignment sees the earlier ones, so `line` comes last.
 UPDATE clinch_queue AS q JOIN clinch_request AS r ON r.seq = q.seq SET
     q.dispatch_no = {dispatch_no}, q.announced_at = @clinch_now, q.rounds = q.rounds + 1,
     q.locked_by = NULL, q.locked_until = NULL,

@@ -1,4 +1,4 @@
--- Locks nothing where it is there already.
+-- Locks nothing if the row exists.
 INSERT INTO clinch_stream (stream, rank_no)
 SELECT {stream}, {rank} FROM DUAL
 WHERE NOT EXISTS (SELECT 1 FROM clinch_stream WHERE stream = {stream} AND rank_no = {rank})

@@ -1,4 +1,4 @@
-//! Who may call the API.
+//! API keys.
 
 use async_trait::async_trait;
 use clinch_core::ports::{ApiKey, ApiKeys, Scope};

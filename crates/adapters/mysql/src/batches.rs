@@ -1,4 +1,4 @@
-//! Groups of operations.
+//! Batches: groups of operations with one end.
 
 use async_trait::async_trait;
 use clinch_core::ports::{Batch, Batches, NewBatch};

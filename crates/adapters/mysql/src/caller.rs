@@ -14,10 +14,10 @@ use mysql_async::prelude::Queryable;
 use crate::Mysql;
 use crate::error;
 use crate::query::Query;
-use crate::tx::{Trouble, Tx};
+use crate::tx::{LinkError, Tx};
 
-/// To be called after the caller's commit: wakes whoever waits in this process for what was
-/// accepted. If it never is, the fallback poll finds the work, as it does in other processes.
+/// Wakes the workers of this process for the accepted operations. Call [`WakeUp::wake`] after the
+/// commit; without it, and in other processes, the fallback poll finds the work.
 #[must_use = "workers are woken by `wake`, after the commit"]
 pub struct WakeUp {
     news: Arc<News>,
@@ -25,24 +25,24 @@ pub struct WakeUp {
 }
 
 impl WakeUp {
-    /// The transaction is committed: wakes the workers.
+    /// Wakes the workers of this process. The transaction must be committed.
     pub fn wake(self) {
         self.news.tell(self.notices);
     }
 }
 
 impl Mysql {
-    /// Accepts operations in a transaction of the caller's, at any isolation level.
+    /// Accepts operations in the caller's own transaction, at any isolation level.
     ///
     /// - Business rows and operations commit together or not at all.
-    /// - On `Err` the transaction is as it was before the call, and goes on. `Conflict` is the
-    ///   exception: the server ended the transaction for a deadlock, and all of it has to be
-    ///   done again.
-    /// - The transaction's connection must be one to this database.
-    /// - A wish to begin is ignored: nobody may call before the commit.
-    /// - Keys, and the lane of an ordered operation, stay locked until the transaction ends:
-    ///   keep it short.
-    /// - Dropping the future leaves the transaction half done: roll it back.
+    /// - On `Err` the transaction is as it was before the call, and can go on. `Conflict` is the
+    ///   exception: the server rolled the transaction back for a deadlock, and the caller must
+    ///   repeat all of it.
+    /// - The transaction's connection must be to this database.
+    /// - `begin` of a new operation is ignored: no call may be made before the commit.
+    /// - Keys, and the lane of an ordered operation, stay locked until the transaction ends: keep
+    ///   it short.
+    /// - If the future is dropped, the transaction is incomplete: roll it back.
     pub async fn accept_in(
         &self,
         tx: &mut Transaction<'_>,
@@ -66,17 +66,18 @@ impl Mysql {
             written.into_iter().map(Written::accepted).collect()
         };
         let outcome: Result<Vec<Accepted>> = outcome.await;
-        let trouble = inner.trouble;
+        let link_error = inner.link_error;
         let notices = outcome.is_ok().then(|| inner.notices());
         drop(inner);
         let end = match &outcome {
             Ok(_) => "RELEASE SAVEPOINT clinch_accept",
             Err(_) => "ROLLBACK TO SAVEPOINT clinch_accept; RELEASE SAVEPOINT clinch_accept",
         };
-        if !trouble.is_some_and(Trouble::is_of_connection) {
+        if !link_error.is_some_and(LinkError::is_of_connection) {
             let ended = tx.query_drop(end).await;
             if ended.is_err() && outcome.is_err() {
-                let message = "the server ended the transaction for a deadlock; do all of it again";
+                let message =
+                    "the server rolled the transaction back for a deadlock; repeat all of it";
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
             ended.map_err(|failed| error::sql(&failed))?;
@@ -86,8 +87,8 @@ impl Mysql {
         outcome.map(|accepted| (accepted, WakeUp { news, notices }))
     }
 
-    /// Says whether payloads are sealed. While they are, `CALL clinch_accept(…)` refuses: it
-    /// holds no key and would write plain ones.
+    /// Records whether payloads are sealed. While they are, `CALL clinch_accept(…)` refuses: it has
+    /// no encryption key and would write plain payloads.
     pub async fn set_sealed(&self, sealed: bool) -> Result<()> {
         let sql = Query::PutSealed.with(&[("sealed", if sealed { "1" } else { "0" })]);
         self.query(sql).await.map(|_| ())

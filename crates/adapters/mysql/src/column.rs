@@ -1,4 +1,4 @@
-//! Columns as values of the vocabulary.
+//! Conversions from columns to domain types.
 
 use clinch_core::{
     AttemptId, BatchId, Domain, EventType, KeyHash, LaneKey, OpId, Result, Sealed, Timestamp,
@@ -21,7 +21,7 @@ pub(crate) trait Column {
             return Ok(None);
         };
         let text = std::str::from_utf8(digits).ok();
-        // A sum is a decimal.
+        // MySQL returns sums as decimals.
         let value = text.and_then(|text| text.parse().ok());
         value.map(Some).ok_or_else(|| error::corrupt("number"))
     }

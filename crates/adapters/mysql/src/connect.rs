@@ -1,4 +1,4 @@
-//! Where the database is, and how a session on it is set up.
+//! The address of the database, and the settings of a session.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use mysql_async::{Conn, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts, SslO
 use crate::error;
 use crate::settings::Settings;
 
-/// A peer that is gone without a word is noticed by this.
+/// Detects a peer that has disappeared without closing the connection.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Which of the two servers.
+/// The server's product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flavor {
     MariaDb,
     MySql,
 }
 
-/// An address that was read; never shown, since it holds a password.
+/// Parses an address. Errors never show it, since it holds a password.
 pub(crate) fn parse(url: &str) -> Result<Opts> {
     let invalid = |why: &str| {
         let message = format!(
@@ -47,10 +47,10 @@ pub(crate) fn parse(url: &str) -> Result<Opts> {
     })
 }
 
-/// A connection as the address says, without our settings.
-pub(crate) async fn one(opts: &Opts, timeout: Duration) -> Result<(Conn, Flavor)> {
+/// A single connection, without the session settings of the pool.
+pub(crate) async fn connect_one(opts: &Opts, timeout: Duration) -> Result<(Conn, Flavor)> {
     let answered = tokio::time::timeout(timeout, greet(opts)).await;
-    answered.unwrap_or_else(|_| Err(error::sql(&error::silent())))
+    answered.unwrap_or_else(|_| Err(error::sql(&error::no_answer())))
 }
 
 async fn greet(opts: &Opts) -> Result<(Conn, Flavor)> {
@@ -87,7 +87,7 @@ fn whole_seconds(time: Duration) -> u64 {
     time.as_secs().max(1)
 }
 
-/// Connections with our settings, made when they are needed.
+/// Connections with the session settings, opened on demand.
 pub(crate) fn pool(opts: &Opts, flavor: Flavor, settings: &Settings) -> Pool {
     let mut init = vec![
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED".to_owned(),
@@ -106,7 +106,7 @@ pub(crate) fn pool(opts: &Opts, flavor: Flavor, settings: &Settings) -> Pool {
             "SET SESSION max_statement_time = {}",
             settings.statement_timeout.as_secs_f64()
         ),
-        // It ends reads only: MySQL has no limit for writes.
+        // Limits reads only: MySQL has no time limit for writes.
         Flavor::MySql => format!(
             "SET SESSION max_execution_time = {}",
             settings.statement_timeout.as_millis()
@@ -117,7 +117,8 @@ pub(crate) fn pool(opts: &Opts, flavor: Flavor, settings: &Settings) -> Pool {
     let pool_opts = PoolOpts::default()
         .with_constraints(constraints)
         .with_inactive_connection_ttl(settings.idle_timeout / 2)
-        // Every transaction is ended before its connection goes back.
+        // Safe without a reset: every transaction has ended before its connection returns to the
+        // pool.
         .with_reset_connection(false);
     let builder = OptsBuilder::from_opts(opts.clone())
         .init(init)

@@ -17,7 +17,7 @@ use crate::text::{self, Tuple};
 /// Documents that one commit removes: it holds their locks until it ends.
 const CLEARED_MAX: usize = 1_000;
 
-/// What a search looks for, as it stands in a statement.
+/// The search conditions as SQL text.
 struct Search {
     collection: String,
     user: String,
@@ -52,7 +52,7 @@ impl Search {
 impl DocumentSink for Mysql {
     async fn upsert(&self, collection: &str, documents: &[Document]) -> Result<()> {
         check_documents(collection, documents)?;
-        // The later of two counts, and locks are taken in the order of ids.
+        // Of two documents with the same id the later one counts. Locks are taken in order of ids.
         let by_id = documents.iter().map(|document| (&document.id, document));
         let by_id: BTreeMap<_, _> = by_id.collect();
         let row = |document: &Document| {

@@ -8,9 +8,9 @@ use clinch_core::{Domain, EventType, Result, Timestamp};
 
 use crate::Mysql;
 use crate::column::Column;
-use crate::line::Stream;
 use crate::link::Script;
 use crate::query::Query;
+use crate::streams::Stream;
 use crate::text;
 use crate::tx::Tx;
 

@@ -1,5 +1,5 @@
-//! The driver's errors as ours: no driver's type crosses a port, and no server's message, which
-//! may quote a statement and with it a payload.
+//! Translates the driver's errors. No type of the driver crosses a port, and no server message
+//! either: it may quote a statement and with it a payload.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use mysql_async::Error as Sql;
 
 pub(crate) use clinch_stored::error::{corrupt, unreadable};
 
-/// What the server or the driver said, without its words.
+/// The cause of an error, without the server's or driver's message text.
 #[derive(Debug)]
 enum Cause {
     Server(u16, String),
@@ -36,13 +36,13 @@ fn cause(error: &Sql) -> Cause {
     }
 }
 
-/// What a failed statement means. Nothing was changed: the transaction is rolled back.
+/// The error of a failed statement. Nothing was changed: the transaction is rolled back.
 pub(crate) fn sql(error: &Sql) -> Error {
     let (kind, message) = meaning(error);
     Error::new(kind, message).caused_by(cause(error))
 }
 
-/// What a failure means once a commit was sent: without the server's word it may have happened.
+/// The error of a failure after COMMIT was sent: without the server's answer it may have happened.
 pub(crate) fn commit(error: &Sql) -> Error {
     if is_lost(error) {
         let message = "the connection was lost during a commit; read back whether it happened";
@@ -58,22 +58,22 @@ fn code(error: &Sql) -> Option<u16> {
     }
 }
 
-/// A deadlock, or a row that changed under a snapshot: the server asks for another try.
-pub(crate) fn asks_again(error: &Sql) -> bool {
+/// A deadlock, or a row that changed after a snapshot: the transaction should be run again.
+pub(crate) fn is_deadlock(error: &Sql) -> bool {
     matches!(code(error), Some(1213 | 1020))
 }
 
-/// A lock did not come in time.
-pub(crate) fn has_waited(error: &Sql) -> bool {
+/// A lock was not granted in time.
+pub(crate) fn is_lock_timeout(error: &Sql) -> bool {
     code(error) == Some(1205)
 }
 
-/// A unique index has the value already.
+/// A unique index already holds the value.
 pub(crate) fn is_taken(error: &Sql) -> bool {
     code(error) == Some(1062)
 }
 
-/// No answer came, or the server said that it is going away.
+/// No answer came, or the server said that it is shutting down.
 pub(crate) fn is_lost(error: &Sql) -> bool {
     match code(error) {
         Some(code) => matches!(code, 1053 | 1077..=1080 | 1152 | 1158..=1161 | 1184 | 1927),
@@ -82,12 +82,12 @@ pub(crate) fn is_lost(error: &Sql) -> bool {
 }
 
 /// The server did not answer in time.
-pub(crate) fn silent() -> Sql {
+pub(crate) fn no_answer() -> Sql {
     std::io::Error::from(std::io::ErrorKind::TimedOut).into()
 }
 
-/// The server did not answer in time: asking again would only take as long again.
-pub(crate) fn is_silent(error: &Sql) -> bool {
+/// Whether the server did not answer in time: a retry would only take as long again.
+pub(crate) fn is_no_answer(error: &Sql) -> bool {
     match error {
         Sql::Io(mysql_async::IoError::Io(error)) => error.kind() == std::io::ErrorKind::TimedOut,
         _ => false,
@@ -104,7 +104,7 @@ fn meaning(error: &Sql) -> (ErrorKind, &'static str) {
     match code {
         1021 | 1030 | 1037 | 1038 | 1040 | 1041 | 1114 | 1203 | 1226 => (
             ErrorKind::Full,
-            "the server has no room (disk, memory or connections); nothing was changed",
+            "the server is out of disk, memory or connections; nothing was changed",
         ),
         1054 | 1146 | 1305 => (
             ErrorKind::Unsupported,
@@ -116,7 +116,7 @@ fn meaning(error: &Sql) -> (ErrorKind, &'static str) {
         ),
         1153 => (
             ErrorKind::Invalid,
-            "a value is larger than the server takes; raise its max_allowed_packet",
+            "a value is larger than the server accepts; raise its max_allowed_packet",
         ),
         1406 => (
             ErrorKind::Invalid,
@@ -129,16 +129,16 @@ fn meaning(error: &Sql) -> (ErrorKind, &'static str) {
         ),
         1033..=1035 | 1194 | 1712 | 1877 => (
             ErrorKind::Corrupt,
-            "the server reports damage; look at its log",
+            "the server reports damaged data; check the server's log",
         ),
         _ if is_lost(error) => (
             ErrorKind::Unavailable,
-            "the server is going away; nothing was changed",
+            "the server is shutting down; nothing was changed",
         ),
         _ => (
             ErrorKind::Internal,
-            "the server refused a statement; this is a bug of the adapter or a change made \
-             behind its back",
+            "the server refused a statement; this is a bug in Clinch, or another program \
+             changed the tables",
         ),
     }
 }

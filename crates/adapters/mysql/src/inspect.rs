@@ -1,4 +1,4 @@
-//! Reading.
+//! Reads: operations, lists and ledgers.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ fn operations(rows: &[mysql_async::Row]) -> Result<Vec<Operation>> {
     rows.iter().map(read).collect()
 }
 
-/// What a filter asks of every operation.
+/// The conditions of a filter as SQL text.
 fn conditions(filter: &Filter, below: Option<u64>) -> Result<Vec<String>> {
     let is = |column: &str, value: Option<&str>| {
         value.map(|value| format!("r.{column} = {}", text::literal(value)))
@@ -51,8 +51,8 @@ fn conditions(filter: &Filter, below: Option<u64>) -> Result<Vec<String>> {
     .collect();
     if let Some((name, value)) = &filter.label {
         let json = |text: &String| serde_json::Value::from(text.as_str()).to_string();
-        // Labels are stored as compact JSON, in which no text holds a bare quote: a pair is
-        // found by its bytes, behind a brace or a comma.
+        // Labels are stored as compact JSON, in which a quote inside a text is always escaped. So a
+        // pair is found by its bytes after a brace or a comma.
         let pair = format!("{}:{}", json(name), json(value));
         let (first, next) = (format!("{{{pair}"), format!(",{pair}"));
         all.push(format!(
@@ -169,11 +169,11 @@ impl Inspect for Mysql {
     }
 
     async fn now(&self) -> Result<Timestamp> {
-        self.read((), |tx, ()| Box::pin(tx.tell_time())).await
+        self.read((), |tx, ()| Box::pin(tx.read_time())).await
     }
 }
 
-/// What a row counts on its page.
+/// Bytes that a row counts towards its page's size limit.
 fn bytes(row: &mysql_async::Row) -> usize {
     let bytes = LONG_COLUMNS.map(|at| row.maybe_bytes(at).ok().flatten());
     bytes.into_iter().flatten().map(<[u8]>::len).sum()

@@ -1,5 +1,5 @@
-//! The four keys of new operations. They are inserted first: a transaction that finds one there
-//! waits for the commit of the one that inserted it.
+//! The four keys of new operations. They are inserted first: a transaction that finds one of them
+//! waits for the commit of the transaction that inserted it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -20,7 +20,7 @@ use crate::tx::Tx;
 /// Keys by hash.
 pub(crate) type WantedKeys = BTreeMap<KeyHash, WantedKey>;
 
-/// A number that no other transaction draws: it tells inserted rows from those that were there.
+/// A number that no other transaction draws: it tells new rows from existing ones.
 pub(crate) fn nonce() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -35,22 +35,22 @@ pub(crate) fn insert_keys(keys: &WantedKeys, nonce: u64, script: &mut Script) {
     script.add_rows(Query::InsertKeys, &rows);
 }
 
-/// The operation of a row of `known_keys.sql`, and where it stands or stood.
+/// The operation of a row of `known_keys.sql`, with its status.
 pub(crate) fn read_known(row: &mysql_async::Row) -> Result<(KeyHash, Known)> {
     let kept = row.maybe_int(2)?;
     let open_or_ended = row.maybe_int(3)?.or(row.maybe_int(4)?);
     let status = open_or_ended.or(kept).map(status_of).transpose()?;
     let known = Known {
         op_id: row.op_id(1)?,
-        // A caller's snapshot may be older than the operation.
+        // The caller's snapshot may be older than the operation.
         status: status.unwrap_or(Status::Pending),
         pruned: open_or_ended.is_none() && kept.is_some(),
     };
     Ok((row.key_hash(0)?, known))
 }
 
-/// `None`: version 0, which the stored procedure writes. SQL cannot bring JSON into canonical
-/// form, so the fingerprint has to be computed from the payload.
+/// `None`: version 0, which the stored procedure writes. SQL cannot bring JSON into canonical form,
+/// so the fingerprint has to be computed from the payload.
 fn read_fingerprint(stored: &[u8]) -> Result<Option<Fingerprint>> {
     if stored.first() == Some(&0) {
         return Ok(None);
@@ -60,7 +60,7 @@ fn read_fingerprint(stored: &[u8]) -> Result<Option<Fingerprint>> {
 }
 
 impl Tx<'_> {
-    /// Tells the keys that were inserted from those that were there, and reads the latter.
+    /// Tells inserted keys from existing ones, and reads the existing ones.
     pub(crate) async fn note_keys(
         &mut self,
         keys: &WantedKeys,
@@ -78,7 +78,7 @@ impl Tx<'_> {
         }
         let hashes = text::list(keys.keys().map(|hash| hash.as_bytes()));
         let mut script = Script::default();
-        // A locking read sees the rows also where the caller's snapshot is older than they are.
+        // A locking read sees these rows even if the caller's snapshot is older.
         script.add(&Query::LockKeys.with(&[("hashes", &hashes)]));
         script.add(&Query::KnownKeys.with(&[("hashes", &hashes)]));
         let answers = self.run(script).await?;
@@ -112,7 +112,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Fingerprints of payloads that the stored procedure wrote.
+    /// Computes fingerprints of payloads that the stored procedure wrote.
     async fn fingerprints(&mut self, ops: &[OpId]) -> Result<HashMap<OpId, Fingerprint>> {
         let mut computed = HashMap::new();
         if ops.is_empty() {
@@ -127,8 +127,8 @@ impl Tx<'_> {
         Ok(computed)
     }
 
-    /// Corrects the keys that were inserted for another operation than the one that uses them,
-    /// and deletes those that no operation uses.
+    /// Corrects keys that were inserted for another operation than the one that uses them, and
+    /// deletes keys that no operation uses.
     pub(crate) fn add_keys(&mut self, plan: &Plan, script: &mut Script) {
         let mut reserved = std::mem::take(&mut self.reserved_keys);
         for write in plan.new_rows() {
@@ -147,7 +147,7 @@ impl Tx<'_> {
     }
 }
 
-/// The statement that gives a key to an operation.
+/// The statement that assigns a key to an operation.
 pub(crate) fn put_key(hash: KeyHash, op_id: OpId, fingerprint: Fingerprint) -> String {
     Query::PutKey.with(&[
         ("hash", &text::literal(hash.as_bytes())),

@@ -1,26 +1,26 @@
 //! Every port of a store, and the queue, on MariaDB and MySQL.
 //!
-//! [`Mysql`] is all of it. A call becomes a transaction on a task of its own (`run`): it locks
-//! and reads the rows it is about (`load`), plans the changes by [`clinch_stored::commit`]
-//! (`store`), and writes them with one statement a kind, sent together with the commit
-//! (`write`): two round trips.
+//! [`Mysql`] implements all of them. Each call runs as a transaction on its own task (`run`): it
+//! locks and reads the rows that it needs (`load`), plans the changes with
+//! [`clinch_stored::commit`] (`store`), and writes them with one statement per kind of row, sent
+//! together with the commit (`write`): two round trips.
 //!
 //! | table | rows | written |
 //! | --- | --- | --- |
 //! | `clinch_key` | four keys, fingerprint | at accept, before anything else |
-//! | `clinch_request` | what was asked for | once, at accept; draws the seq |
-//! | `clinch_queue` | open operations: state, and place in line | at accept and at each change; deleted at the end |
-//! | `clinch_history` | ended operations | at the end |
+//! | `clinch_request` | the submitted command | once, at accept; draws the seq |
+//! | `clinch_queue` | open operations: state and queue columns | at accept and at each change; deleted at the end |
+//! | `clinch_history` | terminal operations | when they end |
 //! | `clinch_stream` | domain, event type and priority | once |
-//! | `clinch_count` | counters of a domain, by slot | once a commit |
-//! | `clinch_record`, `clinch_document` | what an application keeps | as it asks |
+//! | `clinch_count` | counters of a domain, by slot | once per commit |
+//! | `clinch_record`, `clinch_document` | data of an application | on request |
 //!
-//! ADR-010's columns are `status`, `next_retry_at`, `locked_by`, `locked_at` and `version` of
-//! `clinch_queue`. Its index (status, next_retry_at, id) is `due`: (line, stream, rank_no,
-//! due_at), with the seq behind them; a claim also has its end, `locked_until`, so that none
-//! has to be looked for by its age.
+//! The columns that ADR-010 names are `status`, `next_retry_at`, `locked_by`, `locked_at` and
+//! `version` of `clinch_queue`. Its index (status, next_retry_at, id) is `due`: (line, stream,
+//! rank_no, due_at), followed by the seq. A claim also stores its end, `locked_until`, so that
+//! expired claims need no search by age.
 //!
-//! Values stand in statements as numbers and hexadecimal bytes (`text`), so that several
+//! Values are written into statements as numbers and hexadecimal bytes (`text`), so that several
 //! statements travel together and none has to be prepared.
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,6 @@ mod domains;
 mod error;
 mod inspect;
 mod keys;
-mod line;
 mod link;
 mod load;
 mod locks;
@@ -50,6 +49,7 @@ mod row;
 mod run;
 mod settings;
 mod store;
+mod streams;
 mod text;
 mod time;
 mod tx;
@@ -71,7 +71,7 @@ pub use clinch_stored::Fault;
 pub use migrate::{MIGRATIONS, Migration, migrate, pending};
 pub use settings::Settings;
 
-use line::Streams;
+use streams::KnownStreams;
 use time::Time;
 
 /// Every port of a store, on one database. Cheap to clone; clones share the connections.
@@ -83,30 +83,30 @@ pub struct Mysql {
 struct Shared {
     database: String,
     settings: Settings,
-    /// For waits only: every moment that is stored is the server's.
+    /// Times waits only: every stored time comes from the server's clock.
     clock: Arc<dyn Clock>,
     pool: Pool,
     time: Time,
-    streams: Arc<Streams>,
+    streams: Arc<KnownStreams>,
     news: Arc<News>,
     faults: Faults,
     /// Transactions that were run again.
     retries: AtomicU64,
-    /// Of the last dequeue: what a nack is judged by.
+    /// The routes of the last dequeue: `nack` needs them.
     routes: Mutex<Arc<Routes>>,
 }
 
 impl Mysql {
     /// Connects to a database whose tables are up to date ([`migrate`]). `clock` times waits;
-    /// what is stored goes by the server's own.
+    /// stored times come from the server's clock.
     ///
     /// - `Unsupported`: the tables are missing or of another release, or the server is too old.
     /// - `Unavailable`: the server is not reachable, or refuses the user.
     pub async fn connect(url: &str, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
         let opts = connect::parse(url)?;
-        let (mut conn, flavor) = connect::one(&opts, settings.timeout).await?;
+        let (mut conn, flavor) = connect::connect_one(&opts, settings.timeout).await?;
         let checked = tokio::time::timeout(settings.timeout, migrate::check(&mut conn)).await;
-        checked.unwrap_or_else(|_| Err(error::sql(&error::silent())))?;
+        checked.unwrap_or_else(|_| Err(error::sql(&error::no_answer())))?;
         let _ = conn.disconnect().await;
         let shared = Shared {
             database: opts.db_name().unwrap_or_default().to_owned(),
@@ -125,8 +125,7 @@ impl Mysql {
         })
     }
 
-    /// Transactions that the server ended for a deadlock or a lock that did not come, and that
-    /// were run again.
+    /// Transactions that were run again after a deadlock or a lock timeout.
     pub fn deadlock_retries(&self) -> u64 {
         self.shared.retries.load(Ordering::Relaxed)
     }
@@ -136,18 +135,18 @@ impl Mysql {
         self.shared.faults.arm(fault);
     }
 
-    /// Moves the store's clock forward for this instance, and wakes who waits. Does nothing in a
-    /// release build.
+    /// Moves the store's clock forward for this instance, and wakes waiting callers. Does nothing
+    /// in a release build.
     pub fn advance(&self, by: Duration) {
         self.shared.time.advance(by);
     }
 
-    /// Makes the store's clock stand still for this instance. Does nothing in a release build.
+    /// Stops the store's clock for this instance. Does nothing in a release build.
     pub fn stop_clock(&self, at: Timestamp) {
         self.shared.time.stop_at(at);
     }
 
-    /// Ends every connection once it is free; calls fail from now on.
+    /// Closes every connection once it is free; later calls fail.
     pub async fn close(&self) {
         let _ = self.shared.pool.clone().disconnect().await;
     }

@@ -1,4 +1,4 @@
-//! A connection on which statements run: one of the pool, or the caller's transaction.
+//! Connections that run statements: one of the pool, or the caller's transaction.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ pub(crate) struct Script {
     parts: Vec<(String, usize)>,
 }
 
-/// Below the smallest `max_allowed_packet` that either server comes with, with room for one
-/// statement of [`STATEMENT_MAX`].
+/// Below the smallest default `max_allowed_packet` of both servers, with room for one statement of
+/// [`STATEMENT_MAX`].
 const PART_MAX: usize = 2 * 1024 * 1024;
 
-/// Bytes after which a list of rows is continued in another statement.
+/// Bytes after which a list of rows continues in another statement.
 pub(crate) const STATEMENT_MAX: usize = 1024 * 1024;
 
-/// What a statement answered.
+/// The answer to one statement.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub rows: Vec<Row>,
@@ -36,12 +36,12 @@ impl Script {
         self.parts.is_empty()
     }
 
-    /// How many statements there are.
+    /// Number of statements.
     pub(crate) fn count(&self) -> usize {
         self.parts.iter().map(|(_, count)| count).sum()
     }
 
-    /// Adds a statement; its place among the answers.
+    /// Adds a statement; returns the index of its answer.
     pub(crate) fn add(&mut self, sql: &str) -> usize {
         let place = self.count();
         let fits = |(text, _): &&mut (String, usize)| text.len() + sql.len() <= PART_MAX;
@@ -56,7 +56,7 @@ impl Script {
         place
     }
 
-    /// Adds a statement about `rows`, or several where they are long.
+    /// Adds a statement for `rows`, or several statements if the rows are long.
     pub(crate) fn add_rows(&mut self, query: Query, rows: &[String]) {
         let (head, tail) = query.around_rows();
         let mut sql = String::new();
@@ -75,7 +75,7 @@ impl Script {
         }
     }
 
-    /// These statements, then the others.
+    /// These statements, followed by those of `other`.
     pub(crate) fn followed_by(mut self, other: Self) -> Self {
         if self.parts.is_empty() {
             return other;
@@ -90,7 +90,7 @@ impl Script {
         self
     }
 
-    /// The last round trip, and those before it.
+    /// Splits off the last round trip; returns the earlier ones and the last.
     pub(crate) fn split_last(mut self) -> (Self, Self) {
         let last = self.parts.pop().into_iter().collect();
         (self, Self { parts: last })
@@ -100,14 +100,14 @@ impl Script {
 /// Where statements run: a connection of the pool, or the caller's transaction.
 #[async_trait]
 pub(crate) trait Link: Send {
-    /// Runs every statement; their answers in order.
+    /// Runs every statement; returns their answers in order.
     async fn run(&mut self, script: &Script) -> Result<Vec<Answer>, Error>;
 }
 
-/// How long a goodbye may take: a connection that is given up is closed all the same.
+/// How long closing a connection may take before it is dropped.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
-/// A connection of the pool on which no answer is waited for without bound.
+/// A connection of the pool with a timeout for every answer.
 pub(crate) struct Timed {
     conn: Conn,
     timeout: Duration,
@@ -128,8 +128,8 @@ impl Timed {
         bounded(self.timeout, fill(&mut self.conn, sql, limit, weigh)).await
     }
 
-    /// Ends a transaction that failed; a connection of which nothing is known is closed.
-    pub(crate) async fn give_up(mut self, is_lost: bool) {
+    /// Rolls back a failed transaction; closes the connection if its state is unknown.
+    pub(crate) async fn abort(mut self, is_lost: bool) {
         let limit = self.timeout;
         let is_kept = !is_lost && (bounded(limit, self.conn.query_drop("ROLLBACK")).await).is_ok();
         if !is_kept {
@@ -152,7 +152,7 @@ async fn fill(
             break;
         }
     }
-    // What the server still sends is dropped as it comes.
+    // Discards the remaining rows as they arrive.
     rows.drop_result().await?;
     Ok(filling)
 }
@@ -162,7 +162,7 @@ async fn bounded<T>(
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     let in_time = tokio::time::timeout(limit, call).await;
-    in_time.unwrap_or_else(|_| Err(error::silent()))
+    in_time.unwrap_or_else(|_| Err(error::no_answer()))
 }
 
 #[async_trait]

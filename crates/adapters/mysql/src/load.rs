@@ -1,7 +1,7 @@
-//! Reading and locking what a plan needs, in one round trip where no key is known.
+//! Locks and reads what a plan needs, in one round trip if no key is known.
 //!
-//! Locks are taken in one order: keys, lanes, operations, batches, counters, each kind in order
-//! of its ids.
+//! Locks are always taken in the same order: keys, lanes, operations, batches, counters, each kind
+//! in order of its ids.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,8 +18,8 @@ use crate::row;
 use crate::text::{self, Tuple};
 use crate::tx::Tx;
 
-/// The places of the statements' answers; empty where nothing was asked for.
-struct Places {
+/// The index ranges of the statements' answers; empty for statements that were not needed.
+struct AnswerRanges {
     keys: Range<usize>,
     members: Range<usize>,
     rows: Range<usize>,
@@ -30,7 +30,7 @@ struct Places {
 }
 
 impl Tx<'_> {
-    /// Locks and reads what is wanted. What is not there is left out.
+    /// Locks and reads the wanted rows. Rows that do not exist are left out.
     pub(crate) async fn load(&mut self, wanted: &Wanted, seen: &mut Seen) -> Result<()> {
         let nonce = nonce();
         let mut script = Script::default();
@@ -63,7 +63,7 @@ impl Tx<'_> {
         self.note_keys(&wanted.keys, inserts, nonce, seen).await
     }
 
-    fn ask(&self, wanted: &Wanted, nonce: u64, script: &mut Script) -> Places {
+    fn ask(&self, wanted: &Wanted, nonce: u64, script: &mut Script) -> AnswerRanges {
         let ids = text::list(wanted.rows.keys().map(|op| op.0.as_bytes()));
         let keys = of(script, |script| insert_keys(&wanted.keys, nonce, script));
         if !wanted.rows.is_empty() {
@@ -90,12 +90,12 @@ impl Tx<'_> {
                 self.ask_paused(script);
             }
         });
-        // An insert finds out whether an id is taken; only its second try has to know which.
+        // The insert itself fails if an id is taken; only the retry has to know which id.
         let taken = wanted.ids.iter().filter(|_| self.checks_ids);
         let taken = of_ids(script, Query::TakenIds, taken.map(|op| op.0.into_bytes()));
         let spawns = wanted.spawns.iter().map(|op| op.0.into_bytes());
         let spawns = of_ids(script, Query::Spawns, spawns);
-        Places {
+        AnswerRanges {
             keys,
             members,
             rows,
@@ -106,7 +106,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Keeps the first members of each lane.
+    /// Records the first members of each lane.
     fn note_lanes(&mut self, wanted: &Wanted, answers: &[Answer], seen: &mut Seen) -> Result<()> {
         let mut lanes: BTreeMap<LaneKey, Members> = BTreeMap::new();
         for row in answers.iter().flat_map(|answer| &answer.rows) {
@@ -127,13 +127,13 @@ impl Tx<'_> {
     }
 }
 
-/// One statement reads all rows, so that they are locked in the order of their ids: with
-/// requests, if one of them is wanted with its request.
+/// Whether to read rows together with their requests. One statement reads all rows, so that they
+/// are locked in order of their ids; it includes requests if any row is wanted with its request.
 fn is_whole(wanted: &Wanted) -> bool {
     wanted.rows.values().any(|whole| *whole)
 }
 
-/// Locks lanes; makes those that are not there.
+/// Locks lanes, and creates missing ones.
 fn insert_lanes(wanted: &Wanted, script: &mut Script) {
     let row = |lane: &LaneKey| Tuple::new().bytes(lane.as_bytes()).end();
     let rows: Vec<String> = wanted.lanes.iter().map(row).collect();
@@ -148,7 +148,7 @@ fn ask_members(wanted: &Wanted, script: &mut Script) {
     }
 }
 
-/// The places of the statements that `add` adds.
+/// The index range of the statements that `add` adds.
 fn of(script: &mut Script, add: impl FnOnce(&mut Script)) -> Range<usize> {
     let first = script.count();
     add(script);

@@ -13,11 +13,11 @@ use crate::query::Query;
 use crate::text;
 use crate::tx::Tx;
 
-/// Owner, end and fence of a lock.
+/// Owner, expiry and fence of a lock.
 type Held = (String, Timestamp, u64);
 
 impl Tx<'_> {
-    /// Locks the row; one that was never taken has ended long ago, with fence 0.
+    /// Locks the row. A lock that was never taken counts as expired, with fence 0.
     async fn lock_row(&mut self, name: &str) -> Result<Option<Held>> {
         let name = text::literal(name);
         let mut script = Script::default();
@@ -61,7 +61,7 @@ impl Tx<'_> {
     async fn release_lock(&mut self, name: &str, owner: &WorkerId) -> Result<bool> {
         match self.lock_row(name).await? {
             Some((holder, until, fence)) if holder == owner.as_str() && self.now < until => {
-                // The row stays, ended: the next owner's fence must be higher.
+                // The row stays, expired: the next owner's fence must be higher.
                 self.put_lock(name, &(holder, self.now, fence));
                 Ok(true)
             }

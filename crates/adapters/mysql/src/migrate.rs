@@ -1,6 +1,6 @@
-//! Bringing the tables up to date: numbered files, each applied once, by one process at a
-//! time. These servers commit each statement that makes a table, so every statement can be run
-//! twice: a step that was cut off is simply run again.
+//! Migrations of the tables: numbered files, each applied once, by one process at a time. These
+//! servers commit each CREATE or ALTER by itself, so every statement can be run twice: an
+//! interrupted migration is simply run again.
 
 use clinch_core::{Error, ErrorKind, Result};
 use mysql_async::Conn;
@@ -8,18 +8,18 @@ use mysql_async::prelude::Queryable;
 
 use crate::{Settings, connect, error};
 
-/// One step.
+/// One migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
-    /// Its number; they are applied in this order.
+    /// Its number. Migrations are applied in this order.
     pub version: u32,
-    /// What it does.
+    /// What it adds.
     pub name: &'static str,
     /// The statements.
     pub sql: &'static str,
 }
 
-/// Every step there is.
+/// All migrations.
 pub const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
@@ -53,7 +53,7 @@ pub const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// Seconds for which a node waits for another that applies the steps.
+/// Seconds that a node waits for another node that applies migrations.
 const LOCK_WAIT_S: u32 = 600;
 
 async fn run(conn: &mut Conn, sql: &str) -> Result<()> {
@@ -69,7 +69,7 @@ async fn one<T: mysql_async::prelude::FromValue + Send + 'static>(
     first.map_err(|failed| error::sql(&failed))
 }
 
-/// The last step that was applied to its end.
+/// The last migration that was applied completely.
 async fn applied(conn: &mut Conn) -> Result<u32> {
     let there = "SELECT COUNT(*) FROM information_schema.tables \
                  WHERE table_schema = DATABASE() AND table_name = 'clinch_migration'";
@@ -80,13 +80,13 @@ async fn applied(conn: &mut Conn) -> Result<u32> {
     let version = one::<u32>(conn, last).await?.unwrap_or(0);
     let newest = MIGRATIONS.last().map_or(0, |last| last.version);
     if version > newest {
-        let message = "the tables are of a newer release; run that one";
+        let message = "the tables are of a newer release; run that release";
         return Err(Error::new(ErrorKind::Unsupported, message).with("version", version));
     }
     Ok(version)
 }
 
-/// The tables are those of this release.
+/// Checks that the tables are those of this release.
 pub(crate) async fn check(conn: &mut Conn) -> Result<()> {
     let version = applied(conn).await?;
     match MIGRATIONS.iter().any(|step| step.version > version) {
@@ -98,24 +98,26 @@ pub(crate) async fn check(conn: &mut Conn) -> Result<()> {
     }
 }
 
-/// Steps that are not applied yet.
+/// Migrations that are not applied yet.
 pub async fn pending(url: &str) -> Result<Vec<Migration>> {
-    let (mut conn, _) = connect::one(&connect::parse(url)?, Settings::default().timeout).await?;
+    let (mut conn, _) =
+        connect::connect_one(&connect::parse(url)?, Settings::default().timeout).await?;
     let version = applied(&mut conn).await?;
     let pending = MIGRATIONS.iter().filter(|step| step.version > version);
     Ok(pending.copied().collect())
 }
 
-/// Applies what is pending; safe from many nodes at once. Returns what it applied.
+/// Applies the pending migrations and returns them. Many nodes may call this at once.
 pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
-    let (mut conn, _) = connect::one(&connect::parse(url)?, Settings::default().timeout).await?;
+    let (mut conn, _) =
+        connect::connect_one(&connect::parse(url)?, Settings::default().timeout).await?;
     let lock =
         format!("SELECT GET_LOCK(CONCAT('clinch:', LEFT(MD5(DATABASE()), 32)), {LOCK_WAIT_S})");
     if one::<Option<u32>>(&mut conn, &lock).await?.flatten() != Some(1) {
-        let message = "another node is applying migrations and does not finish; look at it";
+        let message = "another node is applying migrations and does not finish; check that node";
         return Err(Error::new(ErrorKind::Unavailable, message));
     }
-    // The lock ends with the connection.
+    // Closing the connection releases the lock.
     let applied = apply(&mut conn).await;
     let _ = conn.disconnect().await;
     applied

@@ -1,4 +1,4 @@
-//! Who wakes whom.
+//! Notices: waking the runners of this process.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ impl Notices for Mysql {
         Ok(self.news().after(seen, wait, self.clock()).await)
     }
 
-    /// The servers have nothing to push news with.
+    /// MariaDB and MySQL cannot push notifications to clients.
     fn reaches_other_processes(&self) -> bool {
         false
     }

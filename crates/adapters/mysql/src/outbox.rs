@@ -1,4 +1,4 @@
-//! From the queue rows to the bus.
+//! Claims of queue rows that are to be announced on the bus.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use clinch_stored::commit::Row;
 
 use crate::Mysql;
 use crate::column::Column;
-use crate::line::Columns;
 use crate::link::Script;
 use crate::query::Query;
 use crate::row::{self, ROW_COLUMNS};
+use crate::streams::Columns;
 use crate::text;
 use crate::tx::Tx;
 
-/// Longer than any pause: what is beyond it must not overflow a sum.
+/// Longer than any real pause; a longer one could overflow a sum in SQL.
 const PAUSE_MAX_MS: u128 = 1_000_000_000_000;
 
-/// A row to claim, its trace, and since when it needs what it is claimed for.
+/// A row to claim, its trace, and the time since which it needs the claim.
 pub(crate) type Claimable = (Row, Option<String>, Timestamp);
 
-/// The condition that a claim puts on routes.
+/// The SQL condition for the routes of a claim.
 pub(crate) fn routes_of(claim: &Claim) -> String {
     match &claim.among {
         Among::All => String::new(),
@@ -33,7 +33,7 @@ pub(crate) fn routes_of(claim: &Claim) -> String {
     }
 }
 
-/// Rows with a route among these.
+/// The SQL condition for rows that have one of these routes.
 fn among(routes: &Routes) -> String {
     let names = |types: &[&EventType]| text::list(types.iter().map(|name| name.as_str()));
     let domains: BTreeSet<&Domain> = routes.iter().map(|(domain, ..)| domain).collect();
@@ -52,7 +52,7 @@ fn among(routes: &Routes) -> String {
 }
 
 impl Tx<'_> {
-    /// Rows of a statement that looks for work: the row, its trace, since when.
+    /// Runs a statement that finds rows to claim.
     pub(crate) async fn find(&mut self, sql: &str) -> Result<Vec<Claimable>> {
         let rows = self.query(sql).await?;
         let read = |row: &mysql_async::Row| {
@@ -62,7 +62,7 @@ impl Tx<'_> {
         rows.iter().map(read).collect()
     }
 
-    /// Stamps rows that are locked with the claim.
+    /// Claims rows that are locked.
     pub(crate) fn claim(&mut self, found: Vec<Claimable>, claim: &Claim) -> Vec<Claimed> {
         let now = self.now;
         if !found.is_empty() {
@@ -123,7 +123,7 @@ impl Tx<'_> {
         Ok(self.claim(found, claim))
     }
 
-    /// Statements about claims that still hold; how many rows each changed.
+    /// Runs a statement for each claim that still holds; tells for each whether it changed a row.
     async fn of_claims(&mut self, query: Query, claimed: &[Claimed]) -> Result<Vec<bool>> {
         let mut script = Script::default();
         for claim in claimed {

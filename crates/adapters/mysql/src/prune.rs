@@ -1,5 +1,5 @@
-//! Deleting what is older than its retention. Rows that another process deletes at the same
-//! moment are passed over.
+//! Deletes data that is older than its retention. Rows that another process is deleting are
+//! skipped.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::write::add_counts;
 
 impl Tx<'_> {
     pub(crate) async fn prune(&mut self, prune: &Prune) -> Result<Pruned> {
-        let time = self.look_at_clock(prune).await?;
+        let time = self.advance_seen_time(prune).await?;
         let at = time.trusted();
         let before = |age| (at - age).as_millis().to_string();
         let limit = prune.max.to_string();
@@ -31,8 +31,8 @@ impl Tx<'_> {
             ],
         );
         let old = self.query(&sql).await?;
-        self.forget(&old)?;
-        // What was forgotten just now may be old enough to lose its key as well.
+        self.delete_operations(&old)?;
+        // The keys of operations that were just deleted may be old enough to be deleted as well.
         self.flush().await?;
         let values = [("before", before(prune.keys)), ("limit", limit)];
         let values: Vec<_> = values.iter().map(|(name, v)| (*name, v.as_str())).collect();
@@ -54,15 +54,15 @@ impl Tx<'_> {
         })
     }
 
-    /// The latest time that was vouched for.
+    /// The seen time.
     pub(crate) async fn seen_at(&mut self, query: Query) -> Result<Option<Timestamp>> {
         let rows = self.query(query.text()).await?;
         let seen_at = rows.first().map(|row| row.maybe_moment(0));
         Ok(seen_at.transpose()?.flatten())
     }
 
-    /// Moves the seen time on.
-    async fn look_at_clock(&mut self, prune: &Prune) -> Result<SeenTime> {
+    /// Advances the seen time.
+    async fn advance_seen_time(&mut self, prune: &Prune) -> Result<SeenTime> {
         let stored = self.seen_at(Query::LockSeenAt).await?;
         let time = SeenTime::advanced(stored, self.now, prune.reckoned, prune.jump_max);
         self.put_seen_at(time.seen_at);
@@ -70,7 +70,7 @@ impl Tx<'_> {
     }
 
     pub(crate) async fn confirm_clock(&mut self) -> Result<SeenTime> {
-        let now = self.tell_time().await?;
+        let now = self.read_time().await?;
         self.put_seen_at(now);
         Ok(SeenTime { now, seen_at: now })
     }
@@ -81,8 +81,8 @@ impl Tx<'_> {
             .add(&Query::PutSeenAt.with(&[("seen_at", &seen_at)]));
     }
 
-    /// Deletes ended rows and what goes with them; their keys stay.
-    fn forget(&mut self, old: &[mysql_async::Row]) -> Result<()> {
+    /// Deletes terminal operations with their dependent rows; their keys stay.
+    fn delete_operations(&mut self, old: &[mysql_async::Row]) -> Result<()> {
         if old.is_empty() {
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl Tx<'_> {
             let payload = row.request()?.payload.as_bytes();
             let is_raw = columns.int(RAW_COLUMN)? != 0;
             if let Some(fingerprint) = plain_fingerprint(payload).filter(|_| is_raw) {
-                // It cannot be computed any more when the payload is gone.
+                // After this the payload is gone, and the fingerprint could no longer be computed.
                 self.later.add(&put_key(hash, row.op_id, fingerprint));
             }
             let tuple = Tuple::new().bytes(hash.as_bytes());

@@ -1,5 +1,5 @@
-//! Every statement, one file each. A name between braces stands for values, or for a list of
-//! columns that several statements share.
+//! Every statement, one file each. A name in braces stands for values, or for a list of columns
+//! that several statements share.
 
 const QUEUE_COLUMNS: &str = include_str!("../sql/queue_columns.sql");
 const HISTORY_COLUMNS: &str = include_str!("../sql/history_columns.sql");
@@ -50,7 +50,7 @@ queries! {
     Documents = "documents",
     Domains = "domains",
     DueOfStream = "due_of_stream",
-    FirstOfLine = "first_of_line",
+    FirstRows = "first_rows",
     FirstOverdue = "first_overdue",
     HoldRecords = "hold_records",
     InsertApiKey = "insert_api_key",
@@ -120,12 +120,12 @@ queries! {
 }
 
 impl Query {
-    /// The statement with its values.
+    /// The statement with its values filled in.
     pub(crate) fn with(self, values: &[(&str, &str)]) -> String {
         fill(self.text(), values)
     }
 
-    /// The same for one that reads rows, with what was asked for where `whole` says so.
+    /// The same for a statement that reads rows; `whole` adds the columns of the request.
     pub(crate) fn of_rows(self, whole: bool, values: &[(&str, &str)]) -> String {
         let request = if whole { REQUEST_COLUMNS } else { "" };
         let columns = [
@@ -136,7 +136,7 @@ impl Query {
         fill(&fill(self.text(), &columns), values)
     }
 
-    /// What stands before the rows of a statement, and what after.
+    /// The parts of a statement before and after its list of rows.
     pub(crate) fn around_rows(self) -> (&'static str, &'static str) {
         self.text()
             .split_once("{rows}")
@@ -144,7 +144,7 @@ impl Query {
     }
 }
 
-/// Replaces every `{name}` in one pass: what a value holds is not looked at.
+/// Replaces every `{name}` in one pass: braces inside a value are left alone.
 fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut filled = String::with_capacity(template.len() + 64);
     let mut rest = template.trim_end();
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_not_looked_at() {
+    fn braces_inside_a_value_are_left_alone() {
         let filled = fill("a {x} b {y}", &[("x", "{y}"), ("y", "1")]);
         assert_eq!(filled, "a {y} b 1");
     }

@@ -1,4 +1,4 @@
-//! The store as its own bus: what it hands out has begun in the same commit.
+//! The store as its own bus: a delivered operation has begun in the same commit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use clinch_stored::wait_for;
 
 use crate::Mysql;
 use crate::column::Column;
-use crate::line::{Columns, Stream};
 use crate::query::Query;
+use crate::streams::{Columns, Stream};
 use crate::text;
 use crate::tx::Tx;
 
 impl Tx<'_> {
-    /// Deliveries; if there are none, how long until there may be one. A row that is due and
-    /// was not taken is not for this worker, and only news can change that.
+    /// Deliveries; if there are none, how long until there may be one. A due row that was not
+    /// delivered is not for this worker; only a notice can change that.
     async fn take_due_or_wait(
         &mut self,
         dequeue: &Dequeue,
@@ -44,8 +44,8 @@ impl Tx<'_> {
         Ok((deliveries, later.map(|due| due.since(self.now))))
     }
 
-    /// Begins what is due. A row whose begin leads to no call is held or failed by it and needs
-    /// no worker: the next one takes its place.
+    /// Begins due rows. The begin of an operation that must not be called holds or fails it; such a
+    /// row needs no worker, so the next row takes its place.
     async fn take_due(&mut self, dequeue: &Dequeue, streams: &[Stream]) -> Result<Vec<Delivery>> {
         self.may_commit = false;
         let mut deliveries = Vec::new();
@@ -57,7 +57,7 @@ impl Tx<'_> {
             if wanted == 0 {
                 return Ok(deliveries);
             }
-            // The begins of the round before: the rows after them are due by their commit.
+            // Sends the begins of the last round, so that the rows after them can be found.
             self.flush().await?;
             let not: Vec<u64> = tried.iter().chain(&passed).copied().collect();
             let rows = self.lock_due(streams, Columns::Whole, &not, wanted);
@@ -70,7 +70,8 @@ impl Tx<'_> {
             let (mut begins, mut seen) = (Vec::new(), Seen::default());
             let mut attempts = left.iter();
             for (row, _) in rows {
-                // A transaction that has the lane may end the row, and waits for it.
+                // A transaction that holds the lane may be waiting for this row to end it: skip the
+                // row.
                 if row.lane.is_some_and(|lane| !lanes.contains(&lane)) {
                     passed.push(row.seq);
                     continue;
@@ -95,7 +96,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Locks those of the lanes that nobody else has.
+    /// Locks the lanes that no other transaction has locked.
     async fn lock_free_lanes(&mut self, lanes: BTreeSet<LaneKey>) -> Result<BTreeSet<LaneKey>> {
         let mut locked = BTreeSet::new();
         if lanes.is_empty() {
@@ -133,8 +134,8 @@ impl Bus for Mysql {
             if !deliveries.is_empty() || left.is_zero() {
                 return Ok(deliveries);
             }
-            // From when it was asked: time may have passed since. Commits of other processes
-            // are told by nobody.
+            // `due_in` counts from the time of the query; time may have passed since. There are no
+            // notices of other processes' commits, so the wait ends with the fallback poll.
             let due_in = due_in.map_or(self.fallback(), |due_in| due_in.min(self.fallback()));
             let due_at = asked_at.saturating_add(due_in).min(until);
             let nap = due_at.saturating_sub(self.clock().monotonic());
@@ -157,7 +158,7 @@ impl Bus for Mysql {
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
         let leases = extensions(receipts, visibility)?;
         let leases: Vec<Write> = leases.into_iter().map(Write::Extend).collect();
-        // No guard of an extension looks at the route.
+        // The rules of an extension do not depend on the route.
         self.commit(&leases, &Routes::new()).await.map(|_| ())
     }
 }

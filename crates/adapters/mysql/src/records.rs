@@ -16,11 +16,11 @@ use crate::query::Query;
 use crate::text::{self, Tuple};
 use crate::tx::Tx;
 
-/// The version of a place that is held for a record which is not there.
+/// Version of a placeholder row that locks the key of a missing record.
 const ABSENT: u64 = 0;
 
 impl Tx<'_> {
-    /// Locks records in order of their keys, there or not; their versions.
+    /// Locks records in order of their keys, missing ones included; returns their versions.
     async fn lock_records(&mut self, keys: &[&str]) -> Result<BTreeMap<String, u64>> {
         let place = |key: &&str| Tuple::new().bytes(key).int(0).bytes("").end();
         let places: Vec<_> = keys.iter().map(place).collect();

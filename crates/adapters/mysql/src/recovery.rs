@@ -11,13 +11,13 @@ use clinch_stored::{Filling, json};
 
 use crate::Mysql;
 use crate::column::Column;
-use crate::line::{first_free, first_of_line};
 use crate::outbox::routes_of;
 use crate::query::Query;
 use crate::row::{self, WHOLE_COLUMNS, line_of};
+use crate::streams::{first_free, first_rows};
 use crate::text::{self, Tuple};
 
-/// Rows that need `scan` now, are free and that the claim covers, the oldest need first.
+/// Unclaimed rows that need `scan` now and that the claim covers, the oldest need first.
 fn needing(scan: Scan, claim: &Claim) -> String {
     let (routes, limit) = (routes_of(claim), claim.max.to_string());
     let mut values = vec![("routes", routes.as_str()), ("limit", &limit)];
@@ -64,7 +64,7 @@ impl Recovery for Mysql {
 
     async fn next_due(&self, scan: Scan) -> Result<Option<Duration>> {
         let sql = match line_of(scan) {
-            Some(line) => first_of_line(line, "", 0),
+            Some(line) => first_rows(line, "", 0),
             None => Query::FirstOverdue.text().to_owned(),
         };
         self.read(sql, |tx, sql| {

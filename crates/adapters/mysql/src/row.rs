@@ -1,4 +1,4 @@
-//! An operation's row, as it is read and written.
+//! Reads and writes the row of an operation.
 
 use clinch_core::ports::{ResultRecord, Scan};
 use clinch_core::protocol::{Inherited, Phase, State};
@@ -21,16 +21,16 @@ pub(crate) const ROW_COLUMNS: usize = 23;
 /// Columns of a row, of its request and of its checkpoint.
 pub(crate) const WHOLE_COLUMNS: usize = ROW_COLUMNS + 12;
 
-/// The payload is JSON as somebody's driver spelled it, not in canonical form.
+/// True: the payload is JSON as a caller's driver wrote it, not in canonical form.
 pub(crate) const RAW_COLUMN: usize = ROW_COLUMNS + 10;
 
 /// The columns of a row that may be long: result, payload, checkpoint.
 pub(crate) const LONG_COLUMNS: [usize; 3] = [19, ROW_COLUMNS + 2, ROW_COLUMNS + 11];
 
-/// The line of rows that await a begin and are not announced. Announced ones are in line 2.
+/// Value of column `line` for rows that await a begin and are not announced. Announced rows have 2.
 const UNANNOUNCED: u8 = 1;
 
-/// The line of rows that need a scan; those past their deadline have none of their own.
+/// The value of column `line` for rows that need a scan; overdue rows have no value of their own.
 pub(crate) fn line_of(scan: Scan) -> Option<u8> {
     match scan {
         Scan::Unfinalized => Some(3),
@@ -66,10 +66,10 @@ pub(crate) fn read(row: &mysql_async::Row) -> Result<Row> {
         event_type: row.event_type(3)?,
         accepted_at: row.moment(4)?,
         batch_id: row.maybe_batch_id(5)?,
-        // The table holds ranks of priorities only.
+        // The column holds the ranks of valid priorities only.
         priority: Priority::new(-rank).unwrap_or_default(),
         lane: row.maybe_lane(7)?,
-        // The others of its lane are in no line.
+        // The other members of the lane are not in the queue.
         is_head: line.map(|line| line != 0),
         state,
         has_checkpoint: side_rows.checkpoint,
@@ -104,11 +104,11 @@ pub(crate) fn read_whole(row: &mysql_async::Row) -> Result<Row> {
         trace: row.maybe_text(at + 9)?,
     };
     let whole = read(row)?;
-    // The server knows less of JSON than we do: it takes members twice, and any number.
+    // The server is less strict with JSON than Clinch: it accepts duplicate members and any number.
     let is_raw = row.int(RAW_COLUMN)? != 0;
     let is_readable = !is_raw || plain_fingerprint(request.payload.as_bytes()).is_some();
     Ok(Row {
-        // Only a begin looks at it, and only rows that await one can begin.
+        // Only a begin checks the content hash, and only rows that await one can begin.
         is_intact: whole.state.awaits_begin()
             && is_readable
             && request.is_intact(&whole.op_id, &whole.event_type),
@@ -118,14 +118,14 @@ pub(crate) fn read_whole(row: &mysql_async::Row) -> Result<Row> {
     })
 }
 
-/// The fingerprint of JSON in any spelling; `None`: it is not JSON that we take.
+/// The fingerprint of JSON in any notation; `None`: it is not JSON that Clinch accepts.
 pub(crate) fn plain_fingerprint(stored: &[u8]) -> Option<Fingerprint> {
     let text = std::str::from_utf8(stored).ok()?;
     let payload = Payload::parse(text, PAYLOAD_BYTES_MAX).ok()?;
     Some(Fingerprint::plain(&payload))
 }
 
-/// The part of the state that no statement looks at.
+/// The part of the state that no SQL statement reads.
 pub(crate) fn packed(row: &Row) -> Result<Vec<u8>> {
     let side_rows = SideRows {
         checkpoint: row.has_checkpoint,
@@ -172,7 +172,7 @@ pub(crate) fn history_values(row: &Row, ledger: &[u8]) -> Result<String> {
     Ok(shared_values(tuple, row)?.bytes(ledger).end())
 }
 
-/// The values that follow each other in both tables.
+/// The values that both tables have in the same order.
 fn shared_values(tuple: Tuple, row: &Row) -> Result<Tuple> {
     let result = row.result.as_ref();
     let txn_id = result.and_then(|result| result.provider_txn_id.as_deref());
@@ -186,7 +186,7 @@ fn shared_values(tuple: Tuple, row: &Row) -> Result<Tuple> {
         .maybe_bytes(row.redriven_by.map(|id| id.0.into_bytes())))
 }
 
-/// A row's values in `clinch_request`, all but the seq, which the table draws.
+/// A row's values in `clinch_request`, without the seq, which the table draws.
 pub(crate) fn request_values(row: &Row) -> Result<String> {
     let request = row.request()?;
     let has_labels = request.labels.iter().next().is_some();
@@ -212,12 +212,12 @@ pub(crate) fn request_values(row: &Row) -> Result<String> {
         .end())
 }
 
-/// The line of one domain and event type. No name holds a NUL.
+/// The stream name of a domain and event type. Neither name contains a NUL.
 pub(crate) fn stream_of(domain: &Domain, event_type: &EventType) -> String {
     format!("{domain}\0{event_type}")
 }
 
-/// The priority turned around: lower is served first.
+/// The negated priority: lower is served first.
 pub(crate) fn rank_of(priority: Priority) -> i8 {
     -priority.get()
 }

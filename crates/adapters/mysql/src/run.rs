@@ -1,5 +1,5 @@
-//! How a call becomes a transaction: on a task of its own, so that a caller who goes away
-//! never leaves one half done, and again where the server asks for it.
+//! Runs a call as a transaction: on its own task, so that a caller that stops waiting never leaves
+//! the transaction incomplete, and again after a deadlock.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,25 +11,24 @@ use mysql_async::Row;
 
 use crate::link::{Link, Script, Timed};
 use crate::query::Query;
-use crate::tx::{Trouble, Tx};
+use crate::tx::{LinkError, Tx};
 use crate::{Mysql, Shared, error};
 
-/// What a transaction does. It may be asked for more than once.
+/// The work of a transaction. It may run more than once.
 pub(crate) type Work<'t, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 't>>;
 
-/// One call of the server.
+/// One round trip to the server.
 type Call<'c, T> = Pin<Box<dyn Future<Output = Result<T, mysql_async::Error>> + Send + 'c>>;
 
-/// How often a call looks for a connection that works: after a restart of the server the pool
-/// is full of dead ones.
+/// How often a call tries another connection: after a server restart the pool is full of dead
+/// connections.
 const LOST_MAX: u32 = 2;
 
-/// How often a call waits anew for a lock that did not come: each time for the whole timeout.
+/// How often a call retries after a lock timeout; each try may take the whole timeout.
 const WAITS_MAX: u32 = 2;
 
 impl Mysql {
-    /// Does `asked` in a transaction and commits it. If the caller goes away it happens all the
-    /// same.
+    /// Runs `work` on `asked` in a transaction and commits it, even if the caller stops waiting.
     pub(crate) async fn write<A, T, W>(&self, asked: A, work: W) -> Result<T>
     where
         A: Send + Sync + 'static,
@@ -40,7 +39,7 @@ impl Mysql {
         spawned(async move { shared.transact(&asked, work).await }).await
     }
 
-    /// Does `asked` outside of a transaction: it only reads.
+    /// Runs `work` on `asked` outside of a transaction: it only reads.
     pub(crate) async fn read<A, T, W>(&self, asked: A, work: W) -> Result<T>
     where
         A: Send + Sync + 'static,
@@ -51,7 +50,7 @@ impl Mysql {
         spawned(async move { shared.look(&asked, work).await }).await
     }
 
-    /// Inserts rows by a statement each; which of them were not there.
+    /// Inserts each row with its own statement; tells for each whether it is new.
     pub(crate) async fn insert_each(&self, query: Query, rows: Vec<String>) -> Result<Vec<bool>> {
         self.write(rows, move |tx, rows| {
             Box::pin(async move {
@@ -80,7 +79,7 @@ impl Mysql {
     }
 
     /// Runs a statement that reads a page, one row at a time, until the page is full. `weigh`
-    /// says what a row counts.
+    /// returns the size of a row.
     pub(crate) async fn fill(
         &self,
         sql: String,
@@ -96,7 +95,7 @@ impl Mysql {
     }
 }
 
-/// Runs on a task of its own.
+/// Runs `work` on its own task.
 async fn spawned<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
@@ -120,15 +119,15 @@ impl Shared {
                 Ok(Timed::new(conn, self.settings.timeout))
             }
             Err(_) => {
-                let message =
-                    "no connection was free in time; raise the size of the pool or slow down";
+                let message = "no connection was free in time; raise the pool size or slow down";
                 Err(Error::new(ErrorKind::Unavailable, message))
             }
         }
     }
 
-    /// Calls the server outside of a transaction; again on another connection if this one is
-    /// lost. A server that is silent is not asked again: that would only take as long again.
+    /// Calls the server outside of a transaction. If the connection is lost, it tries another one.
+    /// If the server does not answer in time, it does not retry: that would only take as long
+    /// again.
     async fn on_conn<A, T>(
         &self,
         asked: &A,
@@ -141,16 +140,16 @@ impl Shared {
                 Ok(value) => return Ok(value),
                 Err(failed) => failed,
             };
-            conn.give_up(error::is_lost(&failed)).await;
+            conn.abort(error::is_lost(&failed)).await;
             lost += 1;
-            let may_help = error::is_lost(&failed) && !error::is_silent(&failed);
+            let may_help = error::is_lost(&failed) && !error::is_no_answer(&failed);
             if !may_help || lost > LOST_MAX {
                 return Err(error::sql(&failed));
             }
         }
     }
 
-    /// Runs `work` in a transaction and commits it. To be called on a task of its own.
+    /// Runs `work` in a transaction and commits it. Must run on its own task.
     async fn transact<A, T, W>(self: &Arc<Self>, asked: &A, work: W) -> Result<T>
     where
         W: for<'t> Fn(&'t mut Tx<'_>, &'t A) -> Work<'t, T>,
@@ -170,7 +169,7 @@ impl Shared {
                 Ok(value) => tx.commit().await.map(|_| value),
                 Err(error) => Err(error),
             };
-            let trouble = tx.trouble;
+            let link_error = tx.link_error;
             let notices = outcome.is_ok().then(|| tx.notices());
             let streams = std::mem::take(&mut tx.new_streams);
             drop(tx);
@@ -180,28 +179,28 @@ impl Shared {
                     self.streams.learn(streams);
                     self.news.tell(notices.unwrap_or_default());
                     return match fault {
-                        Some(Fault::AfterCommit) => Err(unheard()),
+                        Some(Fault::AfterCommit) => Err(commit_answer_lost()),
                         _ => Ok(value),
                     };
                 }
                 Err(error) => error,
             };
-            let is_lost = trouble.is_some_and(Trouble::is_of_connection);
-            conn.give_up(is_lost).await;
+            let is_lost = link_error.is_some_and(LinkError::is_of_connection);
+            conn.abort(is_lost).await;
             let is_clear = error.kind() != ErrorKind::Ambiguous;
-            match trouble.filter(|_| is_clear) {
-                Some(Trouble::Again) if retries < self.settings.retries_max => {
+            match link_error.filter(|_| is_clear) {
+                Some(LinkError::Deadlock) if retries < self.settings.retries_max => {
                     retries += 1;
                     self.retries.fetch_add(1, Ordering::Relaxed);
                 }
-                Some(Trouble::Waited) if waits < WAITS_MAX => {
+                Some(LinkError::LockTimeout) if waits < WAITS_MAX => {
                     waits += 1;
                     self.retries.fetch_add(1, Ordering::Relaxed);
                 }
-                // The second look says whose it is.
-                Some(Trouble::Taken) if !checks_ids => checks_ids = true,
-                Some(Trouble::Taken) => return Err(taken()),
-                Some(Trouble::Lost) if lost < LOST_MAX => lost += 1,
+                // The retry finds out which operation has the id.
+                Some(LinkError::IdTaken) if !checks_ids => checks_ids = true,
+                Some(LinkError::IdTaken) => return Err(taken()),
+                Some(LinkError::Lost) if lost < LOST_MAX => lost += 1,
                 _ => return Err(error),
             }
         }
@@ -216,20 +215,20 @@ impl Shared {
             let mut conn = self.conn().await?;
             let mut tx = Tx::new(&mut conn, self, "DO 0");
             let outcome = work(&mut tx, asked).await;
-            let trouble = tx.trouble;
+            let link_error = tx.link_error;
             drop(tx);
-            if let Some(trouble) = trouble {
-                conn.give_up(trouble.is_of_connection()).await;
+            if let Some(link_error) = link_error {
+                conn.abort(link_error.is_of_connection()).await;
             }
             match outcome {
-                Err(_) if trouble == Some(Trouble::Lost) && lost < LOST_MAX => lost += 1,
+                Err(_) if link_error == Some(LinkError::Lost) && lost < LOST_MAX => lost += 1,
                 outcome => return outcome,
             }
         }
     }
 }
 
-fn unheard() -> Error {
+fn commit_answer_lost() -> Error {
     let message = "a test lost the answer of the commit; read back whether it happened";
     Error::new(ErrorKind::Ambiguous, message)
 }

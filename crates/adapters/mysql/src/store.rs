@@ -1,5 +1,5 @@
-//! The hot path: [`clinch_stored::commit`] plans what a commit does; the transaction loads what
-//! the plan needs and writes what it says.
+//! The hot path: [`clinch_stored::commit`] plans a commit; the transaction loads what the plan
+//! needs and writes it.
 
 use async_trait::async_trait;
 use clinch_core::Result;
@@ -23,8 +23,9 @@ impl Store for Mysql {
 }
 
 impl Tx<'_> {
-    /// Loads and writes until every write has its answer. The last plan is sent with the commit:
-    /// by it, if the answers need the seqs that the plan draws; else by [`Tx::commit`].
+    /// Loads and writes until every write has its answer. The last plan is sent together with the
+    /// commit. If the answers need the seqs that the plan draws, this function commits; otherwise
+    /// the caller does, with [`Tx::commit`].
     pub(crate) async fn perform(&mut self, mut unit: Unit<'_>) -> Result<Vec<Written>> {
         loop {
             match unit.next(self.now)? {

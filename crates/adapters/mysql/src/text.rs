@@ -1,11 +1,11 @@
-//! Values as they stand in a statement. Bytes are hexadecimal, so that nothing has to be quoted
-//! and no setting of the server can change what is meant.
+//! Values as SQL text. Bytes are hexadecimal, so that nothing has to be quoted and no server
+//! setting can change the meaning.
 
 use std::fmt::Write;
 
 use clinch_core::Timestamp;
 
-/// One parenthesis of values.
+/// A parenthesized list of values.
 pub(crate) struct Tuple(String);
 
 impl Tuple {
@@ -17,7 +17,7 @@ impl Tuple {
         self.0.push(if self.0.is_empty() { '(' } else { ',' });
     }
 
-    /// An expression.
+    /// Appends an SQL expression.
     pub(crate) fn raw(mut self, sql: &str) -> Self {
         self.comma();
         self.0.push_str(sql);
@@ -72,7 +72,7 @@ pub(crate) fn literal(bytes: impl AsRef<[u8]>) -> String {
     text
 }
 
-/// Values with commas between them; `NULL`, which is in no list, where there is none.
+/// Values separated by commas; `NULL`, which matches nothing, if there are none.
 pub(crate) fn list(items: impl IntoIterator<Item = impl AsRef<[u8]>>) -> String {
     let mut text = String::new();
     for item in items {
@@ -84,7 +84,7 @@ pub(crate) fn list(items: impl IntoIterator<Item = impl AsRef<[u8]>>) -> String 
     if text.is_empty() { "NULL".into() } else { text }
 }
 
-/// Numbers with commas between them; `NULL` where there is none.
+/// Numbers separated by commas; `NULL` if there are none.
 pub(crate) fn numbers(items: impl IntoIterator<Item = u64>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     if items.is_empty() {

@@ -1,4 +1,4 @@
-//! The store's clock is the server's. Tests may shift it, or make it stand still.
+//! The store's clock is the server's. Tests may shift or stop it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,22 +7,21 @@ use std::time::Duration;
 use clinch_core::Timestamp;
 use clinch_core::ports::Scan;
 
-/// How a transaction tells the time, and which needs of recovery are known already. Clones
-/// share it.
+/// How a transaction gets the time, and the needs that recovery already knows. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Time(Arc<Mutex<Told>>);
+pub(crate) struct Time(Arc<Mutex<TimeState>>);
 
 #[derive(Debug, Default)]
-struct Told {
-    /// Stands still at this moment.
+struct TimeState {
+    /// The clock is stopped at this time.
     fixed: Option<Timestamp>,
     ahead: Duration,
-    /// The earliest need of each recovery that was told and has not come.
+    /// For each scan, the earliest future need that a notice has announced.
     needs: BTreeMap<Scan, Timestamp>,
 }
 
 impl Time {
-    fn lock(&self) -> MutexGuard<'_, Told> {
+    fn lock(&self) -> MutexGuard<'_, TimeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -51,7 +50,7 @@ impl Time {
         }
     }
 
-    /// Whether one of these needs comes before all that recovery waits for already.
+    /// Whether one of these needs comes before every need that recovery already waits for.
     pub(crate) fn is_news(&self, needs: &BTreeMap<Scan, Timestamp>, now: Timestamp) -> bool {
         let mut told = self.lock();
         let mut news = false;

@@ -1,7 +1,7 @@
-//! One transaction: what it keeps in mind between its statements, and whom it wakes.
+//! One transaction: its state between statements, and the notices to send after it.
 //!
-//! A transaction that looks for work skips rows that are locked and waits for nobody; every
-//! other one takes its locks in one order (`load`).
+//! A transaction that looks for work skips locked rows and never waits; every other transaction
+//! takes its locks in one order (`load`).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -13,89 +13,90 @@ use clinch_stored::commit::{Plan, Row};
 use crate::Shared;
 use crate::column::Column;
 use crate::error;
-use crate::line::Streams;
 use crate::link::{Answer, Link, Script};
 use crate::query::Query;
 use crate::row::{rank_of, stream_of};
+use crate::streams::KnownStreams;
 use crate::text;
 use crate::time::Time;
 
-/// The view of one call.
+/// The transaction of one call.
 pub(crate) struct Tx<'c> {
     link: &'c mut (dyn Link + 'c),
     /// Sent before the first statement.
     preamble: Option<Script>,
     time: Time,
-    streams: Arc<Streams>,
-    /// Streams that this transaction makes sure of.
+    streams: Arc<KnownStreams>,
+    /// Streams that this transaction inserts unless they exist.
     pub new_streams: HashSet<(String, i8)>,
     pub now: Timestamp,
     /// The server's `auto_increment_increment`.
     pub step: u64,
-    pub trouble: Option<Trouble>,
-    /// Ask whether an op_id is taken before it is used: the last try found that one is.
+    pub link_error: Option<LinkError>,
+    /// Check whether an op_id is taken before it is used: the last try found that one is.
     pub checks_ids: bool,
-    /// The connection says how many rows a statement changed. A caller's may be set to say how
-    /// many it found.
+    /// The connection reports how many rows a statement changed. A caller's connection may be set
+    /// to report how many rows it found.
     pub counts_rows: bool,
     /// A plan may be sent together with the commit.
     pub may_commit: bool,
     is_committed: bool,
     paused: Option<BTreeSet<Domain>>,
-    /// Keys that were inserted here and are used by no operation yet: for whom.
+    /// Keys that this transaction inserted and that no operation uses yet, with the operation that
+    /// they were inserted for.
     pub reserved_keys: BTreeMap<KeyHash, (OpId, Fingerprint)>,
-    /// Lanes that are locked here and have no member.
+    /// Lanes that this transaction has locked and that have no member.
     pub reserved_lanes: BTreeSet<LaneKey>,
-    /// Statements that are sent by [`Tx::flush`] or with the commit.
+    /// Statements that [`Tx::flush`] or the commit will send.
     pub later: Script,
-    pub wakes: Wakes,
+    pub wakes: PendingNotices,
 }
 
-/// Why the link failed, as far as another try is concerned.
+/// Why the connection failed: decides whether and how to retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// The server ended the transaction and asks for another try.
-    Again,
-    /// A lock did not come in time.
-    Waited,
-    /// An id is in use.
-    Taken,
-    /// The connection is gone; nothing was committed.
+pub(crate) enum LinkError {
+    /// The server rolled the transaction back, for a deadlock for example. Retry.
+    Deadlock,
+    /// A lock was not granted in time.
+    LockTimeout,
+    /// An op_id is already in use.
+    IdTaken,
+    /// The connection was lost; nothing was committed.
     Lost,
-    /// The server does not answer; nothing was committed, unless that was asked for.
-    Silent,
+    /// The server does not answer; nothing was committed, unless a commit was sent.
+    NoAnswer,
 }
 
-impl Trouble {
+impl LinkError {
     fn of(failed: &mysql_async::Error) -> Option<Self> {
         let troubles = [
-            (error::has_waited(failed), Self::Waited),
-            (error::asks_again(failed), Self::Again),
-            (error::is_taken(failed), Self::Taken),
-            (error::is_silent(failed), Self::Silent),
+            (error::is_lock_timeout(failed), Self::LockTimeout),
+            (error::is_deadlock(failed), Self::Deadlock),
+            (error::is_taken(failed), Self::IdTaken),
+            (error::is_no_answer(failed), Self::NoAnswer),
             (error::is_lost(failed), Self::Lost),
         ];
         let first = troubles.into_iter().find(|(is_it, _)| *is_it);
-        first.map(|(_, trouble)| trouble)
+        first.map(|(_, link_error)| link_error)
     }
 
-    /// Nothing is known of the connection.
+    /// The state of the connection is unknown.
     pub(crate) fn is_of_connection(self) -> bool {
-        matches!(self, Self::Lost | Self::Silent)
+        matches!(self, Self::Lost | Self::NoAnswer)
     }
 }
 
-/// Whom a commit wakes.
+/// The notices to send after the commit.
 #[derive(Debug, Default)]
-pub(crate) struct Wakes {
+pub(crate) struct PendingNotices {
     /// Domains in which a row may be due.
     pub due: BTreeSet<Domain>,
     settled: Vec<OpId>,
-    /// New needs of recovery: the earliest of each scan.
+    /// For each scan, the earliest time at which a new row needs it.
     needs: BTreeMap<Scan, Timestamp>,
 }
 
-impl Wakes {
+impl PendingNotices {
     pub(crate) fn add(&mut self, plan: &Plan) {
         self.due.extend(plan.due_domains().into_iter().cloned());
         self.settled.extend(&plan.settled);
@@ -107,7 +108,7 @@ impl Wakes {
 }
 
 impl<'c> Tx<'c> {
-    /// A transaction that starts with its first statement.
+    /// A transaction that begins with its first statement.
     pub(crate) fn new(link: &'c mut (dyn Link + 'c), shared: &Shared, opening: &str) -> Self {
         let time = shared.time.clone();
         let mut preamble = Script::default();
@@ -122,7 +123,7 @@ impl<'c> Tx<'c> {
             new_streams: HashSet::new(),
             now: Timestamp::default(),
             step: 1,
-            trouble: None,
+            link_error: None,
             checks_ids: false,
             counts_rows: true,
             may_commit: false,
@@ -131,11 +132,11 @@ impl<'c> Tx<'c> {
             reserved_keys: BTreeMap::new(),
             reserved_lanes: BTreeSet::new(),
             later: Script::default(),
-            wakes: Wakes::default(),
+            wakes: PendingNotices::default(),
         }
     }
 
-    /// Runs statements, with the opening of the transaction before the first.
+    /// Runs statements; the first call also opens the transaction.
     pub(crate) async fn run(&mut self, script: Script) -> Result<Vec<Answer>> {
         self.send(script, error::sql).await
     }
@@ -154,7 +155,7 @@ impl<'c> Tx<'c> {
         let mut answers = match self.link.run(&all).await {
             Ok(answers) => answers,
             Err(failed) => {
-                self.trouble = Trouble::of(&failed);
+                self.link_error = LinkError::of(&failed);
                 return Err(meaning(&failed));
             }
         };
@@ -168,7 +169,7 @@ impl<'c> Tx<'c> {
         Ok(answers)
     }
 
-    /// Runs one statement; its rows.
+    /// Runs one statement; returns its rows.
     pub(crate) async fn query(&mut self, sql: &str) -> Result<Vec<mysql_async::Row>> {
         let mut script = Script::default();
         script.add(sql);
@@ -176,15 +177,15 @@ impl<'c> Tx<'c> {
         Ok(answers.pop().map(|answer| answer.rows).unwrap_or_default())
     }
 
-    /// Makes sure that the time is known.
-    pub(crate) async fn tell_time(&mut self) -> Result<Timestamp> {
+    /// Reads the time, unless it is known.
+    pub(crate) async fn read_time(&mut self) -> Result<Timestamp> {
         if self.preamble.is_some() {
             self.run(Script::default()).await?;
         }
         Ok(self.now)
     }
 
-    /// Sends what is to be sent later; the first id that each statement drew.
+    /// Sends the pending statements; returns the first id that each statement drew.
     pub(crate) async fn flush(&mut self) -> Result<Vec<Option<u64>>> {
         let script = std::mem::take(&mut self.later);
         match script.is_empty() {
@@ -193,8 +194,8 @@ impl<'c> Tx<'c> {
         }
     }
 
-    /// The same with the commit, in one round trip where it fits. Committing twice is committing
-    /// once.
+    /// Like `flush`, together with the commit, in one round trip if the statements fit. A second
+    /// commit does nothing.
     pub(crate) async fn commit(&mut self) -> Result<Vec<Option<u64>>> {
         if self.is_committed {
             return Ok(Vec::new());
@@ -210,8 +211,8 @@ impl<'c> Tx<'c> {
         Ok(ids)
     }
 
-    /// Asks which domains are paused, unless it is known. A transaction that pauses one waits for
-    /// this one to end.
+    /// Asks which domains are paused, unless it is known. A transaction that pauses a domain waits
+    /// for this one to end.
     pub(crate) fn ask_paused(&self, script: &mut Script) {
         if self.paused.is_none() {
             script.add(Query::Paused.text());
@@ -234,7 +235,7 @@ impl<'c> Tx<'c> {
         paused.is_some_and(|paused| paused.contains(domain))
     }
 
-    /// Makes sure that the stream of a new row is in the table.
+    /// Inserts the stream of a new row unless it exists.
     pub(crate) fn add_stream(&mut self, row: &Row, script: &mut Script) {
         let stream = stream_of(&row.domain, &row.event_type);
         let stream = (stream, rank_of(row.priority));
@@ -246,7 +247,7 @@ impl<'c> Tx<'c> {
         self.new_streams.insert(stream);
     }
 
-    /// Whom to wake, once it is committed.
+    /// The notices to send once the transaction is committed.
     pub(crate) fn notices(&mut self) -> Vec<Notice> {
         let wakes = std::mem::take(&mut self.wakes);
         let settled = wakes.settled.into_iter().map(Notice::Settled);

@@ -1,4 +1,4 @@
-//! Writing a plan in as few statements as it takes.
+//! Writes a plan with as few statements as possible.
 
 use clinch_core::{Domain, Result};
 use clinch_stored::commit::{Extent, Plan, RowWrite, SpawnWrite};
@@ -12,19 +12,19 @@ use crate::row;
 use crate::text::{self, Tuple};
 use crate::tx::Tx;
 
-/// Rows of one statement that draws seqs.
+/// Rows in one statement that draws seqs.
 const DRAW_ROWS_MAX: usize = 1_000;
 
 /// Slots over which the counters of a domain are spread: more than a process has connections.
 const SLOTS: u32 = 64;
 
-/// A statement that draws seqs: its place in the script, and for how many rows.
+/// A statement that draws seqs: its index in the script, and its number of rows.
 pub(crate) struct Draw {
     place: usize,
     rows: u64,
 }
 
-/// The seqs of new rows in order. `first_ids` are the first ones that each statement drew.
+/// The seqs of new rows in order. `first_ids` holds the first seq that each statement drew.
 pub(crate) fn seqs_of(draws: &[Draw], first_ids: &[Option<u64>], step: u64) -> Result<Vec<u64>> {
     let mut seqs = Vec::new();
     for draw in draws {
@@ -36,12 +36,12 @@ pub(crate) fn seqs_of(draws: &[Draw], first_ids: &[Option<u64>], step: u64) -> R
 }
 
 impl Tx<'_> {
-    /// Adds a plan to the statements that are sent next; those of them that draw seqs.
+    /// Adds a plan to the pending statements; returns those that draw seqs.
     pub(crate) fn add_plan(&mut self, plan: &Plan) -> Result<Vec<Draw>> {
         let mut script = std::mem::take(&mut self.later);
         let draws = self.add_new_rows(plan, &mut script)?;
         add_changed_rows(plan, &mut script)?;
-        // A row that is written has the mark of before: marks come after rows.
+        // Writing a row would restore its old `redriven_by`, so this comes after the rows.
         add_redriven(plan, &mut script);
         self.add_lanes(plan, &mut script);
         self.add_keys(plan, &mut script);
@@ -53,7 +53,7 @@ impl Tx<'_> {
         Ok(draws)
     }
 
-    /// New rows: inserting a request draws its seq, the other tables count from the first one.
+    /// New rows: inserting a request draws its seq, and the other tables count from the first one.
     fn add_new_rows(&mut self, plan: &Plan, script: &mut Script) -> Result<Vec<Draw>> {
         let mut draws = Vec::new();
         let (mut writes, mut requests, mut size) = (Vec::new(), Vec::new(), 0);
@@ -102,7 +102,7 @@ impl Tx<'_> {
         Ok(Draw { place, rows })
     }
 
-    /// Members that left, heads that stand in the queue from now on, lanes without members.
+    /// Removes members that left, queues the new heads, and deletes lanes without members.
     fn add_lanes(&mut self, plan: &Plan, script: &mut Script) {
         let mut empty = std::mem::take(&mut self.reserved_lanes);
         for write in &plan.lanes {
@@ -156,8 +156,8 @@ fn add_changed_rows(plan: &Plan, script: &mut Script) -> Result<()> {
     Ok(())
 }
 
-/// What is stored beside a row: pages of its ledger, checkpoint, spawned operations, dead letter.
-/// The part of the ledger that stays with the row. `seq` is an expression.
+/// Adds the rows beside an operation's row: ledger pages, checkpoint, spawned operations, dead
+/// letter. Returns the part of the ledger that stays in the row. `seq` is an SQL expression.
 fn add_side_rows(write: &RowWrite, seq: &str, script: &mut Script) -> Result<Vec<u8>> {
     let row = &write.row;
     let with_seq = |bytes: &[u8]| Tuple::new().raw(seq).bytes(bytes).end();
@@ -183,7 +183,7 @@ fn add_side_rows(write: &RowWrite, seq: &str, script: &mut Script) -> Result<Vec
         }
     }
     if write.dead_letter {
-        // The letter is read from the operation.
+        // The dead letter is read from the operation.
         let values = Tuple::new().bytes(row.op_id.0.as_bytes());
         let values = values.at(row.finished_at.unwrap_or_default()).raw("NULL");
         script.add(&Query::InsertDeadLetter.with(&[("row", &values.end())]));
@@ -219,7 +219,7 @@ fn add_batches(plan: &Plan, script: &mut Script) {
     }
 }
 
-/// Moves counters of domains, each in the connection's own slot.
+/// Adds to the counters of domains, each in the connection's own slot.
 pub(crate) fn add_counts<'d>(
     counts: impl Iterator<Item = (&'d Domain, [i64; 7])>,
     script: &mut Script,

@@ -1,2 +1,2 @@
--- Every key, of a schema whose keys know no domains.
+-- Every key, in a schema version whose keys have no restriction.
 SELECT id, name, hash, scopes, created_at, expires_at, revoked_at, '', '' FROM clinch_api_key

@@ -1,4 +1,4 @@
--- As list.sql, by way of the index of batches.
+-- Like list.sql, with the index of batches.
 SELECT
     o.seq, o.op_id, o.domain, o.event_type, o.accepted_at, o.batch_id, o.rank, o.laned,
     o.status, o.phase, o.version, o.fence, o.attempt_id, o.attempts, o.maybe_calls,

@@ -1,4 +1,4 @@
--- As list.sql, by way of the key index.
+-- Like list.sql, with the key index.
 SELECT
     o.seq, o.op_id, o.domain, o.event_type, o.accepted_at, o.batch_id, o.rank, o.laned,
     o.status, o.phase, o.version, o.fence, o.attempt_id, o.attempts, o.maybe_calls,

@@ -1,4 +1,4 @@
-//! Who may call the API.
+//! API keys.
 
 use async_trait::async_trait;
 use clinch_core::ports::{ApiKey, ApiKeys, Scope};
@@ -54,7 +54,7 @@ impl ApiKeys for Sqlite {
     }
 }
 
-/// False: the id exists.
+/// False: a key with this id exists.
 pub(crate) fn insert(db: &mut Db<'_>, key: &ApiKey) -> Result<bool> {
     let scopes: Vec<_> = key.scopes.iter().map(|scope| scope.as_str()).collect();
     let params = params![

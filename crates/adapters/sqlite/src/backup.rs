@@ -1,4 +1,4 @@
-//! Backups while running.
+//! Backups while the store is in use.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -9,32 +9,31 @@ use tokio::sync::oneshot;
 
 use crate::open;
 use crate::partial::{Partial, failed};
-use crate::{Settings, Sqlite, absolute, error, presence, schema};
+use crate::{Settings, Sqlite, absolute, error, integrity, schema};
 
-/// What to do with a file that has the target's name.
+/// What to do if the target file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// Leave it alone and refuse.
+    /// Refuse, and leave the existing file alone.
     Refuse,
-    /// Put the new one in its place.
+    /// Replace the existing file.
     Replace,
 }
 
 impl Sqlite {
-    /// Writes a copy of the file as it stands to `target`. Readers and the writer go on
-    /// meanwhile.
+    /// Writes a copy of the database to `target`. Readers and the writer are not blocked.
     ///
-    /// - The copy is one moment of the file: everything committed before the call is in it.
-    /// - It appears under its name only when it is complete, checked and on disk.
-    /// - It says that it is a backup: it is put in place by [`Sqlite::restore`], and not opened
-    ///   as it is.
+    /// - The copy is a snapshot: it holds everything that was committed before the call.
+    /// - It appears under its name only when it is complete, verified and on disk.
+    /// - It is marked as a backup: [`Sqlite::open`] refuses it, [`Sqlite::restore`] puts it in
+    ///   place.
     /// - A target that exists is `Invalid` unless it may be replaced.
     pub async fn backup(&self, target: impl Into<PathBuf>, existing: Existing) -> Result<()> {
         let (source, target) = (self.path().to_owned(), target.into());
         let settings = self.shared.settings.clone();
         let (reply, done) = oneshot::channel();
         let work = move || {
-            // A caller that went away does not need its answer.
+            // The caller may have stopped waiting.
             let _ = reply.send(Self::copy(&source, &target, existing, &settings));
         };
         let builder = thread::Builder::new().name("clinch-sqlite-backup".into());
@@ -43,8 +42,8 @@ impl Sqlite {
         done.await.map_err(lost)?
     }
 
-    /// The same of a file that this process need not have open; nothing in it is changed, not
-    /// even an old schema. Blocks the thread.
+    /// Does the same for a file that this process need not have open. Nothing in the source is
+    /// changed, not even an old schema. Blocks the thread.
     pub fn copy(
         source: &Path,
         target: &Path,
@@ -56,8 +55,8 @@ impl Sqlite {
             refuse_existing(target)?;
         }
         let at = |error: Error| error.with("path", source.display());
-        let conn = schema::look(source, settings).map_err(at)?;
-        open::check(&open::stand(&conn).map_err(at)?, settings).map_err(at)?;
+        let conn = schema::connect_query_only(source, settings).map_err(at)?;
+        open::check(&open::header(&conn).map_err(at)?, settings).map_err(at)?;
         conn.pragma_update(None, "query_only", false)
             .map_err(error::sql)?;
         let partial = Partial::begin(target)?;
@@ -68,21 +67,21 @@ impl Sqlite {
             )
         })?;
         conn.execute("VACUUM INTO ?1", [name]).map_err(error::sql)?;
-        presence::mark_backup(&Connection::open(partial.path()).map_err(error::sql)?)?;
+        integrity::mark_backup(&Connection::open(partial.path()).map_err(error::sql)?)?;
         verify(partial.path(), settings)?;
         partial.publish()
     }
 }
 
-/// Reads all of a file that nobody else has open; afterwards it is one file, without a log.
+/// Verifies a file that no other process has open. Afterwards it is a single file, without a log.
 pub(crate) fn verify(path: &Path, settings: &Settings) -> Result<()> {
     let conn = Connection::open(path).map_err(error::sql)?;
-    let stand = open::stand(&conn)?;
-    if !stand.is_ours() {
-        let message = "this is no database of Clinch; name a file that `clinch backup` wrote";
+    let header = open::header(&conn)?;
+    if !header.is_ours() {
+        let message = "this is not a Clinch database; name a file that `clinch backup` wrote";
         return Err(Error::new(ErrorKind::Corrupt, message));
     }
-    open::check(&stand, settings)?;
+    open::check(&header, settings)?;
     conn.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))
         .map_err(error::sql)?;
     let verdict = conn.pragma_query_value(None, "integrity_check", |row| row.get::<_, String>(0));
@@ -90,16 +89,16 @@ pub(crate) fn verify(path: &Path, settings: &Settings) -> Result<()> {
         "ok" => conn.close().map_err(|(_, error)| error::sql(error)),
         _ => {
             let message = "the copy does not pass the integrity check; keep the last good backup \
-                           and look at the disk";
+                           and check the disk";
             Err(Error::new(ErrorKind::Corrupt, message))
         }
     }
 }
 
-/// A backup that takes the place of what it copies is none.
+/// Refuses a backup over the database that it copies.
 fn refuse_itself(source: &Path, target: &Path) -> Result<()> {
     let (source, target) = (absolute(source)?, absolute(target)?);
-    let is_part = |suffix: &str| target == crate::partial::beside(&source, suffix);
+    let is_part = |suffix: &str| target == crate::partial::with_suffix(&source, suffix);
     if ["", "-wal", "-shm", "-journal", ".wake"]
         .into_iter()
         .any(is_part)
@@ -112,7 +111,7 @@ fn refuse_itself(source: &Path, target: &Path) -> Result<()> {
 
 pub(crate) fn refuse_existing(target: &Path) -> Result<()> {
     if target.exists() {
-        let message = "the target exists; name another, or move it away";
+        let message = "the target file exists; name another file, or move it away";
         return Err(Error::new(ErrorKind::Invalid, message).with("path", target.display()));
     }
     Ok(())

@@ -11,39 +11,39 @@ use clinch_stored::News;
 use clinch_stored::commit::Seen;
 use rusqlite::{Connection, Transaction};
 
-use crate::bell::Bell;
 use crate::db::Db;
 use crate::error;
-use crate::open::{self, Use};
+use crate::open::{self, Purpose};
+use crate::peers::PeerSocket;
 use crate::turn::{self, Turn};
 use crate::tx::Tx;
 use crate::{Sqlite, absolute};
 
-/// To be called after the caller's commit: wakes whoever waits for what was accepted. If it
-/// never is, the fallback poll finds the work.
+/// Wakes the workers for the accepted operations. Call [`WakeUp::wake`] after the commit; without
+/// it the fallback poll finds the work later.
 #[must_use = "workers are woken by `wake`, after the commit"]
 pub struct WakeUp {
     news: Arc<News>,
-    bell: Arc<Bell>,
+    peers: Arc<PeerSocket>,
     notices: Vec<Notice>,
 }
 
 impl WakeUp {
-    /// The transaction is committed: wakes the workers, here and in other processes.
+    /// Wakes the workers of this process and of others. The transaction must be committed.
     pub fn wake(self) {
-        self.bell.ring(&self.notices);
+        self.peers.notify(&self.notices);
         self.news.tell(self.notices);
     }
 }
 
 impl Sqlite {
-    /// Accepts operations in a transaction of the caller's.
+    /// Accepts operations in the caller's own transaction.
     ///
     /// - Business rows and operations commit together or not at all.
-    /// - On `Err` the transaction is as it was before the call, and goes on.
-    /// - The transaction's connection must be one to this file; [`Sqlite::connect`] gives one
-    ///   that commits as durably as the store itself.
-    /// - A wish to begin is ignored: nobody may call before the commit.
+    /// - On `Err` the transaction is as it was before the call, and can go on.
+    /// - The transaction's connection must be to this file. A connection from [`Sqlite::connect`]
+    ///   commits as durably as the store itself.
+    /// - `begin` of a new operation is ignored: no call may be made before the commit.
     /// - Blocks the thread, as the caller's own statements do.
     pub fn accept_in(
         &self,
@@ -69,7 +69,7 @@ impl Sqlite {
         savepoint.commit().map_err(error::sql)?;
         let wake_up = WakeUp {
             news: self.shared.news.clone(),
-            bell: self.shared.bell.clone(),
+            peers: self.shared.peers.clone(),
             notices,
         };
         Ok((accepted, wake_up))
@@ -77,13 +77,13 @@ impl Sqlite {
 
     /// A connection to the file for the caller's own tables, with the store's settings.
     pub fn connect(&self) -> Result<Connection> {
-        open::connect(&self.shared.path, &self.shared.settings, Use::Write)
+        open::connect(&self.shared.path, &self.shared.settings, Purpose::Write)
     }
 
-    /// Waits until it is this caller's turn to write among all who write to the file: take it
-    /// before a transaction of your own, or a busy store may keep it waiting.
+    /// Waits for this caller's turn among all writers of the file. Take a turn before opening a
+    /// transaction of your own, or a busy store may keep it waiting.
     pub fn turn(&self) -> Result<Turn> {
-        turn::take_one(&self.shared.side, self.shared.settings.busy_timeout)
+        turn::take_one(&self.shared.wake_dir, self.shared.settings.busy_timeout)
     }
 
     fn refuse_other_files(&self, tx: &Transaction<'_>) -> Result<()> {
@@ -91,7 +91,8 @@ impl Sqlite {
         if path.as_deref() == Some(self.path()) {
             return Ok(());
         }
-        let message = "the transaction is on another file than the store; use `connect`";
+        let message =
+            "the transaction is on another file than the store; use a connection from `connect`";
         Err(Error::new(ErrorKind::Invalid, message))
     }
 }

@@ -1,11 +1,11 @@
-//! Moving committed pages from the log into the file, off the writers' path.
+//! Copies committed pages from the log into the file (a checkpoint), without delaying the writer.
 //!
-//! SQLite appends commits to a log and starts it anew once every page of it is in the file
-//! and no reader needs it. A thread of its own copies the pages while the writer goes on;
-//! since the writer never rests under load, the thread alone would never be done. So when
-//! little is left, the writer copies the rest between two commits, and its next commit
-//! starts at the front of the log: the log's file keeps its size, and writing over it costs
-//! less than making it longer.
+//! SQLite appends commits to a log and starts the log again from the front once every page is in
+//! the file and no reader needs it. A thread of its own copies the pages while the writer goes on.
+//! Under load the writer adds pages all the time, so this thread alone would never finish. When few
+//! pages are left, the writer therefore copies the rest between two commits, and its next commit
+//! starts at the front of the log. The log file then keeps its size: overwriting it costs less than
+//! extending it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -15,32 +15,32 @@ use std::thread;
 use clinch_core::{Error, ErrorKind, Result};
 use rusqlite::Connection;
 
-/// Pages in the log that start a checkpoint (16 MiB of 8 KiB pages): many commits share the
-/// copy of a page that they all changed.
+/// Log size in pages that starts a checkpoint (8 MiB of 4 KiB pages): a page that many commits
+/// changed is copied once.
 const START_PAGES: i32 = 2_048;
-/// Pages that are few enough for the writer to copy between two commits.
+/// Pages left that the writer may copy between two commits.
 const REST_PAGES: i32 = 512;
 
-/// How long the log is, and who is to shorten it.
-pub(crate) struct Log {
+/// Decides when pages are copied, and by which thread.
+pub(crate) struct Checkpointer {
     pages: AtomicI32,
-    /// Little is left: the writer does the rest.
+    /// Few pages are left: the writer copies them.
     finish: AtomicBool,
-    poke: SyncSender<()>,
+    wake: SyncSender<()>,
 }
 
-impl Log {
-    /// Starts the thread. It ends with the last handle.
+impl Checkpointer {
+    /// Starts the thread. It ends when the last handle is dropped.
     pub(crate) fn start(conn: Connection) -> Result<Arc<Self>> {
-        let (poke, pokes) = sync_channel(1);
+        let (wake, wakes) = sync_channel(1);
         let log = Arc::new(Self {
             pages: AtomicI32::new(0),
             finish: AtomicBool::new(false),
-            poke,
+            wake,
         });
         let weak = Arc::downgrade(&log);
         let work = move || {
-            run(&conn, &pokes, |rest| {
+            run(&conn, &wakes, |rest| {
                 if let Some(log) = weak.upgrade() {
                     log.finish.store(rest <= REST_PAGES, Ordering::Relaxed);
                 }
@@ -59,7 +59,7 @@ impl Log {
     }
 
     /// Called by the writer between two commits.
-    pub(crate) fn tend(&self, conn: &Connection) {
+    pub(crate) fn between_commits(&self, conn: &Connection) {
         if self.pages.load(Ordering::Relaxed) < START_PAGES {
             return;
         }
@@ -67,20 +67,20 @@ impl Log {
             checkpoint(conn);
             self.pages.store(0, Ordering::Relaxed);
         } else {
-            // Full means that it is told already.
-            let _ = self.poke.try_send(());
+            // If the channel is full, the thread has its wake-up already.
+            let _ = self.wake.try_send(());
         }
     }
 }
 
-fn run(conn: &Connection, pokes: &Receiver<()>, mut left: impl FnMut(i32)) {
-    while pokes.recv().is_ok() {
+fn run(conn: &Connection, wakes: &Receiver<()>, mut left: impl FnMut(i32)) {
+    while wakes.recv().is_ok() {
         left(checkpoint(conn));
     }
 }
 
-/// Copies what can be copied without waiting for anybody; how many pages are left. One that
-/// fails is made up for by the next, and by the next opening of the file.
+/// Copies the pages that can be copied without waiting; returns how many are left. A failed copy is
+/// repeated by the next checkpoint or when the file is opened again.
 fn checkpoint(conn: &Connection) -> i32 {
     let done = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
         Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?))

@@ -1,4 +1,4 @@
-//! Columns as values of the vocabulary.
+//! Conversions between columns and domain types.
 
 use clinch_core::{AttemptId, BatchId, OpId, Result, Timestamp};
 use rusqlite::Row;
@@ -92,17 +92,17 @@ impl Column for Row<'_> {
     }
 }
 
-/// A moment as it is stored.
+/// A time as it is stored.
 pub(crate) fn millis(at: Timestamp) -> i64 {
     at.as_millis()
 }
 
-/// A moment, or none, as it is stored.
+/// An optional time as it is stored.
 pub(crate) fn maybe_millis(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_millis)
 }
 
-/// A count as it is stored. SQLite's integers have a sign; no counter gets that far.
+/// A count as it is stored. SQLite's integers are signed; no counter reaches the sign bit.
 pub(crate) fn stored(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -7,7 +7,7 @@ use crate::error;
 use crate::names::Names;
 use crate::query::Query;
 
-/// A connection, its statements by number, and the names that it has seen.
+/// A connection, its prepared statements by number, and the names that it has seen.
 pub(crate) struct Db<'c> {
     conn: &'c Connection,
     statements: Vec<Option<CachedStatement<'c>>>,
@@ -29,7 +29,7 @@ impl<'c> Db<'c> {
         self.conn
     }
 
-    /// Statements that changed rows so far: tells whether a failed job left anything.
+    /// Number of changed rows so far: tells whether a failed job has written anything.
     pub(crate) fn writes(&self) -> u64 {
         self.writes
     }
@@ -51,14 +51,14 @@ impl<'c> Db<'c> {
         statement.execute([]).map(|_| ())
     }
 
-    /// Runs a statement that returns no rows; how many it changed.
+    /// Runs a statement that returns no rows; returns how many rows it changed.
     pub(crate) fn run(&mut self, query: Query, params: impl Params) -> Result<usize> {
         self.writes += 1;
         let statement = self.statement(query)?;
         statement.execute(params).map_err(error::sql)
     }
 
-    /// The first row, if there is one. The statement is at its end afterwards.
+    /// The first row, if there is one. The statement is reset afterwards.
     pub(crate) fn first<T>(
         &mut self,
         query: Query,
@@ -72,7 +72,7 @@ impl<'c> Db<'c> {
         }
     }
 
-    /// The first row, read with the connection at hand: for rows that name others by number.
+    /// The first row. `read` also gets the connection, for rows that refer to names by number.
     pub(crate) fn first_with<T>(
         &mut self,
         query: Query,
@@ -88,7 +88,7 @@ impl<'c> Db<'c> {
         Ok(found)
     }
 
-    /// Rows in order, until `read` says false, read with the connection at hand.
+    /// Rows in order, until `read` returns false. `read` also gets the connection.
     pub(crate) fn each_with(
         &mut self,
         query: Query,
@@ -125,7 +125,7 @@ impl<'c> Db<'c> {
             Some(row) => Some(read(row)?),
             None => None,
         };
-        // A statement that is not run to its end has not written.
+        // A statement's changes are complete only when it has run to its end.
         while rows.next().map_err(error::sql)?.is_some() {}
         Ok(first)
     }
@@ -145,7 +145,7 @@ impl<'c> Db<'c> {
         Ok(all)
     }
 
-    /// Rows in order, until `read` says false.
+    /// Rows in order, until `read` returns false.
     pub(crate) fn each(
         &mut self,
         query: Query,

@@ -1,4 +1,4 @@
-//! Documents of an application. They share commits with everything else that is written.
+//! Documents of an application. Their writes share commits with all other writes.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::column::{Column, stored};
 use crate::query::Query;
 use crate::tx::Tx;
 
-/// Documents that one commit removes: others that wait for the writer get their turn.
+/// Documents that one commit removes, so that other callers of the writer get their turn.
 const CLEARED_MAX: usize = 1_000;
 
 impl Tx<'_, '_> {
@@ -33,7 +33,8 @@ impl Tx<'_, '_> {
         Ok(())
     }
 
-    /// Removes some documents after an id; the last of them, unless there are no more.
+    /// Removes some documents whose ids follow `after`; returns the last removed id, or `None` at
+    /// the end.
     fn clear_documents(
         &mut self,
         collection: &str,

@@ -1,17 +1,18 @@
-//! The driver's errors as ours: no driver's type crosses a port.
+//! Translates the driver's errors: no type of the driver crosses a port.
 
 use clinch_core::{Error, ErrorKind};
 use rusqlite::ErrorCode;
 
 pub(crate) use clinch_stored::error::{corrupt, unreadable};
 
-/// What a failed statement means. Nothing was changed: the transaction is rolled back.
+/// The error of a failed statement. Nothing was changed: the transaction is rolled back.
 pub(crate) fn sql(error: rusqlite::Error) -> Error {
     let (kind, message) = meaning(&error);
     Error::new(kind, message).caused_by(error)
 }
 
-/// What a failed COMMIT means. A disk that reports an error may have written all the same.
+/// The error of a failed COMMIT. A disk that reports an error may have written the commit all the
+/// same.
 pub(crate) fn commit(error: rusqlite::Error) -> Error {
     let unclear = matches!(
         error.sqlite_error_code(),
@@ -27,14 +28,15 @@ pub(crate) fn commit(error: rusqlite::Error) -> Error {
 fn meaning(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
     use ErrorCode as Code;
     match error.sqlite_error_code() {
-        // The last one is said after many tries, when another process holds a lock of the log.
+        // SQLite returns `FileLockingProtocolFailed` after many tries, while another process holds
+        // a lock of the log.
         Some(Code::DatabaseBusy | Code::DatabaseLocked | Code::FileLockingProtocolFailed) => (
             ErrorKind::Unavailable,
-            "the file is locked by another process; try again, and look for one that is stopped or has a transaction open",
+            "the file is locked by another process; try again, and look for a process that is stopped or has a transaction open",
         ),
         Some(Code::OperationInterrupted | Code::OperationAborted) => (
             ErrorKind::Unavailable,
-            "SQLite gave up a statement; nothing was changed, try again",
+            "SQLite aborted a statement; nothing was changed, try again",
         ),
         Some(Code::DiskFull) => (
             ErrorKind::Full,
@@ -50,7 +52,7 @@ fn meaning(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
         ),
         Some(Code::PermissionDenied) => (
             ErrorKind::Unavailable,
-            "the file may not be read or written by this user",
+            "this user has no permission to read or write the file",
         ),
         Some(Code::DatabaseCorrupt) => {
             (ErrorKind::Corrupt, "the file is damaged; restore a backup")
@@ -61,7 +63,7 @@ fn meaning(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
         ),
         Some(Code::SystemIoFailure) => (
             ErrorKind::Unavailable,
-            "the disk failed; nothing was changed, look at the system's log",
+            "the disk failed; nothing was changed, check the system log",
         ),
         Some(Code::OutOfMemory) => (
             ErrorKind::Unavailable,
@@ -73,7 +75,7 @@ fn meaning(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
         ),
         _ => (
             ErrorKind::Internal,
-            "SQLite refused a statement; this is a bug of the adapter or a change made behind its back",
+            "SQLite refused a statement; this is a bug in Clinch, or another program changed the tables",
         ),
     }
 }

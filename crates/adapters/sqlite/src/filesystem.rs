@@ -1,11 +1,11 @@
-//! Whether the file is on a disk of this machine. SQLite's log is shared by mapped memory and
-//! locks, which no network file system keeps: two machines would overwrite each other.
+//! Refuses network file systems. SQLite shares its log through mapped memory and locks, which do
+//! not work across machines: two machines would overwrite each other's commits.
 
 use std::path::Path;
 
 use clinch_core::{Error, ErrorKind, Result};
 
-/// File systems of other machines, by the number that `statfs` gives.
+/// Network file systems, by the type number that `statfs` returns.
 const NETWORKS: [(u32, &str); 14] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -26,11 +26,11 @@ const NETWORKS: [(u32, &str); 14] = [
 /// Refuses a folder on a network file system.
 pub(crate) fn check(dir: &Path) -> Result<()> {
     let stat = rustix::fs::statfs(dir).map_err(|error| {
-        let message = "the database's folder cannot be looked at; check that it exists";
+        let message = "the folder of the database cannot be read; check that it exists";
         let error = std::io::Error::from(error);
         Error::new(ErrorKind::Unavailable, message).caused_by(error)
     })?;
-    // The type of the number differs between systems; its low half is what is listed.
+    // The integer type of `f_type` differs between systems; its low 32 bits are the listed number.
     refuse(stat.f_type as u32)
 }
 

@@ -1,4 +1,4 @@
-//! Reading.
+//! Reads: operations, lists and ledgers.
 
 use async_trait::async_trait;
 use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
@@ -14,11 +14,11 @@ use crate::query::Query;
 use crate::request::biz_hash;
 use crate::row::{Width, phase_code, read_row, status_column};
 
-/// What a checkpoint counts on a page, which is read after the page is filled: the longest there
-/// is unless configured otherwise.
+/// Bytes that a checkpoint counts towards a page's size limit. Checkpoints are read after the page
+/// is filled, so this is the default maximum.
 const CHECKPOINT_BYTES: usize = 64 * 1024;
 
-/// Rows that are read on the caller's own thread: a handful of pages, most likely in memory.
+/// Rows that are read on the caller's own thread: a few pages, most likely in memory.
 const QUICK_MAX: usize = 2;
 
 impl Db<'_> {
@@ -46,7 +46,7 @@ impl Db<'_> {
         Ok(lines)
     }
 
-    /// The numbers of names as a JSON array; `None`: no name is asked for.
+    /// The numbers of names as a JSON array; `None`: the filter names none.
     fn find_names<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<Option<String>> {
         // A name that was never stored matches nothing.
         let unknown = -1;
@@ -67,8 +67,7 @@ impl Db<'_> {
         let domains = self.find_names(filter.domains.iter().map(|name| name.as_str()))?;
         let types = self.find_names(filter.event_types.iter().map(|name| name.as_str()))?;
         let (label, value) = filter.label.clone().unzip();
-        // The name goes into a JSON path between quotes; a label that holds one has another
-        // spelling there.
+        // The label is quoted inside a JSON path; JSON escapes a quote in its name.
         let label = label.map(|label| format!("$.{}", serde_json::Value::from(label)));
         let batch = filter.batch_id.map(|id| id.0.into_bytes());
         let biz = filter.biz_key.as_ref().map(biz_hash);
@@ -114,8 +113,8 @@ impl Db<'_> {
 impl Inspect for Sqlite {
     async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>> {
         if ops.len() <= QUICK_MAX {
-            let quick = &self.shared.quick;
-            let read = quick.try_call(|db| ops.iter().map(|op| db.get(*op)).collect());
+            let reader = &self.shared.inline_reader;
+            let read = reader.try_call(|db| ops.iter().map(|op| db.get(*op)).collect());
             if let Some(read) = read {
                 return read.map_err(|error| self.lost_or(error));
             }
@@ -180,7 +179,7 @@ impl Inspect for Sqlite {
     }
 }
 
-/// What a row counts on its page.
+/// Bytes that a row counts towards its page's size limit.
 fn bytes(row: &Row) -> usize {
     let result = row.result.as_ref().and_then(|one| one.payload.as_ref());
     let checkpoint = usize::from(row.has_checkpoint) * CHECKPOINT_BYTES;

@@ -1,20 +1,20 @@
-//! The index of the four keys: three levels, so that an accept writes to few pages.
+//! The index of the four keys: three levels, so that an accept writes few pages.
 //!
-//! Hashes come in no order, so that each key of a large index is on a page of its own, which
-//! an accept would write alone, to the log and again to the file. So keys are gathered first:
+//! Key hashes are random. In one large index each new key would land on a page of its own, which an
+//! accept would write to the log and again to the file. So keys are gathered first:
 //!
 //! - `clinch_key_new` takes every key. It has a few dozen pages, which each commit rewrites.
 //! - `clinch_key_mid` takes all of `new` once that is full.
-//! - `clinch_key` takes a slice of `mid` at a time while that is too full: neighbours by
-//!   hash, from where the slice before it ended, round and round.
+//! - `clinch_key` takes a slice of `mid` at a time while `mid` is over its limit. A slice is a
+//!   range of hashes that starts where the last slice ended, round and round.
 //!
-//! Both merges go in order of hash, so that a page is written once for several keys, and are
-//! part of the commit that made them necessary: a reader finds each key in exactly one level,
-//! and whichever process writes next goes on from there. The counts, the place and the limits
-//! are in the row of the store, like the last seq: read once and written once a commit.
+//! Both merges go in order of hash, so that one page write covers several keys. They are part of
+//! the commit that made them necessary: a reader finds each key in exactly one level, and any
+//! process that writes next can continue. The counts, the start of the next slice and the limits
+//! are in the store row, like the last seq: read once and written once per commit.
 //!
-//! A commit does one of the two merges, and each is bounded: `new` by its limit, a slice by a
-//! small part of `mid`. Only a commit that by itself overfills `new` does both.
+//! A commit does one of the two merges, and each is bounded: `new` by its limit, a slice by a small
+//! part of `mid`. Only a commit that overfills `new` by itself does both.
 
 use clinch_core::ports::Known;
 use clinch_core::{Fingerprint, KeyHash, Keys, OpId, Result};
@@ -28,10 +28,10 @@ use crate::query::Query;
 use crate::request::short_hash;
 use crate::tx::Tx;
 
-/// A slice is this part of the limit of `mid`, or half of what is over the limit.
+/// A slice is 1/64 of the limit of `mid`, or half of the keys over that limit.
 const SLICES: u64 = 64;
 
-/// The row of the store.
+/// The single row of `clinch_store`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoreRow {
     pub last_seq: u64,
@@ -41,12 +41,12 @@ pub(crate) struct StoreRow {
     from: i64,
     new_max: u64,
     mid_max: u64,
-    /// Keys that this transaction put into `new`.
+    /// Keys that this transaction has inserted into `new`.
     inserted: u64,
     read: ReadAs,
 }
 
-/// What of the row was in the file: it is written only if it is no longer so.
+/// The values that were read: the row is written only if they have changed.
 type ReadAs = (u64, u64, u64, i64);
 
 impl StoreRow {
@@ -70,7 +70,7 @@ impl StoreRow {
 }
 
 impl Db<'_> {
-    /// What is known by the four keys, also after the row is gone, and its fingerprint.
+    /// The operation that the four keys name, even after its row was pruned, and its fingerprint.
     pub(crate) fn known(
         &mut self,
         keys: &Keys,
@@ -86,7 +86,7 @@ impl Db<'_> {
         Ok(None)
     }
 
-    /// The same of one candidate: equality is judged by the keys, not by the short hash.
+    /// Checks one candidate: the full keys decide, not the short hash.
     fn known_at(
         &mut self,
         seq: i64,
@@ -127,7 +127,7 @@ impl Db<'_> {
 }
 
 impl Tx<'_, '_> {
-    /// The row of the store, read once.
+    /// The row of the store, read once per transaction.
     pub(crate) fn store_row(&mut self) -> Result<&mut StoreRow> {
         let row = match self.store {
             Some(known) => known,
@@ -139,7 +139,7 @@ impl Tx<'_, '_> {
         Ok(self.store.insert(row))
     }
 
-    /// True: the id names an operation.
+    /// True: an operation has this id.
     pub(crate) fn has(&mut self, op_id: OpId) -> Result<bool> {
         if self.newest_op_id()?.is_none_or(|newest| newest < op_id) {
             return Ok(false);
@@ -157,7 +157,7 @@ impl Tx<'_, '_> {
         Ok(())
     }
 
-    /// Deletes a key from the level that has it: most likely the last.
+    /// Deletes a key from the level that holds it, most likely the last.
     pub(crate) fn delete_key(&mut self, short: i64, seq: i64) -> Result<()> {
         if self.db.run(Query::DeleteKey, [short, seq])? > 0 {
             return Ok(());
@@ -173,7 +173,8 @@ impl Tx<'_, '_> {
         Ok(())
     }
 
-    /// Merges what is too much, and writes the row of the store. Once, before the commit.
+    /// Merges the levels that are too full, and writes the row of the store. Called once, before
+    /// the commit.
     pub(crate) fn finish_keys(&mut self) -> Result<()> {
         let Some(mut row) = self.store else {
             return Ok(());
@@ -217,7 +218,7 @@ impl Tx<'_, '_> {
         let moved = self.db.run(Query::MergeSlice, slice)?;
         self.db.run(Query::ClearSlice, slice)?;
         row.mid = row.mid.saturating_sub(moved as u64);
-        // Past the end the next slice is the first again.
+        // After the last hash, slices start again from the front.
         row.from = slice[1].checked_add(1).unwrap_or(i64::MIN);
         Ok(())
     }

@@ -1,28 +1,27 @@
 //! The embedded default: every port of a store, and the queue, in one SQLite file.
 //!
-//! [`Sqlite`] is all of it. Calls that write are jobs of one writer thread, which commits once
-//! for whoever waits (`writer`); calls that read go to a small pool (`readers`). A transaction
-//! is a `Tx`: every change of an operation goes through `change`, which reads the row, asks
-//! [`State::apply`](clinch_core::protocol::State::apply), and writes the row once with
-//! everything that follows from it.
+//! [`Sqlite`] implements all of them. Calls that write are jobs of one writer thread, which shares
+//! a commit among all waiting callers (`writer`); calls that read go to a small pool (`readers`). A
+//! transaction is a `Tx`. For the changes of operations it loads what `clinch_stored::commit` asks
+//! for, lets that plan the commit, and writes the plan (`store`, `plan`).
 //!
-//! # Where things lie
+//! # Tables
 //!
 //! | table | rows | written |
 //! | --- | --- | --- |
-//! | `clinch_request` | what was asked for | once, at accept |
-//! | `clinch_operation` | state, place in the queue, result, ledger | once a commit that changes it |
+//! | `clinch_request` | the submitted command | once, at accept |
+//! | `clinch_operation` | state, queue columns, result, ledger | once per commit that changes it |
 //! | `clinch_key` and its levels | short hash of the four keys | at accept, then merged (`keys`) |
-//! | `clinch_domain`, `clinch_store` | counters, last seq | once a commit |
-//! | `clinch_record`, `clinch_document` | what an application keeps (`records`, `documents`) | as it asks |
+//! | `clinch_domain`, `clinch_store` | counters, last seq | once per commit |
+//! | `clinch_record`, `clinch_document` | data of an application (`records`, `documents`) | on request |
 //!
-//! Both big tables are in order of acceptance, so that the rows of one commit are neighbours.
-//! The queue is four partial indexes of `clinch_operation`: they hold open operations only.
+//! Both big tables are in order of acceptance, so that the rows of one commit are neighbours. The
+//! queue consists of four partial indexes of `clinch_operation` that hold open operations only.
 //!
 //! # The budget of one operation
 //!
-//! Rows and index entries written on the way through the queue, for an operation without a
-//! lane or a batch:
+//! Rows and index entries written on the way through the queue, for an operation without a lane or
+//! a batch:
 //!
 //! | commit | table rows | index entries |
 //! | --- | --- | --- |
@@ -30,31 +29,30 @@
 //! | dequeue, which begins | operation: 1 | fresh, overdue out; needy in |
 //! | settle: write-ahead and finalize | operation: 1 | needy out |
 //!
-//! and once a commit, however many operations share it: one row of each domain touched, and
-//! the row of the store. On the fast path accept and begin are one commit: 3 rows and 2
-//! entries (id, needy), then settle.
+//! In addition, each commit writes one row for each domain that it touches and the row of the
+//! store, however many operations share the commit. On the fast path accept and begin are one
+//! commit: 3 rows and 2 entries (id, needy), then settle.
 //!
 //! In pages of 4 KiB, for operations of about 100 bytes of payload: a thousand accepts in one
 //! commit fill about 75 pages of requests, 45 of operations and 10 of their indexes, all of them
-//! neighbours, and rewrite the 40 pages of new keys. A begin or a settle of a thousand rewrites
-//! the same 45 to 80 pages of operations.
+//! neighbours, and rewrite the 40 pages of new keys. A begin or a settle of a thousand rewrites the
+//! same 45 to 80 pages of operations.
 //!
 //! Merges of keys come on top: after every 8,192 keys one commit writes the pages of
-//! `clinch_key_mid`, at most about 1,200 (5 MB), and each of the next two writes a slice of
-//! 4,096 keys to `clinch_key`, about 360 pages (1.5 MB) if that has five million. That is a
-//! quarter of a page an accept, where one tree of that size would cost each accept a page of
-//! its own, to the log and again to the file.
+//! `clinch_key_mid`, at most about 1,200 (5 MB), and each of the next two commits writes a slice of
+//! 4,096 keys to `clinch_key`, about 360 pages (1.5 MB) if that has five million keys. That is a
+//! quarter of a page per accept. A single tree of that size would cost each accept a page of its
+//! own, to the log and again to the file.
 //!
 //! # Several processes
 //!
-//! `turn` lets processes write in turns, `bell` wakes those that wait, and what one process
-//! cached of another's work is read anew: nothing of a row is kept between transactions.
+//! `turn` orders the writers of several processes and `peers` wakes processes that wait. No row is
+//! cached between transactions, so each process sees the commits of the others.
 #![forbid(unsafe_code)]
 
 mod api_keys;
 mod backup;
 mod batches;
-mod bell;
 mod caller;
 mod checkpointer;
 mod column;
@@ -64,16 +62,16 @@ mod domains;
 mod error;
 mod filesystem;
 mod inspect;
+mod integrity;
 mod keys;
-mod line;
 mod locks;
 mod names;
 mod news;
 mod open;
 mod outbox;
 mod partial;
+mod peers;
 mod plan;
-mod presence;
 mod private;
 mod prune;
 mod query;
@@ -88,6 +86,7 @@ mod row;
 mod schema;
 mod settings;
 mod store;
+mod streams;
 mod turn;
 mod tx;
 mod writer;
@@ -111,16 +110,16 @@ pub use schema::{Schema, Version};
 pub use settings::Settings;
 pub use turn::Turn;
 
-use bell::Bell;
-use checkpointer::Log;
+use checkpointer::Checkpointer;
 use db::Db;
-use open::Use;
-use presence::{Arrival, Watch};
+use integrity::{FileWatch, OpenCheck};
+use open::Purpose;
+use peers::PeerSocket;
 use query::Query;
-use readers::{Quick, Readers};
+use readers::{InlineReader, Readers};
 use turn::Turnstile;
 use tx::Tx;
-use writer::{Desk, Writer};
+use writer::{Writer, WriterLoop};
 
 /// Every port of a store, in one file. Cheap to clone; clones share the connections.
 #[derive(Clone)]
@@ -130,76 +129,78 @@ pub struct Sqlite {
 
 struct Shared {
     path: PathBuf,
-    /// Sockets and locks that the processes on this file share.
-    side: PathBuf,
+    /// The folder of sockets and locks that the processes on this file share.
+    wake_dir: PathBuf,
     settings: Settings,
     clock: Arc<dyn Clock>,
     writer: Writer,
     readers: Readers,
-    quick: Quick,
+    inline_reader: InlineReader,
     news: Arc<News>,
-    bell: Arc<Bell>,
+    peers: Arc<PeerSocket>,
     faults: Arc<Faults>,
-    watch: Arc<Watch>,
-    /// Of the last dequeue: what a nack is judged by.
+    watch: Arc<FileWatch>,
+    /// The routes of the last dequeue: `nack` needs them.
     routes: Mutex<Arc<Routes>>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.bell.take_down();
+        self.peers.close();
     }
 }
 
 impl Sqlite {
-    /// Opens the file, or makes it. `clock` is the store's own.
+    /// Opens the file, or creates it. `clock` becomes the store's clock.
     ///
-    /// - `Corrupt`: it is damaged or belongs to another program; or it is not the one that was
-    ///   last used here, or has lost its log, unless [`Settings::accept_data_loss`] says so.
-    /// - `Unsupported`: it is of a newer release, or on a network file system.
-    /// - `Unavailable`: it is read-only, locked, or its folder is missing.
+    /// - `Corrupt`: the file is damaged or belongs to another program; or, unless
+    ///   [`Settings::accept_data_loss`] is set, it is not the file that was last used here or has
+    ///   lost its log.
+    /// - `Unsupported`: a newer release wrote the file, or it is on a network file system.
+    /// - `Unavailable`: the file is read-only or locked, or its folder is missing.
     pub fn open(path: impl AsRef<Path>, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
         let path = absolute(path.as_ref())?;
         filesystem::check(path.parent().unwrap_or(&path))?;
-        let side = side_of(&path)?;
-        let (mut conn, presence) = {
-            let _turn = turn::take_one(&side, settings.busy_timeout)?;
-            let arrival = Arrival::at(&path, &side, settings.accept_data_loss)?;
-            let mut conn = open::connect(&path, &settings, Use::Write)?;
-            arrival.check(&conn)?;
+        let wake_dir = wake_dir_of(&path)?;
+        let (mut conn, open_mark) = {
+            let _turn = turn::take_one(&wake_dir, settings.busy_timeout)?;
+            let open_check = OpenCheck::before_open(&path, &wake_dir, settings.accept_data_loss)?;
+            let mut conn = open::connect(&path, &settings, Purpose::Write)?;
+            open_check.check(&conn)?;
             open::migrate(&mut conn, &settings).map_err(|e| e.with("path", path.display()))?;
-            let presence = arrival.enter(&conn)?;
-            (conn, presence)
+            let open_mark = open_check.mark_in_use(&conn)?;
+            (conn, open_mark)
         };
-        let watch = presence.watch.clone();
-        let log = Log::start(open::connect(&path, &settings, Use::Checkpoint)?)?;
-        let grown = log.clone();
+        let watch = open_mark.watch.clone();
+        let checkpointer =
+            Checkpointer::start(open::connect(&path, &settings, Purpose::Checkpoint)?)?;
+        let grown = checkpointer.clone();
         let hook = move |_: &mut rusqlite::hooks::Wal, pages| {
             grown.grew(pages);
             Ok(())
         };
         conn.wal_hook(Some(hook)).map_err(error::sql)?;
-        let reader = |_| open::connect(&path, &settings, Use::Read);
+        let reader = |_| open::connect(&path, &settings, Purpose::Read);
         let readers = (0..settings.readers.max(1))
             .map(reader)
             .collect::<Result<_>>()?;
         let readers = Readers::start(readers)?;
-        let quick = Quick::new(open::connect(&path, &settings, Use::Read)?);
+        let inline_reader = InlineReader::new(open::connect(&path, &settings, Purpose::Read)?);
         let news = Arc::new(News::default());
         let heard = news.clone();
-        let bell = Bell::hang(&side, move |notices| heard.tell(notices))?;
+        let peers = PeerSocket::bind(&wake_dir, move |notices| heard.tell(notices))?;
         let faults = Arc::new(Faults::default());
         let (writer, jobs) = writer::channel();
-        let desk = Desk {
+        let writer_loop = WriterLoop {
             clock: clock.clone(),
             faults: faults.clone(),
-            turnstile: Turnstile::open(&side, settings.busy_timeout)?,
-            log,
+            turnstile: Turnstile::open(&wake_dir, settings.busy_timeout)?,
+            checkpointer,
             watch: watch.clone(),
-            tell: teller(&news, &bell),
+            notify: notifier(&news, &peers),
         };
         let builder = thread::Builder::new().name("clinch-sqlite-write".into());
-        let started = builder.spawn(move || desk.run(&conn, jobs, presence));
+        let started = builder.spawn(move || writer_loop.run(&conn, jobs, open_mark));
         started.map_err(|error| {
             Error::new(ErrorKind::Unavailable, "cannot start a thread").caused_by(error)
         })?;
@@ -207,14 +208,14 @@ impl Sqlite {
         Ok(Self {
             shared: Arc::new(Shared {
                 path,
-                side,
+                wake_dir,
                 settings,
                 clock,
                 writer,
                 readers,
-                quick,
+                inline_reader,
                 news,
-                bell,
+                peers,
                 faults,
                 watch,
                 routes,
@@ -222,22 +223,23 @@ impl Sqlite {
         })
     }
 
-    /// Where the file is.
+    /// The path of the database file.
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
 
-    /// Whether the file that was opened is still in its place; a look at its name. Writing calls
-    /// look by themselves.
+    /// Checks that the opened file is still in its place, by its name. Writing calls check this
+    /// themselves.
     ///
-    /// - `Unavailable`: it was removed, replaced or cut short, or its log was.
+    /// - `Unavailable`: the file or its log was removed, replaced or truncated.
     pub fn check(&self) -> Result<()> {
         self.shared.watch.check()
     }
 
-    /// Ends what was begun, brings everything into the file if no other process has it open, so
-    /// that it is whole without its log, and takes no more calls. A store that is dropped does
-    /// the same, and nobody waits for it. Blocks the thread; meant for the end of a process.
+    /// Finishes the current commit and takes no more calls. If no other process has the file open,
+    /// it also moves the log into the file, so that the file is complete without its log. Dropping
+    /// the store does the same in the background. Blocks the thread; meant for the end of a
+    /// process.
     pub fn close(&self) -> Result<()> {
         self.shared.writer.close()
     }
@@ -247,12 +249,12 @@ impl Sqlite {
         self.shared.faults.arm(fault);
     }
 
-    /// How SQLite finds the rows of each statement, by name: for whoever asks why it is slow.
+    /// The query plan of each statement, by name: for finding out why one is slow.
     pub fn plans(&self, conn: &rusqlite::Connection) -> Result<Vec<(String, Vec<String>)>> {
         let plan = |query: &Query| -> rusqlite::Result<_> {
             let text = format!("EXPLAIN QUERY PLAN {}", query.text());
             let mut statement = conn.prepare(&text)?;
-            // The plan does not ask for the values.
+            // The plan does not depend on the bound values.
             let mut rows = statement.raw_query();
             let mut steps = Vec::new();
             while let Some(row) = rows.next()? {
@@ -293,18 +295,18 @@ impl Sqlite {
         read.map_err(|error| self.lost_or(error))
     }
 
-    /// What a read that failed tells: that the file was lost, if it was.
+    /// If the file was lost, that explains the failed read better than the read's own error.
     fn lost_or(&self, error: Error) -> Error {
         self.check().err().unwrap_or(error)
     }
 }
 
-/// Tells who waits here, then who waits in other processes.
-fn teller(news: &Arc<News>, bell: &Arc<Bell>) -> Box<dyn Fn(Vec<Notice>) + Send> {
-    let (news, bell) = (news.clone(), Arc::downgrade(bell));
+/// Sends notices to other processes, then to waiters in this one.
+fn notifier(news: &Arc<News>, peers: &Arc<PeerSocket>) -> Box<dyn Fn(Vec<Notice>) + Send> {
+    let (news, peers) = (news.clone(), Arc::downgrade(peers));
     Box::new(move |notices| {
-        if let Some(bell) = bell.upgrade() {
-            bell.ring(&notices);
+        if let Some(peers) = peers.upgrade() {
+            peers.notify(&notices);
         }
         news.tell(notices);
     })
@@ -312,11 +314,11 @@ fn teller(news: &Arc<News>, bell: &Arc<Bell>) -> Box<dyn Fn(Vec<Notice>) + Send>
 
 fn absolute(path: &Path) -> Result<PathBuf> {
     let invalid = |error| {
-        let message = "the path of the database makes no sense";
+        let message = "the path of the database is not valid";
         Error::new(ErrorKind::Invalid, message).caused_by(error)
     };
     let path = std::path::absolute(path).map_err(invalid)?;
-    // Two names of one folder must lead to the same sockets and locks.
+    // Two paths of one folder must lead to the same sockets and locks.
     let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
     Ok(match (dir, path.file_name()) {
         (Some(dir), Some(name)) => dir.join(name),
@@ -324,13 +326,13 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     })
 }
 
-/// The folder beside the file, made if it is not there.
-fn side_of(path: &Path) -> Result<PathBuf> {
-    let mut side = path.as_os_str().to_owned();
-    side.push(".wake");
-    let side = PathBuf::from(side);
-    private::folder(&side)?;
-    Ok(side)
+/// The folder beside the file, created if it is missing.
+fn wake_dir_of(path: &Path) -> Result<PathBuf> {
+    let mut wake_dir = path.as_os_str().to_owned();
+    wake_dir.push(".wake");
+    let wake_dir = PathBuf::from(wake_dir);
+    private::folder(&wake_dir)?;
+    Ok(wake_dir)
 }
 
 impl fmt::Debug for Sqlite {

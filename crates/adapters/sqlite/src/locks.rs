@@ -12,7 +12,7 @@ use crate::column::{Column, millis, stored};
 use crate::query::Query;
 use crate::tx::Tx;
 
-/// Owner, end and fence of a lock.
+/// Owner, expiry and fence of a lock.
 type Held = (String, Timestamp, u64);
 
 impl Tx<'_, '_> {
@@ -45,7 +45,7 @@ impl Tx<'_, '_> {
     fn release_lock(&mut self, name: &str, owner: &WorkerId) -> Result<bool> {
         match self.lock(name)? {
             Some((holder, until, fence)) if holder == owner.as_str() && self.now < until => {
-                // The row stays, ended: the next owner's fence must be higher.
+                // The row stays, expired: the next owner's fence must be higher.
                 self.put_lock(name, &(holder, self.now, fence))?;
                 Ok(true)
             }

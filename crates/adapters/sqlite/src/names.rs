@@ -1,4 +1,4 @@
-//! Domains, event types and workers by small numbers: rows and indexes hold the number.
+//! Domains, event types and workers as small numbers: rows and indexes hold the number.
 
 use std::collections::HashMap;
 
@@ -16,12 +16,12 @@ pub(crate) struct Names {
     domains: HashMap<i64, Domain>,
     event_types: HashMap<i64, EventType>,
     workers: HashMap<i64, WorkerId>,
-    /// Numbers given out by the open transaction: gone with it if it is rolled back.
+    /// Names that the open transaction has added; they are dropped on rollback.
     fresh: Vec<Box<str>>,
 }
 
-/// Names kept by one connection: a process whose worker names change at every start must
-/// not grow for ever.
+/// Names cached per connection: a process must not grow for ever when worker names change at every
+/// start.
 const KEPT_MAX: usize = 10_000;
 
 impl Names {
@@ -56,7 +56,7 @@ impl Db<'_> {
         Ok(found)
     }
 
-    /// The number of a name, given out if it has none.
+    /// The number of a name; a new name gets one.
     pub(crate) fn name(&mut self, text: &str) -> Result<i64> {
         if let Some(id) = self.find_name(text)? {
             return Ok(id);

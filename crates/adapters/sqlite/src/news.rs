@@ -1,4 +1,4 @@
-//! Who wakes whom.
+//! Notices: waking the runners of this process.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Opening the file: whose it is, which version, and how it is set up.
+//! Opens the file: checks owner and version, and sets the connection up.
 
 use std::path::Path;
 
@@ -10,21 +10,21 @@ use crate::error;
 use crate::private;
 use crate::schema::VERSIONS;
 
-/// "clnc" in ASCII: tells our files from those of other programs.
+/// "clnc" in ASCII: tells Clinch's files from those of other programs.
 const APPLICATION_ID: i32 = 0x636c_6e63;
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum Purpose {
     Write,
     Read,
     Checkpoint,
 }
 
-/// A connection to a file that is ours, or will be.
-pub(crate) fn connect(path: &Path, settings: &Settings, purpose: Use) -> Result<Connection> {
+/// Connects to a file that belongs to Clinch, or that will.
+pub(crate) fn connect(path: &Path, settings: &Settings, purpose: Purpose) -> Result<Connection> {
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    if purpose == Use::Write {
+    if purpose == Purpose::Write {
         private::database(path)?;
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
     }
@@ -38,14 +38,14 @@ pub(crate) fn connect(path: &Path, settings: &Settings, purpose: Use) -> Result<
     Ok(conn)
 }
 
-fn set_up(conn: &Connection, settings: &Settings, purpose: Use) -> rusqlite::Result<()> {
-    /// Statements kept by a connection: more than there are.
+fn set_up(conn: &Connection, settings: &Settings, purpose: Purpose) -> rusqlite::Result<()> {
+    /// Prepared statements cached per connection: more than there are.
     const STATEMENTS_MAX: usize = 128;
     conn.busy_timeout(settings.busy_timeout)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    // Takes effect on a file that is new.
+    // Only takes effect on a new file.
     conn.pragma_update(None, "page_size", settings.page_bytes)?;
-    // The first look at the file: one that is foreign or damaged is found here.
+    // The first read of the file: detects a damaged file or one of another program.
     conn.pragma_query_value(None, "schema_version", |_| Ok(()))?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
@@ -53,22 +53,22 @@ fn set_up(conn: &Connection, settings: &Settings, purpose: Use) -> rusqlite::Res
     conn.pragma_update(None, "trusted_schema", false)?;
     conn.pragma_update(None, "foreign_keys", false)?;
     let cache_kib = match purpose {
-        Use::Write => settings.writer_cache_kib,
-        Use::Read => settings.reader_cache_kib,
-        Use::Checkpoint => 1_024,
+        Purpose::Write => settings.writer_cache_kib,
+        Purpose::Read => settings.reader_cache_kib,
+        Purpose::Checkpoint => 1_024,
     };
     // Negative means KiB, not pages.
     conn.pragma_update(None, "cache_size", -i64::from(cache_kib))?;
-    if purpose == Use::Read {
+    if purpose == Purpose::Read {
         conn.pragma_update(None, "query_only", true)?;
     }
     Ok(())
 }
 
-/// Makes the file ours if it is empty, and brings its schema up to date. Returns the version
-/// that it had.
+/// Sets up an empty file as Clinch's, and brings the schema up to date. Returns the version that
+/// the file had.
 pub(crate) fn migrate(conn: &mut Connection, settings: &Settings) -> Result<usize> {
-    let before = stand(conn)?;
+    let before = header(conn)?;
     check(&before, settings)?;
     let mode =
         conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
@@ -79,38 +79,38 @@ pub(crate) fn migrate(conn: &mut Connection, settings: &Settings) -> Result<usiz
     let immediate = TransactionBehavior::Immediate;
     let tx = conn.transaction_with_behavior(immediate);
     let tx = tx.map_err(error::sql)?;
-    // Somebody else may have been faster.
-    let stand = stand(&tx)?;
-    check(&stand, settings)?;
-    for version in VERSIONS.iter().skip(stand.version) {
+    // Another process may have migrated the file since the check above.
+    let header = header(&tx)?;
+    check(&header, settings)?;
+    for version in VERSIONS.iter().skip(header.version) {
         tx.execute_batch(version.sql).map_err(error::sql)?;
         let number = i64::try_from(version.number).unwrap_or(0);
         tx.pragma_update(None, "user_version", number)
             .map_err(error::sql)?;
     }
-    if stand.application_id != APPLICATION_ID {
+    if header.application_id != APPLICATION_ID {
         tx.pragma_update(None, "application_id", APPLICATION_ID)
             .map_err(error::sql)?;
     }
     tx.commit().map_err(error::commit)?;
-    Ok(stand.version)
+    Ok(header.version)
 }
 
-/// What a file says of itself.
-pub(crate) struct Stand {
+/// The header fields that tell which program and release wrote a file.
+pub(crate) struct FileHeader {
     application_id: i32,
     pub(crate) version: usize,
     tables: i64,
 }
 
-impl Stand {
-    /// Clinch wrote it.
+impl FileHeader {
+    /// Whether Clinch wrote the file.
     pub(crate) fn is_ours(&self) -> bool {
         self.application_id == APPLICATION_ID
     }
 }
 
-pub(crate) fn stand(conn: &Connection) -> Result<Stand> {
+pub(crate) fn header(conn: &Connection) -> Result<FileHeader> {
     let number = |pragma: &str| {
         let value = conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
         value.map_err(error::sql)
@@ -118,7 +118,7 @@ pub(crate) fn stand(conn: &Connection) -> Result<Stand> {
     let tables = "SELECT count(*) FROM sqlite_schema";
     let tables = conn.query_row(tables, [], |row| row.get::<_, i64>(0));
     let version = usize::try_from(number("user_version")?);
-    Ok(Stand {
+    Ok(FileHeader {
         application_id: number("application_id")?,
         version: version.map_err(|_| error::corrupt("user_version"))?,
         tables: tables.map_err(error::sql)?,
@@ -126,19 +126,19 @@ pub(crate) fn stand(conn: &Connection) -> Result<Stand> {
 }
 
 /// Refuses a file of another program or of a newer release.
-pub(crate) fn check(stand: &Stand, settings: &Settings) -> Result<()> {
-    let ours = stand.is_ours();
-    let free = stand.application_id == 0 && stand.version == 0;
-    if !ours && !(free && (stand.tables == 0 || settings.adopt)) {
+pub(crate) fn check(header: &FileHeader, settings: &Settings) -> Result<()> {
+    let ours = header.is_ours();
+    let free = header.application_id == 0 && header.version == 0;
+    if !ours && !(free && (header.tables == 0 || settings.adopt)) {
         let message = "the file belongs to another program; name another file, or set `adopt` to \
                        add Clinch's tables to it";
         return Err(Error::new(ErrorKind::Corrupt, message)
-            .with("application_id", format!("{:#x}", stand.application_id)));
+            .with("application_id", format!("{:#x}", header.application_id)));
     }
-    if stand.version > VERSIONS.len() {
+    if header.version > VERSIONS.len() {
         let message = "the file was written by a newer release; upgrade this program";
         return Err(Error::new(ErrorKind::Unsupported, message)
-            .with("file_version", stand.version)
+            .with("file_version", header.version)
             .with("known_version", VERSIONS.len()));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! From the queue rows to the bus.
+//! Claims of queue rows that are to be announced on the bus.
 
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use crate::Sqlite;
 use crate::column::{Column, millis, stored};
 use crate::db::Db;
 use crate::error;
-use crate::line::Stream;
 use crate::query::Query;
+use crate::streams::Stream;
 use crate::tx::Tx;
 
-/// Doublings of the sweeper's pause; the pause itself is capped by the caller.
+/// Maximum doublings of the pause between two announcements of a silent row; the caller caps the
+/// pause itself.
 const ROUNDS_MAX: u32 = 16;
 
-/// A row to claim, since when it needs what it is claimed for, its domain and its event type.
+/// A row to claim: its seq, the time since which it needs the claim, its domain and its event type.
 pub(crate) type Found = (u64, Timestamp, i64, i64);
 
 impl Db<'_> {
@@ -41,7 +42,7 @@ impl Db<'_> {
 }
 
 impl Tx<'_, '_> {
-    /// Stamps rows with the claim.
+    /// Claims rows.
     pub(crate) fn claim(&mut self, found: &[Found], claim: &Claim) -> Result<Vec<Claimed>> {
         let mut claimed = Vec::with_capacity(found.len());
         for (seq, since, ..) in found {

@@ -1,4 +1,4 @@
-//! A file that appears under its name only when it is complete.
+//! A file that appears under its final name only when it is complete.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -9,25 +9,25 @@ use clinch_core::{Error, ErrorKind, Result};
 
 use crate::private;
 
-/// Somebody who just finished took the name away; that does not happen often.
+/// How often to retry when another process has just renamed or removed the file; that is rare.
 const TRIES_MAX: usize = 10;
 
-/// A file that is being written, beside the name that it will have. Readable by its owner
-/// only: a copy of the database holds payloads. Gone if it is not published.
+/// A file that is being written, under a temporary name beside its final name. Only its owner may
+/// read it: a copy of the database holds payloads. It is removed unless it is published.
 pub(crate) struct Partial {
     path: PathBuf,
     target: PathBuf,
-    /// Whoever else wants to write it finds it locked.
+    /// Locked, so that another process that wants to write it fails.
     _lock: File,
     is_published: bool,
 }
 
 impl Partial {
-    /// Begins one that is empty.
+    /// Creates an empty temporary file.
     ///
     /// - `Conflict`: another process writes to the same target.
     pub(crate) fn begin(target: &Path) -> Result<Self> {
-        let path = beside(target, ".partial");
+        let path = with_suffix(target, ".partial");
         for _ in 0..TRIES_MAX {
             let mut options = File::options();
             let options = options
@@ -42,7 +42,7 @@ impl Partial {
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
             if is_still(&path, &file) {
-                // Of one that was cut short.
+                // Content that an interrupted writer left behind.
                 file.set_len(0).map_err(failed)?;
                 return Ok(Self {
                     path,
@@ -59,7 +59,7 @@ impl Partial {
         &self.path
     }
 
-    /// Copies what is in a file, and not who may open that.
+    /// Copies the content of a file, but not its permissions.
     pub(crate) fn fill(&self, from: &Path) -> Result<()> {
         let mut to = File::options()
             .write(true)
@@ -69,7 +69,7 @@ impl Partial {
         io::copy(&mut from, &mut to).map(drop).map_err(failed)
     }
 
-    /// Brings it under its name, on disk. What has that name is replaced.
+    /// Syncs the file and renames it to its final name, replacing a file that has this name.
     pub(crate) fn publish(mut self) -> Result<()> {
         let renamed = File::open(&self.path).and_then(|file| file.sync_all());
         let renamed = renamed.and_then(|()| fs::rename(&self.path, &self.target));
@@ -88,7 +88,7 @@ impl Drop for Partial {
     }
 }
 
-/// The name still leads to the file that we locked.
+/// Whether the path still leads to the file that we locked.
 fn is_still(path: &Path, file: &File) -> bool {
     let (there, ours) = (fs::metadata(path), file.metadata());
     matches!((there, ours), (Ok(there), Ok(ours))
@@ -96,18 +96,19 @@ fn is_still(path: &Path, file: &File) -> bool {
 }
 
 fn under_way(target: &Path) -> Error {
-    let message = "another process writes a backup to this file, or restores it; let it end";
+    let message =
+        "another process is writing a backup to this file or restoring it; wait until it has ended";
     Error::new(ErrorKind::Conflict, message).with("path", target.display())
 }
 
-/// The folder that a file is in.
+/// The folder of a file.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
 }
 
-/// The same name with something behind it.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// The path with a suffix appended to its name.
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

@@ -1,4 +1,4 @@
-//! Writing what a commit was planned to write.
+//! Writes the plan of a commit.
 
 use clinch_core::{LaneKey, Result};
 use clinch_stored::commit::{Extent, LaneWrite, Plan, RowWrite, SpawnWrite, is_provisional};
@@ -13,7 +13,7 @@ use crate::request::short_hash;
 use crate::tx::Tx;
 
 impl Tx<'_, '_> {
-    /// Writes a plan; the seqs of its new rows.
+    /// Writes a plan; returns the seqs of its new rows.
     pub(crate) fn write_plan(&mut self, plan: &Plan) -> Result<Vec<u64>> {
         let mut seqs = Vec::new();
         for write in plan.new_rows() {
@@ -94,7 +94,7 @@ impl Tx<'_, '_> {
         Ok(())
     }
 
-    /// Appends the lines; what is too long for the row goes to pages of its own.
+    /// Appends ledger lines; what is too long for the row moves to ledger pages.
     fn grow_ledger(&mut self, write: &mut RowWrite, seq: u64) -> Result<()> {
         let accepted_at = write.row.accepted_at;
         let blob = &mut write.row.ledger;

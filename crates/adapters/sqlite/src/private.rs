@@ -1,5 +1,5 @@
-//! Files that only their owner may open, whatever the umask says: payloads are in them, and a
-//! lock that another user holds on one would stop the server.
+//! Files that only their owner may open, whatever the umask is: they hold payloads, and a lock that
+//! another user takes on one would stop the server.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
@@ -10,34 +10,34 @@ use std::path::Path;
 
 use clinch_core::{Error, ErrorKind, Result};
 
-use crate::partial::beside;
+use crate::partial::with_suffix;
 
-/// Of files.
+/// Mode of files.
 pub(crate) const FILE: u32 = 0o600;
-/// Of folders.
+/// Mode of folders.
 const FOLDER: u32 = 0o700;
 
-/// Makes the database's file, or takes what others may do with it away. Its log and the index
-/// of that get their modes from it; those of an earlier release are changed with it.
+/// Creates the database file, or removes other users' permissions from it. SQLite copies its mode
+/// to the log and the log's index; those that an earlier release created are changed here too.
 pub(crate) fn database(path: &Path) -> Result<()> {
     let mut options = File::options();
     let made = options.write(true).create_new(true).mode(FILE).open(path);
     match made {
-        // The mode above passed through the umask: nothing was added.
+        // The umask can only remove permissions from this mode.
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             for part in ["", "-wal", "-shm", "-journal"] {
-                tighten(&beside(path, part), FILE)?;
+                tighten(&with_suffix(path, part), FILE)?;
             }
             Ok(())
         }
-        // SQLite says what is wrong, in the words that are known from it.
+        // SQLite reports this error when it opens the file.
         Err(_) => Ok(()),
     }
 }
 
-/// Makes the folder, or takes what others may do with it away. One that belongs to another user
-/// is refused: that user decides what is in it.
+/// Creates the folder, or removes other users' permissions from it. A folder of another user is
+/// refused: that user would control its content.
 pub(crate) fn folder(path: &Path) -> Result<()> {
     match fs::DirBuilder::new().mode(FOLDER).create(path) {
         Ok(()) => return Ok(()),
@@ -46,8 +46,8 @@ pub(crate) fn folder(path: &Path) -> Result<()> {
     }
     let there = fs::symlink_metadata(path).map_err(|error| unusable(path).caused_by(error))?;
     if !there.is_dir() || !is_own(&there) {
-        let message = "what wakes the processes on this database is no folder of this user; \
-                       remove it, or run as the user that it belongs to";
+        let message = "the .wake entry beside the database is not a folder of this user; \
+                       remove it, or run as its owner";
         return Err(Error::new(ErrorKind::Unavailable, message).with("path", path.display()));
     }
     tighten(path, FOLDER)
@@ -59,7 +59,8 @@ fn unusable(path: &Path) -> Error {
     Error::new(ErrorKind::Unavailable, message).with("path", path.display())
 }
 
-/// Takes away what `mode` does not allow, if there is such a file and it is ours to change.
+/// Removes the permissions that `mode` does not allow, if the file exists and this user may change
+/// it.
 fn tighten(path: &Path, mode: u32) -> Result<()> {
     let Ok(there) = fs::symlink_metadata(path) else {
         return Ok(());
@@ -70,14 +71,14 @@ fn tighten(path: &Path, mode: u32) -> Result<()> {
     }
     let changed = fs::set_permissions(path, Permissions::from_mode(there.mode() & mode));
     changed.map_err(|error| {
-        let message = "a file of the database is open to other users, and that cannot be changed";
+        let message = "other users may open a file of the database, and its mode cannot be changed";
         Error::new(ErrorKind::Unavailable, message)
             .with("path", path.display())
             .caused_by(error)
     })
 }
 
-/// An administrator may change what belongs to anyone.
+/// Root may change files of every user.
 fn is_own(there: &Metadata) -> bool {
     let own = rustix::process::geteuid();
     own.is_root() || there.uid() == own.as_raw()

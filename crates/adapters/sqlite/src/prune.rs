@@ -1,8 +1,8 @@
-//! Deleting what is older than its retention.
+//! Deletes data that is older than its retention.
 //!
-//! A reader finds the rows, so that the search keeps no writer waiting; the writer deletes
-//! them, and looks again at each: terminal rows never change, but another process may have
-//! been faster. Rows are looked at in order of acceptance, and not beyond those that were
+//! A reader finds the rows, so that the search does not block the writer. The writer checks each
+//! row again and deletes it: terminal rows never change, but another process may have deleted them
+//! already. Rows are read in order of acceptance; the search stops at the first row that was
 //! accepted too late to be old.
 
 use clinch_core::policy::SeenTime;
@@ -20,8 +20,8 @@ use crate::request::short_hash;
 use crate::row::status_column;
 use crate::tx::Tx;
 
-/// What must be known of a row to forget it.
-struct Old {
+/// The columns needed to delete a row.
+struct OldRow {
     op_id: OpId,
     status: Status,
     finished_at: Timestamp,
@@ -32,7 +32,7 @@ struct Old {
     fingerprint: Fingerprint,
 }
 
-impl Old {
+impl OldRow {
     fn read(row: &rusqlite::Row<'_>) -> Result<Self> {
         let fingerprint = Fingerprint::from_bytes(row.bytes(7)?);
         Ok(Self {
@@ -49,7 +49,7 @@ impl Old {
 }
 
 impl Db<'_> {
-    /// The latest time that was vouched for.
+    /// The seen time.
     fn seen_at(&mut self) -> Result<Option<Timestamp>> {
         let seen_at = self.first(Query::SeenAt, [], |row| row.maybe_moment(0))?;
         Ok(seen_at.flatten())
@@ -77,9 +77,9 @@ impl Db<'_> {
 }
 
 impl Tx<'_, '_> {
-    /// Deletes a settled row and what goes with it; its key stays.
-    fn forget(&mut self, seq: i64) -> Result<bool> {
-        let Some(old) = self.db.first(Query::Prunable, [seq], Old::read)? else {
+    /// Deletes a terminal operation with its dependent rows; its key stays.
+    fn delete_operation(&mut self, seq: i64) -> Result<bool> {
+        let Some(old) = self.db.first(Query::Prunable, [seq], OldRow::read)? else {
             return Ok(false);
         };
         let keys = Keys {
@@ -119,15 +119,15 @@ impl Tx<'_, '_> {
         Ok(true)
     }
 
-    /// Moves the seen time on.
-    fn look_at_clock(&mut self, prune: &Prune) -> Result<SeenTime> {
+    /// Advances the seen time.
+    fn advance_seen_time(&mut self, prune: &Prune) -> Result<SeenTime> {
         let stored = self.db.seen_at()?;
         let time = SeenTime::advanced(stored, self.now, prune.reckoned, prune.jump_max);
         self.db.run(Query::PutSeenAt, [millis(time.seen_at)])?;
         Ok(time)
     }
 
-    fn forget_keys(&mut self, prune: &Prune, at: Timestamp) -> Result<usize> {
+    fn delete_keys(&mut self, prune: &Prune, at: Timestamp) -> Result<usize> {
         let max = stored(prune.max as u64);
         let params = params![millis(at - prune.keys), max];
         let old = self.db.all(Query::OldKeptKeys, params, |row| {
@@ -144,16 +144,16 @@ impl Tx<'_, '_> {
 impl Sqlite {
     pub(crate) async fn prune_old(&self, prune: Prune) -> Result<Pruned> {
         let ages = prune.clone();
-        let look = move |tx: &mut Tx<'_, '_>| tx.look_at_clock(&ages);
-        let time = self.write(look).await?;
+        let advance = move |tx: &mut Tx<'_, '_>| tx.advance_seen_time(&ages);
+        let time = self.write(advance).await?;
         let (ages, at) = (prune.clone(), time.trusted());
         let old = self.read(move |db| db.old_rows(&ages, at)).await?;
         let work = move |tx: &mut Tx<'_, '_>| {
             let mut operations = 0;
             for seq in &old {
-                operations += usize::from(tx.forget(*seq)?);
+                operations += usize::from(tx.delete_operation(*seq)?);
             }
-            let keys = tx.forget_keys(&prune, at)?;
+            let keys = tx.delete_keys(&prune, at)?;
             Ok(Pruned {
                 operations,
                 keys,
@@ -163,7 +163,7 @@ impl Sqlite {
         self.write(work).await
     }
 
-    pub(crate) async fn look_at_seen_time(&self) -> Result<Option<SeenTime>> {
+    pub(crate) async fn read_seen_time(&self) -> Result<Option<SeenTime>> {
         let now = self.clock().now();
         let seen_at = self.read(|db| db.seen_at()).await?;
         Ok(seen_at.map(|seen_at| SeenTime { now, seen_at }))

@@ -1,6 +1,6 @@
-//! Every statement by name; the text is in `sql/`, one query a file.
+//! Every statement by name; its text is in `sql/`, one query per file.
 
-/// Names the statements, and numbers them so that a prepared one is found without its text.
+/// Names the statements, and numbers them so that a prepared statement is found without its text.
 macro_rules! statements {
     ($($name:ident = $file:literal),+ $(,)?) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ statements! {
     FirstOverdue = "first_overdue",
     HasOperation = "has_operation",
     HintOf = "hint_of",
-    InLine = "in_line",
+    DueRows = "due_rows",
     InsertApiKey = "insert_api_key",
     InsertBatch = "insert_batch",
     InsertDeadLetter = "insert_dead_letter",
@@ -99,7 +99,7 @@ statements! {
     NextDue = "next_due",
     NextEventType = "next_event_type",
     NextRank = "next_rank",
-    NextInLine = "next_in_line",
+    NextClaimable = "next_claimable",
     NextNeeding = "next_needing",
     NextOverdue = "next_overdue",
     OldKeptKeys = "old_kept_keys",
@@ -141,7 +141,7 @@ statements! {
 }
 
 impl Query {
-    /// It begins or ends a transaction.
+    /// Whether the statement begins or ends a transaction.
     pub(crate) fn is_control(self) -> bool {
         matches!(self, Self::BeginRead | Self::BeginWrite | Self::Commit)
     }

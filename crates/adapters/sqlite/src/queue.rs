@@ -1,4 +1,4 @@
-//! The store as its own bus: what it hands out has begun in the same commit.
+//! The store as its own bus: a delivered operation has begun in the same commit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use clinch_stored::wait_for;
 
 use crate::Sqlite;
 use crate::db::Db;
-use crate::line::Stream;
+use crate::streams::Stream;
 use crate::tx::Tx;
 
 impl Db<'_> {
@@ -45,8 +45,8 @@ impl Tx<'_, '_> {
         Ok(open)
     }
 
-    /// Deliveries; if there are none, how long until there may be one. A row that is due and
-    /// was not taken is not for this worker, and only news can change that.
+    /// Deliveries; if there are none, how long until there may be one. A due row that was not
+    /// delivered is not for this worker; only a notice can change that.
     fn take_due_or_wait(&mut self, dequeue: &Dequeue) -> Result<(Vec<Delivery>, Option<Duration>)> {
         let deliveries = self.take_due(dequeue)?;
         if !deliveries.is_empty() || dequeue.wait.is_zero() {
@@ -77,8 +77,8 @@ impl Tx<'_, '_> {
             if seqs.is_empty() {
                 return Ok(deliveries);
             }
-            // What may not be called is held or failed by its begin and needs no worker: the
-            // next one takes its place.
+            // The begin of an operation that must not be called holds or fails it. Such a row needs
+            // no worker, so the next row takes its place.
             for (seq, attempt_id) in seqs.iter().zip(left) {
                 deliveries.extend(self.deliver(*seq, *attempt_id, dequeue)?);
             }
@@ -129,7 +129,7 @@ impl Bus for Sqlite {
             if !deliveries.is_empty() || left.is_zero() {
                 return Ok(deliveries);
             }
-            // From when it was asked: time may have passed since.
+            // `due_in` counts from the time of the query; time may have passed since.
             let due_at = due_in.map_or(until, |due_in| asked_at.saturating_add(due_in));
             let nap = due_at.min(until).saturating_sub(self.clock().monotonic());
             wait_for(&mut news, self.clock(), nap, |last| *last > seen).await;
@@ -151,7 +151,7 @@ impl Bus for Sqlite {
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
         let leases = extensions(receipts, visibility)?.into_iter();
         let leases: Vec<Write> = leases.map(Write::Extend).collect();
-        // No guard of an extension looks at the route.
+        // The rules of an extension do not depend on the route.
         self.commit(&leases, &Routes::new()).await.map(|_| ())
     }
 }

@@ -1,5 +1,5 @@
-//! Connections that only read, each on a thread of its own. Readers see the last commit and
-//! wait for no writer.
+//! Connections that only read, each on a thread of its own. Readers see the last commit and never
+//! wait for the writer.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,21 +14,21 @@ use crate::error;
 use crate::names::Names;
 use crate::query::Query;
 
-/// Reads that may wait; see the writer's bound.
+/// Callers that may wait for a reader. The reason is that of the writer's bound.
 const WAITING_MAX: usize = 16_384;
 
 type Job = Box<dyn FnOnce(&mut Db<'_>) + Send>;
 
-/// A connection for short reads on the caller's own thread: a row by its id takes less time
+/// A connection for short reads on the caller's own thread: reading a row by its id takes less time
 /// than waking another thread.
-pub(crate) struct Quick(Mutex<(Connection, Names)>);
+pub(crate) struct InlineReader(Mutex<(Connection, Names)>);
 
-impl Quick {
+impl InlineReader {
     pub(crate) fn new(conn: Connection) -> Self {
         Self(Mutex::new((conn, Names::default())))
     }
 
-    /// `None`: somebody else reads; the pool has a thread for it.
+    /// `None`: another caller is using the connection; use the pool.
     pub(crate) fn try_call<T>(
         &self,
         work: impl FnOnce(&mut Db<'_>) -> Result<T>,
@@ -44,7 +44,7 @@ impl Quick {
     }
 }
 
-/// The pool. Its threads end when the last clone is gone.
+/// The pool. Its threads end when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Readers {
     jobs: SyncSender<Job>,
@@ -72,13 +72,14 @@ impl Readers {
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(move |db: &mut Db<'_>| {
-            // A caller that went away does not need its answer.
+            // The caller may have stopped waiting.
             let _ = reply.send(on_a_snapshot(db, work));
         });
         self.jobs.try_send(job).map_err(|refused| match refused {
-            TrySendError::Full(_) => {
-                Error::new(ErrorKind::Full, "too many callers wait to read; slow down")
-            }
+            TrySendError::Full(_) => Error::new(
+                ErrorKind::Full,
+                "too many callers are waiting to read; slow down",
+            ),
             TrySendError::Disconnected(_) => {
                 Error::new(ErrorKind::Unavailable, "the store is closed")
             }
@@ -91,7 +92,7 @@ impl Readers {
 fn on_a_snapshot<T>(db: &mut Db<'_>, work: impl FnOnce(&mut Db<'_>) -> Result<T>) -> Result<T> {
     db.control(Query::BeginRead).map_err(error::sql)?;
     let read = work(db);
-    // Nothing was written: there is nothing to lose.
+    // Nothing was written, so a failed COMMIT loses nothing.
     let ended = db.control(Query::Commit);
     read.and_then(|value| ended.map(|()| value).map_err(error::sql))
 }

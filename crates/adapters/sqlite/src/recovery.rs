@@ -19,7 +19,7 @@ use crate::row::need_of;
 use crate::tx::Tx;
 
 impl Tx<'_, '_> {
-    /// Free rows that need `scan` now and that the claim covers, the oldest need first.
+    /// Unclaimed rows that need `scan` now and that the claim covers, the oldest need first.
     fn needing(&mut self, scan: Scan, claim: &Claim) -> Result<Vec<Found>> {
         let now = millis(self.now);
         let read =
@@ -31,7 +31,7 @@ impl Tx<'_, '_> {
         self.covered(found, claim)
     }
 
-    /// False: there is one already.
+    /// False: the operation has a dead letter already.
     pub(crate) fn insert_dead_letter(&mut self, letter: &DeadLetter) -> Result<bool> {
         let params = params![
             letter.op_id.0.as_bytes(),
@@ -98,7 +98,7 @@ impl Recovery for Sqlite {
     }
 
     async fn seen_time(&self) -> Result<Option<SeenTime>> {
-        self.look_at_seen_time().await
+        self.read_seen_time().await
     }
 
     async fn confirm_time(&self) -> Result<SeenTime> {

@@ -1,4 +1,4 @@
-//! What was asked for: written once, read when an attempt begins.
+//! The request of an operation: written once at accept, read when an attempt begins.
 
 use clinch_core::{
     BizKey, ContentHash, Fingerprint, IdemKey, KeyHash, Keys, LaneKey, OutboundKey, Result, Sealed,
@@ -12,7 +12,7 @@ use crate::db::Db;
 use crate::error;
 use crate::query::Query;
 
-/// The request and the lane, from column `at` on.
+/// Reads the request and the lane from column `at` on.
 pub(crate) fn read_request(
     row: &rusqlite::Row<'_>,
     at: usize,
@@ -83,22 +83,23 @@ impl Db<'_> {
         })
     }
 
-    /// The lane of a row that has one.
+    /// The lane of an operation, if it has one.
     pub(crate) fn lane_of(&mut self, seq: u64) -> Result<Option<LaneKey>> {
         let lane = self.first(Query::LaneOf, [stored(seq)], |row| read_lane(row, 0))?;
         Ok(lane.flatten())
     }
 }
 
-/// The four keys in 64 bits: the upper half is that of biz_key alone, so that the same index
-/// finds every operation of a business object; the lower half is of all four.
+/// The four keys in 64 bits. The upper half depends on biz_key only, so that the same index finds
+/// every operation of a business object; the lower half depends on all four keys.
 pub(crate) fn short_hash(keys: &Keys, hash: &KeyHash) -> i64 {
     let [a, b, c, d, ..] = *hash.as_bytes();
     let low = u32::from_be_bytes([a, b, c, d]);
     biz_hash(&keys.biz_key) | i64::from(low)
 }
 
-/// The upper half of [`short_hash`]: FNV-1a, which is stored and must never change.
+/// The upper half of [`short_hash`]: FNV-1a. Its values are stored, so the function must never
+/// change.
 pub(crate) fn biz_hash(biz_key: &BizKey) -> i64 {
     let mix = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619);
     let hash = biz_key.as_str().as_bytes().iter().fold(2_166_136_261, mix);

@@ -1,4 +1,4 @@
-//! What a restored file means, and how it takes its place.
+//! Restores a backup: marks its open operations and puts the file in place.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,40 +17,40 @@ use rusqlite::Connection;
 use crate::backup::{Existing, verify};
 use crate::column::Column;
 use crate::db::Db;
-use crate::open::{self, Use};
-use crate::partial::{Partial, beside, failed, folder_of};
-use crate::presence::{self, has_content};
+use crate::integrity::{self, has_content};
+use crate::open::{self, Purpose};
+use crate::partial::{Partial, failed, folder_of, with_suffix};
 use crate::query::Query;
 use crate::restore_keys::{self, BackupKeys, RestoredKeys};
 use crate::tx::Tx;
-use crate::{Settings, Sqlite, absolute, bell, error, filesystem, private, side_of, turn};
+use crate::{Settings, Sqlite, absolute, error, filesystem, peers, private, turn, wake_dir_of};
 
 /// Rows that a restore marks in one commit.
 const MARKED_AT_ONCE: usize = 1_000;
 
-/// What a restore did.
+/// Result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// Open operations, all of them marked: their effect is unknown.
+    /// Number of open operations. All of them are marked: their effect is unknown.
     pub open: usize,
-    /// Where the database is kept that was there before.
+    /// The path under which the replaced database is kept.
     pub kept: Option<PathBuf>,
-    /// What became of API keys.
+    /// The result for API keys.
     pub keys: RestoredKeys,
 }
 
 impl Sqlite {
-    /// Makes a file out of a backup, ready to be opened. The backup cannot know what was
-    /// called since it was taken, so every open operation is marked: effect unknown.
+    /// Creates a database from a backup, ready to be opened. The backup cannot know which calls
+    /// were made since it was taken, so every open operation is marked: effect unknown.
     ///
-    /// - It is a store of its own from here on: it gets another id when it is first served.
-    /// - The backup is checked and not changed. One with a log beside it is a database in use,
+    /// - The restored file is a store of its own: it gets another store id when it is first served.
+    /// - The backup is verified and not changed. A file with a log beside it is a database in use,
     ///   not a backup: `Invalid`.
     /// - `target` appears under its name only when it is complete.
-    /// - A database that is there is `Invalid`, or kept under another name if it may be
+    /// - A database that exists at `target` is `Invalid`, or kept under another name if it may be
     ///   replaced; while any process has it open, `Conflict`.
-    /// - API keys of the database that is there stay as they are there; `unknown` says what
-    ///   becomes of those that only the backup knows.
+    /// - API keys of the replaced database stay as they are there; `unknown` says what to do with
+    ///   keys that only the backup has.
     /// - Blocks the thread; meant for a command, before anything is started.
     pub fn restore(
         backup: &Path,
@@ -63,38 +63,38 @@ impl Sqlite {
     ) -> Result<Restored> {
         let target = absolute(target)?;
         filesystem::check(folder_of(&target))?;
-        let place = Place::look(&target, existing)?;
-        if has_content(&beside(backup, "-wal")) {
-            let message = "this is a database in use: a log lies beside it; take a copy of it \
+        let place = Target::check(&target, existing)?;
+        if has_content(&with_suffix(backup, "-wal")) {
+            let message = "this is a database in use: it has a log beside it; take a copy of it \
                            with `clinch backup`";
             return Err(Error::new(ErrorKind::Invalid, message).with("path", backup.display()));
         }
         let partial = Partial::begin(&target)?;
         partial.fill(backup)?;
         verify(partial.path(), settings).map_err(|e| e.with("backup", backup.display()))?;
-        let side = side_of(&target)?;
-        let (open, opened) = mark(partial.path(), &side, settings, clock.now(), routes)?;
-        // Whoever opens the file meanwhile waits for its turn, and finds the new one.
-        let _turn = turn::take_one(&side, settings.busy_timeout)?;
+        let wake_dir = wake_dir_of(&target)?;
+        let (open, opened) = mark(partial.path(), &wake_dir, settings, clock.now(), routes)?;
+        // A process that opens the file meanwhile waits for its turn, and then finds the new file.
+        let _turn = turn::take_one(&wake_dir, settings.busy_timeout)?;
         let current = restore_keys::of_database(&target, settings)?;
         let keys = restore_keys::adopt(partial.path(), &current, unknown, clock.now())?;
-        let kept = place.clear(settings, clock.now())?;
-        place.hand_down(partial.path());
+        let kept = place.move_away(settings, clock.now())?;
+        place.keep_owner(partial.path());
         partial.publish()?;
-        presence::note(&side, &opened)?;
+        integrity::write_marker(&wake_dir, &opened)?;
         Ok(Restored { open, kept, keys })
     }
 }
 
-/// Where the restored file goes.
-struct Place<'a> {
+/// The path of the restored file, and what exists there.
+struct Target<'a> {
     target: &'a Path,
     is_taken: bool,
 }
 
-impl<'a> Place<'a> {
-    fn look(target: &'a Path, existing: Existing) -> Result<Self> {
-        let is_taken = has_content(target) || has_content(&beside(target, "-wal"));
+impl<'a> Target<'a> {
+    fn check(target: &'a Path, existing: Existing) -> Result<Self> {
+        let is_taken = has_content(target) || has_content(&with_suffix(target, "-wal"));
         if is_taken && existing == Existing::Refuse {
             let message = "there is a database, or the log of one; restoring over it has to be \
                            said, and keeps it under another name";
@@ -104,25 +104,25 @@ impl<'a> Place<'a> {
         Ok(Self { target, is_taken })
     }
 
-    /// Gives the new file to the owner of the old one. Who may not give a file away is not the
-    /// owner's administrator, and keeps it.
-    fn hand_down(&self, file: &Path) {
+    /// Gives the new file to the owner of the old one. Only root can do that; for other users the
+    /// file stays their own.
+    fn keep_owner(&self, file: &Path) {
         if let Ok(there) = fs::metadata(self.target) {
             let _ = chown(file, Some(there.uid()), Some(there.gid()));
         }
     }
 
-    /// Gives what is there another name; returns that name.
-    fn clear(&self, settings: &Settings, now: Timestamp) -> Result<Option<PathBuf>> {
+    /// Renames the existing database; returns its new path.
+    fn move_away(&self, settings: &Settings, now: Timestamp) -> Result<Option<PathBuf>> {
         refuse_in_use(self.target)?;
         if !self.is_taken {
             return Ok(None);
         }
-        let kept = beside(self.target, &format!(".before-{}", now.as_millis()));
-        // Without a file, a log is only moved.
-        let exclusive = has_content(self.target).then(|| take_alone(self.target, settings));
+        let kept = with_suffix(self.target, &format!(".before-{}", now.as_millis()));
+        // If there is only a log and no file, the log is only moved.
+        let exclusive = has_content(self.target).then(|| open_exclusive(self.target, settings));
         match &exclusive {
-            // Damaged: it is kept as it is, log and all.
+            // A damaged database is kept as it is, with its log.
             Some(Err(error)) if error.kind() != ErrorKind::Corrupt => {
                 return Err(in_use(self.target));
             }
@@ -130,7 +130,7 @@ impl<'a> Place<'a> {
         }
         if self.target.exists() {
             private::database(self.target)?;
-            // Its own name stays taken until the new file has it: a server that starts in
+            // The target keeps its name until the new file replaces it: a server that starts in
             // between must not find an empty place.
             let linked = fs::hard_link(self.target, &kept);
             linked
@@ -138,10 +138,10 @@ impl<'a> Place<'a> {
                 .map_err(failed)?;
         }
         for suffix in ["-wal", "-shm", "-journal"] {
-            let log = beside(self.target, suffix);
+            let log = with_suffix(self.target, suffix);
             if log.exists() {
-                // A log that is found beside another file would be played into it.
-                fs::rename(&log, beside(&kept, suffix)).map_err(failed)?;
+                // SQLite would apply a leftover log to the restored file.
+                fs::rename(&log, with_suffix(&kept, suffix)).map_err(failed)?;
             }
         }
         drop(exclusive);
@@ -149,8 +149,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Takes the log into the file, which nobody else may have open then.
-fn take_alone(path: &Path, settings: &Settings) -> Result<Connection> {
+/// Moves the log into the file; fails if another process has the file open.
+fn open_exclusive(path: &Path, settings: &Settings) -> Result<Connection> {
     let conn = Connection::open(path).map_err(error::sql)?;
     conn.busy_timeout(settings.busy_timeout.min(std::time::Duration::from_secs(1)))
         .map_err(error::sql)?;
@@ -160,21 +160,21 @@ fn take_alone(path: &Path, settings: &Settings) -> Result<Connection> {
     if mode.map_err(error::sql)? != "delete" {
         return Err(in_use(path));
     }
-    // Whoever puts it back finds it whole.
-    presence::mark_closed(&conn)?;
+    // If the file is put back later, it must count as complete.
+    integrity::mark_closed(&conn)?;
     Ok(conn)
 }
 
-/// Every process that has the file open listens beside it.
+/// Every process that has the file open has a socket beside it.
 fn refuse_in_use(target: &Path) -> Result<()> {
-    let Ok(listed) = fs::read_dir(beside(target, ".wake")) else {
+    let Ok(listed) = fs::read_dir(with_suffix(target, ".wake")) else {
         return Ok(());
     };
     let sockets = listed.filter_map(|entry| Some(entry.ok()?.path()));
     let mut sockets = sockets.filter(|path| path.extension() == Some(OsStr::new("sock")));
     let hears = |path: PathBuf| {
         let socket = UnixDatagram::unbound();
-        socket.is_ok_and(|socket| bell::at(&path, |path| socket.connect(path)).is_ok())
+        socket.is_ok_and(|socket| peers::at(&path, |path| socket.connect(path)).is_ok())
     };
     match sockets.any(hears) {
         true => Err(in_use(target)),
@@ -187,16 +187,16 @@ fn in_use(target: &Path) -> Error {
     Error::new(ErrorKind::Conflict, message).with("path", target.display())
 }
 
-/// Marks every open operation of a file that nobody else has open: how many, and the number that
-/// the file has from now on.
+/// Marks every open operation of a file that no other process has open. Returns their number and
+/// the file's new id.
 fn mark(
     path: &Path,
-    side: &Path,
+    wake_dir: &Path,
     settings: &Settings,
     now: Timestamp,
     routes: &Routes,
 ) -> Result<(usize, [u8; 16])> {
-    let mut conn = open::connect(path, settings, Use::Write)?;
+    let mut conn = open::connect(path, settings, Purpose::Write)?;
     open::migrate(&mut conn, settings)?;
     let by = WorkerId::new("restore");
     let by = by.map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
@@ -211,15 +211,16 @@ fn mark(
             conn.execute_batch("BEGIN IMMEDIATE").map_err(error::sql)?;
             let mut tx = Tx::new(&mut db, now);
             let marks: Vec<Write> = rows.iter().map(|row| restored(*row, &by)).collect();
-            // A recorded outcome is an answer: the Finalizer makes it final.
+            // An operation with a recorded answer needs no mark: the Finalizer makes the answer
+            // final.
             tx.commit(&marks, routes, Seen::default())?;
             tx.finish()?;
             conn.execute_batch("COMMIT").map_err(error::commit)?;
             open += rows.len();
         }
     }
-    let opened = presence::renew(&conn, side)?;
-    // One file, without a log beside it.
+    let opened = integrity::renew(&conn, wake_dir)?;
+    // Leaves a single file without a log beside it.
     let mode = conn.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()));
     mode.map_err(error::sql)?;
     conn.close().map_err(|(_, error)| error::sql(error))?;

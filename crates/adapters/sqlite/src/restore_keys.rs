@@ -1,8 +1,7 @@
 //! API keys of a restored file.
 //!
-//! A backup holds the keys of its day: one that was revoked since would work again. So the keys
-//! of the database that the backup replaces stay as they are there, and keys that only the backup
-//! knows are revoked.
+//! A backup holds the keys of its time: a key that was revoked since would work again. So the keys
+//! of the replaced database stay as they are there, and keys that only the backup has are revoked.
 
 use std::path::Path;
 
@@ -13,34 +12,34 @@ use rusqlite::Connection;
 use crate::api_keys::{insert, read};
 use crate::column::millis;
 use crate::db::Db;
-use crate::presence::has_content;
+use crate::integrity::has_content;
 use crate::query::Query;
 use crate::{Settings, error, schema};
 
-/// What becomes of API keys that only the backup knows.
+/// What to do with API keys that only the backup has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackupKeys {
-    /// They are revoked: they may have been revoked after the backup was taken.
+    /// Revoke them: they may have been revoked after the backup was taken.
     Revoke,
-    /// They stay as the backup has them.
+    /// Keep them as they are in the backup.
     Keep,
 }
 
-/// What became of API keys.
+/// The result of a restore for API keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestoredKeys {
-    /// Keys of the database that was there, as they were there.
+    /// Keys of the replaced database, kept as they were there.
     pub taken_over: usize,
-    /// Keys that only the backup knows and that were revoked.
+    /// Keys that only the backup has and that were revoked.
     pub revoked: usize,
 }
 
-/// The keys of the database that a backup replaces; none of a database that cannot be read.
+/// The keys of the database that a backup replaces; none if it cannot be read.
 pub(crate) fn of_database(path: &Path, settings: &Settings) -> Result<Vec<ApiKey>> {
     if !has_content(path) {
         return Ok(Vec::new());
     }
-    let keys = schema::look(path, settings).and_then(|conn| {
+    let keys = schema::connect_query_only(path, settings).and_then(|conn| {
         let columns =
             "SELECT count(*), sum(name = 'domains') FROM pragma_table_info('clinch_api_key')";
         let columns = conn.query_row(columns, [], |row| {
@@ -59,8 +58,8 @@ pub(crate) fn of_database(path: &Path, settings: &Settings) -> Result<Vec<ApiKey
     }
 }
 
-/// Puts the keys of the database that was there into the restored file, which nobody else has
-/// open, and ends those that only the backup knows.
+/// Writes the keys of the replaced database into the restored file, which no other process has
+/// open, and revokes keys that only the backup has.
 pub(crate) fn adopt(
     restored: &Path,
     current: &[ApiKey],

@@ -1,4 +1,4 @@
-//! An operation's row, as it is read and written.
+//! Reads and writes the row of an operation.
 
 use clinch_core::ports::{ResultRecord, Scan};
 use clinch_core::protocol::{Hold, Phase, Refund, State, Verdict, WriteAhead};
@@ -21,24 +21,25 @@ const HAS_SPAWN: i64 = 8;
 const HAS_RESULT: i64 = 16;
 const LATE_OK: i64 = 32;
 
-/// Columns of `operation` in every statement that reads rows; those of `request` follow.
+/// Columns of `clinch_operation` in every statement that reads rows; those of `clinch_request`
+/// follow.
 const ROW_COLUMNS: usize = 38;
 
 /// How much of an operation a statement reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// The row.
+    /// The row only.
     Row,
-    /// The row and its request. A checkpoint is read by [`Db::operation`] or [`Db::whole_row`].
+    /// The row and its request. [`Db::whole_row`] also reads the checkpoint.
     Whole,
 }
 
-/// The Finalizer's, the Reaper's and the prober's, as column `need` says them.
+/// Values of column `need`: work for the Finalizer, the Reaper and the prober.
 const UNFINALIZED: i64 = 1;
 const LEASE_ENDED: i64 = 2;
 const PROBE_DUE: i64 = 3;
 
-/// A scan as column `need` says it; `None`: overdue rows are found by their deadline.
+/// The value of column `need` for a scan; `None`: overdue rows are found by their deadline.
 pub(crate) fn need_of(scan: Scan) -> Option<i64> {
     match scan {
         Scan::Unfinalized => Some(UNFINALIZED),
@@ -48,8 +49,8 @@ pub(crate) fn need_of(scan: Scan) -> Option<i64> {
     }
 }
 
-/// Columns `line`, `need` and `need_at`: 0 not in line, 1 fresh.
-fn place(awaits: Awaits) -> (i64, Option<i64>, Option<i64>) {
+/// Columns `line`, `need` and `need_at`. `line` is 1 for a row that awaits a begin, else 0.
+fn queue_columns(awaits: Awaits) -> (i64, Option<i64>, Option<i64>) {
     match awaits {
         Awaits::Nothing => (0, None, None),
         Awaits::Begin(_) => (1, None, None),
@@ -80,7 +81,7 @@ pub(crate) fn read_row(row: &rusqlite::Row<'_>, width: Width, db: &mut Db<'_>) -
         Width::Row => (None, None),
     };
     let is_intact = |request: &clinch_stored::commit::Request| {
-        // Only a begin looks at it, and only rows that await one can begin.
+        // Only a begin checks the content hash, and only rows with a due time can begin.
         row.maybe_int(20).is_ok_and(|due| due.is_some()) && request.is_intact(&op_id, &event_type)
     };
     let rank = i8::try_from(row.int(6)?).map_err(|_| error::corrupt("rank"))?;
@@ -222,7 +223,7 @@ impl Db<'_> {
         let state = &row.state;
         let (recorded, recorded_fence) = recorded_code(&state.write_ahead);
         let result = row.result.as_ref();
-        let (line, need, need_at) = place(write.awaits);
+        let (line, need, need_at) = queue_columns(write.awaits);
         let id = |uuid: Option<uuid::Uuid>| uuid.map(uuid::Uuid::into_bytes);
         let params = params![
             stored(seq),
@@ -276,13 +277,13 @@ impl Db<'_> {
         self.run(Query::InsertOperation, params).map(|_| ())
     }
 
-    /// Writes a row by the version that was read.
+    /// Updates a row if its version is still the one that was read.
     pub(crate) fn update_row(&mut self, write: &RowWrite) -> Result<()> {
         let row = &write.row;
         let state = &row.state;
         let (recorded, recorded_fence) = recorded_code(&state.write_ahead);
         let result = row.result.as_ref();
-        let (line, need, need_at) = place(write.awaits);
+        let (line, need, need_at) = queue_columns(write.awaits);
         let before = write.before.as_ref().map_or(0, |before| before.version);
         let params = params![
             stored(row.seq),
@@ -332,7 +333,7 @@ impl Db<'_> {
         }
     }
 
-    /// Writes the history and the marks alone: nothing else of the row changed.
+    /// Updates only the ledger and the flags of a row.
     pub(crate) fn update_ledger(&mut self, row: &Row) -> Result<()> {
         let params = params![stored(row.seq), row.ledger.as_slice(), flags(row)];
         self.run(Query::UpdateLedger, params).map(|_| ())
@@ -350,7 +351,7 @@ impl Db<'_> {
         self.first_with(Query::OperationById, [op_id.0.as_bytes()], read_whole)
     }
 
-    /// The same by its number.
+    /// The same by its seq.
     pub(crate) fn whole_row_at(&mut self, seq: u64) -> Result<Option<Row>> {
         self.first_with(Query::OperationBySeq, [stored(seq)], read_whole)
     }

@@ -1,4 +1,4 @@
-//! The schema's versions: what a file has, what it lacks, and bringing it up to date.
+//! The versions of the schema: what a file has, what is pending, and the migration.
 
 use std::path::Path;
 
@@ -6,24 +6,24 @@ use clinch_core::{Error, ErrorKind, Result};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::db::Db;
-use crate::open::{self, Use};
-use crate::partial::beside;
-use crate::presence::{Arrival, has_content};
+use crate::integrity::{OpenCheck, has_content};
+use crate::open::{self, Purpose};
+use crate::partial::with_suffix;
 use crate::query::Query;
-use crate::{Settings, Sqlite, absolute, error, filesystem, records, side_of, turn};
+use crate::{Settings, Sqlite, absolute, error, filesystem, records, turn, wake_dir_of};
 
-/// One step of the schema.
+/// One version of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
-    /// From 1.
+    /// Counts from 1.
     pub number: usize,
-    /// What it brings.
+    /// What the version adds.
     pub name: &'static str,
-    /// How.
+    /// The statements of the migration.
     pub sql: &'static str,
 }
 
-/// Every version of the schema. A file of version n gets those after the n-th.
+/// Every version of the schema. A file of version n gets the versions after the n-th.
 pub(crate) static VERSIONS: [Version; 7] = [
     Version {
         number: 1,
@@ -62,17 +62,17 @@ pub(crate) static VERSIONS: [Version; 7] = [
     },
 ];
 
-/// The version that brought records.
+/// The version that added records.
 const RECORDS_SINCE: usize = 3;
 
-/// Where a file stands.
+/// The schema version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schema {
-    /// Its version; `None`: there is no file.
+    /// The file's version; `None`: there is no file.
     pub version: Option<usize>,
     /// The version that this release writes.
     pub known: usize,
-    /// What is missing, in order.
+    /// The versions that the file lacks, in order.
     pub pending: &'static [Version],
 }
 
@@ -87,23 +87,23 @@ impl Schema {
 }
 
 impl Sqlite {
-    /// Looks at the schema of a file and changes nothing; a missing file is not made.
+    /// Reads the schema version of a file. Changes nothing and does not create a missing file.
     ///
-    /// - `Corrupt`: it is damaged or belongs to another program.
-    /// - `Unsupported`: it is of a newer release.
+    /// - `Corrupt`: the file is damaged or belongs to another program.
+    /// - `Unsupported`: a newer release wrote the file.
     pub fn schema(path: impl AsRef<Path>, settings: &Settings) -> Result<Schema> {
         let path = path.as_ref();
         if !is_there(path)? {
             return Ok(Schema::of(None));
         }
         let at = |error: Error| error.with("path", path.display());
-        let conn = look(path, settings).map_err(at)?;
-        let stand = open::stand(&conn).map_err(at)?;
-        open::check(&stand, settings).map_err(at)?;
-        Ok(Schema::of(Some(stand.version)))
+        let conn = connect_query_only(path, settings).map_err(at)?;
+        let header = open::header(&conn).map_err(at)?;
+        open::check(&header, settings).map_err(at)?;
+        Ok(Schema::of(Some(header.version)))
     }
 
-    /// Reads one record of a file and changes nothing; a missing file is not made.
+    /// Reads one record of a file. Changes nothing and does not create a missing file.
     ///
     /// - `None`: there is no file, or no such record in it.
     pub fn peek_record(
@@ -116,52 +116,53 @@ impl Sqlite {
             return Ok(None);
         }
         let at = |error: Error| error.with("path", path.display());
-        let conn = look(path, settings).map_err(at)?;
-        let stand = open::stand(&conn).map_err(at)?;
-        open::check(&stand, settings).map_err(at)?;
-        if stand.version < RECORDS_SINCE {
+        let conn = connect_query_only(path, settings).map_err(at)?;
+        let header = open::header(&conn).map_err(at)?;
+        open::check(&header, settings).map_err(at)?;
+        if header.version < RECORDS_SINCE {
             return Ok(None);
         }
         let found = Db::new(&conn).first(Query::Record, [key], records::read);
         Ok(found.map_err(at)?.map(|record| record.body))
     }
 
-    /// Brings the schema of a file up to date, or makes the file, and opens nothing else.
-    /// Other processes may have it open, and may do the same at once: each version is applied
-    /// once. Returns where the file stood before.
+    /// Brings the schema of a file up to date, or creates the file; does not open a store. Other
+    /// processes may have the file open and may migrate at the same time: each version is applied
+    /// once. Returns the schema version before the migration.
     pub fn migrate(path: impl AsRef<Path>, settings: &Settings) -> Result<Schema> {
         let path = absolute(path.as_ref())?;
         filesystem::check(path.parent().unwrap_or(&path))?;
         let was_there = is_there(&path)?;
-        let side = side_of(&path)?;
-        let _turn = turn::take_one(&side, settings.busy_timeout)?;
-        let arrival = Arrival::at(&path, &side, settings.accept_data_loss)?;
-        let mut conn = open::connect(&path, settings, Use::Write)?;
-        arrival.check(&conn)?;
+        let wake_dir = wake_dir_of(&path)?;
+        let _turn = turn::take_one(&wake_dir, settings.busy_timeout)?;
+        let open_check = OpenCheck::before_open(&path, &wake_dir, settings.accept_data_loss)?;
+        let mut conn = open::connect(&path, settings, Purpose::Write)?;
+        open_check.check(&conn)?;
         let before = open::migrate(&mut conn, settings);
         let before = before.map_err(|error| error.with("path", path.display()))?;
-        arrival.enter(&conn)?.leave(&conn)?;
+        open_check.mark_in_use(&conn)?.release(&conn)?;
         let version = (was_there || before > 0).then_some(before);
         Ok(Schema::of(version))
     }
 
-    /// Whether the file is the one that was last used here, and has lost nothing; changes
-    /// nothing. While a process has it open, that one watches over it.
+    /// Checks that the file is the one that was last used here and has lost nothing. Changes
+    /// nothing. While another process has the file open, that process does the checking.
     ///
-    /// - `Corrupt`: it is gone, was replaced, or its log was lost; the message says what to do.
+    /// - `Corrupt`: the file is gone or was replaced, or its log was lost; the message says what to
+    ///   do.
     pub fn check_file(path: impl AsRef<Path>, settings: &Settings) -> Result<()> {
         let path = absolute(path.as_ref())?;
-        let side = beside(&path, ".wake");
-        let is_used = side.is_dir();
-        let _turn = is_used.then(|| turn::take_one(&side, settings.busy_timeout));
-        let arrival = Arrival::at(&path, &side, settings.accept_data_loss)?;
+        let wake_dir = with_suffix(&path, ".wake");
+        let is_used = wake_dir.is_dir();
+        let _turn = is_used.then(|| turn::take_one(&wake_dir, settings.busy_timeout));
+        let open_check = OpenCheck::before_open(&path, &wake_dir, settings.accept_data_loss)?;
         match is_there(&path)? {
-            true => arrival.check(&look(&path, settings)?),
+            true => open_check.check(&connect_query_only(&path, settings)?),
             false => Ok(()),
         }
     }
 
-    /// Refuses a folder where the file could not be kept, such as one of another machine.
+    /// Refuses a folder that cannot hold the database, such as one on a network file system.
     pub fn check_folder(folder: impl AsRef<Path>) -> Result<()> {
         filesystem::check(folder.as_ref())
     }
@@ -169,17 +170,17 @@ impl Sqlite {
 
 fn is_there(path: &Path) -> Result<bool> {
     path.try_exists().map_err(|error| {
-        let message = "the database cannot be looked at; check the permissions of its folder";
+        let message = "the database cannot be accessed; check the permissions of its folder";
         Error::new(ErrorKind::Unavailable, message)
             .with("path", path.display())
             .caused_by(error)
     })
 }
 
-/// A connection that changes nothing. One to a file without a log must be able to remove the log
-/// that it makes; one to a file with a log must leave that alone: the file needs it.
-pub(crate) fn look(path: &Path, settings: &Settings) -> Result<Connection> {
-    let mode = match has_content(&beside(path, "-wal")) {
+/// A connection that changes nothing. If the file has no log, the connection must be able to remove
+/// the log that it creates. If the file has a log, the connection must leave that log alone.
+pub(crate) fn connect_query_only(path: &Path, settings: &Settings) -> Result<Connection> {
+    let mode = match has_content(&with_suffix(path, "-wal")) {
         true => OpenFlags::SQLITE_OPEN_READ_ONLY,
         false => OpenFlags::SQLITE_OPEN_READ_WRITE,
     };

@@ -1,26 +1,24 @@
-//! What can be set about the file.
+//! Settings of the database file.
 
 use std::time::Duration;
 
 /// How the file is opened. The defaults suit one service on a local disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a writer waits for another process that writes, before it says
-    /// `Unavailable`.
+    /// How long a writer waits for another process that writes, before it returns `Unavailable`.
     pub busy_timeout: Duration,
     /// Threads that read, each with a connection of its own.
     pub readers: usize,
-    /// Memory for pages on the writer's side: the index of the keys, in which every accept
-    /// looks, should fit.
+    /// Page cache of the writer. The index of the keys should fit: every accept reads it.
     pub writer_cache_kib: u32,
-    /// The same for each reader.
+    /// Page cache of each reader.
     pub reader_cache_kib: u32,
-    /// Size of a page of a new file: a power of two from 512 to 65536.
+    /// Page size of a new file: a power of two from 512 to 65536.
     pub page_bytes: u32,
-    /// Add the tables to a file that has tables of its own and belongs to no other program.
+    /// Add Clinch's tables to a file that has tables and belongs to no other program.
     pub adopt: bool,
-    /// Open a file that has lost commits, was replaced or is a backup, and take it for the right
-    /// one from now on.
+    /// Open a file that has lost commits, was replaced or is a backup, and treat it as the right
+    /// file from now on.
     pub accept_data_loss: bool,
 }
 

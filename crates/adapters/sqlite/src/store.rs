@@ -1,4 +1,4 @@
-//! The hot path: a commit reads what its writes need, is planned, and is written.
+//! The hot path: load what a commit's writes need, plan the commit, write the plan.
 
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
@@ -22,7 +22,7 @@ impl Store for Sqlite {
 }
 
 impl Tx<'_, '_> {
-    /// Plans and writes in this transaction; `seen` is what it has read already.
+    /// Plans and writes in this transaction. `seen` holds the rows that were read already.
     pub(crate) fn commit(
         &mut self,
         writes: &[Write],
@@ -92,7 +92,7 @@ impl Tx<'_, '_> {
     }
 
     fn members(&mut self, lane: &LaneKey, depth: usize) -> Result<Members> {
-        // One more than the commit can end tells whether there are further ones.
+        // One row more than the commit can end tells whether the lane has further members.
         let limit = stored(depth as u64 + 1);
         let params = params![lane.as_bytes().as_slice(), limit];
         let seqs = self

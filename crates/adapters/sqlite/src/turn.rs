@@ -1,10 +1,11 @@
-//! Whose turn it is to write, among processes on one file.
+//! Fair turns to write, among the processes that use one file.
 //!
-//! SQLite lets a writer that finds the file locked try again after a pause; one that always
-//! has work would let the other starve. Two advisory locks make a turnstile: who wants to
-//! write takes `next`, waits there for `run`, and gives `next` back. Who has just written
-//! finds `next` taken by the one who waits, so the two alternate. The locks are a courtesy,
-//! not a protection: that is SQLite's own lock. A process that dies leaves none behind.
+//! SQLite lets a writer that finds the file locked try again after a pause, so a process that
+//! always has work could starve the others. Two advisory lock files prevent that. A process that
+//! wants to write locks `next`, waits for `run` while it holds `next`, and then unlocks `next`. A
+//! process that has just written finds `next` held by the process that waits, so the two alternate.
+//! These locks only order the writers; SQLite's own lock protects the data. The kernel releases the
+//! locks of a process that dies.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -18,13 +19,13 @@ use clinch_core::{Error, ErrorKind, Result};
 
 use crate::private;
 
-/// The two locks.
-struct Gate {
+/// The two lock files.
+struct LockFiles {
     next: File,
     run: File,
 }
 
-impl Gate {
+impl LockFiles {
     fn open(dir: &Path) -> Result<Self> {
         let open = |name: &str| {
             let mut options = File::options();
@@ -41,57 +42,57 @@ impl Gate {
         })
     }
 
-    /// True: it is our turn, without waiting. Otherwise we may stand in the gate already.
-    fn try_pass(&self) -> bool {
+    /// True: it is our turn, without waiting. If false, this process may already hold `next`.
+    fn try_lock(&self) -> bool {
         if self.next.try_lock().is_err() {
             return false;
         }
         let passed = self.run.try_lock().is_ok();
         if passed {
-            self.leave_gate();
+            self.release_next();
         }
         passed
     }
 
-    /// A lock that fails otherwise than by waiting is done without.
+    /// Errors are ignored: without these locks writing is unfair, but still safe.
     fn wait(&self) {
         let _ = self.next.lock();
         let _ = self.run.lock();
-        self.leave_gate();
+        self.release_next();
     }
 
-    fn leave_gate(&self) {
+    fn release_next(&self) {
         let _ = self.next.unlock();
     }
 }
 
-/// The writer's way in.
+/// Takes turns for the writer thread.
 pub(crate) struct Turnstile {
-    gate: Arc<Gate>,
+    locks: Arc<LockFiles>,
     ask: Sender<()>,
     granted: Receiver<()>,
-    /// A wait that was given up goes on by itself.
+    /// An earlier request timed out and its wait goes on in the background.
     asked: bool,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// Our turn, until it is dropped.
+/// This process's turn to write, until it is dropped.
 pub struct Turn {
-    gate: Arc<Gate>,
+    locks: Arc<LockFiles>,
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let _ = self.gate.run.unlock();
+        let _ = self.locks.run.unlock();
     }
 }
 
 impl Turnstile {
-    pub(crate) fn open(dir: &Path, patience: Duration) -> Result<Self> {
-        let gate = Arc::new(Gate::open(dir)?);
+    pub(crate) fn open(dir: &Path, timeout: Duration) -> Result<Self> {
+        let locks = Arc::new(LockFiles::open(dir)?);
         let (ask, asked) = channel::<()>();
         let (grant, granted) = channel();
-        let waiting = gate.clone();
+        let waiting = locks.clone();
         let wait = move || {
             while asked.recv().is_ok() {
                 waiting.wait();
@@ -105,40 +106,40 @@ impl Turnstile {
             Error::new(ErrorKind::Unavailable, "cannot start a thread").caused_by(error)
         })?;
         Ok(Self {
-            gate,
+            locks,
             ask,
             granted,
             asked: false,
-            patience,
+            timeout,
         })
     }
 
-    /// Waits for our turn, at most the patience.
+    /// Waits for this process's turn, at most `timeout`.
     pub(crate) fn take(&mut self) -> Result<Turn> {
         let turn = || Turn {
-            gate: self.gate.clone(),
+            locks: self.locks.clone(),
         };
         if !self.asked {
-            if self.gate.try_pass() {
+            if self.locks.try_lock() {
                 return Ok(turn());
             }
             self.asked = self.ask.send(()).is_ok();
         }
-        match self.granted.recv_timeout(self.patience) {
+        match self.granted.recv_timeout(self.timeout) {
             Ok(()) => {
                 self.asked = false;
                 Ok(turn())
             }
             Err(_) => {
                 let message = "another process has been writing for too long; try again, and \
-                               look for one that is stopped or has a transaction open";
+                               look for a process that is stopped or has a transaction open";
                 Err(Error::new(ErrorKind::Unavailable, message))
             }
         }
     }
 }
 
-/// Waits for a turn of one call, at most the patience.
-pub(crate) fn take_one(dir: &Path, patience: Duration) -> Result<Turn> {
-    Turnstile::open(dir, patience)?.take()
+/// Waits for a single turn, at most `timeout`.
+pub(crate) fn take_one(dir: &Path, timeout: Duration) -> Result<Turn> {
+    Turnstile::open(dir, timeout)?.take()
 }

@@ -1,4 +1,4 @@
-//! One transaction: what it has read, what it owes, and what it has to tell.
+//! One transaction: cached rows, changes to write before the commit, and notices to send after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,19 +14,19 @@ use crate::keys::StoreRow;
 use crate::query::Query;
 use crate::row::need_of;
 
-/// The view of every job that shares a commit. Counters and the row of the store are read once and
-/// written once, however many rows change.
+/// The transaction that all jobs of a commit share. The domain counters and the store row are read
+/// once and written once, however many rows change.
 pub(crate) struct Tx<'t, 'c> {
     pub db: &'t mut Db<'c>,
     pub now: Timestamp,
-    pub news: News,
+    pub news: PendingNotices,
     domains: BTreeMap<i64, DomainRow>,
     pub store: Option<StoreRow>,
-    /// The largest id in the file, once it was asked for.
+    /// The largest operation id in the file; the outer `None`: not read yet.
     newest: Option<Option<OpId>>,
 }
 
-/// A domain's pause and counters.
+/// Whether a domain is paused, and its counters.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DomainRow {
     pub paused: bool,
@@ -34,12 +34,12 @@ pub(crate) struct DomainRow {
     changed: bool,
 }
 
-/// Whom a commit wakes.
+/// The wake-ups to send after the commit.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct PendingNotices {
     pub due: BTreeSet<Domain>,
     settled: Vec<OpId>,
-    /// The earliest new need of each recovery.
+    /// For each scan, the earliest time at which a new row needs it.
     needs: BTreeMap<Scan, Timestamp>,
 }
 
@@ -48,14 +48,14 @@ impl<'t, 'c> Tx<'t, 'c> {
         Self {
             db,
             now,
-            news: News::default(),
+            news: PendingNotices::default(),
             domains: BTreeMap::new(),
             store: None,
             newest: None,
         }
     }
 
-    /// The largest id in the file: a larger one is nobody's.
+    /// The largest operation id in the file: no operation has a larger one.
     pub(crate) fn newest_op_id(&mut self) -> Result<Option<OpId>> {
         if let Some(newest) = self.newest {
             return Ok(newest);
@@ -71,7 +71,7 @@ impl<'t, 'c> Tx<'t, 'c> {
         self.newest = self.newest.map(|newest| newest.max(Some(op_id)));
     }
 
-    /// The domain's row, or an empty one.
+    /// The domain's row; an empty one if it has none yet.
     pub(crate) fn domain_row(&mut self, domain: i64) -> Result<&mut DomainRow> {
         use std::collections::btree_map::Entry;
         match self.domains.entry(domain) {
@@ -92,13 +92,13 @@ impl<'t, 'c> Tx<'t, 'c> {
         Ok(())
     }
 
-    /// The counters were changed by hand.
+    /// Marks a domain's counters as changed.
     pub(crate) fn touch(&mut self, domain: i64) -> Result<()> {
         self.domain_row(domain)?.changed = true;
         Ok(())
     }
 
-    /// Moves the counters of a domain.
+    /// Adds to the counters of a domain.
     pub(crate) fn count(&mut self, domain: i64, by: &[i64; 7]) -> Result<()> {
         let row = self.domain_row(domain)?;
         let counters = row.counts.in_order_mut();
@@ -116,7 +116,7 @@ impl<'t, 'c> Tx<'t, 'c> {
         Ok(row.last_seq)
     }
 
-    /// Remembers whom to wake for what was written.
+    /// Records the wake-ups for what `plan` writes.
     pub(crate) fn tell(&mut self, plan: &Plan) {
         let news = &mut self.news;
         news.due.extend(plan.due_domains().into_iter().cloned());
@@ -127,7 +127,8 @@ impl<'t, 'c> Tx<'t, 'c> {
         }
     }
 
-    /// Writes what was kept back, right before the commit, and says whom to wake after it.
+    /// Writes the cached counters right before the commit, and returns the notices to send after
+    /// it.
     pub(crate) fn finish(&mut self) -> Result<Vec<Notice>> {
         for (id, row) in &mut self.domains {
             if std::mem::take(&mut row.changed) {
@@ -163,7 +164,7 @@ impl<'t, 'c> Tx<'t, 'c> {
                     .db
                     .first(Query::FirstNeeding, [need], |row| row.int(0))?,
             };
-            // Something that was due before it is waited for already.
+            // An earlier need exists, so recovery is already waiting for an earlier time.
             if first.is_some_and(|first| first >= millis(at)) {
                 notices.push(Notice::Recovery);
                 break;
@@ -174,7 +175,7 @@ impl<'t, 'c> Tx<'t, 'c> {
 }
 
 impl DomainRow {
-    /// From column `at` on.
+    /// Reads from column `at` on.
     pub(crate) fn read(row: &rusqlite::Row<'_>, at: usize) -> Result<Self> {
         Ok(Self {
             paused: row.int(at)? != 0,

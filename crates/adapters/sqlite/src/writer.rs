@@ -1,12 +1,12 @@
-//! The one thread that writes, and how callers share its commits.
+//! The single thread that writes, and how callers share its commits.
 //!
-//! A call is a job. The writer takes the job that waits longest, opens a transaction, runs
-//! it, and goes on with whatever has arrived meanwhile; then it commits once for all of them
-//! and answers. Nobody waits for a timer: a lone caller gets a commit of its own.
+//! Every call is a job. The writer takes the oldest waiting job, opens a transaction, runs the job,
+//! and goes on with the jobs that have arrived in the meantime; then it commits once for all of
+//! them and answers. No job waits for a timer: a lone caller gets a commit of its own.
 //!
 //! If a job fails, the transaction is rolled back and every job of the group runs again in a
-//! transaction of its own, so that no job's failure is another's. Jobs are therefore made to
-//! be run twice.
+//! transaction of its own, so that a failure only reaches its own caller. A job must therefore
+//! tolerate being run twice.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,31 +21,31 @@ use clinch_stored::{Fault, Faults};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::checkpointer::Log;
+use crate::checkpointer::Checkpointer;
 use crate::db::Db;
 use crate::error;
-use crate::presence::{Presence, Watch};
+use crate::integrity::{FileWatch, OpenMark};
 use crate::query::Query;
 use crate::turn::Turnstile;
 use crate::tx::Tx;
 
-/// Callers that may wait for the writer. More than that is an overload that waiting makes
-/// worse; each waits with its own data, so the bound is also one on memory.
+/// Callers that may wait for the writer. Beyond this the store is overloaded and more waiting makes
+/// it worse. Each caller waits with its own data, so this also bounds memory.
 const WAITING_MAX: usize = 16_384;
-/// Jobs of one commit: enough that the cost of a commit is nothing to each, few enough that
-/// the first does not wait long for the last.
+/// Jobs in one commit: enough that a job's share of the commit costs almost nothing, few enough
+/// that the first job does not wait long for the last.
 const GROUP_MAX: usize = 1_024;
-/// Changed rows after which a commit takes no further job, for the same reason.
+/// Changed rows after which a commit takes no further job: the first job must not wait too long.
 const GROUP_WRITES_MAX: u64 = 20_000;
 
-/// How long a close waits for the disk and for other processes.
+/// How long `close` waits for the disk and for other processes.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
 
-/// A call on its way through the writer.
+/// A call that waits for the writer thread.
 trait Job: Send {
-    /// Runs in an open transaction; what it found is kept for the answer.
+    /// Runs in an open transaction and keeps its result for the answer.
     fn run(&mut self, tx: &mut Tx<'_, '_>) -> Result<()>;
-    /// After the commit, or with the reason why there was none.
+    /// Called after the commit, or with the reason why there was no commit.
     fn answer(self: Box<Self>, outcome: Result<()>);
 }
 
@@ -67,37 +67,38 @@ where
     fn answer(self: Box<Self>, outcome: Result<()>) {
         let lost = || Error::new(ErrorKind::Internal, "a job was answered without a result");
         let Self { done, reply, .. } = *self;
-        // A caller that went away does not need its answer.
+        // The caller may have stopped waiting.
         let _ = reply.send(outcome.and_then(|()| done.ok_or_else(lost)));
     }
 }
 
-/// The callers' end. The thread ends when the last is gone, or when it is told to.
+/// The callers' side of the queue. The thread ends when the last `Writer` is dropped or after
+/// [`Writer::close`].
 #[derive(Clone)]
 pub(crate) struct Writer {
     jobs: SyncSender<Box<dyn Job>>,
-    end: Arc<Mutex<Option<End>>>,
+    end: Arc<Mutex<Option<Shutdown>>>,
 }
 
-/// How the thread is told to end, and how it says that it has.
-struct End {
+/// Asks the thread to end, and receives the result of closing the file.
+struct Shutdown {
     tell: Arc<AtomicBool>,
     ended: Receiver<Result<()>>,
 }
 
-/// The writer's own end.
+/// The writer thread's side of the queue.
 pub(crate) struct Jobs {
     waiting: Receiver<Box<dyn Job>>,
-    is_over: Arc<AtomicBool>,
+    is_closing: Arc<AtomicBool>,
     ended: SyncSender<Result<()>>,
 }
 
 pub(crate) fn channel() -> (Writer, Jobs) {
     let (jobs, waiting) = sync_channel(WAITING_MAX);
-    let is_over = Arc::<AtomicBool>::default();
+    let is_closing = Arc::<AtomicBool>::default();
     let (told, ended) = sync_channel(1);
-    let end = End {
-        tell: is_over.clone(),
+    let end = Shutdown {
+        tell: is_closing.clone(),
         ended,
     };
     let writer = Writer {
@@ -106,30 +107,30 @@ pub(crate) fn channel() -> (Writer, Jobs) {
     };
     let jobs = Jobs {
         waiting,
-        is_over,
+        is_closing,
         ended: told,
     };
     (writer, jobs)
 }
 
 impl Jobs {
-    /// The next one; `None`: the thread shall end.
+    /// The next job; `None`: the thread must end.
     fn next(&self) -> Option<Box<dyn Job>> {
         let job = self.waiting.recv().ok()?;
-        if self.is_over.load(Ordering::SeqCst) {
+        if self.is_closing.load(Ordering::SeqCst) {
             job.answer(Err(closed()));
             return None;
         }
         Some(job)
     }
 
-    /// Whoever still waits hears that the store is closed.
+    /// Answers the jobs that still wait: the store is closed.
     fn end(self, how: Result<()>) {
         let Self { waiting, ended, .. } = self;
         while let Ok(job) = waiting.try_recv() {
             job.answer(Err(closed()));
         }
-        // Nobody may have asked.
+        // There is no receiver if the store was dropped without `close`.
         let _ = ended.send(how);
     }
 }
@@ -139,8 +140,8 @@ fn closed() -> Error {
 }
 
 impl Writer {
-    /// Runs `work` in a transaction that others may share; the answer comes after the
-    /// commit. If the caller goes away it happens all the same.
+    /// Runs `work` in a transaction that other callers may share; the answer comes after the
+    /// commit. The work is done even if the caller stops waiting.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         work: impl FnMut(&mut Tx<'_, '_>) -> Result<T> + Send + 'static,
@@ -150,7 +151,8 @@ impl Writer {
         let job = Box::new(Call { work, done, reply });
         self.jobs.try_send(job).map_err(|refused| match refused {
             TrySendError::Full(_) => {
-                let message = "too many callers wait for the file; slow down";
+                let message =
+                    "too many callers are waiting to write to the database file; slow down";
                 Error::new(ErrorKind::Full, message)
             }
             TrySendError::Disconnected(_) => closed(),
@@ -159,55 +161,56 @@ impl Writer {
         answer.await.map_err(lost)?
     }
 
-    /// Ends the thread after what it does now; returns when the file is closed. Blocks.
+    /// Ends the thread after its current job and returns when the file is closed. Blocks.
     pub(crate) fn close(&self) -> Result<()> {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(End { tell, ended }) = end.take() else {
+        let Some(Shutdown { tell, ended }) = end.take() else {
             return Ok(());
         };
         tell.store(true, Ordering::SeqCst);
-        // It may wait for a job. Where there is no room for another it has one.
+        // The thread may be blocked waiting for a job: an empty one wakes it. If the queue is full,
+        // the thread has jobs and needs no wake-up.
         let (reply, _) = oneshot::channel();
         let work = |_: &mut Tx<'_, '_>| Ok::<(), Error>(());
         let done = None;
         let _ = self.jobs.try_send(Box::new(Call { work, done, reply }));
         ended.recv_timeout(CLOSE_MAX).unwrap_or_else(|_| {
-            let message = "the file could not be closed in time; it needs its log, the -wal file";
+            let message = "the database file was not closed in time; keep its log, the -wal file";
             Err(Error::new(ErrorKind::Unavailable, message))
         })
     }
 }
 
-/// What the writer thread works with.
-pub(crate) struct Desk {
+/// The state of the writer thread.
+pub(crate) struct WriterLoop {
     pub clock: Arc<dyn Clock>,
     pub faults: Arc<Faults>,
     pub turnstile: Turnstile,
-    pub log: Arc<Log>,
-    pub watch: Arc<Watch>,
+    pub checkpointer: Arc<Checkpointer>,
+    pub watch: Arc<FileWatch>,
     /// Called after each commit, before the answers.
-    pub tell: Box<dyn Fn(Vec<Notice>) + Send>,
+    pub notify: Box<dyn Fn(Vec<Notice>) + Send>,
 }
 
-/// A job and what came of it so far.
+/// A job and its result so far.
 type Ran = (Box<dyn Job>, Result<()>);
 
 /// How a shared transaction ended.
 enum Group {
-    /// Everything that succeeded is durable.
+    /// Every job succeeded and its changes are durable.
     Committed(Vec<Ran>, Vec<Notice>),
-    /// Nothing was done; each goes alone.
-    Spoilt(Vec<Ran>),
-    /// Nothing was done, or nobody knows; trying each alone would not help.
+    /// A job failed and the transaction was rolled back: each job must run alone.
+    RolledBack(Vec<Ran>),
+    /// Nothing was committed, or the commit is ambiguous. Running each job alone would not help.
     Failed(Vec<Ran>, Error),
 }
 
-impl Desk {
-    /// Until every caller is gone, or the store is closed. Then the file is.
-    pub(crate) fn run(mut self, conn: &Connection, jobs: Jobs, presence: Presence) {
+impl WriterLoop {
+    /// Serves jobs until every caller is gone or the store is closed, then closes the file.
+    pub(crate) fn run(mut self, conn: &Connection, jobs: Jobs, open_mark: OpenMark) {
         self.serve(conn, &jobs);
         let left = match self.turnstile.take() {
-            Ok(_turn) => presence.leave(conn),
+            Ok(_turn) => open_mark.release(conn),
             Err(error) => Err(error),
         };
         jobs.end(left);
@@ -227,18 +230,18 @@ impl Desk {
                         job.answer(Err(error.clone()));
                     }
                 }
-                Group::Spoilt(ran) => {
+                Group::RolledBack(ran) => {
                     for (job, _) in ran {
                         self.run_alone(&mut db, job);
                     }
                 }
             }
-            self.log.tend(conn);
+            self.checkpointer.between_commits(conn);
         }
     }
 
     fn conclude(&self, ran: Vec<Ran>, notices: Vec<Notice>) {
-        (self.tell)(notices);
+        (self.notify)(notices);
         for (job, outcome) in ran {
             job.answer(outcome);
         }
@@ -252,7 +255,7 @@ impl Desk {
                     job.answer(Err(error.clone()));
                 }
             }
-            Group::Spoilt(ran) => {
+            Group::RolledBack(ran) => {
                 for (job, outcome) in ran {
                     job.answer(outcome);
                 }
@@ -260,7 +263,7 @@ impl Desk {
         }
     }
 
-    /// One transaction for `first` and whatever arrives while it is open.
+    /// Runs `first`, and every job that arrives while the transaction is open, in one transaction.
     fn share(&mut self, db: &mut Db<'_>, first: Box<dyn Job>, jobs: &Jobs) -> Group {
         self.transact(db, vec![first], || jobs.waiting.try_recv().ok())
     }
@@ -285,14 +288,14 @@ impl Desk {
         while let Some(mut job) = next.next().or_else(&mut more) {
             tx.now = self.clock.now();
             let outcome = caught(|| job.run(&mut tx));
-            // Whatever it had done, in the file or in what this transaction remembers, is undone.
-            let is_spoilt = outcome.is_err();
+            // A failed job may have changed rows and the state of `tx`: the rollback undoes both.
+            let has_failed = outcome.is_err();
             ran.push((job, outcome));
-            if is_spoilt {
+            if has_failed {
                 ran.extend(next.map(|job| (job, Ok(()))));
                 roll_back(tx.db);
                 drop(turn);
-                return Group::Spoilt(ran);
+                return Group::RolledBack(ran);
             }
             let is_full = tx.db.writes() - start > GROUP_WRITES_MAX;
             if ran.len() >= GROUP_MAX || is_full {
@@ -307,7 +310,7 @@ impl Desk {
         }
     }
 
-    /// The next writing call fails in the way that a test has asked for.
+    /// Fails the next writing call in the way that a test asked for.
     fn run_armed(&mut self, db: &mut Db<'_>, mut job: Box<dyn Job>, fault: Fault) {
         let down = || Error::new(ErrorKind::Unavailable, "the store is down (injected)");
         match fault {
@@ -326,12 +329,12 @@ impl Desk {
                 );
                 match self.transact(db, vec![job], || None) {
                     Group::Committed(ran, notices) => {
-                        (self.tell)(notices);
+                        (self.notify)(notices);
                         for (job, outcome) in ran {
                             job.answer(outcome.and_then(|()| Err(lost.clone())));
                         }
                     }
-                    Group::Failed(ran, _) | Group::Spoilt(ran) => {
+                    Group::Failed(ran, _) | Group::RolledBack(ran) => {
                         for (job, outcome) in ran {
                             job.answer(outcome.and_then(|()| Err(down())));
                         }
@@ -364,13 +367,13 @@ fn commit(tx: &mut Tx<'_, '_>) -> Result<Vec<Notice>> {
 
 fn roll_back(db: &mut Db<'_>) {
     if !db.conn().is_autocommit() {
-        // It fails only if SQLite has rolled back by itself.
+        // ROLLBACK fails only if SQLite has already rolled back by itself.
         let _ = db.conn().execute_batch("ROLLBACK");
     }
     db.names.rolled_back();
 }
 
-/// A bug in one job must not end the thread that serves all of them.
+/// A panic in one job must not end the thread that serves all of them.
 fn caught(work: impl FnOnce() -> Result<()>) -> Result<()> {
     let panicked = |_: Box<dyn Any + Send>| {
         Err(Error::new(

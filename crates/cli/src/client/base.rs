@@ -5,7 +5,7 @@ use std::fmt;
 use hyper::Uri;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Everything but what RFC 3986 calls unreserved.
+/// All characters except those that RFC 3986 calls unreserved.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -17,7 +17,7 @@ pub(crate) fn segment(name: &str) -> String {
     utf8_percent_encode(name, RESERVED).to_string()
 }
 
-/// Pairs as a query, with its question mark; nothing for none.
+/// The pairs as a query string with its question mark; empty if there are none.
 pub(crate) fn query(pairs: &[(&str, String)]) -> String {
     let pairs = pairs.iter().enumerate();
     let encoded = pairs.map(|(i, (name, value))| {
@@ -27,7 +27,7 @@ pub(crate) fn query(pairs: &[(&str, String)]) -> String {
     encoded.collect()
 }
 
-/// Scheme, host and port, and a path before all others when the server is behind a proxy.
+/// Scheme, host and port, and a path prefix if the server is behind a proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Base {
     is_tls: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Reads an address. The message never repeats it: people put passwords into addresses.
+    /// Parses an address. The error never repeats it: addresses may contain passwords.
     pub(crate) fn parse(url: &str) -> Result<Self, &'static str> {
         let uri: Uri = url.parse().map_err(|_| "this is not an address")?;
         let is_tls = match uri.scheme_str() {
@@ -82,7 +82,7 @@ impl Base {
         self.port
     }
 
-    /// As the `Host` header has it.
+    /// The value of the `Host` header.
     pub(super) fn authority(&self) -> &str {
         &self.authority
     }
@@ -92,7 +92,7 @@ impl Base {
         format!("{}{path}", self.prefix)
     }
 
-    /// Whether what is sent there can be read on the way.
+    /// Whether traffic to this address can be read on the way.
     pub(super) fn is_in_the_clear(&self) -> bool {
         let ip = self.host.parse::<std::net::IpAddr>();
         let is_here = self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback());

@@ -1,4 +1,4 @@
-//! Opening a connection: TCP, then TLS where the address says so.
+//! Opens a connection: TCP, then TLS for https.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::Base;
 use crate::error::CliError;
 
-/// Over https: whom to trust besides the machine's own authorities, and what to show.
+/// Certificates for https, in addition to the machine's own authorities.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trust {
-    /// Certificates in PEM form.
+    /// Trusted authorities in PEM form.
     pub(crate) ca_file: Option<PathBuf>,
-    /// A certificate and its key in PEM form.
+    /// A client certificate and its key in PEM form.
     pub(crate) client_cert: Option<PathBuf>,
 }
 
-/// To connect and shake hands: a healthy server needs a few round trips.
+/// Timeout for TCP and TLS handshake: a healthy server needs a few round trips.
 const CONNECT: Duration = Duration::from_secs(10);
 
 type Sender = SendRequest<Full<Bytes>>;
 
-/// A fresh connection. Whatever goes wrong here, no request has left.
+/// Opens a new connection. If this fails, no request was sent.
 pub(super) async fn open(base: &Base, trust: &Trust) -> Result<Sender, CliError> {
     let opened = timeout(CONNECT, connect(base, trust)).await;
     opened
@@ -48,21 +48,21 @@ pub(super) async fn open(base: &Base, trust: &Trust) -> Result<Sender, CliError>
 async fn connect(base: &Base, trust: &Trust) -> Result<Sender, String> {
     let tcp = TcpStream::connect((base.host(), base.port())).await;
     let tcp = tcp.map_err(|error| cause(&error))?;
-    // Small requests that someone waits for.
+    // Requests are small and a person waits for them.
     tcp.set_nodelay(true).map_err(|error| cause(&error))?;
     if !base.is_tls() {
         return shake_hands(tcp).await;
     }
     let name = ServerName::try_from(base.host().to_owned());
-    let name = name.map_err(|_| "the host is no name that a certificate can have".to_owned())?;
+    let name = name.map_err(|_| "the host is not a name that a certificate can have".to_owned())?;
     let tls = TlsConnector::from(Arc::new(tls(trust)?))
         .connect(name, tcp)
         .await;
     shake_hands(tls.map_err(|error| cause(&error))?).await
 }
 
-/// The machine's own certificates, which know private authorities and follow
-/// `SSL_CERT_FILE`; the bundled ones where the machine has none.
+/// Uses the machine's own certificates, which include private authorities and follow
+/// `SSL_CERT_FILE`; without any, the bundled ones.
 fn tls(trust: &Trust) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -79,7 +79,7 @@ fn tls(trust: &Trust) -> Result<ClientConfig, String> {
     let Some(file) = &trust.client_cert else {
         return Ok(config.with_no_client_auth());
     };
-    // The parser's own words could quote the key.
+    // The parser's own message could quote the key.
     let key = PrivateKeyDer::from_pem_slice(&read(file)?)
         .map_err(|_| format!("{} holds no private key in PEM form", file.display()))?;
     config
@@ -104,12 +104,12 @@ where
 {
     let shaken = http1::handshake(TokioIo::new(stream)).await;
     let (sender, connection) = shaken.map_err(|error| cause(&error))?;
-    // Ends with the connection; what goes wrong there reaches the request's caller.
+    // The task ends with the connection; the request's caller gets its errors.
     tokio::spawn(connection);
     Ok(sender)
 }
 
-/// The innermost reason, which names the fact rather than the layer.
+/// The innermost cause, which names the fact rather than the layer.
 pub(super) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut inner = error;
     while let Some(next) = inner.source() {

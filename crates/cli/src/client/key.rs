@@ -1,4 +1,4 @@
-//! The API key, kept out of everything that is printed.
+//! The API key, kept out of all output.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use hyper::header::HeaderValue;
 
 use crate::error::CliError;
 
-/// A key that a header can carry.
+/// An API key that is a valid header value.
 #[derive(Clone)]
 pub(crate) struct ApiKey {
     text: String,
@@ -14,7 +14,7 @@ pub(crate) struct ApiKey {
 }
 
 impl ApiKey {
-    /// Takes a key; the refusal does not repeat it.
+    /// Parses a key; the error does not repeat it.
     pub(crate) fn new(text: &str) -> Result<Self, CliError> {
         let wrong = |_| CliError::usage("the API key has characters that a key never has");
         let mut header = HeaderValue::try_from(format!("Bearer {text}")).map_err(wrong)?;
@@ -29,7 +29,7 @@ impl ApiKey {
         self.header.clone()
     }
 
-    /// The text without the key, should a server repeat it.
+    /// Removes the key from a text, in case the server repeats it.
     pub(super) fn masked(&self, text: &str) -> String {
         text.replace(&self.text, "***")
     }

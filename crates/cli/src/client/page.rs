@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// Documents as the server sent them, and where the next page starts.
+/// Documents as the server sent them, and the cursor of the next page.
 #[derive(Debug)]
 pub(crate) struct Page {
     /// In the server's order.
@@ -14,7 +14,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Reads the list that the document calls `member`; `None` if it has no such list.
+    /// Reads the list in the document's member `member`; `None` if there is no such list.
     pub(crate) fn read(document: &RawValue, member: &str) -> Option<Self> {
         let mut members: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(document.get()).ok()?;

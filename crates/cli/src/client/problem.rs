@@ -9,17 +9,17 @@ use serde::Deserialize;
 use super::ApiKey;
 use crate::exit::Exit;
 
-/// Longest piece of an answer that is not a problem document; enough to see who it was.
+/// Longest excerpt of an answer that is not a problem document; enough to recognize the sender.
 const EXCERPT_CHARS_MAX: usize = 120;
 
-/// What the server refused, and why.
+/// A refusal of the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
-    /// Of the answer.
+    /// HTTP status of the answer.
     pub(crate) status: u16,
-    /// Stable, for programs.
+    /// Stable identifier, for programs.
     pub(crate) code: String,
-    /// For people.
+    /// Explanation for people.
     pub(crate) detail: String,
     op_id: Option<String>,
     retry_after: Option<String>,
@@ -35,7 +35,7 @@ struct Document {
 }
 
 impl Problem {
-    /// From an answer that is no success, whoever gave it.
+    /// Reads any answer that is not a success, whoever sent it.
     pub(super) fn read(
         status: StatusCode,
         headers: &HeaderMap,
@@ -73,8 +73,8 @@ impl Problem {
         }
     }
 
-    /// 404 is not found, 409 a conflict, and so is a known key with another payload. Other
-    /// refusals of what was typed are wrong usage; everything else failed.
+    /// 404 is "not found"; 409 and a known key with another payload are a conflict. Other refusals
+    /// of the input are a usage error; everything else is a failure.
     pub(crate) fn exit(&self) -> Exit {
         match (self.status, self.code.as_str()) {
             (404, _) => Exit::NotFound,
@@ -84,7 +84,7 @@ impl Problem {
         }
     }
 
-    /// Another operation may fare better: the refusal is about this one.
+    /// Whether the refusal is about this operation only: another may succeed.
     pub(crate) fn concerns_one(&self) -> bool {
         matches!(self.status, 404 | 409)
     }
@@ -104,7 +104,7 @@ impl Problem {
     }
 }
 
-/// Something in between answered: a proxy, or another server altogether.
+/// The answer comes from a proxy or another server.
 fn excerpt(status: StatusCode, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let text: String = text.trim().chars().take(EXCERPT_CHARS_MAX).collect();

@@ -10,15 +10,15 @@ use tokio::time::timeout;
 use super::{Base, connect};
 use crate::error::CliError;
 
-/// Silence after which the connection counts as dead: servers send a comment far more often.
+/// The connection counts as dead after this silence: servers send a comment far more often.
 const SILENCE: Duration = Duration::from_secs(90);
-/// Largest event. They carry states and counters; beyond this something is wrong.
+/// Largest event. Events carry states and counters; a larger one is an error.
 const EVENT_BYTES_MAX: usize = 1024 * 1024;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Event {
-    /// `message` if the server gave none.
+    /// `message` if the server sent none.
     pub(crate) name: String,
     /// Usually JSON.
     pub(crate) data: String,
@@ -28,7 +28,7 @@ pub(crate) struct Event {
 #[derive(Debug)]
 pub(crate) struct Events {
     body: Incoming,
-    /// Dropping it would close the connection.
+    /// Kept because dropping it would close the connection.
     _connection: Option<SendRequest<Full<Bytes>>>,
     origin: String,
     parser: Parser,
@@ -48,14 +48,14 @@ impl Events {
         }
     }
 
-    /// The next event; an error when the stream ends, for it should not.
+    /// The next event; an error if the stream ends, because it should not.
     pub(crate) async fn next(&mut self) -> Result<Event, CliError> {
         loop {
             if let Some(event) = self.parser.next() {
                 return Ok(event);
             }
             let why = match timeout(SILENCE, self.body.frame()).await {
-                Err(_) => "nothing came for too long".to_owned(),
+                Err(_) => "the server was silent for too long".to_owned(),
                 Ok(None) => "the server ended the stream".to_owned(),
                 Ok(Some(Err(error))) => connect::cause(&error),
                 Ok(Some(Ok(frame))) => match frame.data_ref() {
@@ -72,20 +72,20 @@ impl Events {
     }
 }
 
-/// Lines to events. `\n` and `\r\n` end a line.
+/// Parses lines to events. `\n` and `\r\n` end a line.
 #[derive(Debug, Default)]
 struct Parser {
     bytes: Vec<u8>,
 }
 
 impl Parser {
-    /// False when an event does not end.
+    /// False: an event is too large.
     fn feed(&mut self, data: &[u8]) -> bool {
         self.bytes.extend_from_slice(data);
         self.bytes.len() <= EVENT_BYTES_MAX
     }
 
-    /// The next whole event, passing over comments.
+    /// The next complete event; comments are skipped.
     fn next(&mut self) -> Option<Event> {
         while let Some(end) = self.blank_line() {
             let block: Vec<u8> = self.bytes.drain(..end).collect();
@@ -96,7 +96,7 @@ impl Parser {
         None
     }
 
-    /// Where the first block ends, its blank line included.
+    /// The end of the first block, its blank line included.
     fn blank_line(&self) -> Option<usize> {
         let ends = self
             .bytes
@@ -112,7 +112,7 @@ impl Parser {
     }
 }
 
-/// `None` for a block of comments.
+/// `None`: the block holds only comments.
 fn read(block: &str) -> Option<Event> {
     let mut name = "message";
     let mut data: Vec<&str> = Vec::new();

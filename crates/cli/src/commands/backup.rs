@@ -16,19 +16,18 @@ use crate::progress;
 use crate::store::Place;
 use crate::store_check;
 
-/// How often the picture is drawn.
-const VIEW: Duration = Duration::from_millis(200);
+/// How often the progress is shown.
+const REFRESH: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
 Examples:
   clinch backup /var/backups/clinch-monday.db
   clinch backup /var/backups/clinch.db --force
 
-Servers and workers go on meanwhile. The copy is one moment of the database; it has its name only
-when it is complete, has passed SQLite's integrity check, and is on disk. It holds payloads and is
-readable by you alone.";
+Servers and workers keep running. The copy is a snapshot of the database. It appears under its
+name only when it is complete, has passed SQLite's integrity check, and is on disk. It holds
+payloads, so only you can read it.";
 
-/// Where to.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -98,10 +97,10 @@ async fn copy(source: PathBuf, target: PathBuf, existing: Existing) -> Result<()
         tokio::select! {
             ended = &mut copying => {
                 progress::line("");
-                let ended = ended.map_err(|_| CliError::failed("the backup broke off"))?;
+                let ended = ended.map_err(|_| CliError::failed("the backup was interrupted"))?;
                 return Ok(ended?);
             }
-            () = clock::pause(VIEW) => {
+            () = clock::pause(REFRESH) => {
                 let done = size(&partial);
                 progress::line(&match done < all {
                     true => format!("copied {} of about {}", mib(done), mib(all)),

@@ -10,7 +10,7 @@ const GET_EXAMPLES: &str = "\
 Examples:
   clinch batches get 01917f5e-0000-7000-8000-00000000000b";
 
-/// What to do with groups of operations.
+/// Subcommands for batches.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Show one batch and its counts
@@ -22,7 +22,6 @@ pub(crate) enum Command {
     },
 }
 
-/// Runs it.
 pub(crate) async fn run(command: Command, context: &mut Context) -> Result<Exit, CliError> {
     let Command::Get { batch_id } = command;
     let request = Request::get(format!("/v1/batches/{batch_id}"));

@@ -1,4 +1,4 @@
-//! `clinch bench`: this machine and a store, in figures.
+//! `clinch bench`: measures this machine and a store.
 
 mod measure;
 mod provider;
@@ -20,10 +20,10 @@ use crate::store::Place;
 
 use measure::{Measure, Plan};
 
-/// Below this no figure means anything.
+/// Figures of a shorter run mean nothing.
 const SECONDS_MIN: u64 = 2;
 const SECONDS_MAX: u64 = 3_600;
-/// The number of a file system in memory, as `statfs` gives it.
+/// The `statfs` type number of a file system in memory.
 const TMPFS: u32 = 0x0102_1994;
 
 const EXAMPLES: &str = "\
@@ -32,22 +32,21 @@ Examples:
   clinch bench --folder /var/lib/clinch --seconds 60
   clinch bench --store sqlite:///var/lib/clinch/bench.db -o json
 
-Works in a temporary database, which is removed, unless --store names another; never in the
-configured one. Every accept and every result is durable before it counts. What the machine
-could do at best is measured in the same run and stands beside.";
+Measures a temporary database, which is removed afterwards, or the store that --store names; never
+the configured one. Every accept and every result is durable before it counts. The same run also
+measures the best that the machine can do.";
 
-/// Where, and for how long.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// About how long it may take in all
+    /// Approximate total duration
     #[arg(long, value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u64).range(SECONDS_MIN..=SECONDS_MAX))]
     seconds: u64,
-    /// A store to measure, such as sqlite://FILE; what is measured stays in it
+    /// The store to measure, such as sqlite://FILE; the measured operations stay in it
     #[arg(long, value_name = "URL", conflicts_with = "folder")]
     store: Option<String>,
-    /// Where to put the temporary database: the disk that you want to know about
+    /// The folder for the temporary database: a folder on the disk to measure
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 }
@@ -58,7 +57,7 @@ const COLUMNS: &[Column] = &[
     Column::new("THE MACHINE AT BEST", |one| at(one, &["/limit"])),
 ];
 
-/// Measures.
+/// Measures and prints the figures.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let under = args.folder.clone().unwrap_or_else(std::env::temp_dir);
     let folder = Folder::new(&under, "clinch-bench")?;
@@ -73,14 +72,16 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
             place
         }
     };
-    // The disk that the store is on, as far as it is one of this machine.
+    // The disk of the store, if the store is a file on this machine.
     let disk = match place.file() {
         Ok(file) => parent(file),
         Err(_) => folder.path().to_owned(),
     };
     let is_in_memory = statfs(&disk).is_ok_and(|stat| stat.f_type as u32 == TMPFS);
     if is_in_memory {
-        note("this disk is memory: no figure says anything of a real one; choose with --folder");
+        note(
+            "this folder is in memory, so the figures say nothing about a disk; choose one with --folder",
+        );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -94,7 +95,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let measured = runtime.block_on(async {
         tokio::select! {
             measured = measure::all(&plan) => measured,
-            // The temporary folder goes first.
+            // Returning here removes the temporary folder.
             _ = tokio::signal::ctrl_c() => Err(CliError::failed("interrupted")),
         }
     });
@@ -128,7 +129,7 @@ fn print(
     }
 }
 
-/// Thousands of made-up operations have no place among real ones.
+/// Refuses the configured store: thousands of artificial operations do not belong among real ones.
 fn refuse_configured(place: &Place, global: &Global) -> Result<(), CliError> {
     let Ok(config) = serve::load(global, &[]) else {
         return Ok(());
@@ -139,13 +140,13 @@ fn refuse_configured(place: &Place, global: &Global) -> Result<(), CliError> {
         _ => *place == configured && *place != Place::Memory,
     };
     if is_same {
-        let what = "--store names the configured store; measure in another";
+        let what = "--store names the configured store; measure another one";
         return Err(CliError::usage(what));
     }
     Ok(())
 }
 
-/// Without links, as far as it exists.
+/// The path without links, as far as it exists.
 fn real(path: &Path) -> PathBuf {
     let folder = parent(path);
     let folder = folder.canonicalize().unwrap_or(folder);

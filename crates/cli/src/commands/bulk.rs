@@ -1,4 +1,4 @@
-//! One act on many operations: those that were named, or those that a filter finds.
+//! Applies one action to many operations: to named ones, or to those that a filter finds.
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -29,24 +29,24 @@ const RESULTS: &[Column] = &[
     Column::new("DETAIL", |result| at(result, &["/detail"])),
 ];
 
-/// Which operations to act on.
+/// The operations to act on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Targets {
     /// The operations; or find them by a filter
     #[arg(value_name = "OP_ID", value_parser = op_id)]
     pub(crate) op_ids: Vec<String>,
-    /// Take at most so many of those that the filter finds
+    /// At most this many of the operations that the filter finds
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count)]
     limit: usize,
     #[command(flatten)]
     consent: Consent,
-    // Last: its heading goes on to whatever follows it.
+    // Must be last: its help heading applies to all following flags.
     #[command(flatten)]
     pub(crate) filter: Filter,
 }
 
 impl Targets {
-    /// Ids or a filter, not both and not neither: `cancel` alone must not mean everything.
+    /// Requires either ids or a filter: a bare `cancel` must not mean everything.
     pub(crate) fn check(&self, has_filter: bool) -> Result<(), CliError> {
         match (self.op_ids.is_empty(), has_filter) {
             (true, false) => Err(CliError::usage(
@@ -60,25 +60,25 @@ impl Targets {
     }
 }
 
-/// What to do with each.
+/// The action on each operation.
 #[derive(Debug)]
-pub(crate) struct Act {
-    /// The last segment of the route, and the word for the question.
+pub(crate) struct Action {
+    /// The last segment of the endpoint, and the verb in the question.
     pub(crate) verb: &'static str,
-    /// What was done on 200.
+    /// The message for a 200.
     pub(crate) done: &'static str,
-    /// What was done on 202.
+    /// The message for a 202.
     pub(crate) begun: &'static str,
-    /// Sent to each.
+    /// The request body for each operation.
     pub(crate) body: Vec<u8>,
 }
 
-/// Acts on the operations that were named, or asks about those that the filters find, which
-/// are looked for one filter after the other.
+/// Acts on the named operations, or finds operations by the filters, one after the other, and asks
+/// before acting on them.
 pub(crate) async fn run(
     targets: Targets,
     filters: Vec<Vec<(&'static str, String)>>,
-    act: Act,
+    action: Action,
     context: &mut Context,
 ) -> Result<Exit, CliError> {
     if targets.consent.dry_run && !targets.op_ids.is_empty() {
@@ -86,10 +86,10 @@ pub(crate) async fn run(
         return show(&found, false, context);
     }
     if let [op_id] = targets.op_ids.as_slice() {
-        return one(op_id, &act, context).await;
+        return one(op_id, &action, context).await;
     }
     if !targets.op_ids.is_empty() {
-        return each(&targets.op_ids, &act, context).await;
+        return each(&targets.op_ids, &action, context).await;
     }
     targets.consent.check()?;
     let found = gather(filters, targets.limit, context).await?;
@@ -103,11 +103,11 @@ pub(crate) async fn run(
     if !targets.consent.yes {
         show(&found, true, context)?;
     }
-    let question = format!("{} these {} operations?", act.verb, found.len());
+    let question = format!("{} these {} operations?", action.verb, found.len());
     targets.consent.ask(&question)?;
     let briefs = found.iter().filter_map(|document| Brief::read(document));
     let op_ids: Vec<String> = briefs.map(|brief| brief.op_id).collect();
-    each(&op_ids, &act, context).await
+    each(&op_ids, &action, context).await
 }
 
 async fn gather(
@@ -126,7 +126,9 @@ async fn gather(
         loop {
             let left = limit.saturating_sub(found.len()).min(PAGE);
             if left == 0 {
-                note(&format!("only the first {limit}; repeat it for the rest"));
+                note(&format!(
+                    "only the first {limit}; repeat the command for the rest"
+                ));
                 return Ok(found);
             }
             let page = list.page(left, cursor.as_deref(), context).await?;
@@ -149,7 +151,7 @@ async fn named(op_ids: &[String], context: &mut Context) -> Result<Vec<Box<RawVa
     Ok(found)
 }
 
-/// The matches: as the answer, or above the question.
+/// Prints the matches: as the answer, or above the question.
 fn show(found: &[Box<RawValue>], asks: bool, context: &mut Context) -> Result<Exit, CliError> {
     let mut question;
     let out = if asks {
@@ -164,10 +166,10 @@ fn show(found: &[Box<RawValue>], asks: bool, context: &mut Context) -> Result<Ex
     Ok(Exit::Ok)
 }
 
-async fn one(op_id: &str, act: &Act, context: &mut Context) -> Result<Exit, CliError> {
-    let answer = context.client.send(request(op_id, act)).await?;
+async fn one(op_id: &str, action: &Action, context: &mut Context) -> Result<Exit, CliError> {
+    let answer = context.client.send(request(op_id, action)).await?;
     if answer.status.as_u16() == 202 {
-        note(act.begun);
+        note(action.begun);
     }
     context.out.document(&answer.document, operation::FIRST)?;
     Ok(Exit::Ok)
@@ -189,19 +191,20 @@ struct Refused<'a> {
     detail: &'a str,
 }
 
-/// A refusal is that operation's alone. A server that is away ends it: the rest stays as it is.
-async fn each(op_ids: &[String], act: &Act, context: &mut Context) -> Result<Exit, CliError> {
+/// A refusal only concerns its own operation. An unreachable server ends the action: the remaining
+/// operations are unchanged.
+async fn each(op_ids: &[String], action: &Action, context: &mut Context) -> Result<Exit, CliError> {
     let mut listing = Listing::new("results", RESULTS);
-    let mut progress = Progress::new(act.verb, op_ids.len());
+    let mut progress = Progress::new(action.verb, op_ids.len());
     let mut exit = Exit::Ok;
     for (i, op_id) in op_ids.iter().enumerate() {
-        let result = match context.client.send(request(op_id, act)).await {
+        let result = match context.client.send(request(op_id, action)).await {
             Ok(answer) => to_raw_value(&Done {
                 op_id,
                 status: answer.status.as_u16(),
                 done: match answer.status.as_u16() {
-                    202 => act.begun,
-                    _ => act.done,
+                    202 => action.begun,
+                    _ => action.done,
                 },
                 operation: answer.document,
             }),
@@ -232,7 +235,7 @@ async fn each(op_ids: &[String], act: &Act, context: &mut Context) -> Result<Exi
     Ok(exit)
 }
 
-fn request(op_id: &str, act: &Act) -> Request {
-    let path = format!("/v1/operations/{op_id}/{}", act.verb);
-    Request::post(path, act.body.clone())
+fn request(op_id: &str, action: &Action) -> Request {
+    let path = format!("/v1/operations/{op_id}/{}", action.verb);
+    Request::post(path, action.body.clone())
 }

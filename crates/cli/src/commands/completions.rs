@@ -14,11 +14,10 @@ Examples:
   clinch completions bash > /etc/bash_completion.d/clinch
   clinch completions zsh > \"${fpath[1]}/_clinch\"";
 
-/// Which shell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The shell that will read it
+    /// The shell that will read the script
     shell: Shell,
 }
 

@@ -1,10 +1,10 @@
-//! `clinch demo`: the whole system, with a bad day.
+//! `clinch demo`: the whole system with an unreliable provider and killed processes.
 //!
-//! A provider that is slow, busy, refuses and drops answers after it charged; a server and two
-//! worker processes on one embedded database, or on the one that is named; a few thousand
-//! payments, some of them submitted several times. In the middle a worker and then the server
-//! are killed without warning. At the end three accounts are compared that know nothing of each
-//! other: what clients were told, what the store holds, and what the provider charged.
+//! The provider is slow, busy, refuses, and drops answers after it has charged. A server and two
+//! worker processes run on one embedded database, or on the named store; clients submit a few
+//! thousand payments, some of them several times. In the middle a worker and then the server are
+//! killed without warning. At the end three independent accounts are compared: what the clients
+//! were told, what the store holds, and what the provider charged.
 
 mod clients;
 mod ledger;
@@ -27,16 +27,16 @@ use ledger::Ledger;
 use processes::Processes;
 use provider::Provider;
 
-/// Payments of one demo: enough that both kills meet hundreds of them on their way.
+/// Payments of one demo: enough that both kills interrupt hundreds of them.
 const PAYMENTS: usize = 3_000;
-/// Clients that submit at once.
+/// Concurrent clients.
 const CLIENTS: usize = 16;
-/// No payment takes longer to settle after the last was accepted.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// Transactions that the database server ended for a deadlock, and that were run again.
-const RUN_AGAIN: &str = "orchestrator_store_deadlock_retry_count_total";
-/// How often the picture is drawn.
-const VIEW: Duration = Duration::from_millis(500);
+/// Maximum time for all payments to settle after the last was accepted.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(180);
+/// Metric: transactions that were run again after a deadlock.
+const DEADLOCK_RETRIES: &str = "orchestrator_store_deadlock_retry_count_total";
+/// How often the progress is shown.
+const REFRESH: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,38 +45,38 @@ Examples:
   clinch demo --keep
   clinch demo --store postgres://localhost/clinch --workers 8 --payments 20000
 
-Ends with exit 0, or 1 if a payment was lost or charged twice. On a store of yours it keeps to
-a domain of its own.";
+Exit 0, or 1 if a payment was lost or charged twice. On a store of yours the demo uses a domain
+of its own.";
 
-/// How to play it.
+/// The flags of the demo.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Varies the provider's moods and the moments of the kills
+    /// Varies the provider's behaviour and the times of the kills
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many payments
+    /// Number of payments
     #[arg(long, value_name = "N", default_value_t = PAYMENTS)]
     payments: usize,
-    /// Leave the server up when all is done, until you interrupt it
+    /// Leave the server running at the end, until you interrupt it
     #[arg(long)]
     keep: bool,
-    /// Play it on this store instead of an embedded one
+    /// Run it on this store instead of an embedded one
     #[arg(long, value_name = "URL")]
     store: Option<String>,
     /// Dispatch by this bus instead of the store itself
     #[arg(long, value_name = "URL")]
     bus: Option<String>,
-    /// How many worker processes
+    /// Number of worker processes
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     workers: u8,
     /// How often the server is killed
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=100))]
     server_kills: u8,
-    /// Half-way, let the provider be gone for so long
+    /// Half-way, take the provider down for this long
     #[arg(long, value_name = "TIME", value_parser = crate::duration::parse, default_value = "0")]
     provider_outage: Duration,
-    /// Kill no process of ours: for those who harm the store or the bus meanwhile
+    /// Kill no process: for tests that make the store or the bus fail
     #[arg(long)]
     no_kills: bool,
 }
@@ -95,23 +95,24 @@ pub(crate) fn run(args: Args, _global: &Global) -> Result<Exit, CliError> {
 async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     let provider = Arc::new(Provider::new(args.seed));
     let provider_address = provider.clone().listen().await?;
-    let setting = Setting::new(args, folder);
-    let mut processes = Processes::new(folder, &setting, provider_address)?;
+    let environment = Environment::new(args, folder);
+    let mut processes = Processes::new(folder, &environment, provider_address)?;
     processes.start_all(args.workers).await?;
     note(&format!(
-        "a server at {}, {} workers, and a provider that has a bad day; seed {}",
+        "a server at {}, {} workers, and an unreliable provider; seed {}",
         processes.url(),
         args.workers,
         args.seed
     ));
-    let clients = Clients::new(processes.url(), &setting.domain, args.payments, args.seed);
+    let domain = &environment.domain;
+    let clients = Clients::new(processes.url(), domain, args.payments, args.seed);
     let clients = Arc::new(clients);
     let submitting = tokio::spawn(clients.clone().submit_all(CLIENTS));
-    let mut ledger = Ledger::new(processes.url(), &setting.domain);
+    let mut ledger = Ledger::new(processes.url(), domain);
     for (after, victim) in kills(args) {
         while clients.accepted.load(Ordering::SeqCst) < after && !submitting.is_finished() {
             view(&clients, &provider);
-            crate::clock::pause(VIEW).await;
+            crate::clock::pause(REFRESH).await;
         }
         match victim {
             Victim::Worker => processes.kill_worker().await?,
@@ -121,10 +122,10 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     if !args.provider_outage.is_zero() {
         while provider.charged() < args.payments / 2 {
             view(&clients, &provider);
-            crate::clock::pause(VIEW).await;
+            crate::clock::pause(REFRESH).await;
         }
         note(&format!(
-            "the provider is gone for {:?}",
+            "the provider is down for {:?}",
             args.provider_outage
         ));
         provider.gone(true);
@@ -133,21 +134,21 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     }
     while !submitting.is_finished() {
         view(&clients, &provider);
-        crate::clock::pause(VIEW).await;
+        crate::clock::pause(REFRESH).await;
     }
     let told = submitting
         .await
-        .map_err(|_| CliError::failed("the clients broke off".to_owned()))??;
+        .map_err(|_| CliError::failed("a client task failed".to_owned()))??;
     ledger
-        .settle(&told, PATIENCE, || view(&clients, &provider))
+        .settle(&told, SETTLE_TIMEOUT, || view(&clients, &provider))
         .await?;
     let mut books = ledger.close(&told, &provider).await?;
-    books.run_again = processes.metric(RUN_AGAIN).await?;
+    books.run_again = processes.metric(DEADLOCK_RETRIES).await?;
     crate::output::print(&books.text())?;
     if args.keep {
+        let url = processes.url();
         note(&format!(
-            "the server stays up at {}; interrupt to end",
-            processes.url()
+            "the server keeps running at {url}; interrupt to end"
         ));
         let _ = tokio::signal::ctrl_c().await;
     }
@@ -159,7 +160,7 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
     })
 }
 
-/// Who is killed, and after how many payments: a worker first, then the server.
+/// The kills, and after how many payments each happens: a worker first, then the server.
 fn kills(args: &Args) -> Vec<(usize, Victim)> {
     if args.no_kills {
         return Vec::new();
@@ -171,15 +172,15 @@ fn kills(args: &Args) -> Vec<(usize, Victim)> {
     kills
 }
 
-/// Where it plays.
-struct Setting {
+/// The store, bus and domain of the demo.
+struct Environment {
     store: String,
     bus: String,
-    /// Of its own where the store may hold more than this demo.
+    /// A domain of its own if the store may hold other data.
     domain: String,
 }
 
-impl Setting {
+impl Environment {
     fn new(args: &Args, folder: &Path) -> Self {
         let own = format!("sqlite://{}", folder.join("demo.db").display());
         let domain = match &args.store {

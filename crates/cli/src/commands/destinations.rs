@@ -22,7 +22,7 @@ const COLUMNS: &[Column] = &[
     Column::new("PAUSED_UNTIL", |one| at(one, &["/paused_until"])),
 ];
 
-/// What to do with providers.
+/// Subcommands for destinations.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// List destinations: breaker, rate, concurrency, pauses
@@ -30,7 +30,6 @@ pub(crate) enum Command {
     Ls,
 }
 
-/// Runs it.
 pub(crate) async fn run(command: Command, context: &mut Context) -> Result<Exit, CliError> {
     match command {
         Command::Ls => pages::whole("/v1/destinations", "destinations", COLUMNS, context).await,

@@ -5,34 +5,34 @@ mod ls;
 mod redrive;
 mod show;
 
-use super::filter::Names;
+use super::filter::KeyFilter;
 use crate::context::Context;
 use crate::duration::Moment;
 use crate::error::CliError;
 use crate::exit::Exit;
 
-/// Which dead letters: the query of their list as flags.
+/// Filter for dead letters: the query parameters of their list as flags.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Filters")]
-pub(crate) struct Letters {
+pub(crate) struct DeadLetterFilter {
     #[command(flatten)]
-    names: Names,
-    /// That failed with this code
+    names: KeyFilter,
+    /// Only failures with this code
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
-    /// Of this kind, as `clinch dlq ls --group` shows it
+    /// Only this kind of error, as `clinch dlq ls --group` shows it
     #[arg(long, value_name = "HEX")]
     fingerprint: Option<String>,
-    /// Failed at or after: RFC 3339, or so long ago (1h)
+    /// Failed at or after: RFC 3339, or a time ago (1h)
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     from: Option<Moment>,
-    /// Failed before: RFC 3339, or so long ago
+    /// Failed before: RFC 3339, or a time ago
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     to: Option<Moment>,
 }
 
-impl Letters {
-    /// As names and values of the query.
+impl DeadLetterFilter {
+    /// Names and values of the query.
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let mut pairs = self.names.pairs();
         let code = self.code.clone().map(|code| ("code", code));
@@ -48,33 +48,32 @@ impl Letters {
         self.names.domain()
     }
 
-    /// It names everything.
+    /// Whether the filter matches every dead letter.
     fn is_empty(&self) -> bool {
         self.pairs().is_empty()
     }
 }
 
-/// What to do with dead letters.
+/// Subcommands for dead letters.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// List dead letters, or with --group their kinds
+    /// List dead letters, or with --group their kinds of error
     Ls(ls::Args),
     /// Show one dead letter
     Show(show::Args),
-    /// Make new operations of dead letters
+    /// Create new operations for dead letters
     Redrive(redrive::Args),
-    /// Read the backup file of the safety net back into the database
+    /// Read the safety net's backup file back into the database
     Import(import::Args),
 }
 
-/// Runs it.
 pub(crate) async fn run(command: Command, context: &mut Context) -> Result<Exit, CliError> {
     match command {
         Command::Ls(args) => ls::run(args, context).await,
         Command::Show(args) => show::run(args, context).await,
         Command::Redrive(args) => redrive::run(args, context).await,
         Command::Import(_) => Err(CliError::usage(
-            "this works on the database, not on a server",
+            "this command works on the database, not on a server",
         )),
     }
 }

@@ -1,7 +1,7 @@
-//! `clinch doctor`: what is wrong, one line each.
+//! `clinch doctor`: finds problems, one line each.
 //!
-//! An area is a module with a `look` function and a line in [`CHECKS`]; it says what it found
-//! and what to do. No check changes anything, and none sends a request to a provider.
+//! An area is a module with a `check` function and a row in [`CHECKS`]; a finding says what is
+//! wrong and what to do. No check changes anything, and none sends a request to a provider.
 
 mod bus;
 mod configuration;
@@ -33,7 +33,6 @@ Examples:
 Changes nothing and calls no provider. Run it as the user that the server runs as, with the same
 environment and in the same folder. Exit 1 if anything failed; a warning is no failure.";
 
-/// Nothing to say: it checks everything.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {}
@@ -41,61 +40,61 @@ pub(crate) struct Args {}
 /// One area.
 struct Check {
     area: &'static str,
-    look: fn(&Subject) -> Vec<Finding>,
+    check: fn(&Subject) -> Vec<Finding>,
 }
 
 /// Every area, in the order in which they are shown.
 const CHECKS: &[Check] = &[
     Check {
         area: "configuration",
-        look: configuration::look,
+        check: configuration::check,
     },
     Check {
         area: "store",
-        look: store::look,
+        check: store::check,
     },
     Check {
         area: "bus",
-        look: bus::look,
+        check: bus::check,
     },
     Check {
         area: "keys",
-        look: keys::look,
+        check: keys::check,
     },
     Check {
         area: "secrets",
-        look: secrets::look,
+        check: secrets::check,
     },
     Check {
         area: "routes",
-        look: routes::look,
+        check: routes::check,
     },
     Check {
         area: "github",
-        look: github::look,
+        check: github::check,
     },
     Check {
         area: "files",
-        look: files::look,
+        check: files::check,
     },
     Check {
         area: "server",
-        look: server::look,
+        check: server::check,
     },
     Check {
         area: "clock",
-        look: time::look,
+        check: time::check,
     },
 ];
 
-/// What is looked at.
+/// What the checks examine.
 struct Subject<'a> {
     global: &'a Global,
     config: Config,
     runtime: Runtime,
 }
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Ok,
@@ -103,12 +102,12 @@ enum Level {
     Fail,
 }
 
-/// One line.
+/// One line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
     level: Level,
     what: String,
-    /// What to do about it; empty where there is nothing to do.
+    /// What to do about it; empty if there is nothing to do.
     to_do: String,
 }
 
@@ -137,7 +136,7 @@ impl Finding {
         }
     }
 
-    /// An error of ours, which says in its second half what to do.
+    /// A finding from an error, whose second half says what to do.
     fn error(error: &dyn std::fmt::Display) -> Self {
         let text = error.to_string();
         match text.split_once("; ") {
@@ -165,12 +164,12 @@ impl Level {
     }
 }
 
-/// Looks at everything.
+/// Runs all checks.
 pub(crate) fn run(_args: &Args, global: &Global) -> Result<Exit, CliError> {
     let mut found: Vec<(&str, Finding)> = Vec::new();
     let (file, sources) = serve::sources(global, &[])?;
     match Config::read(file.as_deref(), &sources) {
-        // What cannot be read names nothing to look at.
+        // Without a readable configuration there is nothing else to check.
         Err(error) => found.push(("configuration", Finding::error(&error))),
         Ok(config) => {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -182,10 +181,10 @@ pub(crate) fn run(_args: &Args, global: &Global) -> Result<Exit, CliError> {
                 runtime,
             };
             for check in CHECKS {
-                let findings = (check.look)(&subject);
+                let findings = (check.check)(&subject);
                 found.extend(findings.into_iter().map(|one| (check.area, one)));
             }
-            // A name server that does not answer must not keep the command from ending.
+            // A name server that does not answer must not delay the end of the command.
             subject.runtime.shutdown_background();
         }
     }

@@ -39,7 +39,7 @@ const COLUMNS: &[Column] = &[
     Column::new("OLDEST_MS", |domain| at(domain, &["/oldest_age_ms"])),
 ];
 
-/// What to do with queues.
+/// Subcommands for domains.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// List domains with their counters
@@ -51,7 +51,7 @@ pub(crate) enum Command {
         /// The domain
         domain: String,
     },
-    /// Go on
+    /// Begin attempts in a domain again
     #[command(after_help = RESUME_EXAMPLES)]
     Resume {
         /// The domain
@@ -59,7 +59,6 @@ pub(crate) enum Command {
     },
 }
 
-/// Runs it.
 pub(crate) async fn run(command: Command, context: &mut Context) -> Result<Exit, CliError> {
     match command {
         Command::Ls => pages::whole("/v1/domains", "domains", COLUMNS, context).await,

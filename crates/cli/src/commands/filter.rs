@@ -1,34 +1,34 @@
-//! Which operations: the query of the list routes as flags.
+//! Filters for operations: the query parameters of the list endpoints as flags.
 
 use clap::ValueEnum;
 
 use crate::duration::Moment;
 
-/// What an operation is called.
+/// Filter by keys.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
-pub(crate) struct Names {
-    /// Of this domain
+pub(crate) struct KeyFilter {
+    /// Only this domain
     #[arg(long, value_name = "NAME")]
     domain: Option<String>,
-    /// Of this event type
+    /// Only this event type
     #[arg(long, value_name = "NAME")]
     event_type: Option<String>,
-    /// Of this business object
+    /// Only this business object
     #[arg(long, value_name = "KEY")]
     biz_key: Option<String>,
-    /// With this idempotency key
+    /// Only this idempotency key
     #[arg(long, value_name = "KEY")]
     idem_key: Option<String>,
 }
 
-impl Names {
-    /// The domain, if one is named.
+impl KeyFilter {
+    /// The domain, if one is given.
     pub(crate) fn domain(&self) -> Option<&str> {
         self.domain.as_deref()
     }
 
-    /// As names and values of the query.
+    /// Names and values of the query.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
         let pairs = [
             ("domain", &self.domain),
@@ -42,28 +42,28 @@ impl Names {
     }
 }
 
-/// What an operation is called, and when it was accepted.
+/// Filter by keys, label, batch and time of accept.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct Filter {
     #[command(flatten)]
-    names: Names,
-    /// With this label
+    names: KeyFilter,
+    /// Only operations with this label
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     label: Option<Label>,
-    /// Of this batch
+    /// Only operations of this batch
     #[arg(long, value_name = "ID", value_parser = super::operation::op_id)]
     batch_id: Option<String>,
-    /// Accepted at or after: RFC 3339, or so long ago (1h)
+    /// Accepted at or after: RFC 3339, or a time ago (1h)
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     from: Option<Moment>,
-    /// Accepted before: RFC 3339, or so long ago
+    /// Accepted before: RFC 3339, or a time ago
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     to: Option<Moment>,
 }
 
 impl Filter {
-    /// As names and values of the query.
+    /// Names and values of the query.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
         let mut pairs = self.names.pairs();
         let label = self.label.as_ref();
@@ -75,26 +75,26 @@ impl Filter {
         pairs
     }
 
-    /// It names everything.
+    /// Whether the filter matches every operation.
     pub(crate) fn is_empty(&self) -> bool {
         self.pairs().is_empty()
     }
 }
 
-/// Where an operation stands.
+/// Filter by state and phase.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
-pub(crate) struct Standing {
-    /// In this state
+pub(crate) struct StateFilter {
+    /// Only this state
     #[arg(long, value_enum, ignore_case = true, value_name = "STATE")]
     pub(crate) state: Option<State>,
-    /// In this phase of IN_PROGRESS
+    /// Only this phase of IN_PROGRESS
     #[arg(long, value_enum, ignore_case = true, value_name = "PHASE")]
     pub(crate) phase: Option<Phase>,
 }
 
-impl Standing {
-    /// As names and values of the query.
+impl StateFilter {
+    /// Names and values of the query.
     pub(crate) fn pairs(self) -> Vec<(&'static str, String)> {
         let state = self.state.map(|state| ("state", state.name().to_owned()));
         let phase = self.phase.map(|phase| ("phase", phase.name().to_owned()));
@@ -110,14 +110,14 @@ pub(crate) enum State {
     Pending,
     /// Begun, not settled
     InProgress,
-    /// Ended well
+    /// Settled: succeeded
     Completed,
-    /// Ended badly
+    /// Settled: failed
     Failed,
 }
 
 impl State {
-    /// As the API has it.
+    /// The name in the API.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Pending => "PENDING",
@@ -127,7 +127,7 @@ impl State {
         }
     }
 
-    /// It never changes again.
+    /// Whether the state never changes again.
     pub(crate) fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed)
     }
@@ -138,14 +138,14 @@ impl State {
 pub(crate) enum Phase {
     /// An attempt holds a lease
     Live,
-    /// For a time
+    /// No attempt before its next_attempt_at
     Waiting,
-    /// For an answer or a person
+    /// The effect is unknown: waits for a probe, a late answer or an operator
     Held,
 }
 
 impl Phase {
-    /// As the API has it.
+    /// The name in the API.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -158,13 +158,13 @@ impl Phase {
 /// A label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Label {
-    /// Before the first `=`.
+    /// The text before the first `=`.
     pub(crate) name: String,
-    /// After it.
+    /// The text after it.
     pub(crate) value: String,
 }
 
-/// Reads `name=value`.
+/// Parses `name=value`.
 pub(crate) fn label(text: &str) -> Result<Label, String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok(Label {

@@ -1,4 +1,4 @@
-//! Waiting for an operation to settle, through restarts of the server.
+//! Waits for an operation to settle, through restarts of the server.
 
 use std::time::Duration;
 
@@ -11,52 +11,53 @@ use crate::context::Context;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
 
-/// Longest wait that a server takes at once.
+/// Longest wait of one request.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Between two looks when the server does not wait as asked, and first pause when it is away.
+/// Pause between two requests if the server does not wait as requested, and first pause while it is
+/// unreachable.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause while it is away.
+/// Longest pause while the server is unreachable.
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 
-/// Where an operation stood when the wait ended.
+/// The state of an operation when the wait ended.
 #[derive(Debug)]
 pub(crate) struct Followed {
-    /// The last document seen.
+    /// The last document of the operation.
     pub(crate) document: Box<RawValue>,
-    /// What it comes to.
+    /// The exit code.
     pub(crate) exit: Exit,
 }
 
-/// What to follow, and for how long.
+/// Which operation to follow, and for how long.
 #[derive(Debug)]
 pub(crate) struct Follow<'a> {
     /// The operation.
     pub(crate) op_id: &'a str,
-    /// Where it stood, if that is known.
+    /// The last known document, if there is one.
     pub(crate) known: Option<Box<RawValue>>,
-    /// Until when.
+    /// The time limit.
     pub(crate) budget: Budget,
-    /// Looked at again at least so often.
+    /// Maximum time between two reads of the operation.
     pub(crate) slice: Duration,
 }
 
 impl Follow<'_> {
-    /// Follows it until it is terminal or the budget has run out, and hands every new version
-    /// to `seen`. Once it is known to be there, a server that goes away is waited for.
+    /// Follows the operation until it is terminal or the time is up, and passes every new version
+    /// to `seen`. Once the operation is known to exist, an unreachable server is waited for.
     pub(crate) async fn settle(
         self,
         context: &mut Context,
         mut seen: impl FnMut(&RawValue, &mut Context) -> Result<(), CliError>,
     ) -> Result<Followed, CliError> {
         let mut known = self.known;
-        let mut away = Away::default();
+        let mut outage = Outage::default();
         loop {
             let wait = self.budget.left(self.slice);
             let look = Budget::start(None);
             let request = Request::get(format!("/v1/operations/{}", self.op_id)).wait(wait);
             let pause = match (context.client.send(request).await, known.take()) {
                 (Ok(answer), last) => {
-                    away = Away::default();
+                    outage = Outage::default();
                     let brief = Brief::read(&answer.document)
                         .ok_or_else(|| operation::expected(&context.client))?;
                     if last.and_then(|last| Brief::read(&last)).as_ref() != Some(&brief) {
@@ -69,12 +70,12 @@ impl Follow<'_> {
                         });
                     }
                     known = Some(answer.document);
-                    // A server that does not wait as asked is not asked all the time.
+                    // A server that does not wait as requested must not be polled without a pause.
                     PAUSE.saturating_sub(look.spent())
                 }
-                (Err(error), Some(last)) if error.is_passing() => {
+                (Err(error), Some(last)) if error.is_transient() => {
                     known = Some(last);
-                    away.pause(&error)
+                    outage.pause(&error)
                 }
                 (Err(error), _) => return Err(error),
             };
@@ -89,14 +90,14 @@ impl Follow<'_> {
     }
 }
 
-/// A server that does not answer just now.
+/// Tracks that the server is unreachable.
 #[derive(Debug, Default)]
-pub(crate) struct Away {
+pub(crate) struct Outage {
     pauses: u32,
 }
 
-impl Away {
-    /// How long to leave it alone; says so the first time.
+impl Outage {
+    /// The pause before the next try; prints a message the first time.
     pub(crate) fn pause(&mut self, error: &CliError) -> Duration {
         if self.pauses == 0 {
             note(&format!("{error}; trying again"));

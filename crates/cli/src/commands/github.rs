@@ -1,6 +1,6 @@
 //! `clinch github`: the collector, on a server or in this process.
 
-mod desk;
+mod collector_client;
 mod export;
 mod follow;
 mod run;
@@ -16,34 +16,34 @@ use crate::exit::Exit;
 use crate::output::table::{Column, at};
 use crate::output::text::{Cell, Style};
 
-use desk::{Desk, Need};
+use collector_client::{Access, CollectorClient};
 
 const RETRY_EXAMPLES: &str = "\
 Examples:
   clinch github retry octocat.7
   clinch github retry octocat.7 --wait
 
-Tries the failed jobs of a completed run again, in a group of their own; the run keeps its
-counts. Without a server it waits for them.";
+Retries the failed jobs of a completed run, in a batch of their own; the run keeps its counts.
+Without a server the command waits for them.";
 
 const CANCEL_EXAMPLES: &str = "\
 Examples:
   clinch github cancel octocat.7 --reason 'wrong user'
 
-No further request is made for it; what was stored stays.";
+No further request is made for the run; stored documents stay.";
 
 const TOKENS_EXAMPLES: &str = "\
 Examples:
   clinch github tokens
   clinch github tokens -o json
 
-Tokens are named by a hash. Budgets are those that the last answers told this server.";
+Tokens are shown by their hash. Budgets are those of the last answers to this server.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   clinch github compare octocat
 
-The documents of the last shadow run against the real ones. Exit 0 equal, 1 not.";
+Compares the documents of the last shadow run with the real ones. Exit 0 if equal, 1 if not.";
 
 const TOKEN_COLUMNS: &[Column] = &[
     Column::id("TOKEN", |token| at(token, &["/token"])),
@@ -58,14 +58,14 @@ const TOKEN_COLUMNS: &[Column] = &[
     }),
 ];
 
-/// What to do with the collector.
+/// Subcommands for the collector.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Collect what GitHub knows of a user
+    /// Collect the data that GitHub has about a user
     Run(run::Args),
-    /// How far a run is, or the recent ones
+    /// Show the progress of a run, or the recent runs
     Status(status::Args),
-    /// Try the failed jobs of a run again
+    /// Retry the failed jobs of a run
     #[command(after_help = RETRY_EXAMPLES)]
     Retry {
         /// The run, such as octocat.7
@@ -73,7 +73,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         wait: follow::Wait,
     },
-    /// End a run
+    /// Cancel a run
     #[command(after_help = CANCEL_EXAMPLES)]
     Cancel {
         /// The run, such as octocat.7
@@ -82,12 +82,12 @@ pub(crate) enum Command {
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Tokens by their hashes, with their budgets
+    /// List tokens by their hashes, with their budgets
     #[command(after_help = TOKENS_EXAMPLES)]
     Tokens,
-    /// Write the documents out, one a line
+    /// Export the documents, one per line
     Export(export::Args),
-    /// A shadow run's documents against the real ones
+    /// Compare a shadow run's documents with the real ones
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare {
         /// The user
@@ -95,7 +95,6 @@ pub(crate) enum Command {
     },
 }
 
-/// Runs it.
 pub(crate) fn run(command: Command, global: Global) -> Result<Exit, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -107,63 +106,71 @@ pub(crate) fn run(command: Command, global: Global) -> Result<Exit, CliError> {
 }
 
 async fn dispatch(command: Command, global: Global) -> Result<Exit, CliError> {
-    let need = match &command {
+    let access = match &command {
         Command::Run(args) if args.is_fake() => return run::fake(args, global).await,
-        Command::Run(_) => Need::Work,
-        Command::Retry { .. } => Need::Repair,
-        _ => Need::Look,
+        Command::Run(_) => Access::Work,
+        Command::Retry { .. } => Access::Repair,
+        _ => Access::Read,
     };
-    let mut desk = Desk::open(global, need).await?;
+    let mut client = CollectorClient::open(global, access).await?;
     let done = match command {
-        Command::Run(args) => run::run(&args, &mut desk).await,
-        Command::Status(args) => status::run(&args, &mut desk).await,
-        Command::Retry { run, wait } => retry(&run, &wait, &mut desk).await,
-        Command::Cancel { run, reason } => cancel(&run, reason, &mut desk).await,
-        Command::Tokens => tokens(&mut desk).await,
-        Command::Export(args) => export::run(&args, &mut desk).await,
-        Command::Compare { login } => compare(&login, &mut desk).await,
+        Command::Run(args) => run::run(&args, &mut client).await,
+        Command::Status(args) => status::run(&args, &mut client).await,
+        Command::Retry { run, wait } => retry(&run, &wait, &mut client).await,
+        Command::Cancel { run, reason } => cancel(&run, reason, &mut client).await,
+        Command::Tokens => tokens(&mut client).await,
+        Command::Export(args) => export::run(&args, &mut client).await,
+        Command::Compare { login } => compare(&login, &mut client).await,
     };
-    desk.close().await?;
+    client.close().await?;
     done
 }
 
-async fn retry(run: &str, wait: &follow::Wait, desk: &mut Desk) -> Result<Exit, CliError> {
+async fn retry(
+    run: &str,
+    wait: &follow::Wait,
+    client: &mut CollectorClient,
+) -> Result<Exit, CliError> {
     let path = format!("/v1/github/runs/{}/retry", segment(run));
-    let answer = desk.post(path, &json!({})).await?;
+    let answer = client.post(path, &json!({})).await?;
     let retried = answer.pointer("/retried").and_then(|n| n.as_u64());
     let number = retried.unwrap_or(0);
-    desk.note(&format!("{number} jobs of {run} are tried again"));
-    if number == 0 || !(wait.is_wanted() || desk.is_here()) {
+    client.note(&format!("{number} jobs of {run} are being retried"));
+    if number == 0 || !(wait.is_wanted() || client.is_local()) {
         let document = answer.pointer("/run").cloned().unwrap_or_default();
-        summary::print_run(&document, desk)?;
+        summary::print_run(&document, client)?;
         return Ok(Exit::Ok);
     }
-    follow::repair(run, wait, desk).await
+    follow::repair(run, wait, client).await
 }
 
-async fn cancel(run: &str, reason: Option<String>, desk: &mut Desk) -> Result<Exit, CliError> {
+async fn cancel(
+    run: &str,
+    reason: Option<String>,
+    client: &mut CollectorClient,
+) -> Result<Exit, CliError> {
     let path = format!("/v1/github/runs/{}/cancel", segment(run));
-    let document = desk.post(path, &json!({ "reason": reason })).await?;
-    summary::print_run(&document, desk)?;
+    let document = client.post(path, &json!({ "reason": reason })).await?;
+    summary::print_run(&document, client)?;
     Ok(Exit::Ok)
 }
 
-async fn tokens(desk: &mut Desk) -> Result<Exit, CliError> {
+async fn tokens(client: &mut CollectorClient) -> Result<Exit, CliError> {
     let list = "/v1/github/tokens";
-    super::pages::whole(list, "tokens", TOKEN_COLUMNS, &mut desk.context).await
+    super::pages::whole(list, "tokens", TOKEN_COLUMNS, &mut client.context).await
 }
 
-async fn compare(login: &str, desk: &mut Desk) -> Result<Exit, CliError> {
-    let comparison = desk.comparison(login).await?;
+async fn compare(login: &str, client: &mut CollectorClient) -> Result<Exit, CliError> {
+    let comparison = client.comparison(login).await?;
     let lines = summary::comparison(&comparison);
-    desk.context.out.answer(&comparison, &lines)?;
+    client.context.out.answer(&comparison, &lines)?;
     Ok(match summary::is_equal(&comparison) {
         true => Exit::Ok,
         false => Exit::Failed,
     })
 }
 
-impl Desk {
+impl CollectorClient {
     async fn comparison(&mut self, login: &str) -> Result<serde_json::Value, CliError> {
         let pairs = [("login", login.to_owned())];
         let path = format!("/v1/github/comparison{}", query(&pairs));

@@ -1,4 +1,4 @@
-//! `clinch keys`: works on the database, so that the first key can be made.
+//! `clinch keys`: works on the database, so that the first key can be created.
 
 use clinch::core::ports::{ApiKey, Clock};
 use clinch::core::{Domain, EventType, Timestamp};
@@ -14,14 +14,14 @@ use crate::exit::Exit;
 use crate::store::{self, Place};
 use crate::store_check;
 
-/// What to do with keys.
+/// Subcommands for API keys.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Make a key; it is shown once
+    /// Create a key; it is shown once
     Create(Create),
     /// List keys, without their secrets
     Ls(Ls),
-    /// End a key
+    /// Revoke a key
     Revoke(Revoke),
 }
 
@@ -30,40 +30,38 @@ Examples:
   clinch keys create shop --scopes submit,read --expires 90d
   clinch keys create mailer --scopes work --domains mail --event-types welcome,receipt
 
-Scopes: submit hands operations in, read looks, work leases operations as a remote worker, operate
-looks and cancels, resolves, redrives and pauses, admin does everything.
+Scopes: submit submits operations, read reads them, work leases operations as a remote worker,
+operate reads, cancels, resolves, redrives and pauses, admin does everything.
 Operations of other domains and event types do not exist for a restricted key.";
 
-/// A new key.
+/// The flags of a new key.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CREATE_EXAMPLES)]
 pub(crate) struct Create {
-    /// Whose it is
+    /// Name of the key's owner
     name: String,
-    /// What it may be used for: submit, read, work, operate, admin, with commas
+    /// What the key may be used for: submit, read, work, operate, admin, separated by commas
     #[arg(long, value_name = "SCOPES", default_value = "submit,read")]
     scopes: String,
-    /// The only domains that it is for, with commas; all unless said
+    /// The only domains of the key, separated by commas; by default all
     #[arg(long, value_name = "DOMAINS", value_delimiter = ',')]
     domains: Vec<String>,
-    /// The only event types of those domains that it is for, with commas; all unless said
+    /// The only event types of the key in these domains, separated by commas; by default all
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
     event_types: Vec<String>,
-    /// After how long it ends by itself, such as 90d
+    /// Lifetime of the key, such as 90d
     #[arg(long, value_name = "DURATION")]
     expires: Option<String>,
 }
 
-/// All keys.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  clinch keys ls")]
 pub(crate) struct Ls {}
 
-/// A key to end.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  clinch keys revoke 3f9a0c1d2e4b5a67")]
 pub(crate) struct Revoke {
-    /// Its id, as `clinch keys ls` shows it
+    /// The key's id, as `clinch keys ls` shows it
     id: String,
 }
 
@@ -89,7 +87,7 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
                 let made = auth::create_restricted(keys, name, &scopes, allowed, now, ends);
                 let (key, secret) = made.await?;
                 note(&format!(
-                    "key {} of {}; it is shown this once:",
+                    "key {} of {}; it is shown only once:",
                     key.id, key.name
                 ));
                 crate::output::print(&format!("{}\n", secret.reveal()))?;
@@ -103,7 +101,7 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
             }
             Command::Revoke(revoke) => {
                 if auth::revoke(keys.as_ref(), &revoke.id, now).await? {
-                    note("it is ended");
+                    note("the key is revoked");
                     Ok(Exit::Ok)
                 } else {
                     note("there is no active key with this id");
@@ -114,7 +112,7 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
     })
 }
 
-/// The domains and event types that a new key is for.
+/// The restriction of a new key.
 fn restriction(create: &Create) -> Result<Restriction, CliError> {
     let domains = create.domains.iter().map(|name| Domain::new(name.trim()));
     let domains: Result<Vec<_>, _> = domains.collect();

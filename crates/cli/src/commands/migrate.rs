@@ -15,23 +15,22 @@ Examples:
   clinch migrate --dry-run --show-sql
   clinch migrate
 
-Servers may go on meanwhile, and any number of processes may migrate at once: each step is done
-once. A database that is missing is made, except by --dry-run. `clinch serve` does the same when
-it starts; this is for whoever wants to see it done before.";
+Servers may keep running, and any number of processes may migrate at once: each migration is
+applied once. A missing database is created, except with --dry-run. `clinch serve` also migrates
+when it starts; this command does it earlier.";
 
-/// What to do.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Show what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Show the SQL of each step
+    /// Show the SQL of each migration
     #[arg(long)]
     show_sql: bool,
 }
 
-/// Does it, or says what it would do.
+/// Migrates, or shows what would be done.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
     let place = Place::configured(&config)?;
@@ -64,13 +63,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     match (before.pending.is_empty(), args.dry_run) {
         (true, _) => lines.push(format!("{name}: up to date, version {known}")),
         (_, true) if before.version.is_none() => {
-            lines.push(format!("{name}: would be made, at version {known}"));
+            lines.push(format!("{name}: would be created, at version {known}"));
         }
         (_, true) => lines.push(format!(
             "{name}: version {version}, would be brought to {known}"
         )),
         (_, false) if before.version.is_none() => {
-            lines.push(format!("{name}: made, at version {known}"));
+            lines.push(format!("{name}: created, at version {known}"));
         }
         (_, false) => lines.push(format!("{name}: brought to version {known}")),
     }

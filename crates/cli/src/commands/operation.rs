@@ -1,4 +1,4 @@
-//! The operation document: what the command line looks at, and how it is shown.
+//! The operation document: the members that the command line reads, and how they are shown.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::output::record::state_style;
 use crate::output::table::{Column, at};
 use crate::output::text::{Cell, Style};
 
-/// The members that a person looks for first.
+/// The members that are shown first.
 pub(crate) const FIRST: &[&str] = &[
     "op_id",
     "state",
@@ -30,7 +30,7 @@ pub(crate) const FIRST: &[&str] = &[
     "next_attempt_at",
 ];
 
-/// A list of operations.
+/// Columns of a list of operations.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::id("OP_ID", |op| at(op, &["/op_id"])),
     Column::new("STATE", state).at_least(19),
@@ -52,7 +52,7 @@ pub(crate) fn state(operation: &Value) -> Cell {
     }
 }
 
-/// What decides how the command goes on.
+/// The members that decide how a command continues.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Brief {
     /// The operation.
@@ -65,12 +65,12 @@ pub(crate) struct Brief {
 }
 
 impl Brief {
-    /// Reads it off an operation document.
+    /// Reads the members of an operation document.
     pub(crate) fn read(document: &RawValue) -> Option<Self> {
         serde_json::from_str(document.get()).ok()
     }
 
-    /// Terminal: 0 for COMPLETED, 1 for FAILED. Otherwise 5.
+    /// COMPLETED: 0, FAILED: 1, otherwise 5.
     pub(crate) fn exit(&self) -> Exit {
         match self.state.as_str() {
             "COMPLETED" => Exit::Ok,
@@ -80,14 +80,15 @@ impl Brief {
     }
 }
 
-/// An id of an operation or a batch. What is not one cannot be found either, but the mistake is the caller's.
+/// Parses an id of an operation or a batch. An invalid id is a usage error, not a missing
+/// operation.
 pub(crate) fn op_id(text: &str) -> Result<String, String> {
     let id = uuid::Uuid::parse_str(text);
     id.map(|id| id.hyphenated().to_string())
         .map_err(|_| "an id is a UUID, such as 01917f5e-0000-7000-8000-000000000000".to_owned())
 }
 
-/// For answers that should have been an operation.
+/// The error for an answer that is not an operation.
 pub(crate) fn expected(client: &crate::client::Client) -> CliError {
     client.not_clinch("the answer is not an operation")
 }

@@ -10,22 +10,21 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 
-/// What to do with operations.
+/// Subcommands for operations.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// List operations, newest first
     Ls(ls::Args),
-    /// Show one operation, with --path everything that happened to it
+    /// Show one operation; with --path also its full ledger
     Get(get::Args),
     /// Follow one operation until it settles, or all of them until interrupted
     Watch(watch::Args),
     /// Cancel operations
     Cancel(cancel::Args),
-    /// Settle held operations, or let them call once more
+    /// Settle held operations, or allow them one more call
     Resolve(resolve::Args),
 }
 
-/// Runs it.
 pub(crate) async fn run(command: Command, context: &mut Context) -> Result<Exit, CliError> {
     match command {
         Command::Ls(args) => ls::run(args, context).await,

@@ -1,4 +1,4 @@
-//! Lists, page by page.
+//! Reads lists page by page.
 
 use crate::client::{Page, Request, query, segment};
 use crate::context::Context;
@@ -8,24 +8,24 @@ use crate::output::Format;
 use crate::output::listing::Listing;
 use crate::output::table::Column;
 
-/// Operations a request: results can be large, and a page is held in memory.
+/// Operations per request: results can be large, and a page is held in memory.
 pub(crate) const PAGE: usize = 100;
 
-/// How much of a list.
+/// How much of a list to read.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Paging {
-    /// At most so many
+    /// Maximum number of entries
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = count, conflicts_with = "all")]
     limit: usize,
-    /// Everything, page by page
+    /// All entries, page by page
     #[arg(long)]
     all: bool,
-    /// Go on where an earlier page ended
+    /// Continue where an earlier page ended
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
 }
 
-/// A number of operations.
+/// Parses a number of operations.
 pub(crate) fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("a whole number from 1".to_owned()),
@@ -33,19 +33,19 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A list route.
+/// A list endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct List {
-    /// Where it is.
+    /// Its path.
     pub(crate) path: &'static str,
-    /// What its documents call the list.
+    /// The name of the list in its documents.
     pub(crate) member: &'static str,
-    /// What narrows it.
+    /// Its filters.
     pub(crate) pairs: Vec<(&'static str, String)>,
 }
 
 impl List {
-    /// One page from a cursor on.
+    /// Reads the page at a cursor.
     pub(crate) async fn page(
         &self,
         limit: usize,
@@ -69,7 +69,7 @@ impl List {
         Ok(page)
     }
 
-    /// Nothing was found: because there is nothing, or because what was named does not exist?
+    /// Called if nothing was found: checks that the named things exist.
     async fn require_names(&self, context: &mut Context) -> Result<(), CliError> {
         for (name, value) in &self.pairs {
             match *name {
@@ -84,7 +84,7 @@ impl List {
         Ok(())
     }
 
-    /// Prints as much as was asked for.
+    /// Prints as many entries as requested.
     pub(crate) async fn print(
         &self,
         paging: Paging,
@@ -112,7 +112,7 @@ impl List {
         listing.end(cursor.as_deref(), &mut context.out)?;
         if context.out.format == Format::Table {
             match cursor {
-                Some(cursor) => note(&format!("there are more: --all, or --cursor {cursor}")),
+                Some(cursor) => note(&format!("there are more: use --all, or --cursor {cursor}")),
                 None if printed == 0 => note("none found"),
                 None => {}
             }
@@ -121,7 +121,7 @@ impl List {
     }
 }
 
-/// Prints a list that has no pages.
+/// Prints a list without pages.
 pub(crate) async fn whole(
     path: &str,
     member: &'static str,

@@ -1,4 +1,4 @@
-//! Payloads from the command line, a file or standard input.
+//! Reads payloads from the command line, a file or standard input.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,11 +7,11 @@ use serde_json::value::RawValue;
 
 use crate::error::CliError;
 
-/// Most that is read: the largest body that a server takes in one call, by default.
+/// Maximum size: the largest request body that a server accepts by default.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// JSON as it was written: numbers keep their spelling. `@file`, `-` for standard input, or
-/// the text itself. The refusal does not repeat it.
+/// Reads JSON unchanged: numbers keep their notation. `@file`, `-` for standard input, or the text
+/// itself. Errors do not repeat it.
 pub(crate) fn read(source: &str) -> Result<Box<RawValue>, CliError> {
     let text = match source.strip_prefix('@') {
         Some("-") => whole(io::stdin(), "standard input")?,

@@ -24,29 +24,28 @@ Examples:
   clinch restore /var/backups/clinch-monday.db
   clinch restore /var/backups/clinch-monday.db --force
 
-The backup cannot know what was called since it was taken: the effect of every open operation
-becomes unknown. What may be repeated is repeated; what may not is probed, or held for a person.
-Stop every server first: while a process has the database open, nothing is done (exit 4).
-With --force a database that is there is kept beside it under another name.
-API keys of the database that is there stay as they are. Keys that only the backup knows are
-revoked, because they may have been revoked since: make new ones with `clinch keys create`.";
+The backup cannot know which calls were made since it was taken: the effect of every open operation
+becomes unknown. Calls that may be repeated are repeated; other operations are probed, or held for
+an operator. Stop every server first: while a process has the database open, nothing is done
+(exit 4). With --force an existing database is kept under another name.
+API keys of the existing database stay as they are. Keys that only the backup has are
+revoked, because they may have been revoked since: create new ones with `clinch keys create`.";
 
-/// From what.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The file that `clinch backup` wrote
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Take the place of a database that is there; it is kept under another name
+    /// Replace an existing database; it is kept under another name
     #[arg(long)]
     force: bool,
-    /// Leave API keys that only the backup knows as they are, active ones included
+    /// Keep API keys that only the backup has, active ones included
     #[arg(long)]
     keep_keys: bool,
 }
 
-/// Makes the database out of a backup.
+/// Creates the database from a backup.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
     let place = Place::configured(&config)?;
@@ -80,7 +79,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let restored = Sqlite::restore(file, target, existing, &settings, &clock, &routes, unknown)?;
     let kept = restored.kept.map(|kept| kept.display().to_string());
     if let Some(kept) = &kept {
-        note(&format!("what was there is kept as {kept}"));
+        note(&format!("the replaced database is kept as {kept}"));
     }
     tell_keys(args, &restored.keys);
     let document = json!({
@@ -102,22 +101,20 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// Says what became of API keys.
+/// Prints what happened to the API keys.
 fn tell_keys(args: &Args, keys: &RestoredKeys) {
     if keys.revoked > 0 {
         note(&format!(
-            "{} API keys of the backup are revoked; make new ones with `clinch keys create`",
+            "{} API keys of the backup are revoked; create new ones with `clinch keys create`",
             keys.revoked
         ));
     }
     if args.keep_keys {
-        note(
-            "API keys that only the backup knows are as they were in it; revoke what must not work",
-        );
+        note("API keys that only the backup has are kept; revoke those that must not work");
     }
 }
 
-/// What may be repeated: the marks depend on it.
+/// The rules that say which calls may be repeated: the marks depend on them.
 fn routes(config: &Config) -> Result<Routes, CliError> {
     let wrong = |invalid: Invalid| CliError::usage(invalid.to_string());
     let mut routes = Routes::new();

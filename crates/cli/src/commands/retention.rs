@@ -15,23 +15,22 @@ Examples:
   clinch retention confirm
 
 After a jump of the store's clock (a wrong clock, or a long time off) nothing is pruned, so that
-no key is forgotten by mistake. Confirm only once the clock is right: what is older than its
-retention by that clock is deleted for good.";
+no key is forgotten by mistake. Confirm only once the clock is right: data that is older than its
+retention by that clock is deleted permanently.";
 
 const FIELDS: &[&str] = &["now", "seen_at", "held_back", "ahead_ms"];
 
-/// What to do about the deletion of old data.
+/// Subcommands for the deletion of old data.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Show the time by which old data is deleted
+    /// Show the time that the deletion of old data goes by
     #[command(after_help = SHOW_EXAMPLES)]
     Show,
-    /// Vouch for the store's clock after a jump, so that pruning goes on
+    /// Confirm the store's clock after a jump, so that pruning continues
     #[command(after_help = CONFIRM_EXAMPLES)]
     Confirm,
 }
 
-/// Runs it.
 pub(crate) async fn run(command: Command, context: &mut Context) -> Result<Exit, CliError> {
     let request = match command {
         Command::Show => Request::get("/v1/retention"),

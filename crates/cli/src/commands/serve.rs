@@ -24,20 +24,20 @@ Examples:
   clinch serve --config clinch.toml --log json
   clinch serve --roles worker --config clinch.toml
 
-Without a configuration it keeps its operations in clinch.db in the working folder and listens
-on 127.0.0.1:7070. It ends on SIGINT and SIGTERM, when its attempts have; on a second one at once.";
+Without a configuration the server keeps its operations in clinch.db in the working folder and
+listens on 127.0.0.1:7070. SIGINT or SIGTERM stops it after its running attempts; a second signal
+ends it at once.";
 
-/// What can be said about a server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What this process does: api, worker, recovery, or several of them with commas
+    /// The roles of this process: api, worker, recovery, or several of them separated by commas
     #[arg(long, value_name = "ROLES", default_value = "api,worker,recovery")]
     roles: String,
-    /// Show the effective values with secrets masked, and end
+    /// Print the effective configuration with secrets masked, and exit
     #[arg(long)]
     print_config: bool,
-    /// How to write the log: text or json
+    /// Log format: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log: Log,
     /// Which lines to log, as in RUST_LOG
@@ -48,10 +48,10 @@ pub(crate) struct Args {
         default_value = "warn,clinch=info"
     )]
     log_filter: String,
-    /// Start on a SQLite file that has lost commits, was replaced, is a backup or is gone
+    /// Start on a SQLite file that has lost commits, was replaced, is a backup or is missing
     #[arg(long)]
     accept_data_loss: bool,
-    /// Set one value, whatever file and environment say
+    /// Set one value; overrides file and environment
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
@@ -62,7 +62,7 @@ enum Log {
     Json,
 }
 
-/// Serves until it is told to stop.
+/// Serves until a signal stops it.
 pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     let config = load(global, &args.set)?;
     if args.print_config {
@@ -121,7 +121,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
             in_time = server.run(stop) => if in_time { Exit::Ok } else { Exit::Failed },
             exit = second => {
                 let attempts = clinch.runtime().attempts();
-                // An answer that is here goes to the spill file; a call that runs is left.
+                // Answers that have arrived go to the spill file; running calls are abandoned.
                 clinch.runtime().close().await;
                 note(&left_behind(attempts));
                 exit
@@ -132,22 +132,22 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-/// What a second signal leaves to recovery.
+/// What is left to recovery after a second signal.
 fn left_behind(attempts: usize) -> String {
     let left = match attempts {
         0 => "no attempt was running".to_owned(),
-        1 => "1 attempt was running; recovery takes it up when its lease has ended".to_owned(),
+        1 => "1 attempt was running; recovery handles it when its lease has ended".to_owned(),
         many => {
             format!(
-                "{many} attempts were running; recovery takes them up when their leases have ended"
+                "{many} attempts were running; recovery handles them when their leases have ended"
             )
         }
     };
     format!("ended at once by a second signal: {left}")
 }
 
-/// The collector, where `[github]` is configured. A server without the section neither knows
-/// its operations nor answers for it.
+/// The collector, if `[github]` is configured. A server without the section neither knows its
+/// operations nor answers for it.
 async fn collector(
     config: &Config,
     opened: &Opened,
@@ -162,7 +162,7 @@ async fn collector(
     Ok(Some(collector))
 }
 
-/// Its routes, its gauges and its operations; they are executed where there are workers.
+/// Adds the collector's routes, gauges and operations; processes with the worker role execute them.
 fn with_collector(parts: &mut Parts, collector: &Collector, config: &Config, roles: &[Role]) {
     let body_timeout = config.server.body_timeout.0;
     let (router, described) = clinch_github::api(collector.clone(), body_timeout);
@@ -181,13 +181,13 @@ fn with_collector(parts: &mut Parts, collector: &Collector, config: &Config, rol
     });
 }
 
-/// File, environment, then `--set`.
+/// Loads the configuration: file, environment, then `--set`.
 pub(crate) fn load(global: &Global, set: &[String]) -> Result<Config, CliError> {
     let (file, sources) = sources(global, set)?;
     Ok(Config::load(file.as_deref(), &sources)?)
 }
 
-/// Where the configuration comes from.
+/// The sources of the configuration.
 pub(crate) fn sources(
     global: &Global,
     set: &[String],
@@ -207,7 +207,7 @@ pub(crate) fn sources(
     Ok((file, sources))
 }
 
-/// SIGINT and SIGTERM: the first stops, a second one ends the process at once.
+/// SIGINT and SIGTERM: the first stops the server, a second one ends the process at once.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -222,7 +222,7 @@ impl Signals {
         })
     }
 
-    /// How a process ends that the next one of them ends.
+    /// Waits for the next signal; returns the exit code of a process that it ends.
     async fn next(&mut self) -> Exit {
         tokio::select! {
             _ = self.interrupt.recv() => Exit::Interrupted,

@@ -28,32 +28,31 @@ The same four keys always name the same operation: repeat a submission whose ans
 under the same --idem-key. Without --wait the command ends once the operation is accepted.
 With it: exit 0 COMPLETED, 1 FAILED, 5 not settled in time (the work goes on).";
 
-/// What to hand in.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Business area
     domain: String,
-    /// What is to be done
+    /// The kind of work
     event_type: String,
     /// The business object
     biz_key: String,
     /// JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-")]
     payload: String,
-    /// The idempotency key; a fresh one is made and printed if you give none
+    /// The idempotency key; by default a new one is created and printed
     #[arg(long, value_name = "KEY")]
     idem_key: Option<String>,
-    /// Wait so long for it to settle (3s); rounded up to whole seconds
+    /// Wait this long for the operation to settle (3s); rounded up to whole seconds
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
-    /// Not before so much later (5m), by this machine's clock
+    /// No attempt before this delay has passed (5m), by this machine's clock
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     delay: Option<Duration>,
-    /// No attempt begins after this: RFC 3339, or so much later (1h)
+    /// No attempt begins after this: RFC 3339, or a time from now (1h)
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     deadline: Option<Moment>,
-    /// From -10 to 10; higher is claimed first among what is due
+    /// From -10 to 10; among due operations a higher priority is claimed first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true,
           value_parser = clap::value_parser!(i8).range(-10..=10))]
     priority: i8,
@@ -75,14 +74,15 @@ struct Body<'a> {
     labels: BTreeMap<&'a str, &'a str>,
 }
 
-/// Hands it in and prints the operation.
+/// Submits the operation and prints it.
 pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliError> {
     let payload = payload::read(&args.payload)?;
     let idem_key = match &args.idem_key {
         Some(key) => key.clone(),
         None => {
             let key = Uuid::now_v7().to_string();
-            // Before anything is sent: whoever loses the answer needs it to ask again.
+            // Printed before the request is sent: a caller that loses the answer needs the key to
+            // repeat the request.
             note(&format!("idem_key {key}"));
             key
         }
@@ -94,7 +94,7 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
         None => request.at_once(),
     };
     let sent = context.client.send(request).await;
-    let answer = sent.map_err(|error| match error.is_passing() {
+    let answer = sent.map_err(|error| match error.is_transient() {
         true => CliError::LostSubmission {
             source: Box::new(error),
             idem_key,
@@ -104,7 +104,7 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
     let brief =
         Brief::read(&answer.document).ok_or_else(|| operation::expected(&context.client))?;
     if answer.is_replay {
-        note("these keys were accepted before; this is that operation");
+        note("these keys were accepted before; this is the existing operation");
     }
     let (mut document, mut exit) = (answer.document, brief.exit());
     if exit == Exit::Unsettled && args.wait.is_some() && !budget.left(WAIT_MAX).is_zero() {

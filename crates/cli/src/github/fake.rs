@@ -1,4 +1,4 @@
-//! A GitHub of our own, to try the collector on.
+//! A fake GitHub, to try the collector.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::error::CliError;
 /// Documents that are read at once.
 const PAGE: usize = 500;
 
-/// A fake that answers on a port of its own.
+/// A fake GitHub on its own port.
 pub(crate) struct FakeHub {
     fake: Fake,
     served: Served,
 }
 
-/// What the store holds against what the world is.
+/// Comparison of the stored documents with the fake's world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Equality {
-    /// The same in both.
+    /// Documents that are equal in both.
     pub(crate) equal: u64,
-    /// In the world.
+    /// Documents in the world.
     pub(crate) of: u64,
-    /// Only in the store.
+    /// Documents that only the store has.
     pub(crate) extra: u64,
 }
 
@@ -41,7 +41,7 @@ impl Equality {
 }
 
 impl FakeHub {
-    /// The world of a seed, served on loopback.
+    /// Generates the world of a seed, and serves it on loopback.
     pub(crate) async fn start(seed: u64) -> Result<Self, CliError> {
         let failed = |error| CliError::failed(format!("the fake cannot listen: {error}"));
         let world = World::generate(seed, &Size::demo());
@@ -52,17 +52,17 @@ impl FakeHub {
         Ok(Self { fake, served })
     }
 
-    /// Where it is.
+    /// Its address.
     pub(crate) fn base(&self) -> &str {
         &self.served.base
     }
 
-    /// Users of its world.
+    /// The users of its world.
     pub(crate) fn logins(&self) -> Vec<String> {
         self.fake.with_world(|world| world.logins())
     }
 
-    /// The same settings with its address and a token of it.
+    /// The settings with the fake's address and one of its tokens.
     pub(crate) fn settings(&self, settings: Settings) -> Result<Settings, CliError> {
         let tokens = self.logins();
         let token = |login: &String| Token::new(format!("fake-{login}-1"));
@@ -73,10 +73,10 @@ impl FakeHub {
         })
     }
 
-    /// Requests go over HTTP to the port of today; its address stays the same, so that pages
-    /// are known again when it is started once more.
+    /// Sends requests over HTTP to the current port. The address in the requests stays the same, so
+    /// that known pages are recognized after a restart.
     pub(crate) fn transport(&self, clock: Arc<dyn Clock>) -> Result<Arc<dyn Transport>, CliError> {
-        Ok(Arc::new(Moved {
+        Ok(Arc::new(FixedAddress {
             inner: Http::new(clock, &self.served.base, false)?,
             base: self.served.base.clone(),
         }))
@@ -133,20 +133,20 @@ impl FakeHub {
     }
 }
 
-/// What tells documents of one kind and resource apart.
+/// Identifies a document among those of one kind and resource.
 fn id(body: &Value) -> String {
     let id = body.get("sha").or_else(|| body.get("id"));
     id.map(Value::to_string).unwrap_or_default()
 }
 
-/// The fake's one address on the port that it has today.
-struct Moved {
+/// Maps the fake's fixed address to its current port.
+struct FixedAddress {
     inner: Http,
     base: String,
 }
 
 #[async_trait]
-impl Transport for Moved {
+impl Transport for FixedAddress {
     async fn get(&self, request: &ApiRequest) -> Result<ApiAnswer, Broken> {
         let request = ApiRequest {
             url: request.url.replacen(BASE, &self.base, 1),

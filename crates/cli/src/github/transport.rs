@@ -1,4 +1,4 @@
-//! Requests of the collector over HTTP.
+//! Sends the collector's requests over HTTP.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(15);
 /// A page of a hundred items is far smaller.
 const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Asks GitHub, or whoever `github.api_url` names.
+/// Sends requests to GitHub, or to the API that `github.api_url` names.
 pub(crate) struct Http(Getter);
 
 impl Http {
-    /// Sends to the origin of this address and nowhere else.
+    /// Sends only to the origin of this address.
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
         api_url: &str,
@@ -33,7 +33,7 @@ impl Http {
     }
 }
 
-/// A header that comes in several lines is one list (RFC 9110, 5.3).
+/// Joins repeated headers to one list (RFC 9110, 5.3).
 fn joined(lines: Vec<(String, String)>) -> BTreeMap<String, String> {
     let mut headers: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in lines {

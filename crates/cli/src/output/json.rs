@@ -1,17 +1,17 @@
-//! JSON laid out anew without being read: order of members and spelling of numbers stay as
-//! the server sent them.
+//! Reformats JSON without parsing it: the order of members and the notation of numbers stay as the
+//! server sent them.
 
 use std::fmt::Write as _;
 
 use super::text::is_active;
 
-/// One line. The text must be JSON.
+/// As one line. The text must be JSON.
 pub(crate) fn compact(json: &str) -> String {
     lay_out(json, None)
 }
 
-/// Two spaces a level, everything but the first line moved right by `levels`. The text must
-/// be JSON.
+/// Indented by two spaces per level; all lines but the first are moved right by `levels`. The text
+/// must be JSON.
 pub(crate) fn indented(json: &str, levels: usize) -> String {
     lay_out(json, Some(levels))
 }
@@ -61,8 +61,8 @@ fn lay_out(json: &str, levels: Option<usize>) -> String {
     laid
 }
 
-/// The rest of a string after its opening quote. Characters that a terminal would obey are
-/// escaped, which leaves the value the same.
+/// Copies the rest of a string after its opening quote. Control characters are escaped, which does
+/// not change the value.
 fn string(characters: &mut impl Iterator<Item = char>, laid: &mut String) {
     laid.push('"');
     let mut is_escaped = false;

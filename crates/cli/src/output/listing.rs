@@ -1,4 +1,4 @@
-//! A list of documents, printed as its pages come.
+//! Prints a list of documents page by page.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use super::table::{Column, Table};
 use super::{Format, Output, json};
 use crate::error::CliError;
 
-/// A list under way. [`Listing::end`] closes it.
+/// A list that is being printed. [`Listing::end`] closes it.
 #[derive(Debug)]
 pub(crate) struct Listing {
     member: &'static str,
@@ -16,7 +16,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// A list that JSON calls `member`.
+    /// A list whose JSON member is `member`.
     pub(crate) fn new(member: &'static str, columns: &'static [Column]) -> Self {
         Self {
             member,
@@ -25,7 +25,7 @@ impl Listing {
         }
     }
 
-    /// Prints more of it.
+    /// Prints more documents.
     pub(crate) fn push(
         &mut self,
         documents: &[Box<RawValue>],
@@ -57,7 +57,7 @@ impl Listing {
         Ok(())
     }
 
-    /// Closes it. The cursor is where a next page would start.
+    /// Closes the list. `cursor` is the start of the next page.
     pub(crate) fn end(self, cursor: Option<&str>, out: &mut Output) -> Result<(), CliError> {
         if out.format == Format::Json {
             let cursor = cursor.map_or_else(|| "null".to_owned(), json::quoted);
@@ -70,7 +70,7 @@ impl Listing {
         out.flush()
     }
 
-    /// How many were printed.
+    /// Number of printed documents.
     pub(crate) fn len(&self) -> usize {
         self.printed
     }

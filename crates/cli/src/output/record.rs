@@ -1,11 +1,11 @@
-//! One document as lines of name and value.
+//! Shows one document as lines of name and value.
 
 use serde_json::Value;
 
 use super::text::{Cell, Style};
 
-/// The members that say something: those named `first` in that order, then the rest by
-/// name. Nested objects are shown member by member, one level deep; empty members not at all.
+/// The members that are not empty: those named in `first`, in that order, then the rest by name.
+/// Nested objects are shown member by member, one level deep.
 pub(crate) fn lines(document: &Value, first: &[&str]) -> Vec<(String, Cell)> {
     let Value::Object(members) = document else {
         return vec![("value".to_owned(), Cell::of(document))];

@@ -6,9 +6,9 @@ use super::Output;
 use super::text::{self, Cell, Style};
 use crate::error::CliError;
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
-/// A column is not made narrower than this while others can give.
+/// A column is not made narrower than this while other columns can shrink.
 const NARROW: usize = 8;
 
 /// One column of a table of documents.
@@ -16,11 +16,11 @@ const NARROW: usize = 8;
 pub(crate) struct Column {
     /// Its heading.
     title: &'static str,
-    /// What it shows of a document.
+    /// Extracts the value from a document.
     cell: fn(&Value) -> Cell,
-    /// Cut last: an id is copied, and half of one is useless.
+    /// Shrinks last: an id is copied, and half an id is useless.
     is_id: bool,
-    /// Rows that come later may need so much.
+    /// Minimum width, for wider rows that may come later.
     least: usize,
 }
 
@@ -35,7 +35,7 @@ impl Column {
         }
     }
 
-    /// A column of ids.
+    /// A column of ids, which shrinks last.
     pub(crate) const fn id(title: &'static str, cell: fn(&Value) -> Cell) -> Self {
         Self {
             is_id: true,
@@ -43,13 +43,13 @@ impl Column {
         }
     }
 
-    /// Wide enough for every value that it can have.
+    /// A column with a minimum width for all its possible values.
     pub(crate) const fn at_least(self, least: usize) -> Self {
         Self { least, ..self }
     }
 }
 
-/// The first of these JSON pointers that leads to something.
+/// The value of the first of these JSON pointers that exists.
 pub(crate) fn at(document: &Value, pointers: &[&str]) -> Cell {
     let found = pointers
         .iter()
@@ -58,7 +58,7 @@ pub(crate) fn at(document: &Value, pointers: &[&str]) -> Cell {
     found.map_or_else(|| Cell::new(""), Cell::of)
 }
 
-/// A table that grows page by page: the first page decides how wide the columns are.
+/// A table that grows page by page: the first page determines the column widths.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: &'static [Column],
@@ -74,7 +74,7 @@ impl Table {
         }
     }
 
-    /// Prints more rows, the heading before the first.
+    /// Prints more rows; the heading comes before the first.
     pub(crate) fn print(&mut self, documents: &[Value], out: &mut Output) -> Result<(), CliError> {
         let row = |document: &Value| -> Vec<Cell> {
             let columns = self.columns.iter();
@@ -111,8 +111,8 @@ impl Table {
         widths
     }
 
-    /// Where not all columns have room for something to read, those at the right go: the
-    /// most important ones stand first.
+    /// If not all columns fit at a readable width, the rightmost are left out: the most important
+    /// columns come first.
     fn leave_out(&self, widths: &mut Vec<usize>, most: usize) {
         let least = |(column, width): (&Column, &usize)| match column.is_id {
             true => *width,
@@ -130,13 +130,13 @@ impl Table {
     /// The last cell is not padded, so that no line ends in spaces.
     fn line(&self, cells: &[Cell], out: &Output) -> String {
         let mut line = String::new();
-        // How much padding the line owes: paid only when something follows.
+        // Pending padding: written only if another cell follows.
         let mut owed = 0;
         for (i, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
             let is_last = i + 1 == self.widths.len();
             let shown = match out.width() {
                 Some(_) => text::cut(&cell.text, *width),
-                // Later pages may be wider than the first; nothing is cut in a pipe.
+                // Later pages may be wider than the first; a pipe gets uncut text.
                 None => text::cut(&cell.text, usize::MAX),
             };
             if !shown.is_empty() {
@@ -152,7 +152,7 @@ impl Table {
     }
 }
 
-/// Takes from the widest of the columns that may give, until all fit or none can give more.
+/// Shrinks the widest of the columns that may shrink, until all fit or none can shrink further.
 fn shrink(widths: &mut [usize], room: usize, may_give: impl Fn(usize) -> bool) {
     while widths.iter().sum::<usize>() > room {
         let givers = widths.iter_mut().enumerate();

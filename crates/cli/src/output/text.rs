@@ -1,31 +1,31 @@
-//! Text that came from elsewhere, made safe for a terminal and fitted to a width.
+//! Makes text from outside safe for a terminal and fits it to a width.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// A value and how it looks.
+/// A value and its style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// Without control characters.
+    /// The text, without control characters.
     pub(crate) text: String,
     /// Its colour.
     pub(crate) style: Style,
 }
 
-/// What a colour means.
+/// The meaning of a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// None.
+    /// No colour.
     Plain,
     /// A heading.
     Bold,
-    /// Ended well.
+    /// A good end.
     Good,
-    /// Ended badly.
+    /// A bad end.
     Bad,
-    /// Needs a look.
+    /// Needs attention.
     Warn,
 }
 
@@ -51,12 +51,12 @@ impl Cell {
         }
     }
 
-    /// In this colour.
+    /// The cell with this style.
     pub(crate) fn styled(self, style: Style) -> Self {
         Self { style, ..self }
     }
 
-    /// Text as it is, nothing for null, JSON for anything nested.
+    /// Text unchanged, nothing for null, JSON for nested values.
     pub(crate) fn of(value: &Value) -> Self {
         match value {
             Value::Null => Self::new(""),
@@ -66,13 +66,13 @@ impl Cell {
     }
 }
 
-/// Columns that a terminal needs for it.
+/// Columns that the text takes on a terminal.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// Without anything that a terminal would obey or that would break a line: names, labels
-/// and messages are other people's.
+/// Removes everything that controls a terminal or breaks a line: names, labels and messages come
+/// from other people.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_active) {
         return Cow::Borrowed(text);
@@ -85,13 +85,13 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(tame).collect())
 }
 
-/// Control characters, and the marks that turn the direction of writing.
+/// Control characters, and marks that change the writing direction.
 pub(crate) fn is_active(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// At most this wide; what was cut shows as `…`.
+/// Cuts the text to this width; `…` shows the cut.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     if width(text) <= most {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! Somebody who takes documents and keeps them.
+//! A receiver that accepts documents and keeps them.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 type Taken = Vec<(String, Value)>;
 
-/// Takes documents on any path; the first few may be refused.
+/// Accepts documents on any path; the first few may be refused.
 #[derive(Clone)]
 pub(crate) struct Collector {
     address: SocketAddr,
@@ -66,7 +66,7 @@ impl Collector {
         stream.get_mut().write_all(answer.as_bytes()).ok()
     }
 
-    /// Everything on this path, as soon as it is enough.
+    /// All documents on this path, as soon as there are enough.
     pub(crate) fn until(&self, path: &str, is_enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let of_path = |taken: &Taken| -> Vec<Value> {
             let of_it = taken.iter().filter(|(of, _)| of == path);

@@ -9,11 +9,11 @@ use crate::process::{Folder, Process};
 use crate::provider::Provider;
 use crate::world::{command, config};
 
-/// A file system of its own, unmounted with the test.
+/// A small file system, unmounted with the test.
 struct Disk<'a>(&'a Path);
 
 impl<'a> Disk<'a> {
-    /// The error says why there is none.
+    /// `Err` says why it cannot be mounted.
     fn mount(folder: &'a Path) -> Result<Self, String> {
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"])
@@ -26,7 +26,7 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// Leaves not a byte free.
+    /// Fills the disk completely.
     fn fill(&self) {
         let mut file = std::fs::File::create(self.0.join("filler")).expect("a file");
         for size in [64 * 1024, 1] {
@@ -66,7 +66,7 @@ fn core_9_a_full_disk_refuses_and_loses_nothing_and_recovers_by_itself() {
         taken.push(client.submit(&command("away", "x", &key)).is(202).op_id());
     }
     disk.fill();
-    // The last pages that were set aside may still take a few.
+    // Pages that were reserved earlier may still take a few operations.
     let mut number = 20;
     let refused = loop {
         let reply = client.submit(&command("away", "x", &format!("q-{number}")));
@@ -83,7 +83,7 @@ fn core_9_a_full_disk_refuses_and_loses_nothing_and_recovers_by_itself() {
     client.get("/readyz").refused(503, "unavailable");
     client.get("/healthz").is(200);
     client.get(&format!("/v1/operations/{}", taken[0])).is(200);
-    // A provider's answer has nowhere to go for now.
+    // For now the provider's answer cannot be stored.
     provider.answer("q0", 200);
     disk.free();
     client.until("/readyz", |body| body["status"] == "ok");

@@ -6,7 +6,7 @@ use crate::world::{World, read_until};
 fn core_8_events_tell_every_change_of_an_operation() {
     let world = World::new("events");
     let (mut stream, mut text) = world.events();
-    // What an operation looks like right after each change of its row.
+    // The operation right after each change of its row.
     let mut told = |id: &str, what: &str| {
         loop {
             let of_it = text.lines().filter(|line| line.contains(id));

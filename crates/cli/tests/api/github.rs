@@ -15,9 +15,9 @@ use crate::world::{World, config};
 pub(crate) struct Hub {
     served: Served,
     _runtime: Runtime,
-    /// Who owns that repository.
+    /// The owner of that repository.
     owner: String,
-    /// Who does not.
+    /// Another user.
     other: String,
 }
 
@@ -52,7 +52,7 @@ impl Hub {
         }
     }
 
-    /// The configuration with this one where there was none.
+    /// The configuration with the address of this fake.
     pub(crate) fn instead_of_none(&self, config: &str) -> String {
         let here = format!("{}\"\ntokens = [\"fake-ann-1\"]", self.served.base);
         config.replace("http://127.0.0.1:1\"\n", &format!("{here}\n"))

@@ -1,4 +1,4 @@
-//! Why an operation is not running now.
+//! The reasons why an operation is not running.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ pub(crate) fn of_the_queue(world: &World) {
     client.held(&id, "effect_unknown");
 }
 
-/// One at a time per key, in the order of acceptance.
+/// Operations of one key run one at a time, in order of acceptance.
 pub(crate) fn of_the_key(world: &World) {
     let client = &world.client;
     let with = |idem_key: &str| {
@@ -52,7 +52,7 @@ pub(crate) fn of_the_destination(world: &World) {
     client.held(&id, "rate_limited");
     let id = world.submit("pay", "broken", "g3");
     client.held(&id, "breaker_open");
-    // The first gives its place up to the second, and comes back to find it taken.
+    // The first operation must retry; by then the second one occupies the only bulkhead slot.
     let first = world.submit("pay", "narrow", "g4");
     world.provider.arrival("g4");
     let second = world.submit("pay", "narrow", "g5");

@@ -1,4 +1,4 @@
-//! A client that sends exactly what it is told to, and keeps what it saw.
+//! A client that sends exactly the given bytes, and records the answers.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -10,10 +10,10 @@ use serde_json::Value;
 /// Method, path and status; the code of a problem, or nothing.
 pub(crate) type Line = (String, String, u16, String);
 
-/// Everything that was answered, whichever server said it.
+/// All answers, of any server.
 pub(crate) type Seen = Arc<Mutex<BTreeSet<Line>>>;
 
-/// Talks to one server; every request on a connection of its own.
+/// A client of one server; every request uses a connection of its own.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) address: SocketAddr,
@@ -32,7 +32,7 @@ impl Client {
         }
     }
 
-    /// With this header on every request.
+    /// Adds this header to every request.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -55,7 +55,7 @@ impl Client {
         self.post("/v1/operations?wait=0", body)
     }
 
-    /// One request and its whole answer.
+    /// Sends one request; returns its complete answer.
     pub(crate) fn send(
         &self,
         method: &str,
@@ -71,7 +71,7 @@ impl Client {
         self.saw(method, path, &answer)
     }
 
-    /// Sends the head of a request and leaves the rest to the caller.
+    /// Sends the head of a request; the caller sends the rest.
     pub(crate) fn open(
         &self,
         method: &str,
@@ -97,7 +97,7 @@ impl Client {
         stream
     }
 
-    /// Reads an answer and keeps what it was.
+    /// Parses an answer and records it.
     pub(crate) fn saw(&self, method: &str, path: &str, answer: &[u8]) -> Reply {
         let reply = Reply::parse(&String::from_utf8_lossy(answer));
         let code = reply.body["code"].as_str().filter(|_| reply.status >= 400);
@@ -108,7 +108,7 @@ impl Client {
         reply
     }
 
-    /// Asks until it is so: looks again as soon as it has an answer.
+    /// Repeats the request until the answer fulfils the condition.
     pub(crate) fn until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         loop {
             let body = self.get(path).body;
@@ -119,19 +119,19 @@ impl Client {
         }
     }
 
-    /// The operation once it is held back for this reason.
+    /// The operation, as soon as it is held for this reason.
     pub(crate) fn held(&self, op_id: &str, reason: &str) -> Value {
         let path = format!("/v1/operations/{op_id}");
         self.until(&path, |body| body["hold"]["reason"] == reason)
     }
 
-    /// The operation once it is in this phase.
+    /// The operation, as soon as it is in this phase.
     pub(crate) fn phase(&self, op_id: &str, phase: &str) -> Value {
         let path = format!("/v1/operations/{op_id}");
         self.until(&path, |body| body["phase"] == phase)
     }
 
-    /// The operation once it is settled.
+    /// The operation, as soon as it is settled.
     pub(crate) fn settled(&self, op_id: &str) -> Value {
         self.get(&format!("/v1/operations/{op_id}?wait=60s")).body
     }
@@ -176,13 +176,13 @@ impl Reply {
             .to_owned()
     }
 
-    /// With this status.
+    /// Asserts the status.
     pub(crate) fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text);
         self
     }
 
-    /// A problem document with this status and code.
+    /// Asserts a problem document with this status and code.
     pub(crate) fn refused(self, status: u16, code: &str) -> Self {
         let reply = self.is(status);
         assert_eq!(reply.body["code"], code, "{}", reply.text);

@@ -25,7 +25,7 @@ pub(crate) fn leases(world: &World) {
     strangers_are_refused(world, &id, &first);
     report(&id, "release", first.clone()).is(200);
     report(&id, "release", first.clone()).is(200);
-    // Given back: whoever has the old fence is not the owner any more.
+    // The lease was given back: the old fence is no longer current.
     report(&id, "heartbeat", first.clone()).refused(409, "stale_fence");
     let stale = of(&first, json!({"checkpoint": 1}));
     report(&id, "checkpoint", stale).refused(409, "stale_fence");
@@ -35,7 +35,7 @@ pub(crate) fn leases(world: &World) {
     let newer = second["fence"].as_u64() > first["fence"].as_u64();
     assert_eq!((&again, newer), (&id, true));
     report(&id, "outcome", fail).refused(409, "stale_fence");
-    // A provider's yes is a fact, however late its worker brings it.
+    // An Ok of the provider is a fact, however late the worker reports it.
     let ok = json!({"type": "ok", "provider_txn_id": "tx_1", "payload": {"rows": 3}});
     let ok = of(&first, ok);
     assert_eq!(
@@ -59,7 +59,7 @@ pub(crate) fn leases(world: &World) {
         .refused(400, "unknown_route");
 }
 
-/// Who has the fence of a lease and not its token changes nothing.
+/// A caller that has the fence of a lease but not its token changes nothing.
 fn strangers_are_refused(world: &World, id: &str, attempt: &Value) {
     let reports = [
         ("heartbeat", json!({})),

@@ -1,5 +1,5 @@
-//! The HTTP API from outside: a real `clinch serve` on a real file, real sockets, a provider
-//! that is called. What the API describes is compared with what was seen.
+//! The HTTP API from outside: a real `clinch serve` on a real file, real sockets, and a provider
+//! that is called. The API's description is compared with the answers that were seen.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::expect_used,
@@ -28,10 +28,10 @@ mod world;
 
 use world::World;
 
-/// A name, and what is done under it.
+/// A name and its test.
 type Case = (&'static str, fn(&World));
 
-/// Every route with every status and code that it describes, and none that it does not.
+/// Every route gives every status and code that it describes, and no other.
 #[test]
 fn core_8_every_answer_that_the_api_describes_is_seen() {
     let world = World::new("api");

@@ -1,4 +1,4 @@
-//! Handing in, looking and acting.
+//! Submitting, reading and acting on operations.
 
 use serde_json::json;
 
@@ -41,7 +41,7 @@ pub(crate) fn submit(world: &World) {
     differs.refused(400, "invalid_command");
 }
 
-/// The same operation within and beyond the caller's budget.
+/// The same operation within and beyond the caller's wait budget.
 pub(crate) fn budget(world: &World) {
     let (client, asked) = (&world.client, command("pay", "gated", "b1"));
     let send = |prefer: &str| {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
-/// A folder of its own, gone with the test.
+/// A temporary folder, removed with the test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -36,7 +36,7 @@ impl Drop for Folder {
     }
 }
 
-/// The binary with nothing of ours in its environment.
+/// The binary with a clean environment.
 pub(crate) fn clinch(folder: &Path) -> Command {
     within(Command::new(env!("CARGO_BIN_EXE_clinch")), folder)
 }
@@ -54,7 +54,7 @@ pub(crate) fn key(folder: &Path, scopes: &str) -> String {
     key_of(folder, scopes, &[])
 }
 
-/// A new API key with these scopes, and what else is said.
+/// A new API key with these scopes and further arguments.
 pub(crate) fn key_of(folder: &Path, scopes: &str, more: &[&str]) -> String {
     let made = clinch(folder)
         .args(["keys", "create", "test", "--scopes", scopes])
@@ -85,7 +85,7 @@ impl Process {
         Self::spawn(command)
     }
 
-    /// The same, where a write beyond a limit of ours is an error instead of its end.
+    /// The same, but a write beyond the file size limit is an error and does not kill the process.
     pub(crate) fn start_limited(folder: &Folder) -> Self {
         let mut command = within(Command::new("sh"), &folder.0);
         let serve = "trap '' XFSZ; exec \"$0\" serve";
@@ -112,7 +112,7 @@ impl Process {
         });
         let log = Arc::new(Mutex::new(String::new()));
         let kept = log.clone();
-        // Whatever it says later must find a reader.
+        // The later output must be read, or the process would block.
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let mut log = kept.lock().expect("the log");
@@ -133,17 +133,17 @@ impl Process {
         Pid::from_raw(id).expect("a process id")
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         rustix::process::kill_process(self.pid(), Signal::TERM).expect("it runs");
     }
 
-    /// Waits for its end.
+    /// Waits until the process has ended.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         self.child.wait().expect("it ends")
     }
 
-    /// No file of it may be longer from now on; `None` lifts that.
+    /// Limits the size of its files from now on; `None` removes the limit.
     pub(crate) fn limit_files(&self, bytes: Option<u64>) {
         let limit = Rlimit {
             current: bytes,
@@ -163,7 +163,7 @@ impl Process {
         }
     }
 
-    /// What it has logged so far.
+    /// The log so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().expect("the log").clone()
     }

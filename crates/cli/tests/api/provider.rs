@@ -1,4 +1,4 @@
-//! A provider that does as its path says.
+//! A provider whose path selects its behaviour.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -10,7 +10,7 @@ use std::thread;
 struct Book {
     /// Calls that have arrived, by path and biz key.
     calls: Vec<(String, String)>,
-    /// What calls at the gate are answered, by biz key.
+    /// The answers to calls that wait at the gate, by biz key.
     verdicts: BTreeMap<String, u16>,
 }
 
@@ -52,14 +52,14 @@ impl Provider {
         book.calls.iter().filter(|(of, _)| of == path).count()
     }
 
-    /// Returns when a call of this key is at the gate.
+    /// Returns when a call with this key waits at the gate.
     pub(crate) fn arrival(&self, biz_key: &str) {
         let book = self.book();
         let away = |book: &mut Book| !book.calls.iter().any(|(_, key)| key == biz_key);
         drop(self.book.1.wait_while(book, away).expect("the book"));
     }
 
-    /// Answers calls of this key at the gate, now and later.
+    /// Answers calls with this key that wait at the gate, now and later.
     pub(crate) fn answer(&self, biz_key: &str, status: u16) {
         self.book().verdicts.insert(biz_key.to_owned(), status);
         self.book.1.notify_all();

@@ -1,4 +1,4 @@
-//! What every route refuses in the same way.
+//! Refusals that are the same on every route.
 
 use std::io::Read as _;
 
@@ -12,10 +12,10 @@ use crate::world::{World, command, config};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// One that no lease gave out.
+/// A token that no lease has.
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// A body that is right, but for the thing that it is about.
+/// A valid body, except for the thing that it is about.
 fn sample(route: &Route) -> Value {
     match route.template.as_str() {
         "/v1/operations" => command("away", "x", &uuid::Uuid::now_v7().to_string()),
@@ -35,7 +35,7 @@ fn sample(route: &Route) -> Value {
     }
 }
 
-/// The same, as the worker that has this lease.
+/// The same, as the worker that holds this lease.
 fn ask_as(client: &Client, route: &Route, path: &str, lease: &Value) -> crate::http::Reply {
     if !route.template.starts_with("/v1/leases/") {
         return ask(client, route, path);
@@ -52,7 +52,7 @@ fn ask(client: &Client, route: &Route, path: &str) -> crate::http::Reply {
     }
 }
 
-/// Bodies that cannot be read, and names of nothing.
+/// Invalid bodies, and names that do not exist.
 pub(crate) fn of_requests(world: &World) {
     let client = &world.client;
     let batch = client.post("/v1/batches", &json!({})).is(200).body;
@@ -104,7 +104,7 @@ pub(crate) fn of_slow_bodies(world: &World) {
     }
 }
 
-/// Strangers, and keys that allow something else.
+/// Requests without a key, and with keys that allow something else.
 pub(crate) fn of_strangers(world: &World) {
     let stranger = world.client.clone().with("host", "evil.example");
     for route in world.routes() {
@@ -117,7 +117,7 @@ pub(crate) fn of_strangers(world: &World) {
         &world.seen,
     );
     let submitter = key(&keyed.folder.0, "submit");
-    // The door was looked at a moment ago and is looked at again within a second.
+    // The server caches the check for keys for up to a second.
     while keyed.client.get("/v1/domains").status == 200 {
         std::thread::yield_now();
     }
@@ -139,7 +139,7 @@ pub(crate) fn of_strangers(world: &World) {
     of_other_domains(&keyed, &batch["batch_id"]);
 }
 
-/// What belongs to others does not exist for a key of another domain.
+/// A key of another domain does not see operations of this domain.
 fn of_other_domains(keyed: &World, batch: &Value) {
     let mailer = key_of(&keyed.folder.0, "admin", &["--domains", "mail"]);
     let mailer = keyed.client.clone().keyed(&mailer);
@@ -155,7 +155,7 @@ fn of_other_domains(keyed: &World, batch: &Value) {
     );
 }
 
-/// The route of an operation was taken out of the configuration: it can still be ended.
+/// The operation's route was removed from the configuration: the operation can still be ended.
 pub(crate) fn of_lost_routes(world: &World) {
     let mut lost = World::with(
         "lost",
@@ -178,7 +178,7 @@ pub(crate) fn of_lost_routes(world: &World) {
     assert_eq!(resolve.is(200).body["state"], "FAILED");
 }
 
-/// Callers are turned away while work waits that could run, a replay never.
+/// Submissions are refused while work that could run is waiting, but replays never are.
 pub(crate) fn of_overload(world: &World) {
     let text = config(&world.provider).replace("[server]", "[server]\nshed_queue_age = \"1ms\"");
     let busy = World::with("busy", &text, world.provider.clone(), &world.seen);
@@ -195,7 +195,7 @@ pub(crate) fn of_overload(world: &World) {
     assert_eq!(busy.submit("pay", "narrow", "o1"), first);
 }
 
-/// The disk takes nothing: every change is refused, nothing is lost, and it recovers by itself.
+/// The disk is full: every change is refused, nothing is lost, and the server recovers by itself.
 pub(crate) fn of_a_store_without_room(world: &World) {
     let hub = Hub::start();
     let text = hub.instead_of_none(&config(&world.provider));
@@ -234,7 +234,7 @@ pub(crate) fn of_a_store_without_room(world: &World) {
             .replace("{batch_id}", &batch);
         let path = path.replace("{run_id}/cancel", &format!("{active}/cancel"));
         let path = path.replace("{run_id}/retry", &format!("{ended}/retry"));
-        // Each changes something: the one domain is paused, the other is not.
+        // Each request must change something: one domain is paused, the other is not.
         let path = path.replace("{domain}/pause", "pause/pause");
         let path = path.replace("{domain}/resume", "resume/resume");
         let path = if path == "/v1/operations" {
@@ -262,7 +262,7 @@ pub(crate) fn of_a_store_without_room(world: &World) {
     assert!(!process.log().contains("panicked"));
 }
 
-/// Somebody else writes to the file and does not end.
+/// Another process keeps a write transaction on the file open.
 pub(crate) fn of_a_store_that_is_busy(world: &World) {
     let folder = crate::process::Folder::with("locked", &config(&world.provider));
     let process = Process::start_as(&folder, "api");

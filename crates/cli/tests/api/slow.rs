@@ -13,7 +13,7 @@ use crate::world::{World, command, config};
 const SLOW: usize = 2_000;
 const CALLS: usize = 500;
 
-/// Room for our ends and, in the server that inherits it, for theirs.
+/// Raises the limit for the test's own connections, and for those of the server, which inherits it.
 fn raise_descriptors() {
     let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
     let wanted = (SLOW * 2) as u64;
@@ -34,7 +34,7 @@ fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
 }
 
-/// How long calls take, told and not judged.
+/// Prints how long calls take, without a judgement.
 fn measure(world: &World, when: &str) {
     let mut took = Vec::with_capacity(CALLS);
     for number in 0..CALLS {
@@ -61,13 +61,13 @@ fn core_16_two_thousand_slow_connections_starve_nobody_and_are_dropped() {
     let mut slow: Vec<TcpStream> = (0..SLOW).map(|_| slow(&world)).collect();
     measure(&world, &format!("beside {SLOW} slow connections"));
     for stream in &mut slow {
-        // Ends only because the server ends it.
+        // Returns only because the server closes the connection.
         let _ = stream.read_to_end(&mut Vec::new());
     }
     world.client.get("/healthz").is(200);
 }
 
-/// More than the server takes: who says nothing makes room.
+/// More connections than the server accepts: silent ones are closed to make room.
 #[test]
 fn core_16_silent_connections_beyond_the_limit_make_room() {
     let provider = Provider::start();

@@ -15,7 +15,7 @@ fn run_12_a_stop_ends_streams_and_polls_and_lets_calls_finish() {
     world.provider.arrival("p1");
     let path = format!("/v1/operations/{id}?wait=60s");
     let mut poll = world.client.open("GET", &path, &[], 0);
-    // Answered on another connection: the poll has been read by then, or soon.
+    // Another connection is answered: the poll has been read by then, or soon will be.
     world.client.get("/healthz").is(200);
     world.process.terminate();
     let mut rest = Vec::new();
@@ -69,7 +69,7 @@ fn run_12_a_second_signal_ends_the_process_at_once_and_says_what_was_left() {
     world.provider.arrival("p4");
     world.process.terminate();
     world.process.logged("stopping");
-    // The call never ends, and nobody wants to wait for it.
+    // The call never ends, and the second signal does not wait for it.
     world.process.terminate();
     assert_eq!(world.process.ended().code(), Some(143));
     let last = world.process.logged("1 attempt was running");

@@ -1,4 +1,4 @@
-//! What the API says that it answers, against what was seen.
+//! Compares the API's description with the answers that were seen.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,17 @@ pub(crate) struct Route {
     pub(crate) method: String,
     pub(crate) template: String,
     pub(crate) has_body: bool,
-    /// Every status; a problem once a code.
+    /// Every status; a problem once per code.
     answers: Vec<(u16, String)>,
 }
 
 impl Route {
-    /// A path that names something that does not exist.
+    /// The path with a name that does not exist.
     pub(crate) fn path(&self) -> String {
         self.path_with(&uuid::Uuid::now_v7().to_string())
     }
 
-    /// The same where there is such a batch.
+    /// The path with an existing batch.
     pub(crate) fn path_with(&self, batch: &str) -> String {
         let nobody = uuid::Uuid::now_v7().to_string();
         self.template
@@ -33,7 +33,7 @@ impl Route {
             + self.nobody()
     }
 
-    /// Lists of the collector that are about a user: one of whom nothing was collected.
+    /// Query of the collector's lists about a user: a user without any run.
     fn nobody(&self) -> &'static str {
         let of_users = ["/cursors", "/comparison", "/documents"];
         match of_users.iter().any(|end| self.template.ends_with(end)) {
@@ -78,19 +78,19 @@ pub(crate) fn routes(openapi: &Value) -> Vec<Route> {
     routes
 }
 
-/// A store that does not read is the matter of `store_down` in the server's own tests: no
-/// process of ours can keep SQLite from reading.
+/// Answers that other tests prove: a store that cannot be read is in `store_down` of the server's
+/// tests, because no process can prevent SQLite from reading.
 fn is_proven_elsewhere(route: &Route, status: u16) -> bool {
     status == 503 && route.method == "GET" && route.template != "/readyz"
 }
 
-/// What was never seen, and what was seen and is not described.
+/// Described answers that were never seen, and seen answers that are not described.
 pub(crate) fn differences(routes: &[Route], seen: &Seen) -> Vec<String> {
     let seen = seen.lock().expect("seen").clone();
     let mut met: BTreeSet<(usize, u16, String)> = BTreeSet::new();
     let mut wrong = Vec::new();
     for (method, path, status, code) in seen {
-        // A literal segment comes before one that stands for anything.
+        // A literal segment takes precedence over a parameter.
         let exact = |route: &&Route| route.template == path;
         let of = |route: &&Route| route.method == method && route.is_path(&path);
         let found = routes.iter().filter(of).find(exact);

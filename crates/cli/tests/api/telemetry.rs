@@ -1,4 +1,4 @@
-//! What leaves the server besides calls: traces, numbers, alerts.
+//! Everything besides calls that leaves the server: traces, metrics, alerts.
 
 use serde_json::{Value, json};
 
@@ -134,7 +134,7 @@ fn core_15_alerts_are_posted_again_until_they_are_taken_and_hold_no_payload() {
         metrics.contains("orchestrator_in_progress_overdue 1"),
         "{metrics}"
     );
-    // The provider said no, and then yes: somebody has to look.
+    // The provider said no and then yes: an alert is raised.
     world.submit("far", "x", CANARY);
     let (id, attempt) = world.lease("far");
     let path = format!("/v1/leases/{id}/outcome");
@@ -158,7 +158,7 @@ fn core_15_alerts_are_posted_again_until_they_are_taken_and_hold_no_payload() {
     );
 }
 
-/// What a configuration is refused with: one line, and never the address itself.
+/// The error for a configuration: one line that never shows the address itself.
 fn refusal(config: &str) -> String {
     let folder = crate::process::Folder::with("refused", config);
     let serve = crate::process::clinch(&folder.0).arg("serve").output();

@@ -86,7 +86,7 @@ fn core_16_https_is_served_and_callers_may_have_to_show_a_certificate() {
         text(&unknown.stderr).contains("cannot reach"),
         "{unknown:?}"
     );
-    // Plain HTTP on the same port gets no HTTP answer, and holds nobody up.
+    // Plain HTTP on the same port gets no HTTP answer, and blocks no other caller.
     let plain = crate::http::Client::new(process.address, &crate::http::Seen::default());
     let mut stream: TcpStream = plain.open("GET", "/healthz", &[], 0);
     let mut answer = Vec::new();

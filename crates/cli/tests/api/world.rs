@@ -56,13 +56,13 @@ const ROUTES: [(&str, &str, &str, &str, &str); 15] = [
     ("away", "away", "*", "", "remote = true"),
     ("far", "far", "*", "", "remote = true"),
     ("order", "queue", "*", "", "remote = true\norder = \"key\""),
-    // Only to be paused and resumed.
+    // Only paused and resumed.
     ("spare", "spare", "*", "", "remote = true"),
     ("pause", "pause", "*", "", "remote = true"),
     ("resume", "resume", "*", "", "remote = true"),
 ];
 
-/// Nobody listens there.
+/// No process listens at this address.
 const REFUSED: &str = r#"
 [[route]]
 name = "refused"
@@ -95,7 +95,7 @@ pub(crate) fn command(domain: &str, event_type: &str, key: &str) -> Value {
     json!({"domain": domain, "event_type": event_type, "biz_key": key, "idem_key": key, "payload": {"amount": 5000}})
 }
 
-/// A server, who it calls, and who calls it.
+/// A server, its provider and its client.
 pub(crate) struct World {
     pub(crate) process: Process,
     pub(crate) folder: Folder,
@@ -124,12 +124,12 @@ impl World {
         }
     }
 
-    /// What the server says that it answers.
+    /// The routes in the server's description.
     pub(crate) fn routes(&self) -> Vec<Route> {
         table::routes(&self.client.get("/openapi.json").body)
     }
 
-    /// Hands one in without waiting and returns its id.
+    /// Submits an operation without waiting; returns its id.
     pub(crate) fn submit(&self, domain: &str, event_type: &str, key: &str) -> String {
         let command = command(domain, event_type, key);
         let reply = self.client.submit(&command);
@@ -144,7 +144,7 @@ impl World {
         id
     }
 
-    /// Leases the next of a domain: its id, and what every report of it carries.
+    /// Leases the next operation of a domain: its id, and the members that every report must carry.
     pub(crate) fn lease(&self, domain: &str) -> (String, Value) {
         let ask = json!({"domain": domain, "wait": "60s", "lease": "10m", "worker": "python-1"});
         let leased = self.client.post("/v1/leases", &ask).is(200).body;
@@ -155,7 +155,7 @@ impl World {
         (id, json!({"fence": fence, "token": token}))
     }
 
-    /// The beginning of a stream of events, which stays open.
+    /// Opens a stream of events and reads its beginning.
     pub(crate) fn events(&self) -> (std::net::TcpStream, String) {
         let mut stream = self.client.open("GET", "/v1/events", &[], 0);
         let mut text = String::new();
@@ -165,7 +165,7 @@ impl World {
     }
 }
 
-/// Reads on until the text is there.
+/// Reads until the text arrives.
 pub(crate) fn read_until(stream: &mut std::net::TcpStream, text: &mut String, wanted: &str) {
     let mut chunk = [0; 4_096];
     while !text.contains(wanted) {

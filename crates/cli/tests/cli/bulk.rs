@@ -32,10 +32,7 @@ fn one_operation_is_canceled_without_asking() {
     let server = Server::always(202, &operation(OP, "IN_PROGRESS/live"));
     let ran = run(&server, &["ops", "cancel", OP]);
     assert_eq!(ran.code, 0);
-    assert_eq!(
-        ran.err,
-        "cancel requested; what the provider says decides\n"
-    );
+    assert_eq!(ran.err, "cancel requested; the provider's answer decides\n");
     assert_eq!(posts(&server)[0].1, "{}");
 
     let server = Server::new(|_| Answer::problem(409, "terminal", "it is COMPLETED"));

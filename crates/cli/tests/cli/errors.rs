@@ -1,4 +1,4 @@
-//! What goes wrong, in one line each, and which server is asked.
+//! Errors, in one line each, and the choice of the server.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -75,7 +75,7 @@ fn somebody_else_answers() {
             ran.err
         );
     }
-    // A key goes nowhere else.
+    // A key is not sent to any other server.
     let other = Server::always(200, &page(&[], None));
     let url = other.url();
     let server = Server::new(move |_| Answer::new(307, "").header("location", &url));
@@ -159,7 +159,7 @@ fn flag_beats_environment_beats_file_beats_default() {
     assert_eq!(environment.seen().len(), 1);
     assert_eq!(ls(&["--url", &flag.url()], Some(&environment)).code, 0);
     assert_eq!(flag.seen().len(), 1);
-    // A file does not send keys to other machines, and is not quoted.
+    // A file cannot send keys to other machines, and errors do not quote it.
     assert_eq!(ls(&["--config", "far.toml"], None).code, 2);
     assert_eq!(ls(&["--config", "missing.toml"], None).code, 2);
     let broken = ls(&["--config", "broken.toml"], None);
@@ -189,7 +189,7 @@ fn no_proxy_of_the_environment_is_used() {
 
 #[test]
 fn a_reader_that_goes_away_ends_it_quietly() {
-    // Pages without end.
+    // A list without end.
     let server = Server::new(|seen: &Seen| {
         let cursor = seen.target.split("cursor=").nth(1).unwrap_or("0");
         let next = (cursor.parse::<u64>().unwrap() + 1).to_string();

@@ -147,7 +147,7 @@ fn pages_follow_one_another() {
     let server = paged();
     let ran = run(&server, &["ops", "ls", "--limit", "4"]);
     assert_eq!(ran.out.lines().count(), 5);
-    assert_eq!(ran.err, "there are more: --all, or --cursor 4\n");
+    assert_eq!(ran.err, "there are more: use --all, or --cursor 4\n");
     assert_eq!(server.lines()[1], "GET /v1/operations?limit=2&cursor=2");
     let ran = run(&server, &["ops", "ls", "--limit", "2", "-o", "json"]);
     let read: serde_json::Value = serde_json::from_str(&ran.out).unwrap();

@@ -9,14 +9,14 @@ use std::process::Command;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// What a person at a terminal saw, and how it ended.
+/// The output on a terminal, and the exit code.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) code: i32,
     pub(crate) screen: String,
 }
 
-/// Runs it on a terminal of this width, and types `answer` when it asks.
+/// Runs the command on a terminal of this width, and types `answer` when it asks.
 pub(crate) fn on_terminal(mut command: Command, columns: u16, answer: &str) -> Session {
     let (mut person, terminal) = open(columns);
     command
@@ -24,12 +24,12 @@ pub(crate) fn on_terminal(mut command: Command, columns: u16, answer: &str) -> S
         .stdout(terminal.try_clone().unwrap())
         .stderr(terminal);
     let mut child = command.spawn().unwrap();
-    // The last handles of the terminal's side but the child's own.
+    // Closes all handles of the terminal's side except those of the child.
     drop(command);
     let mut screen = Vec::new();
     let mut bytes = [0; 1024];
     let mut has_answered = false;
-    // The read fails once the child has gone.
+    // The read fails once the child has ended.
     while let Ok(read @ 1..) = person.read(&mut bytes) {
         screen.extend_from_slice(&bytes[..read]);
         let asks = screen.windows(5).any(|text| text == b"[y/N]");

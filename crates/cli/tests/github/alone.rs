@@ -1,4 +1,4 @@
-//! Without a server: on the store of the folder.
+//! The collector without a server, on the store of the folder.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -90,7 +90,7 @@ fn col_18_a_shadow_is_collected_from_the_beginning_and_compared() {
     );
     ends(&folder.run(&["github", "compare", "octocat"]), 0);
 
-    // The world goes on; the next real run sees it and the shadow has not.
+    // The world changes; the next real run sees the change, the shadow does not.
     hub.fake.with_world(|world| world.change(3, 40));
     document(&folder.run(&run), 0);
     let differs = document(
@@ -157,7 +157,7 @@ fn col_16_an_interrupted_run_goes_on_with_the_next_call() {
     let output = folder.run(&arguments);
     let report = document(&output, 0);
     assert!(
-        said(&output).contains("going on with octocat.1"),
+        said(&output).contains("continuing octocat.1"),
         "{}",
         said(&output)
     );

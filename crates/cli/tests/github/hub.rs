@@ -45,7 +45,7 @@ impl Hub {
         }
     }
 
-    /// Nothing goes wrong, and budgets are large.
+    /// Without faults, and with large budgets.
     pub(crate) fn calm() -> Self {
         Self::start(&small(), Setup::default())
     }
@@ -67,7 +67,7 @@ impl Hub {
         Self::start(size, setup)
     }
 
-    /// The section of a configuration that leads here.
+    /// The configuration section with this fake's address.
     pub(crate) fn section(&self, tokens: &[&str]) -> String {
         let base = &self.served.base;
         format!("[github]\napi_url = \"{base}\"\ntokens = {tokens:?}\n")
@@ -77,8 +77,7 @@ impl Hub {
         self.fake.tally()
     }
 
-    /// Every document that a user's collection must end up with, told apart by kind, resource
-    /// and id.
+    /// Every document of a complete collection of the user, by kind, resource and id.
     pub(crate) fn documents(&self, login: &str) -> BTreeMap<[String; 3], Value> {
         self.fake.with_world(|world| {
             let of_user = world.items().filter(|item| item.user == login);

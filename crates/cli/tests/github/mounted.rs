@@ -1,4 +1,4 @@
-//! The collector is there where it is configured, and nowhere else.
+//! Only a server with a `[github]` section has a collector.
 
 use serde_json::json;
 

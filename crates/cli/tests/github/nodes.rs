@@ -1,4 +1,4 @@
-//! Four workers on MariaDB and Redis, and a bad day.
+//! Four workers on MariaDB and Redis, with failures.
 
 use clinch_github::fake::{Limits, Size};
 use clinch_testbed::{Kind, wait_until};
@@ -7,11 +7,11 @@ use serde_json::json;
 use crate::hub::{Hub, exported};
 use crate::support::{Folder, PATIENCE, Server, ends};
 
-/// Requests of an account and window: fewer than the three runs need from both together
-/// would make them wait for it.
+/// Requests per account and window. With fewer, the three runs would have to wait for the next
+/// window.
 const LIMIT: u32 = 1_000;
 
-/// False where a server is not installed and nobody insists on it.
+/// False: a server is not installed, and `CI` is not set.
 pub(crate) fn are_there(needed: &[Kind]) -> bool {
     let missing = needed.iter().find(|kind| kind.program().is_none());
     if let Some(missing) = missing {
@@ -86,7 +86,7 @@ fn col_10_each_run_ends_once_though_a_worker_is_killed_and_redis_restarted() {
     );
 }
 
-/// Hints of a paused domain are dropped by whoever reads them; the sweeper would look after an
+/// A worker drops the hints of a paused domain; the sweeper would announce them again after an
 /// hour.
 #[test]
 fn col_15_a_paused_domain_on_redis_goes_on_as_soon_as_it_is_resumed() {

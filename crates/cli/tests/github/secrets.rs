@@ -1,4 +1,4 @@
-//! Tokens are nobody's business (COL-17).
+//! Tokens are never shown (COL-17).
 
 use clinch_github::fake::Faults;
 
@@ -55,7 +55,7 @@ fn col_17_no_output_no_log_and_no_file_shows_a_token() {
     all.push_str(&server.log());
     assert!(!holds(all.as_bytes(), TOKEN));
     assert!(!holds(&files(&folder), TOKEN));
-    // The account is shown: whoever looks must know whose budget it is.
+    // The account is shown, because operators must know whose budget it is.
     assert!(all.contains("canary7291"));
 }
 
@@ -77,7 +77,7 @@ fn col_17_a_refused_token_ends_with_an_error_that_does_not_show_it() {
     );
     assert!(!holds(&doctor.stdout, TOKEN));
 
-    // With a valid one the same run goes on.
+    // With a valid token the same run goes on.
     folder.configure(&hub.section(&["fake-ann-1"]));
     let output = folder.run(&["github", "cancel", "octocat.1"]);
     ends(&output, 0);

@@ -1,4 +1,4 @@
-//! On a server.
+//! The collector on a server.
 
 use serde_json::json;
 
@@ -68,7 +68,7 @@ fn col_2_a_run_on_a_server_is_waited_for_and_looked_at() {
 fn col_1_a_second_run_of_a_user_is_refused_while_one_is_active() {
     let (_hub, folder, server) = served();
     let url = server.url();
-    // Nothing begins before it is resumed.
+    // Nothing begins before the domain is resumed.
     server.ask("POST", "/v1/domains/github/pause", "{}", 200);
     let (status, head, body) =
         server.exchange("POST", "/v1/github/runs", "{\"login\":\"OctoCat\"}");
@@ -144,7 +144,7 @@ fn col_1_operations_of_the_collector_are_not_for_callers() {
     }
     let lease = json!({"domain": "github", "event_types": ["user_basic"]}).to_string();
     server.ask("POST", "/v1/leases", &lease, 403);
-    // Another service begins a run by the collector's own route.
+    // Another service begins a run through the collector's own endpoint.
     server.ask("POST", "/v1/github/runs", "{\"login\":\"octocat\"}", 202);
     server.until("/v1/github/runs/octocat.1", |run| {
         run["status"] == "COMPLETED"
@@ -210,8 +210,7 @@ fn col_14_the_collectors_numbers_are_among_the_metrics() {
     }
 }
 
-/// What waits when a server starts is no reason not to: a schedule that was missed, and a run
-/// that nobody planned.
+/// A server starts although work is waiting: a missed schedule, and an unplanned run.
 #[test]
 fn col_1_a_server_starts_and_goes_on_however_long_its_queue_has_waited() {
     let hub = Hub::calm();
@@ -229,7 +228,7 @@ fn col_1_a_server_starts_and_goes_on_however_long_its_queue_has_waited() {
         github.is_some_and(|one| one["oldest_age_ms"].as_u64() > Some(1))
     };
     idle.until("/v1/domains", waits);
-    // One user's run that waits is no reason to refuse another's.
+    // A waiting run of one user does not block another user.
     idle.ask("POST", "/v1/github/runs", "{\"login\":\"hubot\"}", 202);
     idle.kill();
     folder.configure(&section("octocat"));

@@ -1,4 +1,4 @@
-//! The command line works where it was told to, and says where.
+//! The command line works on the store that it was told to use, and names it.
 
 use clinch_testbed::Kind;
 use serde_json::json;
@@ -7,7 +7,7 @@ use crate::hub::Hub;
 use crate::nodes::are_there;
 use crate::support::{Folder, PATIENCE, Server, clinch, ends, said, stranger};
 
-/// A configuration whose server listens where another one does.
+/// A configuration whose server address is that of another server.
 fn pointed_at(folder: &Folder, address: &str, rest: &str) {
     let config = format!("{rest}\n[server]\nlisten = \"{address}\"\n");
     std::fs::write(folder.0.join("clinch.toml"), config).expect("a file");
@@ -53,7 +53,7 @@ fn core_19_no_command_works_on_the_server_of_another_store() {
     assert_eq!(runs["runs"], json!([]));
     let operations = server.ask("GET", "/v1/operations", "", 200);
     assert_eq!(operations["operations"], json!([]));
-    // A server that is named is meant, unless a configuration is named with it.
+    // A server named by `--url` is used as it is, unless a configuration is named too.
     let url = server.url();
     ends(&ours.run(&["ops", "ls", "--url", &url]), 0);
     let both = ["ops", "ls", "--url", &url, "--config", "clinch.toml"];
@@ -77,7 +77,7 @@ fn core_19_a_server_of_the_same_store_is_used_and_named() {
     ends(&keys, 0);
     let line = "database sqlite://clinch.db\n";
     assert_eq!(String::from_utf8_lossy(&keys.stderr), line);
-    // A copy is the same store; a restored backup is another one.
+    // A copy has the same store id; a restored backup gets another one.
     ends(&folder.run(&["backup", "copy.db"]), 0);
     let other = Folder::with(ROUTE);
     let copy = folder.0.join("copy.db").display().to_string();
@@ -147,11 +147,11 @@ fn core_19_stores_on_database_servers_are_told_apart() {
         let folder = Folder::with(&theirs);
         let server = Server::start(&folder, "api,worker,recovery");
         let address = server.address().to_string();
-        // From anywhere: the store is meant, not the folder.
+        // From any folder: the store counts, not the folder.
         let client = Folder::with("");
         pointed_at(&client, &address, &theirs);
         ends(&client.run(&["ops", "ls"]), 0);
-        // Without tables, then with them.
+        // First without tables, then with them.
         pointed_at(&client, &address, &ours);
         ends(&client.run(&["domains", "pause", "pay"]), 2);
         ends(&client.run(&["migrate"]), 0);
@@ -162,7 +162,7 @@ fn core_19_stores_on_database_servers_are_told_apart() {
             "{}",
             said(&refused)
         );
-        // Of another kind, and memory.
+        // Stores of another kind, and memory.
         for other in ["sqlite://clinch.db", "memory:"] {
             pointed_at(&client, &address, &section(other));
             ends(&client.run(&["domains", "pause", "pay"]), 2);

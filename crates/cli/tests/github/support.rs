@@ -10,14 +10,14 @@ use std::time::Duration;
 use clinch_testbed::wait_until;
 use serde_json::Value;
 
-/// Longer than anything here takes on a slow machine.
+/// Longer than any step takes on a slow machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A folder with a configuration, gone with the test.
+/// A temporary folder with a configuration, removed with the test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    /// Its server would listen where nobody does.
+    /// Its configured server address is one where no process listens.
     pub(crate) fn with(config: &str) -> Self {
         let path = std::env::temp_dir().join(format!("clinch-github-{}", uuid::Uuid::now_v7()));
         std::fs::create_dir(&path).expect("a folder");
@@ -44,7 +44,7 @@ impl Drop for Folder {
     }
 }
 
-/// The program in this folder, with nothing of ours in its environment.
+/// The program in this folder, with a clean environment.
 pub(crate) fn clinch(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_clinch"));
     command.current_dir(folder).stdin(Stdio::null());
@@ -54,19 +54,19 @@ pub(crate) fn clinch(folder: &Path) -> Command {
     command
 }
 
-/// All that was said, for a message.
+/// All output, for an assertion message.
 pub(crate) fn said(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// Ends with this code; the standard output.
+/// Asserts the exit code; returns the standard output.
 pub(crate) fn ends(output: &Output, code: i32) -> String {
     assert_eq!(output.status.code(), Some(code), "{}", said(output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The one document that was printed.
+/// The printed document.
 pub(crate) fn document(output: &Output, code: i32) -> Value {
     serde_json::from_str(&ends(output, code)).expect("JSON")
 }
@@ -88,7 +88,7 @@ impl Server {
         Self::of(&mut clinch(&folder.0), roles, values)
     }
 
-    /// A server that is started in this way.
+    /// A server that is started with this command.
     pub(crate) fn of(command: &mut Command, roles: &str, values: &[&str]) -> Self {
         let mut set = vec!["--set", "server.listen=127.0.0.1:0"];
         values.iter().for_each(|value| set.extend(["--set", value]));
@@ -112,7 +112,7 @@ impl Server {
         assert!(works, "it does not start: {said}");
         let log = Arc::new(Mutex::new(said));
         let kept = log.clone();
-        // Whatever it says later must find a reader.
+        // The later output must be read, or the process would block.
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +140,7 @@ impl Server {
         log.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends it without a word of warning.
+    /// Kills it without warning.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
@@ -163,14 +163,14 @@ impl Server {
         (status.expect("a status"), head.to_owned(), body.to_owned())
     }
 
-    /// The document that is answered with this status.
+    /// Asserts the status of the answer; returns its document.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str, status: u16) -> Value {
         let (answered, _, body) = self.exchange(method, path, body);
         assert_eq!(answered, status, "{method} {path}: {body}");
         serde_json::from_str(&body).expect("JSON")
     }
 
-    /// Waits until what is answered is so.
+    /// Repeats the request until the answer fulfils the condition.
     pub(crate) fn until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         let came = wait_until(PATIENCE, || {
@@ -189,7 +189,8 @@ impl Drop for Server {
     }
 }
 
-/// Another program, until the test ends: answers this to everything, and keeps what it heard.
+/// Another program on a port: answers this text to everything, and records what it received. Ends
+/// with the test.
 pub(crate) fn stranger(body: &'static str) -> (SocketAddr, Arc<Mutex<String>>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -1,5 +1,5 @@
-//! A database that is unreachable without a word, while unsafe calls are answered and the
-//! process is told to stop.
+//! A database that becomes unreachable without an error, while unsafe calls are answered and the
+//! process is stopped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use serde_json::Value;
 use crate::node::{Folder, Node};
 use crate::provider::{Answer, Provider};
 
-/// Calls of each kind, and what they are answered.
+/// Calls of each kind, and their answers.
 const CALLS: [(&str, u16, usize); 2] = [("ok", 200, 12), ("refuse", 402, 4)];
-/// Of all of them, so many are answered at the begin of the dark; the others at its end, right
-/// before the process is told to stop.
+/// This many calls are answered when the outage begins; the others at its end, right before the
+/// process is stopped.
 const EARLY: usize = 8;
-/// How long a wait for something that comes may take.
+/// Maximum wait for something that must happen.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The long one is the proof; the short one has the same course with shorter timeouts.
+/// The long variant is the proof; the short one has the same course with shorter timeouts.
 struct Course {
-    /// `[store]` besides its address.
+    /// Further keys of `[store]`.
     store: &'static str,
     lease: &'static str,
     dark: Duration,
@@ -82,7 +82,7 @@ pub(crate) fn on_mariadb() {
     play(Kind::MariaDb);
 }
 
-/// Answers as many calls as it is told to.
+/// Answers as many calls as `answered` allows.
 fn provider(answered: &Arc<AtomicUsize>) -> Provider {
     let allowed = answered.clone();
     Provider::start("127.0.0.1:0", move |own, number| {
@@ -152,7 +152,7 @@ fn play(kind: Kind) {
     );
 }
 
-/// Ids with the kind of each.
+/// Ids of the operations, with the kind of each.
 fn submit(node: &Node) -> BTreeMap<String, &'static str> {
     let mut ids = BTreeMap::new();
     for (name, _, count) in CALLS {
@@ -183,7 +183,7 @@ fn assert_each_is_called_once(provider: &Provider, count: usize) {
     assert_eq!((calls.len(), paths.len()), (count, count));
 }
 
-/// Of an address such as `postgres://postgres@127.0.0.1:5432/own`.
+/// The port of an address such as `postgres://postgres@127.0.0.1:5432/own`.
 fn port(url: &str) -> u16 {
     let (_, rest) = url.rsplit_once(':').expect("a port");
     let digits = rest.split('/').next().expect("a port");

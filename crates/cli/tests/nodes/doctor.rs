@@ -1,4 +1,4 @@
-//! `clinch doctor` looks at the server that carries hints.
+//! `clinch doctor` checks the bus.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn about_the_bus(bus: &str) -> (Option<i32>, Vec<(String, String)>) {
     about_the_bus_with(bus, None)
 }
 
-/// The same, trusting other roots than those of the system.
+/// The same, with other trusted roots than those of the system.
 fn about_the_bus_with(bus: &str, roots: Option<&Path>) -> (Option<i32>, Vec<(String, String)>) {
     let folder = Folder::with(&format!(
         "[server]\nlisten = \"127.0.0.1:1\"\n[bus]\nurl = \"{bus}\"\n"
@@ -82,7 +82,7 @@ pub(crate) fn fails_a_bus_that_does_not_answer() {
     assert!(!format!("{lines:?}").contains("s3cret"));
 }
 
-/// Redis that speaks TLS on a port of its own, and the root that vouches for it.
+/// A Redis with TLS on a port of its own, and its root certificate.
 fn redis_with_tls(folder: &Path) -> (Server, u16) {
     let mut params = CertificateParams::new(Vec::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -128,7 +128,7 @@ pub(crate) fn reaches_redis_over_tls_and_refuses_strange_certificates() {
     let (code, lines) = about_the_bus_with(&url, Some(&root));
     assert_eq!(code, Some(0), "{lines:?}");
     assert!(has(&lines, "ok", "redis 7"), "{lines:?}");
-    // Signed by nobody that this system knows, and for another name.
+    // Signed by an unknown authority, and for another name.
     let other_name = format!("rediss://127.0.0.1:{port}");
     for (url, roots) in [(&url, None), (&other_name, Some(&*root))] {
         let (code, lines) = about_the_bus_with(url, roots);
@@ -136,7 +136,7 @@ pub(crate) fn reaches_redis_over_tls_and_refuses_strange_certificates() {
         let said = has(&lines, "fail", "TLS to redis failed");
         assert!(said, "{url}: {lines:?}");
     }
-    // A server without TLS waits for the rest of a command, until the other gives up.
+    // A server without TLS waits for the rest of a command until the client gives up.
     let plain = format!("rediss://localhost:{}", redis.port());
     let (code, lines) = about_the_bus_with(&plain, Some(&root));
     assert_ne!(code, Some(0), "{lines:?}");

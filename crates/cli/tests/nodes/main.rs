@@ -1,8 +1,8 @@
-//! Several `clinch serve` processes on real servers: what they share, and what happens when one
-//! is cut off.
+//! Several `clinch serve` processes on real servers: what they share, and what happens when one is
+//! disconnected.
 //!
-//! Without a server, or without what makes networks, tests show as ignored with the reason;
-//! with `CI=true` they fail.
+//! If a server or the tools for networks are missing, tests show as ignored with the reason; with
+//! `CI=true` they fail.
 #![forbid(unsafe_code)]
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use clinch_testbed::{Kind, Trouble};
 use libtest_mimic::{Arguments, Trial};
 
-/// What a test cannot do without.
+/// What a test requires.
 enum Needs {
     Servers(&'static [Kind]),
     ServersAndNetworks(&'static [Kind]),
@@ -121,7 +121,7 @@ fn main() -> ExitCode {
         })
     };
     let mut arguments = Arguments::from_args();
-    // Each of them is several processes.
+    // Each test runs several processes.
     arguments.test_threads = Some(1);
     libtest_mimic::run(&arguments, TESTS.iter().map(trial).collect()).exit_code()
 }

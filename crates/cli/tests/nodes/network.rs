@@ -1,8 +1,8 @@
-//! Namespaces of the kernel as machines: each has a wire to the servers and one to the provider.
+//! Kernel network namespaces as machines: each has a wire to the servers and one to the provider.
 
 use std::process::Command;
 
-/// Why there can be none here.
+/// Why namespaces cannot be used here.
 pub(crate) fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("network namespaces need root".to_owned());
@@ -19,9 +19,9 @@ fn ip(arguments: &str) {
     assert!(ran.status.success(), "ip {arguments}: {said}");
 }
 
-/// Machines on two wires; gone with the test.
+/// Machines on two wires; removed with the test.
 pub(crate) struct Network {
-    /// Names are the kernel's own for all: they carry the number of this process.
+    /// Namespace names are global on the machine, so they contain the process id.
     tag: String,
     /// The first three numbers of every address.
     base: String,
@@ -78,17 +78,17 @@ impl Network {
         format!("clinch-{}-{machine}", self.tag)
     }
 
-    /// Where servers listen.
+    /// The address of the servers.
     pub(crate) fn servers(&self) -> String {
         format!("{}.1", self.base)
     }
 
-    /// Where the provider listens.
+    /// The address of the provider.
     pub(crate) fn provider(&self) -> String {
         format!("{}.129", self.base)
     }
 
-    /// Who calls the provider, by address.
+    /// The machine that has this address.
     pub(crate) fn machine_at(&self, address: &str) -> usize {
         let last = address
             .rsplit('.')
@@ -98,12 +98,12 @@ impl Network {
         last.checked_sub(139).expect("a machine of ours")
     }
 
-    /// What runs a program on a machine.
+    /// The command that runs a program on a machine.
     pub(crate) fn exec(&self, machine: usize) -> [String; 4] {
         ["ip", "netns", "exec", &self.space(machine)].map(str::to_owned)
     }
 
-    /// The wire to the servers carries nothing any more; nobody is told.
+    /// Cuts the wire to the servers; neither side gets an error.
     pub(crate) fn cut(&self, machine: usize) {
         ip(&format!("link set {} down", self.wire("s", machine)));
     }
@@ -124,7 +124,7 @@ impl Drop for Network {
         undo.push(format!("link del {}", self.bridge("s")));
         undo.push(format!("link del {}", self.bridge("p")));
         for arguments in undo {
-            // A wire goes with its namespace, mostly.
+            // Usually the wire is removed together with its namespace.
             let _ = Command::new("ip").args(arguments.split(' ')).output();
         }
     }

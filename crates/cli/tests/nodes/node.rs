@@ -10,7 +10,7 @@ use std::time::Duration;
 use clinch_testbed::wait_until;
 use serde_json::{Value, json};
 
-/// A folder of its own, gone with the test.
+/// A temporary folder, removed with the test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -28,7 +28,7 @@ impl Drop for Folder {
     }
 }
 
-/// The program in this folder, with nothing of ours in its environment.
+/// The program in this folder, with a clean environment.
 pub(crate) fn clinch(folder: &Path, inside: &[&str]) -> Command {
     let program = env!("CARGO_BIN_EXE_clinch");
     let mut command = match inside.split_first() {
@@ -55,12 +55,13 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Started by `inside`, such as `ip netns exec`; waits until it works.
+    /// Starts the program with the prefix `inside`, such as `ip netns exec`; waits until it is
+    /// ready.
     pub(crate) fn start(config: &str, roles: &str, inside: &[&str]) -> Self {
         Self::start_in(Arc::new(Folder::with(config)), roles, inside)
     }
 
-    /// In a folder that may have been another's.
+    /// Starts in a folder that another node may have used.
     pub(crate) fn start_in(folder: Arc<Folder>, roles: &str, inside: &[&str]) -> Self {
         let mut command = clinch(&folder.0, inside);
         let set = "server.listen=127.0.0.1:0";
@@ -83,7 +84,7 @@ impl Node {
         assert!(works, "it does not start: {said}");
         let log = Arc::new(Mutex::new(said));
         let kept = log.clone();
-        // Whatever it says later must find a reader.
+        // The later output must be read, or the process would block.
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +104,7 @@ impl Node {
         self.folder.clone()
     }
 
-    /// SIGTERM; returns when it has ended.
+    /// Sends SIGTERM; returns when the process has ended.
     pub(crate) fn terminate(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
@@ -115,7 +116,7 @@ impl Node {
         log.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the API answers.
+    /// Sends a request; returns the answer.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Value {
         let address = self.address.expect("it has the role api");
         let mut stream = TcpStream::connect(address).expect("it listens");
@@ -136,7 +137,7 @@ impl Node {
         serde_json::from_str(body).expect("JSON")
     }
 
-    /// Hands an operation in; its id.
+    /// Submits an operation; returns its id.
     pub(crate) fn submit(&self, domain: &str, event_type: &str, key: &str) -> String {
         let body = json!({
             "domain": domain, "event_type": event_type, "biz_key": key, "idem_key": "a",
@@ -154,7 +155,7 @@ impl Node {
         self.ask("GET", &format!("/v1/operations/{id}/attempts"), "")
     }
 
-    /// Waits until the operation is so.
+    /// Waits until the operation fulfils the condition.
     pub(crate) fn until(&self, id: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         let came = wait_until(Duration::from_secs(90), || {

@@ -1,4 +1,4 @@
-//! Four workers on four machines, one of which loses its wire to the servers while it calls.
+//! Four workers on four machines; one loses its connection to the servers during its calls.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,9 +12,9 @@ use crate::node::{Folder, Node};
 use crate::provider::{Answer, Call, Provider};
 
 const WORKERS: usize = 4;
-/// What the calls of the cut worker are answered, when it is cut.
+/// The answers to the calls of the disconnected worker.
 const LATE: [(&str, u16); 3] = [("ok", 200), ("refuse", 402), ("retry", 503)];
-/// Operations that go on meanwhile.
+/// Operations that run in the meantime.
 const OTHERS: usize = 40;
 
 /// Opened once.
@@ -39,7 +39,7 @@ impl Gate {
     }
 }
 
-/// A first call of one of [`LATE`], and which.
+/// The answer, if this is a first call of one of [`LATE`].
 fn late(calls: &[Call], number: usize) -> Option<u16> {
     let call = &calls[number];
     let is_first = calls[..number].iter().all(|one| one.path != call.path);
@@ -66,7 +66,8 @@ grace = "2s"
 stalled = "5s"
 "#
     );
-    // What may not be repeated waits for a person when its worker is lost; the rest goes on.
+    // Operations that may not be repeated are held for an operator when their worker is lost; the
+    // others go on.
     for (name, safety) in [
         ("ok", "unsafe"),
         ("refuse", "natural"),
@@ -107,7 +108,7 @@ fn redis(network: &Network) -> Server {
     Server::start_with(Kind::Redis, &listen).expect("a bus")
 }
 
-/// Answers that came when another worker had taken over.
+/// Answers that arrived after another worker had taken over.
 fn late_answers(node: &Node, id: &str) -> Vec<Value> {
     let said = node.attempts(id);
     said["late_answers"].as_array().expect("a list").clone()
@@ -145,7 +146,7 @@ pub(crate) fn a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_
         let inside: Vec<&str> = inside.iter().map(String::as_str).collect();
         Node::start(&remote, "worker", &inside)
     };
-    // The first worker is alone until it calls: the calls in question are its own.
+    // The first worker runs alone until it calls, so these calls are its own.
     let mut workers = vec![start(0)];
     let ids: BTreeMap<&str, String> = LATE
         .iter()
@@ -163,7 +164,7 @@ pub(crate) fn a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_
     for name in ["refuse", "retry"] {
         api.until(&ids[name], |one| one["state"] == "COMPLETED");
     }
-    // Nobody knows what became of it, and nobody may call again.
+    // The effect is unknown, and no worker may call again.
     let lost = api.until(&ids["ok"], |one| one["phase"] == "held");
     assert_eq!(lost["effect"], "unknown");
     let before: Vec<Value> = ["refuse", "retry"]
@@ -175,7 +176,7 @@ pub(crate) fn a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_
     assert_eq!(after["attempts"], 1, "its own late yes ended it");
     no_late_answer_counts(&api, &ids, &before);
     each_was_called_by_whom_it_should(&network, &provider);
-    // The healed worker works again, alone.
+    // The reconnected worker works again, alone.
     workers.truncate(1);
     let again = api.submit("other", "call", "after");
     api.until(&again, |one| one["state"] == "COMPLETED");
@@ -183,7 +184,7 @@ pub(crate) fn a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_
     assert_eq!(network.machine_at(&last.from.to_string()), 0);
 }
 
-/// They are in the ledger, refused, and the operations are as they were.
+/// The late answers are in the ledger as refused, and the operations are unchanged.
 fn no_late_answer_counts(api: &Node, ids: &BTreeMap<&str, String>, before: &[Value]) {
     for (name, before) in ["refuse", "retry"].iter().zip(before) {
         let id = &ids[name];

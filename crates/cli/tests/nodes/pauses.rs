@@ -1,4 +1,4 @@
-//! What one node is told by a provider holds on every node.
+//! A pause that a provider tells one node holds on every node.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn stops_on_every_node(bus: &str) {
             status: 429,
             headers: "retry-after: 6\r\n",
         },
-        // One node makes two calls at a time: three at once are of both.
+        // One node makes two calls at a time, so three concurrent calls come from both.
         1..=3 => {
             own.wait_for_calls(4);
             Answer::OK

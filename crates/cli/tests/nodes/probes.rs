@@ -1,4 +1,4 @@
-//! Held operations of a remote route, asked about by a real server under a rate.
+//! Held operations of a remote route: a real server probes them at a limited rate.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,17 +10,17 @@ use serde_json::json;
 
 use crate::node::{Folder, Node};
 
-/// Operations unless `PROBES_HELD` says more: `cargo xtask bench probes`.
+/// Number of operations, unless `PROBES_HELD` sets it: `cargo xtask bench probes`.
 const HELD: usize = 600;
 const PERMITS: usize = 200;
-/// How long the provider thinks about each question.
+/// How long the provider takes for each probe.
 const THINKS: Duration = Duration::from_millis(50);
-/// A question may be on its way for so long: its moment was within the rate.
+/// Tolerated delay of a probe on its way: it left within the rate.
 const ON_ITS_WAY: Duration = Duration::from_millis(100);
 /// Operations of one request.
 const CHUNK: usize = 250;
 
-/// Knows every call, and notes when it was asked.
+/// Confirms every call, and records when each probe arrived.
 struct Provider {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Duration>>>,
@@ -49,7 +49,7 @@ impl Provider {
     }
 }
 
-/// `GET /find/<key>`: yes, with that key.
+/// `GET /find/<key>`: applied, with that key.
 fn answer(mut stream: TcpStream, start: Instant, book: &Mutex<Vec<Duration>>) {
     let Ok(reading) = stream.try_clone() else {
         return;
@@ -94,7 +94,7 @@ allow_private = true
     )
 }
 
-/// Hands operations in and leases each to a worker that is never heard of again.
+/// Submits operations and leases each to a worker that never reports.
 fn lose_calls(node: &Node, count: usize) {
     for first in (0..count).step_by(CHUNK) {
         let some = first..(first + CHUNK).min(count);

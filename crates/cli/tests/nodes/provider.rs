@@ -1,4 +1,4 @@
-//! A provider that keeps a book of its own, with its own times.
+//! A provider that records its calls, with its own times.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clinch_testbed::wait_until;
 
-/// A line of the book.
+/// A recorded call.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) at: Duration,
@@ -16,7 +16,7 @@ pub(crate) struct Call {
     pub(crate) body: String,
 }
 
-/// What is said to a call.
+/// The answer to a call.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: &'static str,
@@ -29,7 +29,7 @@ impl Answer {
     };
 }
 
-/// Gone with the test's process.
+/// Ends with the test's process.
 #[derive(Clone)]
 pub(crate) struct Provider {
     pub(crate) address: SocketAddr,
@@ -43,7 +43,7 @@ struct Book {
 }
 
 impl Book {
-    /// Returns how many calls came before.
+    /// Records a call; returns how many came before.
     fn write(&self, from: IpAddr, path: String, body: String) -> usize {
         let at = self.start.elapsed();
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ impl Book {
 }
 
 impl Provider {
-    /// `answer` gets the call, the calls before it, and may wait.
+    /// `answer` gets the call and the earlier calls, and may block.
     pub(crate) fn start(
         listen: &str,
         answer: impl Fn(&Provider, usize) -> Answer + Send + Sync + 'static,
@@ -88,7 +88,7 @@ impl Provider {
         calls.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Blocks the answer to a call until so many calls were made in all.
+    /// Blocks the answer to a call until this number of calls has arrived.
     pub(crate) fn wait_for_calls(&self, count: usize) {
         let mut calls = (self.book.calls.lock()).unwrap_or_else(PoisonError::into_inner);
         while calls.len() < count {
@@ -97,7 +97,7 @@ impl Provider {
         }
     }
 
-    /// Waits until the book says so.
+    /// Waits until the recorded calls fulfil the condition.
     pub(crate) fn until(&self, is_so: impl Fn(&[Call]) -> bool) {
         let limit = Duration::from_secs(60);
         assert!(

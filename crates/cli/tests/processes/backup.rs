@@ -31,7 +31,7 @@ fn run_11_a_backup_of_a_running_server_restores_with_every_open_effect_unknown()
     let mode = std::fs::metadata(folder.0.join("copy.db")).expect("there");
     assert_eq!(mode.permissions().mode() & 0o077, 0, "it holds payloads");
     let after = accept("order-after");
-    // While a process has the database, nothing is done, whatever was said.
+    // While a process has the database open, restore refuses, even with --force.
     for force in [
         &["restore", "copy.db", "--force"][..],
         &["restore", "copy.db"],
@@ -61,10 +61,10 @@ fn run_11_a_backup_of_a_running_server_restores_with_every_open_effect_unknown()
         "not in the backup"
     );
     server.stop();
-    // What was there before is kept whole, and is a database again when asked for.
+    // The replaced database is kept complete, and can be restored again.
     let kept = restored["kept"].as_str().expect("a name").to_owned();
     std::fs::remove_file(folder.0.join("clinch.db")).expect("removed");
-    // It may have been taken into the file when the server stopped.
+    // The stopping server may have moved the log into the file.
     let _ = std::fs::remove_file(folder.0.join("clinch.db-wal"));
     let back = run(&folder.0, &["restore", &kept, "-o", "json"]);
     assert_eq!(document(&back)["marked_unknown"], before.len() + 1);
@@ -133,13 +133,13 @@ fn out_7_only_a_sound_backup_is_restored() {
         assert_eq!(std::fs::read(&database).expect("there"), before, "{name}");
     }
     assert_eq!(refused(&run(&folder.0, &["restore", "none.db"])).0, Some(3));
-    // A log beside it: somebody's database, of which the file is only a part.
+    // A log beside the file: a database in use, of which the file is only a part.
     std::fs::write(folder.0.join("live.db"), &good).expect("a file");
     std::fs::write(folder.0.join("live.db-wal"), "x").expect("a file");
     let (code, said) = refused(&run(&folder.0, &["restore", "live.db", "--force"]));
     assert_eq!(code, Some(2));
     assert!(said.contains("clinch backup"), "{said}");
-    // A log without its file would be played into the restored one.
+    // SQLite would apply a leftover log to the restored file.
     std::fs::remove_file(&database).expect("removed");
     std::fs::write(folder.0.join("clinch.db-wal"), "of another").expect("a file");
     let (code, said) = refused(&run(&folder.0, &["restore", "good.db"]));
@@ -147,7 +147,7 @@ fn out_7_only_a_sound_backup_is_restored() {
     let forced = run(&folder.0, &["restore", "good.db", "--force"]);
     assert_eq!(forced.status.code(), Some(0), "{}", text(&forced.stderr));
     assert!(!folder.0.join("clinch.db-wal").exists());
-    // A damaged database does not keep its own replacement out.
+    // A damaged database does not prevent its own replacement.
     std::fs::write(&database, &damaged).expect("written");
     let forced = run(&folder.0, &["restore", "good.db", "--force"]);
     assert_eq!(forced.status.code(), Some(0), "{}", text(&forced.stderr));

@@ -1,16 +1,16 @@
-//! Secrets, payloads and answers go where they are meant to go, and nowhere else.
+//! Secrets, payloads and answers only go where they are meant to go.
 //!
-//! A server with secrets in its configuration takes traffic with secrets in it: calls that
-//! work, that are refused, that fail until they are dead letters, and requests that are wrong
-//! in every way. Afterwards everything is read that a person or a collector could read without
-//! asking for an operation's own document.
+//! A server with secrets in its configuration gets traffic with secrets in it: calls that succeed,
+//! that are refused, that fail until they are dead letters, and requests that are wrong in every
+//! way. Afterwards the test reads everything that a person or a collector could read without asking
+//! for an operation's own document.
 
 use serde_json::{Value, json};
 
 use crate::provider::{Provider, http};
 use crate::support::{Folder, Server, clinch, run, text};
 
-/// One for each place, so that a leak names its source.
+/// One secret per place, so that a leak shows its source.
 const ROUTE_SECRET: &str = "canary-route-5b1e";
 const WRONG_KEY: &str = "clk_canary-wrong-77aa";
 const COOKIE: &str = "canary-cookie-90cd";
@@ -22,8 +22,8 @@ const IDEM_KEY: &str = "canary-idem-6e7f";
 fn answer(path: &str) -> (u16, String) {
     match path {
         "/ok" => (200, json!({"id": "tx_1", "said": RESULT}).to_string()),
-        // A word of the provider's own may be shown as the cause; its text may not, and no
-        // word that repeats what it was sent.
+        // A code of the provider may be shown as the cause, but not its text, and no code that
+        // repeats what was sent.
         "/refuse" => {
             let refusal = json!({"error": "card_declined", "message": format!("no {REFUSAL}")});
             (402, refusal.to_string())
@@ -61,7 +61,7 @@ retry = {{ max_attempts = 2, base = "10ms" }}
 /// Further headers of a request.
 type Headers = Vec<(&'static str, &'static str)>;
 
-/// Everything that can be read of a server, with what it was.
+/// Everything that can be read of a server, with its source.
 struct Seen(Vec<(String, String)>);
 
 impl Seen {
@@ -127,7 +127,7 @@ fn core_16_no_canary_leaves_by_logs_metrics_problems_listings_or_reports() {
     }
 }
 
-/// Whoever submits.
+/// A client that submits.
 struct Caller<'a> {
     server: &'a Server,
     bearer: &'a str,
@@ -154,7 +154,7 @@ fn operation(kind: &str, key: &str) -> Value {
            "payload": payload})
 }
 
-/// Without an idem_key, which goes in the header.
+/// A command without idem_key, which goes in the header.
 fn keyed_by_header(payload: &str) -> String {
     let mut keyed = operation("ok", "by-header");
     let members = keyed.as_object_mut().expect("an object");
@@ -163,7 +163,7 @@ fn keyed_by_header(payload: &str) -> String {
     keyed.to_string()
 }
 
-/// Operations of every kind, and requests that are refused; the refusals are kept.
+/// Submits operations of every kind, and invalid requests; keeps the refusals.
 fn traffic(server: &Server, key: &str, seen: &mut Seen) {
     let bearer = format!("Bearer {key}");
     let caller = Caller {
@@ -201,7 +201,7 @@ fn traffic(server: &Server, key: &str, seen: &mut Seen) {
     seen.keep("a problem document", problem);
 }
 
-/// Wrong in every way, with secrets in the wrong place; each with the status that it gets.
+/// Requests that are wrong in every way, with secrets in the wrong place, and the status of each.
 fn wrong_requests() -> Vec<(u16, String, Headers)> {
     let other = keyed_by_header(&format!("{PAYLOAD}-other"));
     let by_header = ("idempotency-key", IDEM_KEY);
@@ -220,7 +220,7 @@ fn wrong_requests() -> Vec<(u16, String, Headers)> {
     ]
 }
 
-/// What people type, with the key in their environment.
+/// Commands that people type, with the key in their environment.
 fn commands(folder: &Folder, server: &Server, key: &str, seen: &mut Seen) {
     let url = server.url();
     let typed: [&[&str]; 11] = [

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::{CONFIG, Folder, Server, clinch, document, refused, run, text};
 
-/// Level and text of each line about this area.
+/// Level and text of each finding of this area.
 fn about(document: &Value, area: &str) -> Vec<(String, String)> {
     let word = |one: &Value, name: &str| one[name].as_str().expect("text").to_owned();
     let checks = document["checks"].as_array().expect("checks").iter();
@@ -87,7 +87,7 @@ url = "http://127.0.0.1:1/"
     fails("routes", "169.254.169.254");
     fails("routes", "psp.invalid");
     fails("files", "spill.log");
-    // The same for people: one line each, with what to do.
+    // The same as text: one line each, with what to do.
     let ran = run(&folder.0, &["doctor"]);
     let said = text(&ran.stdout);
     let lines = report["checks"].as_array().map(Vec::len);
@@ -132,7 +132,7 @@ fn core_19_a_server_that_runs_is_asked_how_it_is() {
         Some(1),
         "a server that was named is expected to be there"
     );
-    // Beyond loopback a key is needed, and one that is there does.
+    // A server that is reachable from outside needs a key, and an active key is enough.
     let open = |folder: &Folder| {
         let mut command = clinch(&folder.0);
         let command = command.args(["doctor", "-o", "json"]);

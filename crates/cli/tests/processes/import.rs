@@ -11,7 +11,7 @@ use clinch_system::{FileJournal, SystemClock};
 
 use crate::support::{Folder, Server, document, refused, run};
 
-/// Operations that a provider refused, as the store filed them.
+/// Dead letters of operations that a provider refused.
 async fn letters(path: &Path, count: usize) -> Vec<DeadLetter> {
     let clock = Arc::new(SystemClock::new());
     let sqlite = Sqlite::open(path, Settings::default(), clock).expect("opens");
@@ -76,7 +76,7 @@ fn out_6_filed_dead_letters_are_read_back_once_however_often_it_is_done() {
     let listed = ["dlq", "ls", "-o", "json", "--url", &server.url()];
     let listed = document(&run(&folder.0, &listed));
     assert_eq!(listed["dead_letters"].as_array().map(Vec::len), Some(3));
-    // The server's own file is the server's while it runs.
+    // A running server has its own file locked.
     let (code, said) = refused(&run(&folder.0, &["dlq", "import", "clinch-dlq.log"]));
     assert_eq!(code, Some(4), "{said}");
 }

@@ -7,12 +7,12 @@ use std::process::Command;
 
 use crate::support::{CONFIG, Folder, Server, run, submit, text};
 
-/// Everything in a folder, and what others may do with it.
+/// Everything in a folder, with its mode.
 fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
-        // Sockets of a command that ends go with it.
+        // Sockets of a command that has ended are gone.
         let Ok(there) = std::fs::symlink_metadata(&path) else {
             continue;
         };
@@ -24,7 +24,7 @@ fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
     all
 }
 
-/// Nobody else may open anything but the configuration, which is not ours.
+/// Other users may open nothing but the configuration, which the server did not create.
 fn assert_private(folder: &Path) {
     for (path, mode) in modes(folder) {
         let is_config = path.ends_with("clinch.toml");
@@ -36,7 +36,7 @@ fn assert_private(folder: &Path) {
     }
 }
 
-/// A server under a umask that takes nothing away.
+/// A server with umask 0.
 fn open_handed(folder: &Path) -> Server {
     let mut command = Command::new("sh");
     command.current_dir(folder).args([
@@ -73,7 +73,7 @@ fn core_16_every_file_of_a_server_is_its_owners_whatever_the_umask() {
     assert_eq!(backup.status.code(), Some(0), "{}", text(&backup.stderr));
     server.stop();
     assert_private(&folder.0);
-    // A backup that somebody opened up is restored to its owner alone.
+    // A backup that was made readable for others is restored for its owner only.
     let open = |name: &str, mode| {
         let path = folder.0.join(name);
         let mode = std::fs::Permissions::from_mode(mode);
@@ -173,7 +173,8 @@ fn core_16_a_message_to_the_wake_socket_deletes_no_file() {
             }
         }
     }
-    // Two commits: what the first one may have overtaken is told by the second.
+    // Two commits: if a message overtakes the first commit, the server still has to send notices
+    // for the second.
     for key in ["order-2", "order-3"] {
         let output = submit(&folder.0, &server.url(), key);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use crate::provider::{Provider, http};
 use crate::support::{Folder, Server};
 
-/// Long results, together several times what a page holds.
+/// Long results, together several times the size of a page.
 const RESULTS: usize = 200;
 const RESULT_BYTES: usize = 250 * 1024;
 
-/// Most memory that the process had at once, in KiB.
+/// Peak memory of the process, in KiB.
 fn peak_kib(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id()));
     let status = status.expect("it runs");
@@ -63,13 +63,13 @@ safety = "natural"
         assert_eq!(settled["state"], "COMPLETED");
     }
     let before = peak_kib(&server);
-    // Read to its end, so that the process has made all of it.
+    // Reads the whole answer, so that the process has created all of it.
     let mut answer = Vec::new();
     list(&server).read_to_end(&mut answer).expect("an answer");
     let one = peak_kib(&server) - before;
     let unread: Vec<TcpStream> = (0..5).map(|_| list(&server)).collect();
     for stream in &unread {
-        // Its head is here: the answer has been made.
+        // The head has arrived: the process has created the answer.
         let mut first = [0; 12];
         (&*stream).read_exact(&mut first).expect("it answers");
     }

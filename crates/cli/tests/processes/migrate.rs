@@ -26,7 +26,7 @@ fn out_7_migrate_makes_the_database_and_a_dry_run_does_not() {
     let folder = Folder::new("migrate");
     let planned = run(&folder.0, &["migrate", "--dry-run"]);
     assert_eq!(planned.status.code(), Some(0));
-    assert!(text(&planned.stdout).contains("would be made"));
+    assert!(text(&planned.stdout).contains("would be created"));
     let files = || std::fs::read_dir(&folder.0).expect("a folder").count();
     assert_eq!(files(), 0, "a dry run leaves nothing behind");
     let done = document(&run(&folder.0, &["migrate", "-o", "json"]));
@@ -35,7 +35,7 @@ fn out_7_migrate_makes_the_database_and_a_dry_run_does_not() {
     let again = run(&folder.0, &["migrate"]);
     assert_eq!(again.status.code(), Some(0));
     assert!(text(&again.stdout).contains("up to date"));
-    // A server finds nothing left to do, and neither does who migrates beside it.
+    // A server finds nothing left to migrate, and neither does a concurrent migration.
     std::fs::write(folder.0.join("clinch.toml"), CONFIG).expect("a file");
     let _server = Server::start(&folder.0, "127.0.0.1:0");
     let beside = run(&folder.0, &["migrate"]);

@@ -1,4 +1,4 @@
-//! A name that does not exist is said to be missing; no command succeeds on it.
+//! Commands on names that do not exist fail with "not found".
 
 use crate::support::{CONFIG, Folder, Server, document, refused, run};
 
@@ -64,7 +64,7 @@ fn core_19_a_name_that_does_not_exist_ends_with_3() {
         arguments.extend(["--url", &url]);
         document(&run(&folder.0, &arguments));
     }
-    // One that can be no state or kind is wrong usage.
+    // An invalid state or kind is a usage error.
     for command in [
         &["ops", "ls", "--state", "LATE"][..],
         &["github", "export", "--kind", "star"],

@@ -1,5 +1,5 @@
-//! A file that is lost, replaced, cut short or without its log: noticed at the start and while
-//! it is open, by real processes.
+//! A database file that is lost, replaced, truncated or without its log: real processes detect it
+//! at the start and while the file is open.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -42,7 +42,7 @@ fn kill(mut server: Server) {
     server.child.wait().expect("it ends");
 }
 
-/// The operations that a server on this folder knows.
+/// Number of operations that a server on this folder knows.
 fn known(folder: &Folder, arguments: &[&str]) -> usize {
     let mut command = clinch(&folder.0);
     command.args(["serve", "--set", "server.listen=127.0.0.1:0"]);
@@ -53,7 +53,7 @@ fn known(folder: &Folder, arguments: &[&str]) -> usize {
     document["operations"].as_array().map_or(0, Vec::len)
 }
 
-/// A start that is refused: one line that says what to do.
+/// The error of a refused start: one line that says what to do.
 fn refusal(folder: &Folder) -> String {
     let output = run(&folder.0, &["serve", "--set", "server.listen=127.0.0.1:0"]);
     let (code, said) = refused(&output);
@@ -64,7 +64,7 @@ fn refusal(folder: &Folder) -> String {
     said
 }
 
-/// The doctor says the same as a refused start.
+/// The doctor reports the same as a refused start.
 fn doctor_says(folder: &Folder, part: &str) {
     let output: Output = run(&folder.0, &["doctor"]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -110,7 +110,7 @@ fn out_7_a_file_that_was_copied_without_its_log_is_refused() {
     let said = refusal(&copied);
     assert!(said.contains("its log"), "{said}");
     doctor_says(&copied, "its log");
-    // Once it is accepted it is the database from then on.
+    // Once it is accepted, it is the database from then on.
     known(&copied, &["--accept-data-loss"]);
     known(&copied, &[]);
     assert_eq!(known(&used, &[]), OPERATIONS, "the killed one lost nothing");
@@ -187,7 +187,7 @@ fn out_7_a_file_that_was_cut_short_is_refused() {
     assert!(said.contains("damaged"), "{said}");
 }
 
-/// The reason that a running server gives, once it has noticed.
+/// Waits until a running server reports this reason.
 fn noticed(folder: &Folder, server: &Server, reason: &str) {
     let mut last = (0, String::new());
     let came = wait_until(Duration::from_secs(60), || {
@@ -230,7 +230,7 @@ fn out_7_a_file_that_is_lost_under_a_server_is_noticed() {
     }
 }
 
-/// What cannot be told apart: everything that belongs to it was copied, at one moment.
+/// A case that cannot be detected: a copy of the file, its log and its folder, taken at one time.
 #[test]
 fn out_7_a_whole_folder_that_was_copied_live_starts() {
     let (used, copied) = (folder("folder"), folder("folder-copy"));

@@ -1,17 +1,17 @@
-//! A provider on loopback that answers by path, and keeps what it was sent.
+//! A provider on loopback that answers by path, and keeps the requests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Gone with the test's process.
+/// Ends with the test's process.
 pub(crate) struct Provider {
     pub(crate) address: SocketAddr,
     heads: Arc<Mutex<String>>,
 }
 
 impl Provider {
-    /// `answer` has status and body for a path.
+    /// `answer` returns status and body for a path.
     pub(crate) fn start(answer: fn(&str) -> (u16, String)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -26,7 +26,7 @@ impl Provider {
         Self { address, heads }
     }
 
-    /// Everything that came before the bodies.
+    /// The heads of all requests.
     pub(crate) fn heads(&self) -> String {
         let heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
         heads.clone()
@@ -72,7 +72,7 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<(String, String)> {
     Some((head, path))
 }
 
-/// One request, its answer whole; the connection ends with it.
+/// Sends one request and reads its complete answer, on a connection of its own.
 pub(crate) fn http(
     address: SocketAddr,
     line: &str,
@@ -85,7 +85,7 @@ pub(crate) fn http(
         whole.push_str(&format!("{name}: {value}\r\n"));
     }
     whole.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
-    // A refusal may come before all of it is sent.
+    // A refusal may come before everything is sent.
     let _ = stream.write_all(whole.as_bytes());
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);

@@ -32,7 +32,7 @@ fn core_9_ten_kills_of_the_server_lose_nothing_that_was_acknowledged() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(document["biz_key"], key.as_str());
-        // The same keys are the same operation, kill or no kill.
+        // The same keys are the same operation, even after a kill.
         let again = submit(&folder.0, &server.url(), &key);
         assert_eq!(op_id(&again), Some(id));
     }

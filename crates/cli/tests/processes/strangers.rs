@@ -1,4 +1,4 @@
-//! Callers without a key who take every descriptor that they can get.
+//! Callers without a key that use up all file descriptors.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::provider::Provider;
 use crate::support::{Folder, Server, run, text};
 
-/// More than the server may open.
+/// More connections than the server may open.
 const STRANGERS: usize = 1_100;
 
 /// This process needs a descriptor for each stranger.
@@ -28,16 +28,16 @@ fn raise_own_limit() {
     assert!(enough, "this test opens {STRANGERS} sockets");
 }
 
-/// What they ask for: what needs a key, and what does not.
+/// Paths that need a key, and paths that do not.
 fn path(number: usize) -> &'static str {
     ["/v1/operations", "/healthz"][number % 2]
 }
 
-/// One stranger: asks without a key, and keeps its connection if it may.
+/// Sends one request without a key, and keeps the connection if possible.
 fn knock(address: SocketAddr, path: &str, kept: &mut Option<TcpStream>) -> bool {
     let stream = kept.take().or_else(|| {
         let stream = TcpStream::connect(address).ok()?;
-        // A server that is full does not answer.
+        // A server without free descriptors does not answer.
         stream
             .set_read_timeout(Some(Duration::from_millis(500)))
             .ok()?;
@@ -87,7 +87,7 @@ retry = {{ base = "10ms", cap = "10ms", budget = 1.0 }}
         &["keys", "create", "shop", "--scopes", "submit,read"],
     );
     let key = text(&made.stdout).trim().to_owned();
-    // The usual limit of a shell, and no right to raise it.
+    // The usual limit of a shell, which the server may not raise.
     let mut command = Command::new("sh");
     command.current_dir(&folder.0).args([
         "-c",
@@ -116,7 +116,7 @@ retry = {{ base = "10ms", cap = "10ms", budget = 1.0 }}
             }
         }
     });
-    // One who was connected before they came, and one who comes later.
+    // One client was connected before the strangers, one comes later.
     let first = submit(&mut early, &key, "first");
     let mut late = TcpStream::connect(server.address).expect("it answers");
     let second = submit(&mut late, &key, "second");
@@ -153,7 +153,8 @@ retry = {{ max_attempts = 2, base = "10ms", cap = "10ms" }}
     );
     std::fs::write(folder.0.join("clinch.toml"), config).expect("a file");
     let server = Server::start(&folder.0, "127.0.0.1:0");
-    // From now on it gets no descriptor, not for a caller either: this one is connected.
+    // From now on the server gets no descriptor, not for callers either; this caller is connected
+    // already.
     let mut caller = TcpStream::connect(server.address).expect("it answers");
     exchange(&mut caller, "GET /healthz", "", "");
     let pid = rustix::process::Pid::from_child(&server.child);
@@ -183,13 +184,13 @@ retry = {{ max_attempts = 2, base = "10ms", cap = "10ms" }}
     assert_eq!(settled["attempts"], 1, "{settled}");
 }
 
-/// A request and its answer on a connection that is kept.
+/// Sends a request and reads its answer on a connection that stays open.
 fn exchange(caller: &mut TcpStream, line: &str, key: &str, body: &str) -> Value {
     let request = format!(
         "{line} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
-    // A caller that is locked out fails rather than hangs.
+    // A caller that is locked out fails instead of hanging.
     let patience = Some(Duration::from_secs(90));
     caller.set_read_timeout(patience).expect("set");
     caller.write_all(request.as_bytes()).expect("written");

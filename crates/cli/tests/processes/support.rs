@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-/// A folder of its own, gone with the test.
+/// A temporary folder, removed with the test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -24,7 +24,7 @@ impl Drop for Folder {
     }
 }
 
-/// The program in this folder, with nothing of ours in its environment.
+/// The program in this folder, with a clean environment.
 pub(crate) fn clinch(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_clinch"));
     command.current_dir(folder).stdin(Stdio::null());
@@ -55,7 +55,7 @@ impl Server {
         Self::of(command.args(["serve", "--set", &format!("server.listen={listen}")]))
     }
 
-    /// A server that is started in this way.
+    /// A server that is started with this command.
     pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command
             .stdout(Stdio::null())
@@ -71,7 +71,7 @@ impl Server {
         });
         assert!(address.is_some(), "it does not listen: {said}");
         let address = address.expect("it listens");
-        // Whatever it says later must find a reader.
+        // The later output must be read, or the process would block.
         let log = std::thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| {
                 said.push_str(&line);
@@ -86,7 +86,7 @@ impl Server {
         }
     }
 
-    /// Ends it as a person would, and returns all that it logged.
+    /// Stops it with a signal, and returns its log.
     pub(crate) fn stop(mut self) -> String {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
@@ -115,7 +115,7 @@ event_type = "charge"
 remote = true
 "#;
 
-/// Hands one operation in.
+/// Submits one operation.
 pub(crate) fn submit(folder: &Path, url: &str, key: &str) -> Output {
     let payload = json!({"key": key}).to_string();
     let arguments = [
@@ -135,13 +135,13 @@ pub(crate) fn submit(folder: &Path, url: &str, key: &str) -> Output {
     run(folder, &arguments)
 }
 
-/// The operation that was printed.
+/// The id in the printed operation.
 pub(crate) fn op_id(output: &Output) -> Option<String> {
     let document: Value = serde_json::from_slice(&output.stdout).ok()?;
     document["op_id"].as_str().map(str::to_owned)
 }
 
-/// The one document that was printed.
+/// The printed document.
 pub(crate) fn document(output: &Output) -> Value {
     let read = serde_json::from_slice(&output.stdout);
     assert!(
@@ -153,7 +153,7 @@ pub(crate) fn document(output: &Output) -> Value {
     read.expect("JSON")
 }
 
-/// The exit code, and what was said on standard error.
+/// The exit code, and the text on standard error.
 pub(crate) fn refused(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), text(&output.stderr))
 }

@@ -1,4 +1,5 @@
-//! Many claimers, each row once: ADR-010's third line of "fail if wrong".
+//! Many relays claim concurrently, each row is claimed once: the third line of "fail if wrong" in
+//! ADR-010.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use crate::world::{World, claim, on_a_runtime, on_both};
 const ROWS: usize = 120;
 const CLAIMERS: usize = 8;
 
-/// Accepted and not begun: this process has the API only.
+/// Submits operations that stay pending: this process has the API role only.
 fn rows(world: &World) -> Vec<String> {
     let server = world.serve("api");
     let key = |number| format!("order-{number}");
@@ -31,7 +32,7 @@ fn claimers_at_once(kind: clinch_testbed::Kind) {
         let start = std::sync::Arc::new(tokio::sync::Barrier::new(CLAIMERS));
         let mut claimers = Vec::new();
         for number in 0..CLAIMERS {
-            // A store of its own is as a process of its own.
+            // A store of its own behaves like a process of its own.
             let (store, start) = (world.outbox().await, start.clone());
             claimers.push(tokio::spawn(async move {
                 let claim = claim(&format!("relay-{number}"), Duration::from_secs(600), 7);
@@ -52,7 +53,7 @@ fn claimers_at_once(kind: clinch_testbed::Kind) {
                 *taken.entry(op).or_insert(0) += 1;
             }
         }
-        // One who finds everything locked goes empty-handed; the rest is there for the next.
+        // A relay that finds everything locked gets nothing; the rest remains for the next one.
         let store = world.outbox().await;
         let rest = claim("last", Duration::from_secs(600), 1_000);
         for one in store.claim(&rest).await.expect("claimed") {

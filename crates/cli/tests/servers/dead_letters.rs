@@ -1,4 +1,4 @@
-//! The triple safety net with the database down: ADR-010's fourth line of "fail if wrong".
+//! The triple safety net with the database down: the fourth line of "fail if wrong" in ADR-010.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use clinch_testbed::{Kind, Server as Database};
 use crate::support::{Server, document, run};
 use crate::world::{World, on_both};
 
-/// The provider refuses while the database is down; returns when the letter is filed.
+/// The provider refuses while the database is down; returns when the dead letter is in the file.
 fn refused_while_down(world: &World, database: &mut Database) -> (Server, String) {
     let server = world.serve("api,worker,recovery");
     let file = world.folder.0.join("clinch-dlq.log");
@@ -35,7 +35,7 @@ fn killed(mut server: Server) {
     server.child.wait().expect("gone");
 }
 
-/// The database comes back: the letter is in it, once.
+/// The database comes back: the dead letter is in it, once.
 fn the_database_is_down(kind: Kind) {
     let (mut database, world) = start(kind, "down");
     let (server, id) = refused_while_down(&world, &mut database);
@@ -60,7 +60,7 @@ fn the_database_is_down(kind: Kind) {
     assert_eq!(world.provider.calls("gate"), 1);
 }
 
-/// The database comes back empty: the file has the letter, and it is read back once.
+/// The database comes back empty: the file has the dead letter, and it is imported once.
 fn the_database_is_lost(kind: Kind) {
     let (mut database, world) = start(kind, "lost");
     let (server, id) = refused_while_down(&world, &mut database);
@@ -92,7 +92,7 @@ fn the_database_is_lost(kind: Kind) {
     assert_eq!(letters[0]["failure"]["code"], "http_422");
 }
 
-/// A file system without a byte left, unmounted with the test; `None`: this needs root.
+/// A full file system, unmounted with the test; `None`: this needs root.
 struct FullDisk<'a>(&'a Path);
 
 impl<'a> FullDisk<'a> {
@@ -120,7 +120,7 @@ impl Drop for FullDisk<'_> {
     }
 }
 
-/// No database and no file: somebody is told, and nothing is lost.
+/// Neither database nor file accept the dead letter: an alert is raised, and nothing is lost.
 fn the_disk_is_full_too(kind: Kind) {
     let (mut database, world) = start(kind, "full");
     let folder = world.folder.0.join("disk");
@@ -132,7 +132,7 @@ fn the_disk_is_full_too(kind: Kind) {
          alert_url = \"{}/200/alert\"\n",
         world.provider.url()
     ));
-    // The journals are opened while there is room.
+    // The journals are opened while there is space.
     let server = world.serve("api,worker,recovery");
     let id = world.submit(&server, "payments", "order-1");
     world.provider.arrival("order-1");
@@ -141,7 +141,7 @@ fn the_disk_is_full_too(kind: Kind) {
     world.provider.answer("order-1", 422);
     world.provider.arrival("alert");
     database.restart().expect("it comes back");
-    // The answer was offered all the while.
+    // The answer was tried again all the time.
     assert_eq!(
         world.settled(&server, "payments", "order-1")["state"],
         "FAILED"

@@ -1,4 +1,4 @@
-//! One request, its answer whole; the connection ends with it.
+//! Sends one request and reads its complete answer, on a connection of its own.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -24,7 +24,7 @@ fn send(address: SocketAddr, line: &str, body: &str) -> String {
     answer
 }
 
-/// The value of a metric, summed over its labels; `None` where it is not told.
+/// The value of a metric, summed over its labels; `None` if it is missing.
 pub(crate) fn metric(address: SocketAddr, name: &str) -> Option<f64> {
     let text = get(address, "/metrics");
     let values = text.lines().filter_map(|line| {
@@ -38,7 +38,7 @@ pub(crate) fn metric(address: SocketAddr, name: &str) -> Option<f64> {
     values.reduce(|sum, value| sum + value)
 }
 
-/// Asks until the metric is what is wanted. A server that never gets there hangs the test.
+/// Repeats until the metric fulfils the condition. If it never does, the test hangs.
 pub(crate) fn until(address: SocketAddr, name: &str, is_so: impl Fn(f64) -> bool) {
     while !metric(address, name).is_some_and(&is_so) {
         std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! A payload that somebody changed in the table.
+//! A payload that was changed in the table.
 
 use clinch_testbed::Kind;
 
@@ -18,7 +18,7 @@ fn a_changed_payload(kind: Kind) {
     };
     world.sql(change);
     let second = world.serve("api,worker,recovery");
-    // What nobody touched is sent.
+    // An unchanged payload is sent.
     let whole = world.settled(&second, "sent", "order-2");
     assert_eq!(whole["state"], "COMPLETED");
     let ended = world.settled(&second, "sent", "order-1");

@@ -1,4 +1,4 @@
-//! ADR-010 walked by real `clinch serve` processes on PostgreSQL and on MariaDB.
+//! The guarantees of ADR-010, with real `clinch serve` processes on PostgreSQL and MariaDB.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! What `/metrics` tells of lag.
+//! The lag in `/metrics`.
 
 use clinch_testbed::Kind;
 
@@ -8,7 +8,7 @@ use crate::world::{World, on_both};
 const PENDING: &str = "orchestrator_bus_pending";
 const LAG: &str = "orchestrator_bus_lag";
 
-/// The store is the queue: on loan is what is live, behind is what has not begun.
+/// The store is the queue: live operations are on loan, pending ones are behind.
 fn the_store_is_the_queue(kind: Kind) {
     let world = World::new(kind, "lag");
     let first = world.serve("api");
@@ -49,7 +49,7 @@ fn hints_over_nats(kind: Kind) {
     hints_over(kind, Kind::Nats);
 }
 
-/// Hints go over a bus: behind is what nobody has taken.
+/// Hints over a bus: hints that no worker has taken are behind.
 fn hints_over(kind: Kind, bus: Kind) {
     let world = World::new(kind, "hints");
     let url = clinch_testbed::shared(bus).expect("a server");
@@ -73,7 +73,7 @@ fn hints_over(kind: Kind, bus: Kind) {
     for number in 0..3 {
         world.provider.arrival(&format!("order-{number}"));
     }
-    // A hint is done with as soon as its attempt has begun.
+    // A hint is acked as soon as its attempt has begun.
     until(first.address, LAG, |count| count == 0.0);
     until(first.address, PENDING, |count| count == 0.0);
     for number in 0..3 {

@@ -26,7 +26,7 @@ fn each_step_is_shown(kind: clinch_testbed::Kind) {
     let numbers: Vec<_> = attempts.iter().map(|one| &one["number"]).collect();
     assert_eq!(numbers, [1, 2]);
     assert!(attempts.iter().all(|one| one["worker"].is_string()));
-    // The same for people.
+    // The same as text.
     let url = server.url();
     let shown = ["ops", "get", &id, "--path", "-o", "table", "--url", &url];
     let shown = text(&crate::support::run(&world.folder.0, &shown).stdout);

@@ -1,5 +1,5 @@
-//! Workers apart from recovery, and a process that only accepts, on a database that pushes no news: nobody waits for the fallback poll
-//! where hints go over Redis.
+//! Separate workers, recovery, and a process that only accepts, on a database without
+//! notifications. With hints over Redis no process waits for the fallback poll.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use clinch_testbed::{Kind, wait_until};
 
 use crate::world::World;
 
-/// Longer than anything here takes on a slow machine.
+/// Longer than any step takes on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
@@ -20,13 +20,13 @@ fn out_2_each_process_announces_what_it_committed() {
     let redis = clinch_testbed::Server::start(Kind::Redis).expect("a server");
     let world = World::new(Kind::MariaDb, "roles");
     let bus = redis.url();
-    // Whoever waits for the fallback waits for longer than the test.
+    // The fallback poll is longer than the test.
     world.configure(&format!("fallback_poll = \"1h\"\n[bus]\nurl = \"{bus}\""));
     let recovery = world.serve_beside("api,recovery", 1);
     let worker = world.serve_beside("api,worker", 2);
     let api = world.serve_beside("api", 3);
-    // A first attempt is announced by the process that accepted it, a second one by the one
-    // that gave it up.
+    // The process that accepted an operation announces its first attempt; the process that gave an
+    // attempt up announces the next.
     for (domain, attempts) in [("sent", 1), ("broken", 2)] {
         let op_id = world.submit(&api, domain, "order-1");
         let made = || world.path(&api, &op_id)["operation"]["attempts"].clone();

@@ -1,4 +1,4 @@
-//! A database, a provider, and servers between them.
+//! A database, a provider, and servers.
 
 use std::process::Output;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::provider::Provider;
 use crate::support::{Folder, Server, clinch, document, run, text};
 
-/// What one test has for itself.
+/// The resources of one test.
 pub(crate) struct World {
     pub(crate) kind: Kind,
     pub(crate) database: String,
@@ -37,7 +37,7 @@ impl World {
         world
     }
 
-    /// One route to the gate and one for each status that is tested, besides `extra`.
+    /// Writes the configuration: one route to the gate, one for each tested status, and `extra`.
     pub(crate) fn configure(&self, extra: &str) {
         let Self {
             database, provider, ..
@@ -64,7 +64,7 @@ impl World {
         self.serve_with(roles, &[])
     }
 
-    /// One that runs beside others: with files of its own.
+    /// A server that runs beside others, with its own files.
     pub(crate) fn serve_beside(&self, roles: &str, number: usize) -> Server {
         let files = [
             format!("worker.spill_file=spill-{number}.log"),
@@ -90,14 +90,14 @@ impl World {
         run(&self.folder.0, &whole)
     }
 
-    /// Hands an operation in and does not wait; its id.
+    /// Submits an operation without waiting; returns its id.
     pub(crate) fn submit(&self, server: &Server, domain: &str, key: &str) -> String {
         let output = self.hand_in(server, domain, key, &[]);
         let id = document(&output)["op_id"].as_str().map(str::to_owned);
         id.unwrap_or_else(|| panic!("{}", text(&output.stderr)))
     }
 
-    /// The same keys again, until the operation has ended; its document.
+    /// Submits the same keys until the operation has ended; returns its document.
     pub(crate) fn settled(&self, server: &Server, domain: &str, key: &str) -> Value {
         let output = self.hand_in(server, domain, key, &["--wait", "120s"]);
         assert_ne!(output.status.code(), Some(5), "{}", text(&output.stderr));
@@ -115,18 +115,18 @@ impl World {
         document(&self.ask(server, &["ops", "get", op_id, "--path"]))
     }
 
-    /// Dead letters as they are listed.
+    /// The listed dead letters.
     pub(crate) fn letters(&self, server: &Server) -> Vec<Value> {
         let listed = document(&self.ask(server, &["dlq", "ls"]));
         listed["dead_letters"].as_array().cloned().expect("a list")
     }
 
-    /// Changes rows as a person with a client does.
+    /// Runs SQL as a person with a client does.
     pub(crate) fn sql(&self, text: &str) -> String {
         sql(self.kind, &self.database, text).expect("the server obeys")
     }
 
-    /// The rows that relays claim, as another process would have them.
+    /// The outbox of the store, opened like another process would.
     pub(crate) async fn outbox(&self) -> Box<dyn Outbox> {
         let clock = std::sync::Arc::new(clinch_system::SystemClock::new());
         let url = &self.database;

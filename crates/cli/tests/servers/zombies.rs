@@ -1,4 +1,4 @@
-//! Who died with work in hand: ADR-010's second line of "fail if wrong".
+//! Processes that die during their work: the second line of "fail if wrong" in ADR-010.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::world::{World, claim, on_a_runtime, on_both};
 
-/// ADR-010: a zombie is recovered within five minutes. Here the lease is a second.
+/// ADR-010: a zombie is recovered within five minutes. Here the lease is one second.
 const THRESHOLD: Duration = Duration::from_secs(300);
 
 fn at(line: &Value, field: &str) -> jiff::Timestamp {
@@ -46,8 +46,8 @@ fn a_relay_killed_with_claims(kind: clinch_testbed::Kind) {
         world.submit(&first, "sent", key);
     }
     drop(first);
-    // A relay that dies right after its claim: what it was to announce is claimed by nobody
-    // who lives.
+    // A relay that dies right after its claim: its rows are claimed by a process that no longer
+    // lives.
     on_a_runtime(async {
         let store = world.outbox().await;
         let claimed = store

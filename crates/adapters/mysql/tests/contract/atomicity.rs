@@ -18,7 +18,7 @@ const TRANSACTIONS: usize = 1_000;
 const CALLERS: usize = 4;
 const KILLS: usize = 5;
 
-/// What a caller knows of its transaction.
+/// The caller's knowledge about its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Committed,
@@ -39,7 +39,7 @@ async fn one(
     let new = [operation("natural", number)];
     let accepted = store.accept_in(&mut tx, &new, &routes()).await;
     let Ok((_, wake_up)) = accepted else {
-        // The connection is gone, and with it the transaction.
+        // The connection is lost, and with it the transaction.
         return Ok(End::RolledBack);
     };
     if !commits {
@@ -55,7 +55,7 @@ async fn one(
     })
 }
 
-/// A caller's share of the numbers; one that is cut off is not tried again.
+/// A caller's share of the numbers; a transaction that loses its connection is not retried.
 async fn caller(
     store: Mysql,
     url: String,
@@ -68,7 +68,7 @@ async fn caller(
         let mut open = match conn.take() {
             Some(open) => open,
             None => loop {
-                // The server may be down: it is being started again.
+                // The server may be down: it is being restarted.
                 match Conn::from_url(&url).await {
                     Ok(open) => break open,
                     Err(_) => tokio::task::yield_now().await,
@@ -79,7 +79,7 @@ async fn caller(
         let is_whole =
             matches!(end, Ok(End::Committed)) || (matches!(end, Ok(End::RolledBack)) && !commits);
         conn = is_whole.then_some(open);
-        // What failed before its commit was sent was rolled back.
+        // A transaction that failed before its commit was sent was rolled back.
         ends.push((number, end.unwrap_or(End::RolledBack)));
         done.fetch_add(1, Ordering::SeqCst);
     }
@@ -151,7 +151,7 @@ async fn check(store: &Mysql, database: &Database, ends: &[(usize, End)]) {
         match end {
             End::Committed => assert!(is_there, "{number} was committed and is lost"),
             End::RolledBack => assert!(!is_there, "{number} was rolled back and is there"),
-            // It is there with its business row, or neither is.
+            // Operation and business row exist both, or neither does.
             End::Unclear => {}
         }
     }

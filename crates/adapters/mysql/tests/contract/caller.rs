@@ -78,14 +78,15 @@ fn out_1_a_refused_operation_leaves_the_transaction_as_it_was() {
     });
 }
 
-/// At REPEATABLE READ the caller's snapshot does not show what was accepted since; the keys do.
+/// At REPEATABLE READ the caller's snapshot does not show operations that were accepted since, but
+/// the keys do.
 fn core_6_an_old_snapshot_finds_known_keys() {
     let server = common::url();
     on_a_runtime(async {
         let database = Database::on(&server).await;
         let store = database.open().await;
         let url = mysql_async::Opts::from_url(&database.url).expect("an address");
-        // Such connections count rows that they found, not those that they changed.
+        // Such connections report the number of rows that they found, not changed.
         let opts = OptsBuilder::from_opts(url).client_found_rows(true);
         let mut conn = Conn::new(opts).await.expect("a connection");
         let mut level = TxOpts::default();
@@ -112,7 +113,7 @@ fn out_1_a_worker_that_waits_is_woken_after_the_callers_commit() {
     on_a_runtime(async {
         let database = Database::on(&server).await;
         let settings = clinch_mysql::Settings {
-            // Nobody is found by polling here.
+            // Polling is far too rare to find the work.
             fallback_poll: std::time::Duration::from_secs(3_600),
             ..Default::default()
         };
@@ -146,7 +147,7 @@ fn out_1_a_worker_that_waits_is_woken_after_the_callers_commit() {
     });
 }
 
-/// A caller who has drawn the smaller seq of a lane and commits late keeps the others waiting.
+/// A caller that has drawn the smaller seq of a lane and commits late keeps the others waiting.
 fn core_11_a_late_commit_is_not_overtaken_in_its_lane() {
     let server = common::url();
     on_a_runtime(async {

@@ -20,7 +20,7 @@ fn ordered() -> Routes {
     Routes::new().with(keys("ordered", 1).domain, EventTypes::Any, rules)
 }
 
-/// An operation of the one lane of these tests.
+/// An operation of the only lane in these tests.
 fn of_lane(idem: &str) -> NewOperation {
     let mut keys = keys("ordered", 1);
     keys.idem_key = IdemKey::new(idem).expect("valid");
@@ -73,7 +73,7 @@ fn core_11_a_refused_accept_leaves_no_key_and_no_lane() {
             .await;
         assert_eq!(alone.expect("answers"), [Accepted::BatchClosed]);
         assert_eq!(rows(&database).await, (1, 0, 0), "refused");
-        // The key was inserted for the one that is refused; the other one gets it.
+        // The key was inserted for the refused operation; the other one gets it.
         let both = store.accept(&[refused, second.clone()], &ordered()).await;
         let both = both.expect("answers");
         assert!(matches!(
@@ -112,7 +112,7 @@ fn core_9_a_commit_changes_what_it_accepts() {
         let known = written[2].clone().accepted().expect("of an accept");
         assert!(matches!(known, Accepted::Known(known) if is_first(&known)));
         assert_eq!(rows(&database).await, (2, 1, 1));
-        // A row that ends is marked as redriven by the accept behind it.
+        // A row that ends in the same commit is marked as redriven by the following accept.
         let writes = [cancel(next.op_id), Write::Accept(successor.clone())];
         let written = store.commit(&writes, &ordered()).await.expect("answers");
         assert_eq!(written.len(), 2);

@@ -1,4 +1,4 @@
-//! What the tests of the adapter share.
+//! Helpers of the tests.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub(crate) fn url() -> String {
     clinch_testbed::shared(Kind::MariaDb).expect("a server")
 }
 
-/// A database of a test's own, with its tables. Making tables is slow, so databases are emptied
-/// and used again; who has one holds a lock of the server's on its name.
+/// A database for one test, with its tables. Creating tables is slow, so databases are emptied and
+/// reused; their user holds a server lock on the name.
 pub(crate) struct Database {
     pub(crate) name: String,
     pub(crate) url: String,
@@ -27,7 +27,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// On the server at this address.
+    /// A database on the server at this address.
     pub(crate) async fn on(server: &str) -> Self {
         let (base, _) = server.rsplit_once('/').expect("an address with a database");
         let mut conn = Conn::from_url(server).await.expect("a connection");
@@ -82,7 +82,7 @@ async fn one(conn: &mut Conn, sql: &str) -> u64 {
     value.unwrap_or_default()
 }
 
-/// Ends whoever still works on it, then deletes every row.
+/// Ends all sessions that still use it, then deletes every row.
 async fn empty(conn: &mut Conn, name: &str) {
     loop {
         let users = format!("SELECT id FROM information_schema.processlist WHERE db = '{name}'");
@@ -91,7 +91,7 @@ async fn empty(conn: &mut Conn, name: &str) {
             break;
         }
         for user in users {
-            // It may have ended by itself.
+            // The session may have ended already.
             let _ = conn.query_drop(format!("KILL {user}")).await;
         }
     }
@@ -108,13 +108,13 @@ async fn empty(conn: &mut Conn, name: &str) {
     for table in tables.iter().filter(|table| !table.starts_with("clinch_")) {
         sql += &format!("; DROP TABLE {name}.{table}");
     }
-    // Seqs are compared with those of the reference.
+    // The seqs are compared with those of the reference.
     sql += &format!("; ALTER TABLE {name}.clinch_request AUTO_INCREMENT = 1");
     run(conn, &sql).await;
 }
 
-/// Waits until a transaction in the server waits for a lock. (The table of transactions would not
-/// do: it shows an old picture to whoever looks often.)
+/// Waits until a transaction in the server waits for a lock. (The table of transactions cannot be
+/// used: it is updated too rarely for frequent reads.)
 pub(crate) async fn until_somebody_waits(conn: &mut Conn) {
     let waits = "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
                  WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'";

@@ -1,5 +1,5 @@
-//! Deadlocks provoked on purpose: the server ends one of the two, the call is run again, and
-//! nothing is lost or done twice (OUT-8, RUN-7).
+//! Deadlocks provoked on purpose: the server rolls one of the two transactions back, the call is
+//! run again, and nothing is lost or done twice (OUT-8, RUN-7).
 
 use std::collections::BTreeSet;
 
@@ -25,10 +25,11 @@ fn cancel(op: &OpId) -> Amendment {
     }
 }
 
-/// An outsider locks the operation that a call needs last, and then wants the one that it has.
+/// Another client locks the operation that a call needs last, and then wants the one that the call
+/// holds.
 fn run_7_a_call_that_the_server_ends_is_run_again() {
     on_a_runtime(async {
-        // Nobody else may wait on this one.
+        // A server of its own: no other test may wait in it.
         let server = Server::start(Kind::MariaDb).expect("a server");
         let database = Database::on(&server.url()).await;
         let store = database.open().await;
@@ -42,7 +43,8 @@ fn run_7_a_call_that_the_server_ends_is_run_again() {
         let mut ids: Vec<OpId> = new.iter().map(|new| new.op_id).collect();
         ids.sort();
         let mut watch = database.conn().await;
-        // Locked rows make its transaction the dearer one: the call is ended, not the outsider.
+        // The locked rows make this transaction the more expensive one, so the server rolls back
+        // the call.
         let weight = "CREATE TABLE weight (n INT PRIMARY KEY) ENGINE = InnoDB";
         watch.query_drop(weight).await.expect("a table");
         let mut conn = database.conn().await;
@@ -69,7 +71,7 @@ fn run_7_a_call_that_the_server_ends_is_run_again() {
                 caller.amend(&cancels, &routes()).await
             });
             common::until_somebody_waits(&mut watch).await;
-            // The server sees the circle and ends the cheaper of the two.
+            // The server detects the deadlock and rolls back the cheaper transaction.
             let _ = outsider.exec_drop(lock, (id(&ids[0]),)).await;
             let _ = outsider.rollback().await;
             let answers = call.await.expect("no panic").expect("the call got through");
@@ -89,7 +91,7 @@ fn run_7_a_call_that_the_server_ends_is_run_again() {
     });
 }
 
-/// Many callers whose keys meet in every order, and workers in between.
+/// Many callers with keys in every order, and workers at the same time.
 fn out_8_callers_that_meet_in_every_order_lose_nothing() {
     const CALLERS: usize = 8;
     const ROUNDS: usize = 25;
@@ -105,8 +107,8 @@ fn out_8_callers_that_meet_in_every_order_lose_nothing() {
                 let mut conn = Conn::from_url(&url).await.expect("a connection");
                 let mut ended_by_server = 0;
                 for round in 0..ROUNDS {
-                    // One transaction of several calls, in an order of its own: the server
-                    // cannot but end some of them.
+                    // One transaction of several calls, in an order of its own: the server must
+                    // roll some of them back.
                     loop {
                         let opts = TxOpts::default();
                         let mut tx = conn.start_transaction(opts).await.expect("begins");
@@ -127,7 +129,7 @@ fn out_8_callers_that_meet_in_every_order_lose_nothing() {
                             break;
                         }
                         ended_by_server += 1;
-                        // What the server ended has to be done again, from its first statement.
+                        // A rolled back transaction must be repeated from its first statement.
                         conn = Conn::from_url(&url).await.expect("a connection");
                     }
                 }

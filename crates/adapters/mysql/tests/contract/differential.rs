@@ -27,7 +27,7 @@ async fn mysql() -> Result<Subject, String> {
     store.stop_clock(clock.now());
     let port = Arc::new(store.clone());
     let hands = moved_by(move |by| {
-        // The database goes with the hands.
+        // Keeps the database as long as the subject.
         let _held = &database;
         clock.advance(by);
         store.advance(by);

@@ -1,5 +1,5 @@
-//! Every suite and test of the store, on real MariaDB servers. Where the program is not installed
-//! they show as ignored; with `CI=true` they fail.
+//! Every suite and test of the store, on real MariaDB servers. Without MariaDB they show as
+//! ignored; with `CI=true` they fail.
 #![forbid(unsafe_code)]
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 

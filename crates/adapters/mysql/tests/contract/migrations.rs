@@ -1,4 +1,5 @@
-//! Tables are made once, whoever starts first, and refused where they do not fit (OUT-7).
+//! Tables are created once, whichever node starts first, and refused if they are of another release
+//! (OUT-7).
 
 use clinch_contract::Calls;
 use clinch_core::ErrorKind;
@@ -8,7 +9,7 @@ use mysql_async::prelude::Queryable;
 
 use crate::common::{self, Database, clock, on_a_runtime, operation, routes};
 
-/// A database without tables, made anew.
+/// A new database without tables.
 async fn bare(name: &str) -> (String, Conn) {
     let server = common::url();
     let mut conn = Conn::from_url(&server).await.expect("a connection");
@@ -97,7 +98,7 @@ fn core_16_keys_of_the_api_are_kept_as_the_port_promises() {
     });
 }
 
-/// What an error says must not quote a statement: it would show a payload.
+/// An error message must not quote a statement: it would show a payload.
 fn core_16_no_error_shows_a_payload() {
     on_a_runtime(async {
         let database = Database::on(&common::url()).await;

@@ -17,7 +17,7 @@ use mysql_async::Opts;
 
 use crate::common::{self, Database, keys, on_a_runtime, operation_of, payload, routes, worker};
 
-/// Runs SQL with the server's own client; on failure its complaint.
+/// Runs SQL with the server's own client; `Err` holds its error message.
 fn client(database: &Database, sql: &str) -> Result<String, String> {
     let opts = Opts::from_url(&database.url).expect("an address");
     let output = Command::new("mariadb")
@@ -43,7 +43,7 @@ fn said(output: &Output) -> Result<String, String> {
     }
 }
 
-/// A call with these keys; the op_id and whether it is new.
+/// A call with these keys; it returns the op_id and whether it is new.
 fn call(number: usize, payload: &str, options: &str) -> String {
     format!(
         "CALL clinch_accept('natural', 'call', 'order-{number}', 'key-{number}', '{payload}', \
@@ -76,7 +76,7 @@ async fn settle(store: &Mysql, delivery: &Delivery) {
     assert!(settled[0].is_ok(), "{settled:?}");
 }
 
-/// The payload goes when the operation is pruned; its key tells the same request all the same.
+/// Pruning removes the payload, but the key still recognizes the same request.
 async fn what_is_left_still_answers(store: &Mysql, same: NewOperation) {
     let prune = Prune {
         completed: std::time::Duration::ZERO,
@@ -99,7 +99,7 @@ fn out_7_what_the_client_accepts_is_an_operation_like_any_other() {
         let first = client(&database, &call(1, json, "NULL")).expect("accepted");
         let (op_id, is_new) = first.split_once('\t').expect("two columns");
         assert_eq!(is_new, "1");
-        // What Rust would have stored of the same keys.
+        // What the Rust adapter would have stored for the same keys.
         let same = operation_of(
             keys("natural", 1),
             &payload("{\"a\":[true,\"\u{e9}\"],\"b\":1}"),
@@ -122,7 +122,7 @@ fn out_7_what_the_client_accepts_is_an_operation_like_any_other() {
         assert_eq!(ledger.len(), 1);
         assert_eq!((ledger[0].event.as_str(), ledger[0].version), ("Accept", 1));
         assert_eq!(store.domains().await.expect("reads")[0].counts.pending, 1);
-        // The same request again, through either door and in any spelling.
+        // The same request again, through SQL or Rust and in any notation.
         for spelling in [
             json,
             "{\"a\":[true,\"\u{e9}\"],\"b\":1}",
@@ -134,7 +134,7 @@ fn out_7_what_the_client_accepts_is_an_operation_like_any_other() {
         let replayed = store.accept(std::slice::from_ref(&same), &routes()).await;
         let replayed = replayed.expect("answers");
         assert!(matches!(&replayed[..], [Accepted::Known(known)] if known.op_id == row.op_id));
-        // Another request is refused by both, and the operation is named.
+        // Both refuse another request with these keys, and name the operation.
         let other = client(&database, &call(1, "{\"b\":2}", "NULL")).expect_err("refused");
         assert!(
             other.contains("45000") && other.contains("idempotency_mismatch"),
@@ -144,7 +144,7 @@ fn out_7_what_the_client_accepts_is_an_operation_like_any_other() {
         let other = operation_of(keys("natural", 1), &payload("{\"b\":2}"));
         let refused = store.accept(&[other], &routes()).await.expect("answers");
         assert!(matches!(&refused[..], [Accepted::Mismatch(known)] if known.op_id == row.op_id));
-        // It runs.
+        // The operation runs.
         let taken = store
             .dequeue(&ask(&routes(), "natural"))
             .await
@@ -180,7 +180,7 @@ fn out_1_the_procedure_keeps_to_the_callers_transaction() {
         };
         client(&database, &in_tx(1, "COMMIT")).expect("commits");
         client(&database, &in_tx(2, "ROLLBACK")).expect("rolls back");
-        // Outside of a transaction it has one of its own: all of it, or nothing.
+        // Outside of a transaction it opens its own: everything commits, or nothing.
         client(&database, &call(3, "{}", "NULL")).expect("accepted");
         let all = [1, 2, 3].map(|number| keys("natural", number));
         let found = store.find(&all).await.expect("reads");
@@ -294,7 +294,7 @@ fn core_1_what_rust_refuses_the_procedure_refuses() {
     });
 }
 
-/// The server takes JSON that we do not; it is dead-lettered and never sent.
+/// The server accepts JSON that Clinch does not; such an operation is dead-lettered and never sent.
 fn out_3_json_that_rust_does_not_take_is_dead_lettered() {
     on_a_runtime(async {
         let database = Database::on(&common::url()).await;
@@ -310,7 +310,7 @@ fn out_3_json_that_rust_does_not_take_is_dead_lettered() {
     });
 }
 
-/// A Python with PyMySQL, made once; tests of other processes may make it at the same time.
+/// A Python with PyMySQL, installed once; other test processes may install it at the same time.
 fn python() -> PathBuf {
     let target = option_env!("CARGO_TARGET_TMPDIR").map(Path::new);
     let tools = target
@@ -338,7 +338,7 @@ fn python() -> PathBuf {
         .args(["-m", "pip", "install", "--quiet", "pymysql"])
         .output();
     said(&pip.expect("pip runs")).expect("PyMySQL");
-    // Who comes second finds it there.
+    // The second process finds it installed.
     if std::fs::rename(&own, &home).is_err() {
         let _ = std::fs::remove_dir_all(&own);
     }

@@ -21,7 +21,7 @@ struct Hands {
     clock: Arc<ManualClock>,
     store: Mysql,
     database: Arc<Database>,
-    /// How far time was moved: a new instance starts from the server's own.
+    /// How far the clock was moved: a new instance starts from the server's time.
     ahead: Arc<Mutex<Duration>>,
 }
 
@@ -55,7 +55,7 @@ impl Control for Hands {
     async fn advance(&self, by: Duration) {
         *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) += by;
         self.store.advance(by);
-        // Waits go by it.
+        // Waits use this clock.
         self.clock.advance(by);
     }
 

@@ -25,7 +25,7 @@ struct Hands {
 fn open(clock: Arc<ManualClock>, folder: Arc<Folder>) -> Result<Subject, String> {
     let sqlite = Sqlite::open(folder.file(), Settings::default(), clock.clone());
     let sqlite = sqlite.map_err(|error| error.to_string())?;
-    // So few that the keys of a test are in every level.
+    // Limits so small that the keys of a test are spread over all levels.
     let conn = sqlite.connect().map_err(|error| error.to_string())?;
     conn.execute_batch("UPDATE clinch_store SET keys_new_max = 2, keys_mid_max = 6")
         .map_err(|error| error.to_string())?;

@@ -1,9 +1,9 @@
-//! Where the file of a test is.
+//! The folder for the file of a test.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder that goes with its last user.
+/// A folder that is removed with its last user.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {

@@ -1,5 +1,5 @@
-//! A backup taken under load is one moment of the file; a restored one trusts nothing that is
-//! open (OUT-7).
+//! A backup taken under load is a snapshot of the file; in a restored file the effect of every open
+//! operation is unknown (OUT-7).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::common::{
 };
 use clinch_contract::Calls;
 
-/// Accepts, begins, and settles half of what it began, until told to stop.
+/// Accepts, begins, and settles half of what it began, until it is stopped.
 async fn load(sqlite: Sqlite, stop: Arc<AtomicBool>) {
     let routes = Arc::new(routes());
     let mut number = 0;
@@ -111,7 +111,7 @@ fn out_7_backups_to_one_target_at_once_never_mix() {
     assert_eq!(restore(Existing::Refuse).expect("a sound copy").open, 500);
     let there = restore(Existing::Refuse).expect_err("it exists");
     assert_eq!(there.kind(), ErrorKind::Invalid);
-    // Whoever has it open keeps it.
+    // A process that has the file open prevents the restore.
     let holder = Sqlite::open(&restored, settings.clone(), clock()).expect("opens");
     let held = restore(Existing::Replace).expect_err("it is open");
     assert_eq!(held.kind(), ErrorKind::Conflict);

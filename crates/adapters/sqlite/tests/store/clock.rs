@@ -29,8 +29,8 @@ impl Clock for Ahead {
     }
 }
 
-/// A process on the file: prunes as it does at its start, then hands 30 unsafe operations in;
-/// how many of them were known.
+/// A process on the file: prunes as at its start, then submits 30 unsafe operations. Returns how
+/// many of them were known.
 async fn process(folder: &Folder, ahead: Duration) -> usize {
     let clock = Arc::new(Ahead(SystemClock::new(), ahead));
     let sqlite = Sqlite::open(folder.file(), Settings::default(), clock).expect("it opens");

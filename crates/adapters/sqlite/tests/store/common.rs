@@ -1,4 +1,4 @@
-//! What the tests of the file share.
+//! Helpers of the tests.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ pub(crate) fn operation(domain: &str, number: usize) -> NewOperation {
     samples::operation(SystemIds.op_id(), domain, number)
 }
 
-/// `PRAGMA integrity_check` of a file, by a connection of its own. One that could write would take
-/// the log of a killed process into the file and remove it, which looks like a loss.
+/// `PRAGMA integrity_check` of a file, on a read-only connection. A connection that could write
+/// would move the log of a killed process into the file and remove it, which looks like a loss.
 pub(crate) fn integrity(folder: &Folder) -> String {
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
     let conn = rusqlite::Connection::open_with_flags(folder.file(), flags);
@@ -40,8 +40,8 @@ pub(crate) fn shrink_levels(sqlite: &Sqlite, new_max: u32, mid_max: u32) {
     conn.execute(sql, [new_max, mid_max]).expect("the limits");
 }
 
-/// How many keys are in `new`, `mid` and the rest, after a look at what must hold: each key is
-/// in one level, and the row of the store has the counts.
+/// Number of keys in `new`, `mid` and the rest. Also asserts that each key is in one level and that
+/// the row of the store has the counts.
 pub(crate) fn levels(sqlite: &Sqlite) -> [i64; 3] {
     let conn = sqlite.connect().expect("a connection");
     let sql = "SELECT (SELECT count(*) FROM clinch_key_new), (SELECT count(*) FROM clinch_key_mid), \

@@ -23,10 +23,10 @@ async fn sqlite() -> Result<Subject, String> {
     let folder = Folder::new("differential");
     let sqlite = Sqlite::open(folder.file(), Settings::default(), clock.clone());
     let sqlite = sqlite.map_err(|error| error.to_string())?;
-    // So few that the keys of a sequence are in every level.
+    // Limits so small that the keys of a sequence are spread over all levels.
     shrink_levels(&sqlite, 2, 6);
     let hands = moved_by(move |by| {
-        // The folder goes with the hands.
+        // Keeps the folder as long as the subject.
         let _held = &folder;
         clock.advance(by);
         Box::pin(async {})

@@ -13,13 +13,13 @@ use clinch_engine::{Config, Dispatch, Handler, Handlers, Ports, Runtime};
 use clinch_sqlite::Sqlite;
 use clinch_system::{FileJournal, SystemClock, SystemIds, TokioSpawner};
 
-/// Longer than any test: who is not woken hangs.
+/// Longer than any test: a process that is not woken hangs.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
 
-/// The provider's own book: one line a call, kept by the file system when a process dies.
+/// The provider's own record: one line per call, which survives the death of a process.
 pub(crate) struct Provider {
     pub(crate) book: PathBuf,
-    /// Calls of payloads that say so kill the process.
+    /// Payloads that say so kill the process when they are called.
     pub(crate) aborts: bool,
 }
 

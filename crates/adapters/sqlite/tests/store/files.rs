@@ -1,5 +1,5 @@
-//! Files and disks that are not as they should be: each a clear error of the right kind, and
-//! nothing lost (OUT-7).
+//! Damaged files and failing disks: each gives a clear error of the right kind, and nothing is lost
+//! (OUT-7).
 
 use std::path::Path;
 use std::process::Command;
@@ -102,7 +102,7 @@ fn out_7_a_missing_folder_and_a_read_only_file_are_unavailable() {
     );
     drop(open(&folder));
     let name = folder.file();
-    // Root may write whatever the mode says; a directory in the file's place nobody may.
+    // Root may write whatever the mode is, but not a directory in place of the file.
     let directory = folder.0.join("directory.db");
     std::fs::create_dir(&directory).expect("a folder");
     assert_eq!(kind_of(&directory), ErrorKind::Unavailable);
@@ -137,11 +137,11 @@ fn out_7_a_file_locked_by_another_writer_is_unavailable_and_then_works() {
     });
 }
 
-/// A small file system of its own; unmounted when dropped.
+/// A small file system, unmounted when dropped.
 struct Disk(Folder);
 
 impl Disk {
-    /// `None`: this user may not mount.
+    /// `None`: this user may not mount file systems.
     fn new(options: &str) -> Option<Self> {
         let folder = Folder::new("disk");
         let mounted = Command::new("mount")

@@ -1,4 +1,4 @@
-//! The levels of the key index: whatever is merged when, a key is known (CORE-9, CORE-12).
+//! The levels of the key index: a key is found whatever was merged (CORE-9, CORE-12).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +101,7 @@ async fn replays_are_known(sqlite: &Sqlite, level: &str, routes: &Routes) {
     assert_eq!(page.items.len(), 1, "{level} is listed");
 }
 
-/// Settles whatever is due.
+/// Settles all due operations.
 async fn settle_all(sqlite: &Sqlite, routes: &Arc<Routes>) {
     loop {
         let dequeue = Dequeue {
@@ -173,7 +173,7 @@ fn core_12_a_prune_takes_keys_out_of_every_level() {
         assert_eq!(levels(&sqlite), [0, 0, 0]);
         let found = sqlite.find(&all).await.expect("reads");
         assert_eq!(found.iter().flatten().count(), 0);
-        // And the same keys are new again.
+        // After that the same keys are new again.
         accept(&sqlite, &chunk(0), &routes).await;
         assert_eq!(levels(&sqlite).iter().sum::<i64>(), CHUNK as i64);
     });
@@ -189,7 +189,7 @@ fn core_12_what_is_rolled_back_is_not_counted() {
         for number in 0..400 {
             let (good, mut twin) = (operation("natural", number), operation("unsafe", number));
             match number % 4 {
-                // Spoils the commit of whoever shares it, and each goes alone.
+                // Makes the shared commit fail, so that each job runs alone.
                 0 => {
                     twin.op_id = good.op_id;
                     let bad = [operation("unsafe", number + 1_000), good.clone(), twin];

@@ -24,13 +24,13 @@ use crate::common::{
 use crate::engine::{NEVER, Provider};
 use clinch_contract::Calls;
 
-/// Leases of the helpers: lost attempts are found soon.
+/// Lease of the helpers: short, so that lost attempts are found soon.
 const LEASE: Duration = Duration::from_millis(400);
 
-/// No wait of the helpers is longer, but of those that must be woken.
+/// Longest wait of the helpers, except for those that must be woken.
 const FALLBACK: Duration = Duration::from_secs(1);
 
-/// Ends with its test, whatever happens.
+/// A helper process, killed when the test ends.
 struct Helper(Child);
 
 impl Drop for Helper {
@@ -60,7 +60,7 @@ fn helper(part: &str, folder: &Folder, first: usize) -> Helper {
     Helper(child.expect("a helper"))
 }
 
-/// The helper's side; nothing in an ordinary run.
+/// The helper's code; does nothing in an ordinary test run.
 #[test]
 fn plays_its_part() {
     let Ok(part) = std::env::var("CLINCH_HELPER") else {
@@ -77,7 +77,7 @@ fn plays_its_part() {
             book: book(&file),
             aborts: part == "abort",
         };
-        // Who only works must be woken; for the others a lost wake-up is not the point.
+        // A helper that only works must be woken; for the others a lost wake-up does not matter.
         let fallback = match part.as_str() {
             "work" => NEVER,
             _ => FALLBACK,
@@ -90,7 +90,7 @@ fn plays_its_part() {
         match part.as_str() {
             "load" => submit_for_ever(&engine.orchestrator(), first).await,
             "work" => {
-                // Until the test closes our input.
+                // Runs until the test closes the helper's input.
                 say("ready");
                 let closed = tokio::task::spawn_blocking(|| std::io::stdin().lines().count());
                 let _ = closed.await;
@@ -118,7 +118,8 @@ fn command(number: usize) -> Command {
     Command::new(keys(domain, number), payload)
 }
 
-/// Some with their attempt in the same commit, some not; each is told when it is durable.
+/// Submits operations for ever, some with a begin in the same commit; prints each when it is
+/// durable.
 async fn submit_for_ever(orchestrator: &clinch_engine::Orchestrator, first: usize) {
     let next = Arc::new(AtomicUsize::new(first));
     let caller = |inline: bool| {
@@ -146,7 +147,7 @@ async fn submit_for_ever(orchestrator: &clinch_engine::Orchestrator, first: usiz
     }
 }
 
-/// Waits for news until every operation is terminal or held for a person.
+/// Waits for notices until every operation is terminal or held for an operator.
 async fn until_nothing_runs(sqlite: &Sqlite) {
     let mut seen = 0;
     loop {
@@ -161,7 +162,7 @@ async fn until_nothing_runs(sqlite: &Sqlite) {
         if domains.iter().map(busy).sum::<u64>() == 0 && probe.is_none() {
             return;
         }
-        // A notice between the look and the wait is found by the next look.
+        // The next read finds a notice that comes between this read and the wait.
         let (_, last) = sqlite
             .news(seen, Duration::from_millis(200))
             .await
@@ -170,7 +171,7 @@ async fn until_nothing_runs(sqlite: &Sqlite) {
     }
 }
 
-/// Calls by operation, out of the provider's book.
+/// Number of calls per operation, from the provider's record.
 fn calls(folder: &Folder) -> BTreeMap<String, usize> {
     let book = std::fs::read_to_string(book(&folder.file())).unwrap_or_default();
     let mut calls = BTreeMap::new();
@@ -205,19 +206,19 @@ fn run_11_a_process_killed_under_load_loses_nothing_and_settles_nothing_twice() 
         .unwrap_or(50);
     let mut rng = SplitMix::new(u64::from(std::process::id()));
     let mut accepted: BTreeSet<usize> = BTreeSet::new();
-    // Many of the kills meet a merge of keys.
+    // With small levels many kills hit a merge of keys.
     shrink_levels(&open(&folder), 20, 200);
     for round in 0..kills {
         let mut helper = helper("load", &folder, round * 1_000_000);
         let out = helper.0.stdout.take().expect("its output");
         let lines = BufReader::new(out).lines().map_while(Result::ok);
-        // A random moment: after so many answers, most of them with others under way.
+        // A random time: after this many answers, usually with others in flight.
         let moment = usize::try_from(1 + rng.next_u64() % 250).unwrap_or(1);
         let told = |line: String| line.split("accepted ").nth(1)?.trim().parse::<usize>().ok();
         let mut told = lines.filter_map(told);
         accepted.extend(told.by_ref().take(moment));
         helper.0.kill().expect("SIGKILL");
-        // What it said before it died was durable too.
+        // What it printed before it died was durable too.
         accepted.extend(told);
         let _ = helper.0.wait();
         assert_eq!(integrity(&folder), "ok", "after kill {round}");
@@ -263,7 +264,7 @@ async fn check_ends(folder: &Folder) {
         match row.state.status {
             Status::Completed => assert!(called > 0 && ends == 1, "{called} calls, {ends} ends"),
             Status::Failed => {
-                // Three kills in a row met it: that is what poison looks like from outside.
+                // Three kills in a row hit this operation, so it counts as poison.
                 let failure = row
                     .state
                     .failure
@@ -320,7 +321,7 @@ fn run_7_a_payload_that_aborts_the_process_is_poison_and_not_the_end_of_every_wo
         );
         assert_eq!(held.state.phase, Some(Phase::Held));
         assert_eq!(held.state.effect, Effect::Unknown);
-        // None, if the other one ended the process between its begin and its call.
+        // No call, if the other payload killed the process between its begin and its call.
         assert!(called(held.op_id) <= 1, "an unsafe call is not repeated");
     });
 }
@@ -342,8 +343,8 @@ fn run_8_two_processes_share_a_file_without_double_work_and_wake_each_other() {
             );
         }
         let routes = routes();
-        // Idle workers whose fallback is an hour away are woken from here, and this process
-        // by their settling.
+        // Idle workers with a fallback of one hour are woken by this process, and they wake it when
+        // they settle.
         for number in 0..20 {
             let new = [operation("natural", number)];
             sqlite.accept(&new, &routes).await.expect("accepted");
@@ -377,7 +378,7 @@ fn run_8_two_processes_share_a_file_without_double_work_and_wake_each_other() {
     assert_eq!(integrity(&folder), "ok");
 }
 
-/// Waits for news of other processes; a wake-up that does not come hangs the test.
+/// Waits for notices of other processes; without a wake-up the test hangs.
 async fn until_settled(sqlite: &Sqlite, count: u64) {
     let (_, mut seen) = sqlite.news(0, Duration::ZERO).await.expect("news");
     loop {

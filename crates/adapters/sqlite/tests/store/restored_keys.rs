@@ -75,7 +75,7 @@ fn core_16_without_the_database_keys_of_a_backup_are_revoked_unless_kept() {
         on_a_runtime(async {
             let sqlite = Sqlite::open(&target, Settings::default(), clock()).expect("opens");
             assert_eq!(active(&sqlite).await, works);
-            // No key works, and the door stays locked: there are keys.
+            // No key is active, but keys exist, so requests without a key stay refused.
             assert_eq!(ApiKeys::list(&sqlite).await.expect("lists").len(), 2);
         });
     }

@@ -1,4 +1,4 @@
-//! The measures, one after the other.
+//! The measurements, one after the other.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::error::{CliError, note};
 use crate::progress;
 use crate::store::Place;
 
-/// Nothing else is in it, so that what is measured can be told apart.
+/// A domain of its own, so that the measured operations can be told apart.
 const DOMAIN: &str = "clinch-bench";
-/// Answered by this process.
+/// Event type of operations that this process answers.
 const CALL: &str = "call";
-/// Answered over HTTP.
+/// Event type of operations that are answered over HTTP.
 const HTTP: &str = "http";
 
 /// What to measure, and for how long.
@@ -32,7 +32,7 @@ pub(super) struct Plan<'a> {
     pub(super) place: &'a Place,
     /// A folder on the store's disk.
     pub(super) scratch: &'a Path,
-    /// A twentieth of the time there is.
+    /// One twentieth of the total time.
     pub(super) unit: Duration,
 }
 
@@ -78,7 +78,7 @@ impl Measure {
     }
 }
 
-/// All of them, the machine's own limits first.
+/// Takes all measurements, the machine's own limits first.
 pub(super) async fn all(plan: &Plan<'_>) -> Result<Vec<Measure>, CliError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let mut measured = Vec::new();
@@ -108,7 +108,7 @@ pub(super) async fn all(plan: &Plan<'_>) -> Result<Vec<Measure>, CliError> {
     Ok(measured)
 }
 
-/// One after the other on one connection, as the executor makes them.
+/// Makes calls one after the other on one connection, as the executor does.
 async fn bare_calls(url: &str, span: Duration, clock: &dyn Clock) -> Result<f64, CliError> {
     let base = Base::parse(url).map_err(CliError::failed)?;
     let mut client = Client::new(base, None);
@@ -125,7 +125,7 @@ async fn bare_calls(url: &str, span: Duration, clock: &dyn Clock) -> Result<f64,
     Ok(percentile(&millis, 50).unwrap_or_default())
 }
 
-/// A store, and what is submitted to it.
+/// A store and its load.
 struct Scene {
     backend: Backend,
     clock: Arc<dyn Clock>,
@@ -134,7 +134,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// From submit to completed, one operation at a time on an empty queue.
+    /// Measures the time from submit to completed, one operation at a time on an empty queue.
     async fn latencies(
         &self,
         span: Duration,
@@ -157,7 +157,7 @@ impl Scene {
             progress::line(name);
             let load = self.load(event_type, &format!("{event_type}{is_queued}-"))?;
             let orchestrator = clinch.orchestrator();
-            // The first ones open files and connections.
+            // The first operations open files and connections.
             load.latencies(orchestrator, is_queued, Amount::Count(20))
                 .await?;
             let millis = load
@@ -182,7 +182,7 @@ impl Scene {
         Ok(measured)
     }
 
-    /// A backlog is accepted, then drained.
+    /// Accepts a backlog, then drains it.
     async fn throughput(&self, unit: Duration, syncs: &Measure) -> Result<Vec<Measure>, CliError> {
         let clinch = self.clinch()?;
         let load = self.load(CALL, "load-")?;

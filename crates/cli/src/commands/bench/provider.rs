@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::error::CliError;
 
-/// Serves on a free port for as long as the runtime lasts.
+/// Serves on a free port until the runtime ends.
 pub(super) async fn listen() -> Result<SocketAddr, CliError> {
     let failed = |error| CliError::failed(format!("the provider cannot listen: {error}"));
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(failed)?;
@@ -28,7 +28,7 @@ pub(super) async fn listen() -> Result<SocketAddr, CliError> {
 }
 
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    // Read to its end, so that the connection serves the next one too.
+    // Reads the whole body, so that the connection can be reused.
     let _ = request.into_body().collect().await;
     Ok(Response::new(Full::new(Bytes::from_static(
         b"{\"id\":\"tx\"}",

@@ -1,5 +1,4 @@
-//! Clients that submit payments, some of them several times, and write down what they were
-//! told.
+//! Clients that submit payments, some of them several times, and record the acknowledgements.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,12 +12,11 @@ use serde_json::json;
 use crate::client::{Base, Client, Request};
 use crate::error::CliError;
 
-/// A submission that is not acknowledged within so many tries is given up: the server is gone
-/// for good.
+/// Tries of one submission before the client gives up: the server does not come back.
 const TRIES_MAX: usize = 600;
 
-/// What a client was told: the payment's key and the operation that stands for it.
-pub(crate) type Told = HashMap<String, String>;
+/// The acknowledgements: the payment's key and its operation.
+pub(crate) type Acknowledged = HashMap<String, String>;
 
 pub(crate) struct Clients {
     url: String,
@@ -26,9 +24,9 @@ pub(crate) struct Clients {
     payments: usize,
     seed: u64,
     next: AtomicUsize,
-    /// Payments that were acknowledged.
+    /// Number of acknowledged payments.
     pub(crate) accepted: AtomicUsize,
-    /// Acknowledgements of a payment that was acknowledged before.
+    /// Number of repeated acknowledgements of the same payment.
     pub(crate) repeated: AtomicUsize,
 }
 
@@ -50,25 +48,28 @@ impl Clients {
         }
     }
 
-    /// Every payment, by so many clients at once.
-    pub(crate) async fn submit_all(self: Arc<Self>, clients: usize) -> Result<Told, CliError> {
+    /// Submits every payment, with this number of concurrent clients.
+    pub(crate) async fn submit_all(
+        self: Arc<Self>,
+        clients: usize,
+    ) -> Result<Acknowledged, CliError> {
         let running: Vec<_> = (0..clients)
             .map(|number| tokio::spawn(self.clone().submit_some(number as u64)))
             .collect();
-        let mut told = Told::new();
+        let mut told = Acknowledged::new();
         for client in running {
             let some = client.await;
-            let some = some.map_err(|_| CliError::failed("a client broke off".to_owned()))?;
+            let some = some.map_err(|_| CliError::failed("a client task failed".to_owned()))?;
             told.extend(some?);
         }
         Ok(told)
     }
 
-    async fn submit_some(self: Arc<Self>, number: u64) -> Result<Told, CliError> {
+    async fn submit_some(self: Arc<Self>, number: u64) -> Result<Acknowledged, CliError> {
         let base = Base::parse(&self.url).map_err(CliError::usage)?;
         let mut client = Client::new(base, None);
         let mut chance = SplitMix::new(self.seed ^ (number << 32));
-        let mut told = Told::new();
+        let mut told = Acknowledged::new();
         loop {
             let payment = self.next.fetch_add(1, Ordering::SeqCst);
             if payment >= self.payments {
@@ -77,7 +78,7 @@ impl Clients {
             let key = format!("order-{payment}");
             let op_id = self.submit(&mut client, payment).await?;
             self.accepted.fetch_add(1, Ordering::SeqCst);
-            // A client that did not hear the answer, or clicked twice.
+            // Like a client that did not get the answer, or a user who clicked twice.
             if chance.next_u64().is_multiple_of(10) {
                 let again = self.submit(&mut client, payment).await?;
                 self.repeated.fetch_add(1, Ordering::SeqCst);
@@ -90,7 +91,7 @@ impl Clients {
         }
     }
 
-    /// Submits under the payment's own key until it is acknowledged, as a careful client does.
+    /// Submits with the payment's own key until it is acknowledged, as a careful client does.
     async fn submit(&self, client: &mut Client, payment: usize) -> Result<String, CliError> {
         let body = json!({
             "domain": self.domain,
@@ -105,10 +106,10 @@ impl Clients {
             match client.send(request).await {
                 Ok(answer) => {
                     let operation: Operation = serde_json::from_str(answer.document.get())
-                        .map_err(|error| CliError::failed(format!("a strange answer: {error}")))?;
+                        .map_err(|error| CliError::failed(format!("unexpected answer: {error}")))?;
                     return Ok(operation.op_id);
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     crate::clock::pause(Duration::from_millis(100)).await;
                 }
                 Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! Three accounts of the same payments, compared.
+//! Compares three accounts of the same payments.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::client::{Base, Client, Request};
 use crate::error::CliError;
 
-use super::clients::Told;
+use super::clients::Acknowledged;
 use super::provider::Provider;
 
 pub(crate) struct Ledger {
@@ -40,7 +40,8 @@ struct Line {
 }
 
 impl History {
-    /// Open until its only change to a terminal state, which is its last.
+    /// Whether the operation changed to a terminal state exactly once, and that was its last
+    /// change.
     fn ended_once(&self) -> bool {
         let changes = self.ledger.iter().filter(|line| line.refused.is_none());
         let mut ends = changes.map(|line| is_terminal(&line.state));
@@ -49,24 +50,24 @@ impl History {
     }
 }
 
-/// What the three say.
+/// The result of the comparison.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Books {
     accepted: usize,
     completed: usize,
     failed: usize,
-    /// Acknowledged, and not there or not settled.
+    /// Acknowledged, but missing or not settled.
     lost: usize,
     charged: usize,
     charged_twice: usize,
     /// Called while an earlier call of the same payment was still running.
     overlapped: usize,
-    /// Did not become final exactly once.
+    /// Did not become terminal exactly once.
     not_once: usize,
-    /// COMPLETED and not charged, or FAILED and charged.
+    /// COMPLETED but not charged, or FAILED but charged.
     wrong: usize,
-    /// Transactions that the database ended for a deadlock and that were run again, by the
-    /// metric of every process; `None` where the store has no such thing.
+    /// Transactions that were run again after a deadlock, by the metric of every process; `None` if
+    /// the store has no such metric.
     pub(crate) run_again: Option<f64>,
 }
 
@@ -81,11 +82,11 @@ impl Ledger {
         Ok(Client::new(base, None))
     }
 
-    /// Waits until every payment is settled, or the patience ends.
+    /// Waits until every payment is settled, or the time is up.
     pub(crate) async fn settle(
         &mut self,
-        told: &Told,
-        patience: Duration,
+        told: &Acknowledged,
+        timeout: Duration,
         mut view: impl FnMut(),
     ) -> Result<(), CliError> {
         let mut client = self.client()?;
@@ -102,24 +103,28 @@ impl Ledger {
                                 break;
                             }
                         }
-                        Err(error) if error.is_passing() => {
+                        Err(error) if error.is_transient() => {
                             crate::clock::pause(Duration::from_millis(100)).await;
                         }
-                        // It is not there: the books will say so.
+                        // The operation is missing: the comparison will show it.
                         Err(_) => break,
                     }
                 }
             }
             Ok(())
         };
-        // What is not settled by then counts as lost.
-        tokio::time::timeout(patience, waiting)
+        // Payments that are not settled by then count as lost.
+        tokio::time::timeout(timeout, waiting)
             .await
             .unwrap_or(Ok(()))
     }
 
-    /// Compares.
-    pub(crate) async fn close(&self, told: &Told, provider: &Provider) -> Result<Books, CliError> {
+    /// Compares the three accounts.
+    pub(crate) async fn close(
+        &self,
+        told: &Acknowledged,
+        provider: &Provider,
+    ) -> Result<Books, CliError> {
         let mut books = Books {
             accepted: told.len(),
             charged: provider.charged(),
@@ -165,7 +170,7 @@ impl Ledger {
 
 fn read<'a, T: Deserialize<'a>>(document: &'a str) -> Result<T, CliError> {
     serde_json::from_str(document)
-        .map_err(|error| CliError::failed(format!("a strange answer: {error}")))
+        .map_err(|error| CliError::failed(format!("unexpected answer: {error}")))
 }
 
 fn is_terminal(state: &str) -> bool {

@@ -1,12 +1,12 @@
-//! What a process tells of itself at `/metrics`.
+//! Reads the `/metrics` of a process.
 
-/// Where a process listens, by what it said when it started.
+/// The address of a process, from its first output.
 pub(crate) fn address(said: &str) -> Option<&str> {
     let mut lines = said.lines();
     lines.find_map(|line| line.strip_prefix("listening on "))
 }
 
-/// The value of a metric, summed over its labels; `None` where it is not told.
+/// The value of a metric, summed over its labels; `None` if it is missing.
 pub(crate) fn value(told: &str, name: &str) -> Option<f64> {
     let values = told.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;

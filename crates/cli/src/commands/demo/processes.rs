@@ -1,4 +1,4 @@
-//! The processes of the demo: this very program, as a server and as workers.
+//! The processes of the demo: this program, as a server and as workers.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::client::{Base, Client, Request};
 use crate::error::{CliError, note};
 
-use super::{Setting, metrics};
+use super::{Environment, metrics};
 
-/// A server is up within this, on any machine that can run it at all.
+/// Maximum time for a server to start, even on a slow machine.
 const START_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct Processes {
@@ -23,7 +23,7 @@ pub(crate) struct Processes {
     started: usize,
 }
 
-/// A worker process, and the file that says where its metrics are.
+/// A worker process, and its log, which contains the address of its metrics.
 struct Worker {
     process: Child,
     log: PathBuf,
@@ -32,15 +32,15 @@ struct Worker {
 impl Processes {
     pub(crate) fn new(
         folder: &Path,
-        setting: &Setting,
+        environment: &Environment,
         provider: SocketAddr,
     ) -> Result<Self, CliError> {
         let failed = |error| CliError::failed(format!("cannot prepare the demo: {error}"));
-        // Free now; taken by the server a moment later.
+        // The port is free now; the server takes it a moment later.
         let free = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
         let listen = free.local_addr().map_err(failed)?;
         let config = folder.join("clinch.toml");
-        let text = configuration(setting, listen, provider)?;
+        let text = configuration(environment, listen, provider)?;
         std::fs::write(&config, text).map_err(failed)?;
         Ok(Self {
             folder: folder.to_owned(),
@@ -66,7 +66,7 @@ impl Processes {
     }
 
     fn start_worker(&mut self) -> Result<(), CliError> {
-        // It listens for whoever asks for its metrics, and for nobody else.
+        // It only listens for requests to its metrics.
         let process = self.spawn("api,worker", &["server.listen=127.0.0.1:0"])?;
         let log = self.log();
         self.workers.push(Worker { process, log });
@@ -92,7 +92,7 @@ impl Processes {
         self.is_up().await
     }
 
-    /// A metric, summed over the processes that live; `None` if none of them tells it.
+    /// The sum of a metric over the running processes; `None` if none of them has it.
     pub(crate) async fn metric(&self, name: &str) -> Result<Option<f64>, CliError> {
         let mut urls = vec![self.url()];
         for worker in &self.workers {
@@ -122,7 +122,7 @@ impl Processes {
         workers.chain(self.server.take()).for_each(end);
     }
 
-    /// Where the process that was started last says what it has to say.
+    /// The log file of the process that was started last.
     fn log(&self) -> PathBuf {
         self.folder.join(format!("process-{}.log", self.started))
     }
@@ -131,7 +131,8 @@ impl Processes {
         let failed = |error| CliError::failed(format!("cannot start a process: {error}"));
         self.started += 1;
         let log = File::create(self.log()).map_err(failed)?;
-        // Each process has files of its own for what the store does not take.
+        // Each process has its own files for answers and dead letters that the store does not
+        // accept.
         let files = [
             format!("worker.spill_file={}", self.own("spill")),
             format!("dead_letter.file={}", self.own("dlq")),
@@ -164,7 +165,7 @@ impl Processes {
             }
         };
         let up = tokio::time::timeout(START_MAX, asked).await;
-        up.map_err(|_| CliError::failed("the server does not come up".to_owned()))
+        up.map_err(|_| CliError::failed("the server does not start".to_owned()))
     }
 }
 
@@ -174,19 +175,19 @@ impl Drop for Processes {
     }
 }
 
-/// Ends a process that we started, by its id.
+/// Ends a process that the demo started, by its id.
 fn end(mut process: Child) {
-    // It may have ended by itself.
+    // The process may have ended already.
     let _ = process.kill();
     let _ = process.wait();
 }
 
 fn configuration(
-    setting: &Setting,
+    environment: &Environment,
     listen: SocketAddr,
     provider: SocketAddr,
 ) -> Result<String, CliError> {
-    // A string of JSON is one of TOML; an address may hold anything.
+    // A JSON string is a valid TOML string; an address may contain any character.
     let quoted = |text: &str| {
         serde_json::to_string(text).map_err(|error| CliError::failed(error.to_string()))
     };
@@ -223,8 +224,8 @@ concurrency = 32
 retry = {{ max_attempts = 20, base = "200ms", cap = "2s" }}
 breaker = {{ open = "1s", window = 50, min_calls = 20 }}
 "#,
-        quoted(&setting.store)?,
-        quoted(&setting.bus)?,
-        quoted(&setting.domain)?,
+        quoted(&environment.store)?,
+        quoted(&environment.bus)?,
+        quoted(&environment.domain)?,
     ))
 }

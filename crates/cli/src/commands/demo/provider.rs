@@ -1,5 +1,5 @@
-//! A payment provider with a bad day. It remembers idempotency keys, and its books are the
-//! truth about who was charged.
+//! An unreliable payment provider. It remembers idempotency keys, and its books are the truth about
+//! who was charged.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -24,18 +24,18 @@ pub(crate) struct Provider {
 
 struct Books {
     chance: SplitMix,
-    /// What became of each key.
-    by_key: HashMap<String, Entry>,
-    /// How often each payment was charged, under whatever key.
+    /// The result of each key.
+    by_key: HashMap<String, PaymentResult>,
+    /// How often each payment was charged, under any key.
     charges: HashMap<u64, usize>,
     dropped: usize,
-    /// Keys whose call is running.
+    /// Keys with a running call.
     running: HashSet<String>,
     overlapped: usize,
     is_gone: bool,
 }
 
-/// One call from its first byte to its last, however it ends.
+/// Counts one call as running from its first byte to its last, however it ends.
 struct Running<'a> {
     provider: &'a Provider,
     key: String,
@@ -48,16 +48,16 @@ impl Drop for Running<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Entry {
+enum PaymentResult {
     Charged,
     Refused,
 }
 
-/// What it does with one request.
-enum Mood {
-    /// Answers.
+/// The reaction to one request.
+enum Reaction {
+    /// Sends an answer.
     Answer(StatusCode, serde_json::Value, Option<&'static str>),
-    /// Breaks the connection: the caller cannot know what was done.
+    /// Closes the connection: the caller cannot know what was done.
     Drop,
 }
 
@@ -81,38 +81,38 @@ impl Provider {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Payments that were charged.
+    /// Number of charged payments.
     pub(crate) fn charged(&self) -> usize {
         self.books().charges.len()
     }
 
-    /// Payments that were charged more than once.
+    /// Number of payments that were charged more than once.
     pub(crate) fn charged_twice(&self) -> usize {
         let books = self.books();
         books.charges.values().filter(|times| **times > 1).count()
     }
 
-    /// Payments that were refused.
+    /// Number of refused payments.
     pub(crate) fn refused(&self) -> usize {
         let books = self.books();
         let refused = books
             .by_key
             .values()
-            .filter(|entry| **entry == Entry::Refused);
+            .filter(|entry| **entry == PaymentResult::Refused);
         refused.count()
     }
 
-    /// Answers that were dropped after the charge.
+    /// Number of answers that were dropped after the charge.
     pub(crate) fn dropped(&self) -> usize {
         self.books().dropped
     }
 
-    /// Calls that came while another under the same key was running.
+    /// Number of calls that came while another call with the same key was running.
     pub(crate) fn overlapped(&self) -> usize {
         self.books().overlapped
     }
 
-    /// While it is gone it does nothing and answers nobody.
+    /// While it is down, it does nothing and answers no request.
     pub(crate) fn gone(&self, is_gone: bool) {
         self.books().is_gone = is_gone;
     }
@@ -132,7 +132,7 @@ impl Provider {
         self.books().charges.get(&payment).copied().unwrap_or(0)
     }
 
-    /// Serves on a free port of loopback for as long as the demo lasts.
+    /// Serves on a free loopback port until the demo ends.
     pub(crate) async fn listen(self: Arc<Self>) -> Result<SocketAddr, CliError> {
         let failed = |error| CliError::failed(format!("the provider cannot listen: {error}"));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(failed)?;
@@ -151,7 +151,7 @@ impl Provider {
             async move { this.answer(request).await }
         });
         let http = hyper::server::conn::http1::Builder::new();
-        // A dropped answer ends the connection with an error: that is the point.
+        // A dropped answer ends the connection with an error, as intended.
         let _ = http.serve_connection(TokioIo::new(stream), answer).await;
     }
 
@@ -170,8 +170,8 @@ impl Provider {
         let (mood, latency) = self.decide(&key, payment);
         crate::clock::pause(latency).await;
         match mood {
-            Mood::Drop => Err(std::io::Error::other("the provider hangs up")),
-            Mood::Answer(status, body, retry_after) => {
+            Reaction::Drop => Err(std::io::Error::other("the provider hangs up")),
+            Reaction::Answer(status, body, retry_after) => {
                 let mut response = Response::builder().status(status);
                 if let Some(seconds) = retry_after {
                     response = response.header("retry-after", seconds);
@@ -182,21 +182,21 @@ impl Provider {
         }
     }
 
-    fn decide(&self, key: &str, payment: u64) -> (Mood, Duration) {
+    fn decide(&self, key: &str, payment: u64) -> (Reaction, Duration) {
         let mut books = self.books();
         if books.is_gone {
-            return (Mood::Drop, Duration::ZERO);
+            return (Reaction::Drop, Duration::ZERO);
         }
         let latency = Duration::from_millis(books.chance.next_u64() % 40);
         let roll = books.chance.next_u64() % 1_000;
         if roll < 30 {
             let busy = json!({"error": "unavailable"});
-            let answer = Mood::Answer(StatusCode::SERVICE_UNAVAILABLE, busy, None);
+            let answer = Reaction::Answer(StatusCode::SERVICE_UNAVAILABLE, busy, None);
             return (answer, latency);
         }
         if roll < 33 {
             let busy = json!({"error": "too many requests"});
-            let answer = Mood::Answer(StatusCode::TOO_MANY_REQUESTS, busy, Some("1"));
+            let answer = Reaction::Answer(StatusCode::TOO_MANY_REQUESTS, busy, Some("1"));
             return (answer, latency);
         }
         let entry = match books.by_key.get(key) {
@@ -204,28 +204,28 @@ impl Provider {
             None => books.enter(key, payment),
         };
         if roll < 70 {
-            books.dropped += usize::from(entry == Entry::Charged);
-            return (Mood::Drop, latency);
+            books.dropped += usize::from(entry == PaymentResult::Charged);
+            return (Reaction::Drop, latency);
         }
         let (status, body) = match entry {
-            Entry::Charged => (StatusCode::OK, json!({"id": format!("tx_{payment}")})),
-            Entry::Refused => {
+            PaymentResult::Charged => (StatusCode::OK, json!({"id": format!("tx_{payment}")})),
+            PaymentResult::Refused => {
                 let declined = json!({"error": "card_declined"});
                 (StatusCode::PAYMENT_REQUIRED, declined)
             }
         };
-        (Mood::Answer(status, body, None), latency)
+        (Reaction::Answer(status, body, None), latency)
     }
 }
 
 impl Books {
-    /// Does it: one payment in fifty is declined, the others are charged.
-    fn enter(&mut self, key: &str, payment: u64) -> Entry {
+    /// Processes a payment: one in fifty is declined, the others are charged.
+    fn enter(&mut self, key: &str, payment: u64) -> PaymentResult {
         let entry = if payment % 50 == 13 {
-            Entry::Refused
+            PaymentResult::Refused
         } else {
             *self.charges.entry(payment).or_default() += 1;
-            Entry::Charged
+            PaymentResult::Charged
         };
         self.by_key.insert(key.to_owned(), entry);
         entry

@@ -18,23 +18,22 @@ const EXAMPLES: &str = "\
 Examples:
   clinch dlq import clinch-dlq.log
 
-Dead letters that the database did not take were written to dead_letter.file. This reads them
-back; doing it twice is doing it once. What was read is forgotten in the file. A server that runs
-has its own file open: stop it, or import a copy of the file.";
+The server writes dead letters that the database did not accept to dead_letter.file. This command
+imports them and removes them from the file; importing a dead letter twice has no further effect.
+A running server has its own file open: stop it, or import a copy of the file.";
 
-/// Which file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The file of filed dead letters, or a copy of it
+    /// The file that the server wrote dead letters to, or a copy of it
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
-/// Reads the file back.
+/// Imports the dead letters of the file.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let shown = args.file.display().to_string();
-    // Opening a journal makes one where there is none.
+    // Opening a journal would create a missing file.
     if !args.file.is_file() {
         return Err(CliError::NotThere(format!("there is no file {shown}")));
     }
@@ -66,6 +65,6 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     if imported.unreadable == 0 {
         return Ok(Exit::Ok);
     }
-    note("keep the file: what is unreadable stays in it, with what is behind it");
+    note("keep the file: the unreadable entries, and all entries after them, are still in it");
     Ok(Exit::Failed)
 }

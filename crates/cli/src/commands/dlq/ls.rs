@@ -1,6 +1,6 @@
 //! `clinch dlq ls`.
 
-use super::Letters;
+use super::DeadLetterFilter;
 use crate::commands::pages::{List, Paging};
 use crate::context::Context;
 use crate::error::CliError;
@@ -13,7 +13,7 @@ Examples:
   clinch dlq ls --group
   clinch dlq ls --fingerprint 5f2c1d0e9a8b7c6d";
 
-/// Dead letters one by one.
+/// Columns of the list of dead letters.
 const COLUMNS: &[Column] = &[
     Column::id("OP_ID", |one| at(one, &["/op_id"])),
     Column::new("CODE", |one| at(one, &["/failure/code"])),
@@ -36,20 +36,19 @@ const GROUPS: &[Column] = &[
     Column::new("MESSAGE", |group| at(group, &["/message"])),
 ];
 
-/// Which, and how many.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// One line for each kind of error, with how many there are
+    /// One line for each kind of error, with its number of dead letters
     #[arg(long)]
     group: bool,
     #[command(flatten)]
     paging: Paging,
     #[command(flatten)]
-    filter: Letters,
+    filter: DeadLetterFilter,
 }
 
-/// Prints them.
+/// Prints the dead letters.
 pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliError> {
     let mut pairs = args.filter.pairs();
     let (member, columns) = if args.group {

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::Letters;
+use super::DeadLetterFilter;
 use crate::client::{Page, Request};
 use crate::commands::operation::op_id;
 use crate::context::Context;
@@ -22,10 +22,10 @@ Examples:
   clinch dlq redrive --domain payments -y
 
 The server's plan is shown first, then you are asked; only what the plan showed is redriven.
-A redrive keeps the outbound key, and calling twice makes one. It is refused where the call may
-have been applied and may not be repeated: exit 4 if that leaves nothing to do.";
+A redrive keeps the outbound key; two redrives of one dead letter create one operation. It is
+refused if the call may have been applied and may not be repeated: exit 4 if all are refused.";
 
-/// What the API calls the list of verdicts, in a plan and in what was done.
+/// The API's name for the list of verdicts, in a plan and in its result.
 const MEMBER: &str = "results";
 
 const COLUMNS: &[Column] = &[
@@ -35,7 +35,6 @@ const COLUMNS: &[Column] = &[
     Column::id("REDRIVEN_BY", |one| at(one, &["/redriven_by"])),
 ];
 
-/// Which.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -45,10 +44,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     consent: Consent,
     #[command(flatten)]
-    filter: Letters,
+    filter: DeadLetterFilter,
 }
 
-/// Shows the plan, asks, does it.
+/// Shows the plan, asks, and redrives.
 pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliError> {
     if args.op_ids.is_empty() && args.filter.is_empty() {
         let what = "name dead letters, or give a filter such as --domain";
@@ -85,7 +84,7 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
     args.consent.ask(&question)?;
     let done = call(&filter(&args, Some(planned)), false, context).await?;
     let page = Page::read(&done, MEMBER)
-        .ok_or_else(|| context.client.not_clinch("the answer is not what was done"))?;
+        .ok_or_else(|| context.client.not_clinch("the answer is not a result"))?;
     print(&page.items, &mut context.out)?;
     Ok(Exit::Ok)
 }
@@ -101,8 +100,8 @@ async fn call(
     Ok(context.client.send(request).await?.document)
 }
 
-/// The filter that was typed, narrowed to what the plan showed: dead letters that came since
-/// were not agreed to.
+/// The given filter, limited to the dead letters that the plan showed: the person did not agree to
+/// redrive later ones.
 fn filter(args: &Args, planned: Option<Vec<String>>) -> Map<String, Value> {
     let pairs = args.filter.pairs().into_iter();
     let mut filter: Map<String, Value> = pairs
@@ -126,11 +125,11 @@ fn with_verdict(items: &[Box<RawValue>], verdict: &str) -> Vec<String> {
         .collect()
 }
 
-/// The server looks at a bounded number of dead letters in one call.
+/// Warns if there are more dead letters than the server handles in one call.
 fn warn_if_cut(plan: &RawValue) {
     let plan: Value = serde_json::from_str(plan.get()).unwrap_or_default();
     if plan.get("truncated") == Some(&Value::Bool(true)) {
-        note("the plan is not all: repeat it for the rest");
+        note("the plan does not cover all dead letters: repeat the command for the rest");
     }
 }
 

@@ -10,7 +10,6 @@ const EXAMPLES: &str = "\
 Examples:
   clinch dlq show 01917f5e-0000-7000-8000-000000000000";
 
-/// Which.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -19,7 +18,7 @@ pub(crate) struct Args {
     op_id: String,
 }
 
-/// Prints it.
+/// Prints the dead letter.
 pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliError> {
     let request = Request::get(format!("/v1/dead-letters/{}", args.op_id));
     let answer = context.client.send(request).await?;

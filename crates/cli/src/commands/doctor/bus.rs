@@ -1,4 +1,4 @@
-//! What carries hints. The store is asked under its own name.
+//! Checks the bus. A store that is its own bus is checked as a store.
 
 use clinch_redis::Weight;
 
@@ -6,7 +6,7 @@ use super::{Finding, Subject};
 use crate::error::CliError;
 use crate::store::Line;
 
-pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     let line = match Line::configured(&subject.config) {
         Err(error) => return vec![Finding::error(&error)],
         Ok(Line::Store) => return vec![Finding::ok("the store is its own bus")],

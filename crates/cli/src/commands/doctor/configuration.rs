@@ -1,9 +1,9 @@
-//! The configuration in itself.
+//! Checks the configuration itself.
 
 use super::{Finding, Subject};
 use crate::settings;
 
-pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     let config = &subject.config;
     let mut findings: Vec<Finding> = config
         .problems()

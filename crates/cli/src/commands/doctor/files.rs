@@ -1,4 +1,4 @@
-//! Files for what the store does not take.
+//! Checks the files for answers and dead letters that the store does not accept.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use rustix::fs::{Access, access};
 use super::store::folder_of;
 use super::{Finding, Subject};
 
-/// A journal that holds nothing is not longer.
+/// A journal without entries is at most this long.
 const EMPTY_BYTES: u64 = 8_192;
 
-pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     let config = &subject.config;
     if config.store.url.starts_with("memory:") {
         return Vec::new();
@@ -48,6 +48,6 @@ fn file(key: &str, path: &Path, full: &str) -> Finding {
         Ok(there) if there.len() > EMPTY_BYTES => {
             Finding::warn(format!("{key} = {shown} is not empty"), full)
         }
-        _ => Finding::ok(format!("{key} = {shown} may be written")),
+        _ => Finding::ok(format!("{key} = {shown} is writable")),
     }
 }

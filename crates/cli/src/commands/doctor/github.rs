@@ -1,5 +1,5 @@
-//! The collector: whether the API knows its tokens, which are named by their hashes, and what
-//! it left where it is configured no longer.
+//! Checks the collector: whether the API accepts its tokens, which are named by their hashes, and
+//! whether operations wait although the collector is no longer configured.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::github;
 use crate::store::Place;
 
-pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     let Some(config) = &subject.config.github else {
         return left_over(subject);
     };
@@ -30,7 +30,7 @@ fn parts(config: &Github) -> Result<(Settings, Arc<dyn Transport>), CliError> {
     Ok((settings, transport))
 }
 
-/// Operations of a collector that no server here would run.
+/// Open operations of a collector that no server with this configuration runs.
 fn left_over(subject: &Subject) -> Vec<Finding> {
     match open_jobs(subject) {
         Ok(0) => Vec::new(),
@@ -77,15 +77,12 @@ fn tokens(subject: &Subject, settings: &Settings, http: &dyn Transport) -> Vec<F
                 Finding::ok(format!("the API knows the token {hash}"))
             }
             Ok(answer) => {
-                let what = format!(
-                    "asked for the token {hash}, the API answers {}",
-                    answer.status
-                );
-                Finding::warn(what, "look at github.api_url")
+                let what = format!("for the token {hash} the API answers {}", answer.status);
+                Finding::warn(what, "check github.api_url")
             }
             Err(error) => {
                 let what = format!("the API at {} does not answer: {error}", settings.api_url);
-                Finding::warn(what, "look at github.api_url")
+                Finding::warn(what, "check github.api_url")
             }
         }
     };

@@ -1,4 +1,4 @@
-//! Whoever listens beyond this machine needs keys.
+//! Checks that a server that is reachable from other machines has API keys.
 
 use clinch::core::ports::Clock as _;
 use clinch_system::SystemClock;
@@ -7,7 +7,7 @@ use super::{Finding, Subject};
 use crate::error::CliError;
 use crate::store::Place;
 
-pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     let Ok(listen) = subject.config.listen() else {
         return Vec::new();
     };
@@ -26,7 +26,7 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
     vec![finding]
 }
 
-/// How many keys open the door; `None`: there is no database that could hold any.
+/// The number of active keys; `None`: there is no database yet.
 fn active(subject: &Subject) -> Result<Option<usize>, CliError> {
     let place = Place::configured(&subject.config)?;
     if !subject.runtime.block_on(place.is_current()) {

@@ -1,4 +1,4 @@
-//! Whom routes would call. Names are resolved; nobody is called.
+//! Checks the hosts that routes would call. Names are resolved; nothing is called.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use clinch_system::SystemClock;
 use super::{Finding, Subject, secrets};
 use crate::executors::Http;
 
-/// A name server that takes longer does not answer.
+/// Timeout for one name.
 const RESOLVE_MAX: Duration = Duration::from_secs(3);
-/// A name that takes so long makes calls slow too; more than this many are not waited for.
+/// After this many names without an answer, the remaining hosts are skipped.
 const SILENT_MAX: usize = 3;
 
-pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     let config = &subject.config;
     let Ok(listen) = config.listen() else {
         return Vec::new();
@@ -32,10 +32,10 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
         Err(error) => return vec![Finding::error(&error)],
     };
     let mut findings = Vec::new();
-    // Routes of one host are resolved once.
+    // Each host is resolved once.
     let mut places: BTreeMap<String, (Outlook, String)> = BTreeMap::new();
     for route in config.route.iter().filter(|route| !route.url.is_empty()) {
-        // A missing secret has a line of its own.
+        // A missing secret is reported by another check.
         if !secrets::lacks_any(route.headers.values())
             && let Err(error) = http.build(route, &facts)
         {
@@ -60,11 +60,8 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
     let mut silent = 0;
     for (host, (outlook, route)) in &places {
         if silent == SILENT_MAX {
-            let what = "the other hosts of routes were not looked up";
-            findings.push(Finding::warn(
-                what,
-                "see to the name server, then try again",
-            ));
+            let what = "the other hosts of routes were not resolved";
+            findings.push(Finding::warn(what, "check the name server, then try again"));
             break;
         }
         let (finding, answered) = resolve(subject, host, outlook, route);
@@ -82,7 +79,7 @@ fn resolve(subject: &Subject, host: &str, outlook: &Outlook, route: &str) -> (Fi
         Err(_) => {
             let what = format!("the name server does not answer for {host} (route {route:?})");
             return (
-                Finding::fail(what, "see to the machine's name server"),
+                Finding::fail(what, "check the machine's name server"),
                 false,
             );
         }
@@ -99,11 +96,11 @@ fn resolve(subject: &Subject, host: &str, outlook: &Outlook, route: &str) -> (Fi
         ),
         Some((ip, kind)) if addresses.iter().all(|(_, judged)| judged.is_err()) => Finding::fail(
             format!("{host} is {ip}, a {kind} address, which may not be called (route {route:?})"),
-            "set allow_private = true if that is meant",
+            "set allow_private = true if that is intended",
         ),
         Some((ip, kind)) => Finding::warn(
             format!("{host} has the {kind} address {ip} too, which is never called"),
-            "see to its name server",
+            "check its DNS records",
         ),
         None => Finding::ok(format!("{host} resolves and may be called")),
     };

@@ -1,10 +1,10 @@
-//! Secrets that the configuration refers to. Their values are never shown.
+//! Checks the secrets that the configuration refers to. Their values are never shown.
 
 use clinch_http::{Secrets as _, SystemSecrets};
 
 use super::{Finding, Subject};
 
-pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     let config = &subject.config;
     let mut findings = Vec::new();
     let mut found = 0;
@@ -19,19 +19,19 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
             match missing(reference) {
                 None => found += 1,
                 Some(to_do) => {
-                    let what = format!("{owner} needs {reference}, which is not there or empty");
+                    let what = format!("{owner} needs {reference}, which is missing or empty");
                     findings.push(Finding::fail(what, to_do));
                 }
             }
         }
     }
     if findings.is_empty() && found > 0 {
-        findings.push(Finding::ok(format!("{found} secrets are there")));
+        findings.push(Finding::ok(format!("{found} secrets found")));
     }
     findings
 }
 
-/// Whether a header of the route lacks its secret.
+/// Whether a header of the route refers to a missing secret.
 pub(super) fn lacks_any(headers: impl Iterator<Item = impl AsRef<str>>) -> bool {
     let mut headers = headers;
     headers.any(|value| {
@@ -41,7 +41,7 @@ pub(super) fn lacks_any(headers: impl Iterator<Item = impl AsRef<str>>) -> bool 
     })
 }
 
-/// What stands between `${` and `}`.
+/// The text between `${` and `}`.
 fn references(value: &str) -> Vec<&str> {
     let parts = value.split("${").skip(1);
     parts
@@ -49,7 +49,7 @@ fn references(value: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What to do about one that is not there.
+/// How to provide a missing secret; `None`: it exists.
 fn missing(reference: &str) -> Option<String> {
     let (value, to_do) = match reference.split_once(':') {
         Some(("env", name)) => (

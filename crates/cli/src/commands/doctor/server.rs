@@ -1,4 +1,4 @@
-//! A server that runs, if there is one.
+//! Checks the running server, if there is one.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use crate::error::CliError;
 use crate::store::Place;
 use crate::{settings, store_check};
 
-/// Liveness is answered at once, readiness within two seconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout: liveness is answered at once, readiness within two seconds.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     let base = match settings::base(subject.global) {
         Ok(base) => base,
-        // A server on another machine is none of this machine's.
+        // `server.listen` of another machine says nothing about this one.
         Err(_) if subject.global.url.is_none() => return Vec::new(),
         Err(error) => return vec![Finding::error(&error)],
     };
@@ -31,14 +31,14 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
             }
             Err(error) => vec![Finding::fail(
                 format!("no healthy server at {base}: {error}"),
-                "look at its log",
+                "check its log",
             )],
         }
     })
 }
 
-/// Whether it works on the store of this configuration. One that was named by its address may
-/// be any.
+/// Checks that the server uses the store of this configuration. A server that was named by its
+/// address may use any store.
 async fn store(subject: &Subject<'_>, base: &Base, told: Option<&StoreTold>) -> Option<Finding> {
     if subject.global.url.is_some() {
         return None;
@@ -51,7 +51,7 @@ async fn store(subject: &Subject<'_>, base: &Base, told: Option<&StoreTold>) -> 
                 "it does not work on the store of this configuration, {}",
                 place.address()
             ),
-            "set server.listen to a free address, or look at which configuration it was started with",
+            "set server.listen to a free address, or check which configuration it was started with",
         ),
     })
 }
@@ -63,7 +63,7 @@ async fn ready(base: &Base) -> Vec<Finding> {
         Err(error) => Err(error),
     };
     match said {
-        Ok(Said { warnings }) => {
+        Ok(Readiness { warnings }) => {
             let mut findings = vec![Finding::ok("it is ready: its store answers")];
             findings.extend(warnings.into_iter().map(|warning| {
                 match warning.message.split_once("; ") {
@@ -75,14 +75,14 @@ async fn ready(base: &Base) -> Vec<Finding> {
         }
         Err(error) => vec![Finding::fail(
             format!("it is not ready: {error}"),
-            "look at its log and at its store",
+            "check its log and its store",
         )],
     }
 }
 
-/// What a server says of itself.
+/// A server's readiness document.
 #[derive(serde::Deserialize)]
-struct Said {
+struct Readiness {
     #[serde(default)]
     warnings: Vec<Warning>,
 }
@@ -92,9 +92,9 @@ struct Warning {
     message: String,
 }
 
-/// No key is needed for either, so none is sent.
+/// Neither endpoint needs a key, so none is sent.
 async fn ask(base: &Base, path: &str) -> Result<Answer, CliError> {
     let mut client = Client::new(base.clone(), None);
-    let asked = tokio::time::timeout(PATIENCE, client.send(Request::get(path))).await;
+    let asked = tokio::time::timeout(TIMEOUT, client.send(Request::get(path))).await;
     asked.map_err(|_| CliError::failed("no answer in time"))?
 }

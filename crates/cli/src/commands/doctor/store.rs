@@ -1,4 +1,4 @@
-//! Where operations live. A further backend is an arm in [`look`].
+//! Checks the store. A further backend is one more arm in [`check`].
 
 use std::path::Path;
 
@@ -8,16 +8,16 @@ use rustix::fs::{Access, access, statvfs};
 use super::{Finding, Subject};
 use crate::store::Place;
 
-/// With less, the next busy hour may fill the disk.
+/// With less free space, the next busy hour may fill the disk.
 const FREE_BYTES_WARN: u64 = 1024 * 1024 * 1024;
-/// With less, the database can hardly commit.
+/// With less free space, the database can hardly commit.
 const FREE_BYTES_FAIL: u64 = 64 * 1024 * 1024;
 
-pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     match Place::configured(&subject.config) {
         Err(error) => vec![Finding::error(&error)],
         Ok(Place::Memory) => vec![Finding::warn(
-            "store.url is memory:, which ends with its process",
+            "store.url is memory:, whose data is lost when its process ends",
             "use sqlite://FILE for anything that matters",
         )],
         Ok(place @ Place::Sqlite(_)) => file(subject, &place),
@@ -33,12 +33,12 @@ fn file(subject: &Subject, place: &Place) -> Vec<Finding> {
     if !folder.is_dir() {
         return vec![Finding::fail(
             format!("the database's folder {} is missing", folder.display()),
-            "make it, or set store.url",
+            "create it, or set store.url",
         )];
     }
     let mut findings = vec![is_local(folder), may_write(path, folder)];
     findings.push(match Sqlite::check_file(path, &Settings::default()) {
-        Ok(()) => Finding::ok("the database is the one that was last used, and whole"),
+        Ok(()) => Finding::ok("the database is the one that was last used, and complete"),
         Err(error) => Finding::error(&error),
     });
     findings.push(schema(subject, place));
@@ -59,12 +59,12 @@ fn may_write(path: &Path, folder: &Path) -> Finding {
     match is_closed {
         true => Finding::fail(
             format!(
-                "{} or its folder may not be written by this user",
+                "this user has no permission to write {} or its folder",
                 path.display()
             ),
-            "give the server's user both",
+            "let the server's user write both",
         ),
-        false => Finding::ok(format!("{} may be written", path.display())),
+        false => Finding::ok(format!("{} is writable", path.display())),
     }
 }
 
@@ -74,12 +74,12 @@ fn schema(subject: &Subject, place: &Place) -> Finding {
         Ok(schema) => match (schema.version, schema.pending.len()) {
             (None, _) => Finding::warn(
                 format!("there is no database at {} yet", place.shown()),
-                "`clinch serve` or `clinch migrate` makes it",
+                "`clinch serve` or `clinch migrate` creates it",
             ),
             (Some(version), 0) => Finding::ok(format!("schema version {version} is up to date")),
             (Some(version), pending) => Finding::warn(
-                format!("schema version {version} lacks {pending} steps"),
-                "`clinch migrate`; a server does it when it starts",
+                format!("schema version {version} has {pending} pending migrations"),
+                "run `clinch migrate`; a server also migrates when it starts",
             ),
         },
     }
@@ -96,7 +96,7 @@ fn free_space(folder: &Path) -> Option<Finding> {
     })
 }
 
-/// The folder that a file is in.
+/// The folder of a file.
 pub(super) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))

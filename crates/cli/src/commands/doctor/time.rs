@@ -1,4 +1,5 @@
-//! The machine's clock. Leases and deadlines survive a wrong one; people who read times do not.
+//! Checks the machine's clock. Leases and deadlines tolerate a wrong clock; people who read times
+//! do not.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -8,10 +9,10 @@ use crate::store::Place;
 
 /// 2026-01-01: before this release.
 const NOT_BEFORE: i64 = 1_767_225_600;
-/// Two machines may differ by so much without anybody noticing.
+/// Usual difference between the clocks of two machines.
 const AHEAD_MAX: SignedDuration = SignedDuration::from_secs(60);
 
-pub(super) fn look(subject: &Subject) -> Vec<Finding> {
+pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     let now = clock::now();
     let to_do = "set the machine's clock, by NTP";
     if now.as_second() < NOT_BEFORE {

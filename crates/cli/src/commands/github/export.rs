@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::desk::Desk;
+use super::collector_client::CollectorClient;
 use crate::commands::pages::List;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::json::compact;
 
-/// Documents of one request: they can be large.
+/// Documents per request: they can be large.
 const PAGE: usize = 200;
 
 const EXAMPLES: &str = "\
@@ -23,25 +23,25 @@ Examples:
   clinch github export --format csv --out documents.csv
 
 A line is {\"id\",\"kind\",\"user\",\"resource\",\"document\"} with the document as GitHub sent it;
-kinds are user, event, repository, issue, pull_request and commit. A file is whole or not there.";
+kinds are user, event, repository, issue, pull_request and commit. The file
+appears only when it is complete.";
 
-/// What to write out, and where.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only of this user
+    /// Only documents of this user
     #[arg(long, value_name = "LOGIN")]
     login: Option<String>,
-    /// Only of this kind
+    /// Only documents of this kind
     #[arg(long, value_name = "KIND", value_parser = KINDS)]
     kind: Option<String>,
     /// JSON lines, or comma-separated values with a heading
     #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
     format: Form,
-    /// To this file instead of standard output
+    /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// The documents of shadow runs
+    /// Export the documents of shadow runs
     #[arg(long)]
     shadow: bool,
 }
@@ -61,7 +61,7 @@ enum Form {
     Csv,
 }
 
-/// A line as it is answered.
+/// One exported document.
 #[derive(Deserialize)]
 struct Line {
     id: String,
@@ -71,10 +71,10 @@ struct Line {
     document: Box<RawValue>,
 }
 
-/// Writes all of them, in the order of their ids.
-pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> {
+/// Exports the documents in order of their ids.
+pub(crate) async fn run(args: &Args, client: &mut CollectorClient) -> Result<Exit, CliError> {
     let mut target = Target::open(args.out.as_deref())?;
-    let written = match write(args, &mut target, desk).await {
+    let written = match write(args, &mut target, client).await {
         Ok(written) => written,
         Err(error) => {
             target.discard();
@@ -82,13 +82,17 @@ pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> 
         }
     };
     if let Some(path) = target.finish()? {
-        desk.note(&format!("{written} documents in {}", path.display()));
+        client.note(&format!("{written} documents in {}", path.display()));
     }
     Ok(Exit::Ok)
 }
 
-/// How many were written.
-async fn write(args: &Args, target: &mut Target, desk: &mut Desk) -> Result<u64, CliError> {
+/// Writes the documents; returns their number.
+async fn write(
+    args: &Args,
+    target: &mut Target,
+    client: &mut CollectorClient,
+) -> Result<u64, CliError> {
     let mut pairs = vec![("shadow", args.shadow.to_string())];
     pairs.extend(args.login.iter().map(|login| ("login", login.clone())));
     pairs.extend(args.kind.iter().map(|kind| ("kind", kind.clone())));
@@ -100,18 +104,18 @@ async fn write(args: &Args, target: &mut Target, desk: &mut Desk) -> Result<u64,
     let (mut cursor, mut written) = (None, 0_u64);
     loop {
         let page = list
-            .page(PAGE, cursor.as_deref(), &mut desk.context)
+            .page(PAGE, cursor.as_deref(), &mut client.context)
             .await?;
-        // Not before there is an answer: what does not exist has no heading.
+        // Only after the first answer: if the user does not exist, no heading is printed.
         if cursor.is_none() && args.format == Form::Csv {
-            target.write("id,kind,user,resource,document", desk)?;
+            target.write("id,kind,user,resource,document", client)?;
         }
         for item in &page.items {
             let line = match args.format {
                 Form::Jsonl => compact(item.get()),
-                Form::Csv => csv(item, desk)?,
+                Form::Csv => csv(item, client)?,
             };
-            target.write(&line, desk)?;
+            target.write(&line, client)?;
             written += 1;
         }
         cursor = page.next_cursor;
@@ -121,15 +125,15 @@ async fn write(args: &Args, target: &mut Target, desk: &mut Desk) -> Result<u64,
     }
 }
 
-fn csv(item: &RawValue, desk: &Desk) -> Result<String, CliError> {
+fn csv(item: &RawValue, client: &CollectorClient) -> Result<String, CliError> {
     let line: Line = serde_json::from_str(item.get())
-        .map_err(|_| desk.context.client.not_clinch("a document has no id"))?;
+        .map_err(|_| client.context.client.not_clinch("a document has no id"))?;
     let document = compact(line.document.get());
     let cells = [line.id, line.kind, line.user, line.resource, document];
     Ok(cells.map(|cell| quoted(&cell)).join(","))
 }
 
-/// As RFC 4180 has it.
+/// Quotes a cell by RFC 4180.
 fn quoted(cell: &str) -> String {
     match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
@@ -137,7 +141,7 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-/// Standard output, or a file that gets its name when it is whole.
+/// Standard output, or a file that gets its name when it is complete.
 enum Target {
     Stdout,
     File {
@@ -155,7 +159,7 @@ impl Target {
         let mut part_path = path.as_os_str().to_owned();
         part_path.push(".part");
         let part_path = PathBuf::from(part_path);
-        // What is collected with a token may be private: only its owner reads the file.
+        // Data that was collected with a token may be private: only the owner may read the file.
         let mut options = File::options();
         let options = options.write(true).create(true).truncate(true).mode(0o600);
         let part = options.open(&part_path);
@@ -167,23 +171,23 @@ impl Target {
         })
     }
 
-    fn write(&mut self, line: &str, desk: &mut Desk) -> Result<(), CliError> {
+    fn write(&mut self, line: &str, client: &mut CollectorClient) -> Result<(), CliError> {
         match self {
-            Self::Stdout => desk.context.out.line(line),
+            Self::Stdout => client.context.out.line(line),
             Self::File { part, path, .. } => {
                 writeln!(part, "{line}").map_err(|error| wrong(path, &error))
             }
         }
     }
 
-    /// Leaves no half of a file behind.
+    /// Removes an incomplete file.
     fn discard(self) {
         if let Self::File { part_path, .. } = self {
             let _ = std::fs::remove_file(part_path);
         }
     }
 
-    /// The file, if it is one.
+    /// Completes the output; returns the file's path, if it is one.
     fn finish(self) -> Result<Option<PathBuf>, CliError> {
         let Self::File {
             mut part,

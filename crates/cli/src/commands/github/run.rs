@@ -6,7 +6,7 @@ use clinch::core::ports::Clock;
 use clinch_system::SystemClock;
 use serde_json::{Value, json};
 
-use super::desk::{self, Desk, Need};
+use super::collector_client::{self, Access, CollectorClient};
 use super::follow::{self, Ended, Wait};
 use super::summary::{self, Pages, Report, grouped};
 use crate::args::Global;
@@ -23,15 +23,14 @@ Examples:
   clinch github run octocat --shadow
   clinch github run octocat --fake
 
-With a server it begins the run there, and waits for it if asked to. Without one it collects by
-itself on the configured store (clinch.db in the working folder by default); interrupted, the
-run goes on with the next call. --fake collects a made-up GitHub on a port of this machine, all
-of its users, and checks every document; use a folder of its own for it.
+With a server the command begins the run there, and waits for its end with --wait. Without a server
+it collects in this process, into the configured store (clinch.db in the working folder by
+default); after an interrupt the next call continues the run. --fake collects all users of a fake
+GitHub on this machine and checks every document; use a separate folder for it.
 
 Exit 0 completed, 1 failed or with failed jobs, 4 a run of the user is active, 5 not settled in
 time.";
 
-/// Whom to collect, and how.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -39,13 +38,13 @@ pub(crate) struct Args {
     login: String,
     #[command(flatten)]
     wait: Wait,
-    /// From the beginning into a shadow that is compared with the real documents
+    /// Collect from the beginning into a shadow, and compare it with the real documents
     #[arg(long)]
     shadow: bool,
-    /// Collect a made-up GitHub instead of the real one
+    /// Collect from a fake GitHub instead of the real one
     #[arg(long)]
     fake: bool,
-    /// Varies the made-up GitHub
+    /// Seed of the fake GitHub
     #[arg(long, value_name = "N", default_value_t = 1, requires = "fake")]
     seed: u64,
 }
@@ -56,37 +55,37 @@ impl Args {
     }
 }
 
-/// Begins a run; waits for it if asked to, or if nobody else would work on it.
-pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> {
-    let run = begin(&args.login, args.shadow, desk).await?;
+/// Begins a run. Waits for its end if requested, or if no server would work on it.
+pub(crate) async fn run(args: &Args, client: &mut CollectorClient) -> Result<Exit, CliError> {
+    let run = begin(&args.login, args.shadow, client).await?;
     let id = follow::text(&run, "/run_id").to_owned();
-    if !args.wait.is_wanted() && !desk.is_here() {
-        summary::print_run(&run, desk)?;
-        desk.note(&format!("look with `clinch github status {id}`"));
+    if !args.wait.is_wanted() && !client.is_local() {
+        summary::print_run(&run, client)?;
+        client.note(&format!("see `clinch github status {id}`"));
         return Ok(Exit::Ok);
     }
-    desk.note(&format!("{id} began"));
-    let Ended::Runs(runs) = follow::runs(&[id], &args.wait, desk).await? else {
+    client.note(&format!("{id} began"));
+    let Ended::Runs(runs) = follow::runs(&[id], &args.wait, client).await? else {
         return Ok(Exit::Unsettled);
     };
     let run = runs.into_iter().next().unwrap_or_default();
-    let report = summary::report(run, desk).await?;
-    desk.context.out.answer(&report.document, &report.lines)?;
+    let report = summary::report(run, client).await?;
+    client.context.out.answer(&report.document, &report.lines)?;
     Ok(report.exit)
 }
 
-/// The run of a user: a new one or, in this process alone, the one that is not finished.
-async fn begin(login: &str, shadow: bool, desk: &mut Desk) -> Result<Value, CliError> {
+/// Begins a run of the user; without a server, continues an unfinished one.
+async fn begin(login: &str, shadow: bool, client: &mut CollectorClient) -> Result<Value, CliError> {
     let body = json!({ "login": login, "shadow": shadow });
-    let begun = desk.post("/v1/github/runs".to_owned(), &body).await;
+    let begun = client.post("/v1/github/runs".to_owned(), &body).await;
     let problem = match begun {
-        Err(CliError::Problem(problem)) if desk.is_here() && problem.code == "active_run" => {
+        Err(CliError::Problem(problem)) if client.is_local() && problem.code == "active_run" => {
             problem
         }
         other => return other,
     };
     let pairs = [("login", login.to_owned())];
-    let runs = desk
+    let runs = client
         .get(format!("/v1/github/runs{}", query(&pairs)))
         .await?;
     let runs = runs.pointer("/runs").and_then(Value::as_array);
@@ -97,14 +96,14 @@ async fn begin(login: &str, shadow: bool, desk: &mut Desk) -> Result<Value, CliE
     match active {
         Some(run) => {
             let id = follow::text(run, "/run_id");
-            desk.note(&format!("going on with {id}"));
+            client.note(&format!("continuing {id}"));
             Ok(run.clone())
         }
         None => Err(CliError::Problem(problem)),
     }
 }
 
-/// Collects a made-up GitHub in this process and checks every document.
+/// Collects from a fake GitHub in this process and checks every document.
 pub(crate) async fn fake(args: &Args, global: Global) -> Result<Exit, CliError> {
     if global.url.as_deref().is_some_and(|url| !url.is_empty()) {
         let message = "--fake works in this process; leave out --url and CLINCH_URL";
@@ -115,7 +114,7 @@ pub(crate) async fn fake(args: &Args, global: Global) -> Result<Exit, CliError> 
     let mut logins = hub.logins();
     let named = |login: &String| login.eq_ignore_ascii_case(&args.login);
     if !logins.iter().any(named) {
-        let message = format!("the made-up GitHub knows {}", logins.join(", "));
+        let message = format!("the users of the fake GitHub are {}", logins.join(", "));
         return Err(CliError::usage(message));
     }
     logins.sort_by_key(|login| !named(login));
@@ -123,17 +122,18 @@ pub(crate) async fn fake(args: &Args, global: Global) -> Result<Exit, CliError> 
     let github = config.github.clone().unwrap_or_default();
     let settings = hub.settings(github::settings(&github)?)?;
     let transport = hub.transport(clock)?;
-    let mut desk = Desk::here(&global, &config, settings, transport, Need::Work).await?;
-    if matches!(desk::is_served(&global).await, Ok(true)) {
-        desk.note("a server answers here: if it works on this store too, stop it first");
+    let mut client =
+        CollectorClient::local(&global, &config, settings, transport, Access::Work).await?;
+    if matches!(collector_client::is_served(&global).await, Ok(true)) {
+        client.note("a server is running here: if it uses this store too, stop it first");
     }
-    desk.note(&format!(
-        "a made-up GitHub at {}, with {}",
+    client.note(&format!(
+        "a fake GitHub at {}, with {}",
         hub.base(),
         logins.join(", ")
     ));
-    let collected = collect(args, &logins, &hub, &mut desk).await;
-    desk.close().await?;
+    let collected = collect(args, &logins, &hub, &mut client).await;
+    client.close().await?;
     hub.stop().await;
     collected
 }
@@ -142,14 +142,14 @@ async fn collect(
     args: &Args,
     logins: &[String],
     hub: &FakeHub,
-    desk: &mut Desk,
+    client: &mut CollectorClient,
 ) -> Result<Exit, CliError> {
     let mut ids = Vec::with_capacity(logins.len());
     for login in logins {
-        let run = begin(login, args.shadow, desk).await?;
+        let run = begin(login, args.shadow, client).await?;
         ids.push(follow::text(&run, "/run_id").to_owned());
     }
-    let Ended::Runs(runs) = follow::runs(&ids, &args.wait, desk).await? else {
+    let Ended::Runs(runs) = follow::runs(&ids, &args.wait, client).await? else {
         return Ok(Exit::Unsettled);
     };
     let pages = runs.iter().map(Pages::of);
@@ -157,7 +157,7 @@ async fn collect(
     let mut exit = Exit::Ok;
     let mut reports: Vec<Report> = Vec::with_capacity(runs.len());
     for run in runs {
-        let report = summary::report(run, desk).await?;
+        let report = summary::report(run, client).await?;
         exit = exit.and(report.exit);
         reports.push(report);
     }
@@ -170,8 +170,8 @@ async fn collect(
         "runs": reports.iter().map(|one| one.document.clone()).collect::<Vec<_>>(),
         "not_fetched_percent": pages.share(),
     });
-    if let Some(here) = desk.here.as_ref().filter(|_| !args.shadow) {
-        let equality = hub.compare(&here.collector).await?;
+    if let Some(local) = client.local.as_ref().filter(|_| !args.shadow) {
+        let equality = hub.compare(&local.collector).await?;
         lines.push(format!(
             "documents equal the world's: {} of {}",
             grouped(equality.equal),
@@ -190,6 +190,6 @@ async fn collect(
             exit = Exit::Failed;
         }
     }
-    desk.context.out.answer(&document, &lines)?;
+    client.context.out.answer(&document, &lines)?;
     Ok(exit)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::TOKEN_COLUMNS;
-use super::desk::Desk;
+use super::collector_client::CollectorClient;
 use super::follow::{number, text};
 use super::summary;
 use crate::client::{query, segment};
@@ -17,7 +17,7 @@ use crate::output::Format;
 use crate::output::table::{Column, Table, at};
 use crate::output::text::{Cell, Style};
 
-/// Between two pictures.
+/// Pause between two updates.
 const PAUSE: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
@@ -26,8 +26,8 @@ Examples:
   clinch github status octocat
   clinch github status octocat.7 --watch
 
-Without a name: the recent runs. With one: jobs by kind, who waits until when, and the budgets
-of the tokens. --watch shows it anew until the run has ended.";
+Without a name: the recent runs. With one: jobs by kind, the next attempt of waiting jobs, and the
+budgets of the tokens. --watch updates the output until the run has ended.";
 
 const RUN_COLUMNS: &[Column] = &[
     Column::id("RUN", |run| at(run, &["/run_id"])),
@@ -61,21 +61,20 @@ const KIND_COLUMNS: &[Column] = &[
     }),
 ];
 
-/// What to look at.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A run such as octocat.7, or a user: their latest run
+    /// A run such as octocat.7, or a login: the user's latest run
     run: Option<String>,
-    /// Show it anew until the run has ended
+    /// Update the output until the run has ended
     #[arg(long, requires = "run")]
     watch: bool,
     #[command(flatten)]
     paging: Paging,
 }
 
-/// Shows a run, or lists the recent ones.
-pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> {
+/// Shows a run, or lists the recent runs.
+pub(crate) async fn run(args: &Args, client: &mut CollectorClient) -> Result<Exit, CliError> {
     let Some(name) = &args.run else {
         let list = List {
             path: "/v1/github/runs",
@@ -83,22 +82,22 @@ pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> 
             pairs: Vec::new(),
         };
         let paging = args.paging.clone();
-        return list.print(paging, RUN_COLUMNS, &mut desk.context).await;
+        return list.print(paging, RUN_COLUMNS, &mut client.context).await;
     };
     let id = match name.contains('.') {
         true => name.clone(),
-        false => latest(name, desk).await?,
+        false => latest(name, client).await?,
     };
     loop {
-        let run = desk
+        let run = client
             .get(format!("/v1/github/runs/{}", segment(&id)))
             .await?;
-        let tokens = desk.get("/v1/github/tokens").await?;
-        if args.watch && desk.context.out.is_terminal() {
-            desk.context.out.raw(b"\x1b[2J\x1b[H")?;
+        let tokens = client.get("/v1/github/tokens").await?;
+        if args.watch && client.context.out.is_terminal() {
+            client.context.out.raw(b"\x1b[2J\x1b[H")?;
         }
-        show(&run, &tokens, desk)?;
-        desk.context.out.flush()?;
+        show(&run, &tokens, client)?;
+        client.context.out.flush()?;
         let is_over = run["completed_at"].is_string();
         if !args.watch || is_over {
             return Ok(Exit::Ok);
@@ -107,9 +106,9 @@ pub(crate) async fn run(args: &Args, desk: &mut Desk) -> Result<Exit, CliError> 
     }
 }
 
-async fn latest(login: &str, desk: &mut Desk) -> Result<String, CliError> {
+async fn latest(login: &str, client: &mut CollectorClient) -> Result<String, CliError> {
     let pairs = [("login", login.to_owned()), ("limit", "1".to_owned())];
-    let runs = desk
+    let runs = client
         .get(format!("/v1/github/runs{}", query(&pairs)))
         .await?;
     match runs.pointer("/runs/0/run_id").and_then(Value::as_str) {
@@ -118,9 +117,9 @@ async fn latest(login: &str, desk: &mut Desk) -> Result<String, CliError> {
     }
 }
 
-fn show(run: &Value, tokens: &Value, desk: &mut Desk) -> Result<(), CliError> {
+fn show(run: &Value, tokens: &Value, client: &mut CollectorClient) -> Result<(), CliError> {
     let tokens = tokens.pointer("/tokens").cloned().unwrap_or_default();
-    let out = &mut desk.context.out;
+    let out = &mut client.context.out;
     if out.format != Format::Table {
         return out.answer(&json!({ "run": run, "tokens": tokens }), &[]);
     }

@@ -1,36 +1,36 @@
-//! What came of runs, for people.
+//! Summaries of runs, for people.
 
 use serde_json::{Value, json};
 
-use super::desk::Desk;
+use super::collector_client::CollectorClient;
 use super::follow::{number, text};
 use crate::client::{query, segment};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::text::plain;
 
-/// Failed jobs that are named; `status` and the API have the others.
+/// Maximum failed jobs that are listed; `status` and the API show all.
 const NAMED_MAX: usize = 10;
 
-/// A run that has ended, with what else is worth knowing of it.
+/// The report on a run that has ended.
 pub(crate) struct Report {
-    /// For programs.
+    /// The document, for programs.
     pub(crate) document: Value,
-    /// For people.
+    /// The text, for people.
     pub(crate) lines: Vec<String>,
-    /// What it comes to.
+    /// The exit code.
     pub(crate) exit: Exit,
 }
 
-/// Reads everything about a run that has ended.
-pub(crate) async fn report(run: Value, desk: &mut Desk) -> Result<Report, CliError> {
+/// Reads everything for the report on a run that has ended.
+pub(crate) async fn report(run: Value, client: &mut CollectorClient) -> Result<Report, CliError> {
     let (id, login) = (
         text(&run, "/run_id").to_owned(),
         text(&run, "/login").to_owned(),
     );
     let is_shadow = run["shadow"] == true;
     let mut lines = run_lines(&run);
-    let statistics = statistics(&login, is_shadow, desk).await?;
+    let statistics = statistics(&login, is_shadow, client).await?;
     if let Some(statistics) = &statistics {
         let kinds = statistics.pointer("/documents").and_then(Value::as_object);
         let kinds = kinds.into_iter().flatten();
@@ -41,7 +41,7 @@ pub(crate) async fn report(run: Value, desk: &mut Desk) -> Result<Report, CliErr
     }
     let failed = match number(&run, "/jobs/failed") {
         0 => Vec::new(),
-        _ => failed(&id, desk).await?,
+        _ => failed(&id, client).await?,
     };
     lines.extend(failed.iter().map(|job| {
         let at = |pointer| plain(text(job, pointer)).into_owned();
@@ -51,7 +51,7 @@ pub(crate) async fn report(run: Value, desk: &mut Desk) -> Result<Report, CliErr
     }));
     let mut document = json!({ "run": run, "statistics": statistics, "failed": failed });
     if is_shadow {
-        let compared = desk.comparison(&login).await?;
+        let compared = client.comparison(&login).await?;
         lines.extend(comparison(&compared));
         document["comparison"] = compared;
     }
@@ -67,30 +67,30 @@ pub(crate) async fn report(run: Value, desk: &mut Desk) -> Result<Report, CliErr
 async fn statistics(
     login: &str,
     is_shadow: bool,
-    desk: &mut Desk,
+    client: &mut CollectorClient,
 ) -> Result<Option<Value>, CliError> {
     let pairs = [
         ("login", login.to_owned()),
         ("shadow", is_shadow.to_string()),
     ];
     let path = format!("/v1/github/statistics{}", query(&pairs));
-    match desk.get(path).await {
+    match client.get(path).await {
         Ok(statistics) => Ok(Some(statistics)),
-        // A run that failed before its end made none.
+        // A run that failed early has no statistics.
         Err(CliError::Problem(problem)) if problem.status == 404 => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-async fn failed(id: &str, desk: &mut Desk) -> Result<Vec<Value>, CliError> {
+async fn failed(id: &str, client: &mut CollectorClient) -> Result<Vec<Value>, CliError> {
     let id = segment(id);
     let path = format!("/v1/github/runs/{id}/jobs?state=FAILED&limit={NAMED_MAX}");
-    let jobs = desk.get(path).await?;
+    let jobs = client.get(path).await?;
     let jobs = jobs.pointer("/jobs").and_then(Value::as_array);
     Ok(jobs.cloned().unwrap_or_default())
 }
 
-/// What one run came to.
+/// The result of one run.
 pub(crate) fn run_lines(run: &Value) -> Vec<String> {
     let pages = Pages::of(run);
     let mut head = format!("{}  {}", text(run, "/run_id"), text(run, "/status"));
@@ -115,7 +115,7 @@ pub(crate) fn run_lines(run: &Value) -> Vec<String> {
     ]
 }
 
-/// What the pages of runs were.
+/// Counts of the pages of runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pages {
     fetched: u64,
@@ -140,7 +140,7 @@ impl Pages {
         }
     }
 
-    /// How much of all pages was not fetched, in percent.
+    /// Share of pages that were not fetched, in percent.
     pub(crate) fn share(self) -> f64 {
         let spared = self.not_modified + self.skipped;
         match spared + self.fetched {
@@ -150,7 +150,7 @@ impl Pages {
     }
 }
 
-/// A comparison in words.
+/// The text of a comparison.
 pub(crate) fn comparison(comparison: &Value) -> Vec<String> {
     let count = |name| grouped(number(comparison, name));
     let mut lines = vec![format!(
@@ -166,15 +166,15 @@ pub(crate) fn comparison(comparison: &Value) -> Vec<String> {
     lines
 }
 
-/// Nothing differs.
+/// Whether nothing differs.
 pub(crate) fn is_equal(comparison: &Value) -> bool {
     let differ = ["/different", "/missing", "/extra"];
     differ.iter().all(|name| number(comparison, name) == 0)
 }
 
-/// Prints a run as it stands.
-pub(crate) fn print_run(run: &Value, desk: &mut Desk) -> Result<(), CliError> {
-    desk.context.out.answer(run, &run_lines(run))
+/// Prints a run and its state.
+pub(crate) fn print_run(run: &Value, client: &mut CollectorClient) -> Result<(), CliError> {
+    client.context.out.answer(run, &run_lines(run))
 }
 
 /// `20,000`

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::commands::bulk::{self, Act, Targets};
-use crate::commands::filter::{Standing, State};
+use crate::commands::bulk::{self, Action, Targets};
+use crate::commands::filter::{State, StateFilter};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -14,34 +14,33 @@ Examples:
   clinch ops cancel --domain payments --label team=shop --dry-run
   clinch ops cancel --domain payments --state PENDING -y
 
-An operation whose call may have been applied is not canceled at once: it is told, and what the
-provider says decides. Named operations are canceled without asking. Of those that a filter
-finds, only open ones are taken; they are listed, and you are asked.";
+An operation whose call may have been applied is not canceled at once: cancel is requested, and
+the provider's answer decides. Named operations are canceled without asking. Open operations that
+a filter finds are listed, and you are asked.";
 
-/// Which, and why.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Why, for whoever looks later
+    /// Why, for the ledger
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
     targets: Targets,
     #[command(flatten)]
-    standing: Standing,
+    standing: StateFilter,
 }
 
-/// Cancels them.
+/// Cancels the operations.
 pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliError> {
-    let Standing { state, phase } = args.standing;
+    let StateFilter { state, phase } = args.standing;
     let has_filter = !args.targets.filter.is_empty() || state.is_some() || phase.is_some();
     args.targets.check(has_filter)?;
     if state.is_some_and(State::is_terminal) {
         let what =
-            "what is COMPLETED or FAILED cannot be canceled: only PENDING and IN_PROGRESS can";
+            "only PENDING and IN_PROGRESS operations can be canceled, not COMPLETED or FAILED ones";
         return Err(CliError::usage(what));
     }
-    // The route takes one state; open is two of them.
+    // The list endpoint filters by one state; open operations have two.
     let open: &[Option<State>] = match (state, phase) {
         (None, None) => &[Some(State::Pending), Some(State::InProgress)],
         _ => &[state],
@@ -49,7 +48,7 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
     let filters = open.iter().map(|state| {
         let mut pairs = args.targets.filter.pairs();
         let state = *state;
-        pairs.extend(Standing { state, phase }.pairs());
+        pairs.extend(StateFilter { state, phase }.pairs());
         pairs
     });
     let filters = filters.collect();
@@ -57,11 +56,11 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
         Some(reason) => json!({ "reason": reason }),
         None => json!({}),
     };
-    let act = Act {
+    let action = Action {
         verb: "cancel",
         done: "canceled",
-        begun: "cancel requested; what the provider says decides",
+        begun: "cancel requested; the provider's answer decides",
         body: body.to_string().into_bytes(),
     };
-    bulk::run(args.targets, filters, act, context).await
+    bulk::run(args.targets, filters, action, context).await
 }

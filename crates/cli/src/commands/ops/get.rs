@@ -56,19 +56,18 @@ const LISTS: [(&str, &[Column]); 3] = [
     ("ledger", LEDGER),
 ];
 
-/// Which, and how much of it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The operation
     #[arg(value_parser = op_id)]
     op_id: String,
-    /// The full ledger too: every attempt, its outcome, late answers
+    /// Also show the full ledger: every attempt, its outcome, late answers
     #[arg(long)]
     path: bool,
 }
 
-/// Prints it.
+/// Prints the operation.
 pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliError> {
     let path = format!("/v1/operations/{}", args.op_id);
     let answer = context.client.send(Request::get(&path)).await?;

@@ -1,6 +1,6 @@
 //! `clinch ops ls`.
 
-use crate::commands::filter::{Filter, Standing};
+use crate::commands::filter::{Filter, StateFilter};
 use crate::commands::operation;
 use crate::commands::pages::{List, Paging};
 use crate::context::Context;
@@ -13,7 +13,6 @@ Examples:
   clinch ops ls --domain payments --label team=shop --all -o jsonl
   clinch ops ls --biz-key order-123";
 
-/// Which, and how many.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -25,10 +24,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID", help_heading = "Filters")]
     provider_txn_id: Option<String>,
     #[command(flatten)]
-    standing: Standing,
+    standing: StateFilter,
 }
 
-/// Prints them.
+/// Prints the operations.
 pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliError> {
     let mut pairs = args.filter.pairs();
     pairs.extend(args.standing.pairs());

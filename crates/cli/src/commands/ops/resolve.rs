@@ -4,8 +4,8 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::commands::bulk::{self, Act, Targets};
-use crate::commands::filter::{Phase, Standing};
+use crate::commands::bulk::{self, Action, Targets};
+use crate::commands::filter::{Phase, StateFilter};
 use crate::commands::payload;
 use crate::context::Context;
 use crate::error::CliError;
@@ -17,30 +17,29 @@ Examples:
   clinch ops resolve 01917f5e-0000-7000-8000-000000000000 --as failed --code refused --effect none
   clinch ops resolve --domain payments --as retry --reason 'provider was down' --dry-run
 
-Ask the provider first. `retry` allows one more call whatever the route's safety says: if the
-first one was applied after all, the effect happens twice. Named operations are resolved without
+Ask the provider first. `retry` allows one more call whatever the route's safety is: if the first
+call was applied after all, the effect happens twice. Named operations are resolved without
 asking; those that a filter finds are listed, and you are asked.";
 
-/// Which, and as what.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What became of the call
+    /// How to settle the operation
     #[arg(long = "as", value_enum, value_name = "END")]
     end: End,
-    /// Why, for whoever looks later
+    /// Why, for the ledger
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// completed: the provider's own id of what it did
+    /// completed: the provider's own id of the transaction
     #[arg(long, value_name = "ID")]
     provider_txn_id: Option<String>,
     /// completed: the result; JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-")]
     payload: Option<String>,
-    /// failed: why, for programs
+    /// failed: the error code, for programs
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
-    /// failed: why, for people
+    /// failed: the error message, for people
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
     /// failed: whether the call may have been applied
@@ -50,25 +49,25 @@ pub(crate) struct Args {
     targets: Targets,
 }
 
-/// How a held operation goes on.
+/// How to settle a held operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum End {
-    /// The provider did it
+    /// The provider applied the call
     Completed,
-    /// The provider did not
+    /// The provider did not apply the call
     Failed,
-    /// Call once more
+    /// Allow one more call
     Retry,
 }
 
-/// What is known about the call.
+/// The effect of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Effect {
-    /// It was not applied
+    /// The call was not applied
     None,
-    /// Nobody knows
+    /// It is not known whether the call was applied
     Unknown,
 }
 
@@ -90,7 +89,7 @@ struct Body<'a> {
     reason: Option<&'a str>,
 }
 
-/// Resolves them.
+/// Resolves the operations.
 pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliError> {
     args.targets.check(!args.targets.filter.is_empty())?;
     check(&args)?;
@@ -107,21 +106,21 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
     let body =
         serde_json::to_vec(&body).map_err(|_| CliError::usage("the payload cannot be sent"))?;
     let mut pairs = args.targets.filter.pairs();
-    let held = Standing {
+    let held = StateFilter {
         state: None,
         phase: Some(Phase::Held),
     };
     pairs.extend(held.pairs());
-    let act = Act {
+    let action = Action {
         verb: "resolve",
         done: "resolved",
         begun: "resolving",
         body,
     };
-    bulk::run(args.targets, vec![pairs], act, context).await
+    bulk::run(args.targets, vec![pairs], action, context).await
 }
 
-/// A flag that would be passed over is a misunderstanding about money.
+/// Refuses flags that would be ignored: such a mistake could cost money.
 fn check(args: &Args) -> Result<(), CliError> {
     let of_completed = [
         ("--provider-txn-id", args.provider_txn_id.is_some()),

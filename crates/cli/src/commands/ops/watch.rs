@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::client::Event;
 use crate::clock::{self, Budget};
-use crate::commands::follow::{Away, Follow};
+use crate::commands::follow::{Follow, Outage};
 use crate::commands::operation::{COLUMNS, op_id};
 use crate::context::Context;
 use crate::duration;
@@ -26,7 +26,7 @@ Examples:
 
 One operation: exit 0 COMPLETED, 1 FAILED, 5 not settled in time. All: until interrupted.";
 
-/// How often a change that is not the last shows, at most.
+/// Minimum time between two shown changes, except for the last.
 const SLICE: Duration = Duration::from_secs(5);
 
 const EVENTS: &[Column] = &[
@@ -40,22 +40,21 @@ const EVENTS: &[Column] = &[
     }),
 ];
 
-/// What to follow.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The operation; all if you name none
+    /// The operation; all operations if it is left out
     #[arg(value_parser = op_id)]
     op_id: Option<String>,
-    /// Give up after so long (10m); by default never
+    /// Give up after this time (10m); by default never
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, requires = "op_id")]
     wait: Option<Duration>,
-    /// Of all, only those of this domain
+    /// If all operations are watched, only those of this domain
     #[arg(long, value_name = "NAME", conflicts_with = "op_id")]
     domain: Option<String>,
 }
 
-/// Follows it.
+/// Follows the operation, or all of them.
 pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliError> {
     let Some(op_id) = args.op_id else {
         return all(args.domain, context).await;
@@ -79,18 +78,18 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
     Ok(follow.settle(context, show).await?.exit)
 }
 
-/// Follows everything, through restarts of the server: never ends by itself.
+/// Follows all operations, through restarts of the server: never ends by itself.
 async fn all(domain: Option<String>, context: &mut Context) -> Result<Exit, CliError> {
     if let Some(domain) = &domain {
         context.require_domain(domain).await?;
     }
     let mut listing = Listing::new("events", EVENTS);
     let mut events = context.client.events("/v1/events").await?;
-    let mut away = Away::default();
+    let mut outage = Outage::default();
     loop {
         let error = match events.next().await {
             Ok(event) => {
-                away = Away::default();
+                outage = Outage::default();
                 print(&event, domain.as_deref(), &mut listing, context)?;
                 continue;
             }
@@ -98,10 +97,10 @@ async fn all(domain: Option<String>, context: &mut Context) -> Result<Exit, CliE
         };
         let mut trouble = error;
         events = loop {
-            if !trouble.is_passing() {
+            if !trouble.is_transient() {
                 return Err(trouble);
             }
-            clock::pause(away.pause(&trouble)).await;
+            clock::pause(outage.pause(&trouble)).await;
             match context.client.events("/v1/events").await {
                 Ok(events) => break events,
                 Err(error) => trouble = error,
@@ -110,7 +109,7 @@ async fn all(domain: Option<String>, context: &mut Context) -> Result<Exit, CliE
     }
 }
 
-/// Lines of `{"event":…,"data":…}`, or rows of a table, where counters have no place.
+/// Prints lines of `{"event":…,"data":…}`, or rows of a table, which leave counters out.
 fn print(
     event: &Event,
     domain: Option<&str>,

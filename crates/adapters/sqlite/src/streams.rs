@@ -1,6 +1,6 @@
-//! Who is served next. The line of a domain is made of streams, one for each event type and
-//! priority in it: each is a range of one index in order of due time, and streams without a
-//! route are not looked at.
+//! The order in which due rows are served. The queue of a domain consists of streams, one for each
+//! event type and priority. A stream is a range of one index in order of due time. Streams whose
+//! event type has no route are skipped.
 
 use clinch_core::{EventType, Result, Timestamp};
 use rusqlite::params;
@@ -9,7 +9,7 @@ use crate::column::{Column, millis};
 use crate::db::Db;
 use crate::query::Query;
 
-/// One range of the line.
+/// One range of the queue index: the rows of one domain, event type and priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stream {
     domain: i64,
@@ -17,9 +17,9 @@ pub(crate) struct Stream {
     rank: i64,
 }
 
-/// A row that is due, in the order of service.
+/// A due row. The derived order is the order of service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct InLine {
+pub(crate) struct DueRow {
     rank: i64,
     pub due: Timestamp,
     pub seq: u64,
@@ -34,8 +34,8 @@ impl Db<'_> {
     ) -> Result<Vec<Stream>> {
         let mut streams = Vec::new();
         let mut last = i64::MIN;
-        // Two seeks a step: SQLite would walk through the rows of a stream to find the end of
-        // a pair.
+        // Two index seeks for each (event type, priority) pair. In a single query SQLite would walk
+        // through all rows of a stream to find its end.
         while let Some(event_type) =
             self.first(Query::NextEventType, params![domain, last], |row| {
                 row.int(0)
@@ -62,14 +62,14 @@ impl Db<'_> {
         Ok(streams)
     }
 
-    /// At most `max` rows of these streams that are due and free, in the order of service.
-    /// Rows past their deadline are the sweeper's.
+    /// At most `max` rows of these streams that are due and not claimed, in the order of service.
+    /// Rows past their deadline are left out: recovery ends them.
     pub(crate) fn due_in(
         &mut self,
         streams: &[Stream],
         now: Timestamp,
         max: usize,
-    ) -> Result<Vec<InLine>> {
+    ) -> Result<Vec<DueRow>> {
         let mut found = Vec::new();
         for stream in streams {
             let Stream {
@@ -79,8 +79,8 @@ impl Db<'_> {
             } = *stream;
             let limit = i64::try_from(max).unwrap_or(i64::MAX);
             let params = params![domain, event_type, rank, millis(now), limit];
-            self.each(Query::InLine, params, |row| {
-                found.push(InLine {
+            self.each(Query::DueRows, params, |row| {
+                found.push(DueRow {
                     rank,
                     due: row.moment(0)?,
                     seq: row.count(1)?,
@@ -95,19 +95,19 @@ impl Db<'_> {
         Ok(found)
     }
 
-    /// When the first row of these streams can be taken.
+    /// When the first row of these streams can be claimed.
     pub(crate) fn first_due(&mut self, streams: &[Stream]) -> Result<Option<Timestamp>> {
         let mut first: Option<Timestamp> = None;
         for stream in streams {
             let params = params![stream.domain, stream.event_type, stream.rank];
-            let free = self.first_free(Query::NextInLine, params)?;
+            let free = self.first_free(Query::NextClaimable, params)?;
             first = [first, free].into_iter().flatten().min();
         }
         Ok(first)
     }
 
-    /// When the first row of a statement can be taken; its rows come as time and end of the
-    /// claim, in order of time.
+    /// The first time at which a row of the query's result can be claimed. The query returns due
+    /// time and end of the claim, ordered by due time.
     pub(crate) fn first_free(
         &mut self,
         query: Query,

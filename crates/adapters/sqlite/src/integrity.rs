@@ -1,20 +1,20 @@
-//! Whether the file is the one that was last used here, whole, and still in its place.
+//! Checks that the file is the one that was last used here, complete, and still in its place.
 //!
-//! SQLite keeps new commits in a log beside the file, and takes a file without its log for a
-//! whole one: whoever copies the file alone, or loses the log, loses commits without a word. So
-//! the file says itself whether it needs its log, and a note beside it says which file it was:
+//! SQLite keeps new commits in a log beside the file, and treats a file without its log as
+//! complete. Whoever copies the file alone, or loses the log, silently loses commits. So the file
+//! itself records whether it needs its log, and a marker beside the file records which file it was:
 //!
-//! | what | says | written |
+//! | where | content | written |
 //! | --- | --- | --- |
-//! | `clinch_file.state` | in use, or closed and whole without its log | into the file itself, not only its log, by who comes first and by who leaves last |
-//! | `clinch_file.opened`, and `opened` in the folder beside the file | the same fresh number | by who comes first |
-//! | `open` in that folder | locked, shared, by every process that has the file open | never |
+//! | `clinch_file.state` | in use, or closed and complete without its log | into the file itself, not only its log, by the first process that opens it and the last that closes it |
+//! | `clinch_file.opened`, and `opened` in the folder beside the file | the same new random id | by the first process that opens the file |
+//! | `open` in that folder | empty; every process that has the file open holds a shared lock on it | never |
 //!
-//! While the file is in use its log is never empty: a file that says "in use" with no log
-//! beside it has lost commits. A file whose number is not the one beside it was replaced; none
-//! at all is lost. While it is open, names that lead to other files than those that were opened
-//! tell the same. What cannot be told: a copy of file, log and folder that was taken while they
-//! changed, and a log that was replaced by another.
+//! While the file is in use its log is never empty: a file that says "in use" without a log beside
+//! it has lost commits. A file whose id differs from the marker was replaced; a marker without a
+//! file means that the file is lost. While the file is open, its names must keep leading to the
+//! files that were opened. Two cases cannot be detected: a copy of file, log and folder that was
+//! taken while they changed, and a log that was replaced by another log.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -28,55 +28,56 @@ use rusqlite::{Connection, OptionalExtension as _};
 use uuid::Uuid;
 
 use crate::error;
-use crate::partial::beside;
+use crate::partial::with_suffix;
 
-/// What the file says of itself.
+/// Values of `clinch_file.state`.
 const CLOSED: i64 = 0;
 const IN_USE: i64 = 1;
 const BACKUP: i64 = 2;
 
-/// What there is to do about a loss.
-const TO_DO: &str = "put the right file back, restore a backup with `clinch restore`, or start \
+/// What an operator can do about a loss.
+const REMEDY: &str = "put the right file back, restore a backup with `clinch restore`, or start \
                      once with `clinch serve --accept-data-loss`";
 
 /// What was found before the file was opened.
-pub(crate) struct Arrival {
+pub(crate) struct OpenCheck {
     path: PathBuf,
-    side: PathBuf,
-    /// `None`: there is no folder beside the file, so nobody has it open.
+    wake_dir: PathBuf,
+    /// `None`: there is no folder beside the file, so no process has it open.
     lock: Option<File>,
     is_alone: bool,
     has_log: bool,
-    /// The number beside the file.
-    noted: Option<Vec<u8>>,
+    /// The id in the marker beside the file.
+    marker: Option<Vec<u8>>,
     accepts_loss: bool,
 }
 
-impl Arrival {
-    /// Looks before the file is opened, and so made. To be called when it is our turn.
-    pub(crate) fn at(path: &Path, side: &Path, accepts_loss: bool) -> Result<Self> {
+impl OpenCheck {
+    /// Examines the file's surroundings before the file is opened, and thereby perhaps created. The
+    /// caller must have its turn.
+    pub(crate) fn before_open(path: &Path, wake_dir: &Path, accepts_loss: bool) -> Result<Self> {
         let mut options = File::options();
         let options = options.create(true).truncate(false).write(true).mode(0o600);
-        let lock = match options.open(side.join("open")) {
+        let lock = match options.open(wake_dir.join("open")) {
             Ok(lock) => Some(lock),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed(error)),
         };
-        let arrival = Self {
+        let open_check = Self {
             path: path.to_owned(),
-            side: side.to_owned(),
+            wake_dir: wake_dir.to_owned(),
             is_alone: lock.as_ref().is_none_or(|lock| lock.try_lock().is_ok()),
             lock,
-            has_log: has_content(&beside(path, "-wal")),
-            noted: fs::read(side.join("opened")).ok(),
+            has_log: has_content(&with_suffix(path, "-wal")),
+            marker: fs::read(wake_dir.join("opened")).ok(),
             accepts_loss,
         };
-        let is_known = arrival.noted.is_some() || !arrival.is_alone;
+        let is_known = open_check.marker.is_some() || !open_check.is_alone;
         if is_known && !has_content(path) {
-            let message = format!("the database that was here is gone or empty; {TO_DO}");
-            arrival.refuse(&message)?;
+            let message = format!("the database that was here is gone or empty; {REMEDY}");
+            open_check.refuse(&message)?;
         }
-        Ok(arrival)
+        Ok(open_check)
     }
 
     fn refuse(&self, message: &str) -> Result<()> {
@@ -86,64 +87,66 @@ impl Arrival {
         Err(Error::new(ErrorKind::Corrupt, message).with("path", self.path.display()))
     }
 
-    /// Whether the file is whole, and the one that was last used here. Before anything is
-    /// written to it.
+    /// Checks that the file is complete, and the one that was last used here. Called before
+    /// anything is written to the file.
     pub(crate) fn check(&self, conn: &Connection) -> Result<()> {
         if !self.is_alone {
-            // Who came first has looked.
+            // The process that opened the file first has checked it.
             return Ok(());
         }
         let replaced = || {
             let message = format!(
                 "this is not the database that was last used here; it was replaced, perhaps by \
-                 an older copy; {TO_DO}"
+                 an older copy; {REMEDY}"
             );
             self.refuse(&message)
         };
         let Some((state, opened, before)) = marks(conn)? else {
-            return self.noted.as_ref().map_or(Ok(()), |_| replaced());
+            return self.marker.as_ref().map_or(Ok(()), |_| replaced());
         };
         if state == BACKUP {
-            let message =
-                format!("this is a backup: what is open in it may have been called since; {TO_DO}");
+            let message = format!(
+                "this is a backup: its open operations may have made calls since; {REMEDY}"
+            );
             return self.refuse(&message);
         }
         if state == IN_USE && !self.has_log {
             let message = format!(
                 "the database was in use and its log, the -wal file beside it, is gone: commits \
-                 are missing, unless another program took the log into the file; {TO_DO}"
+                 are missing, unless another program took the log into the file; {REMEDY}"
             );
             return self.refuse(&message);
         }
-        match &self.noted {
-            Some(noted) if *noted != opened && *noted != before => replaced(),
+        match &self.marker {
+            Some(marker) if *marker != opened && *marker != before => replaced(),
             _ => Ok(()),
         }
     }
 
-    /// Says that the file is in use. Its schema is up to date.
-    pub(crate) fn enter(self, conn: &Connection) -> Result<Presence> {
+    /// Marks the file as in use. Its schema must be up to date.
+    pub(crate) fn mark_in_use(self, conn: &Connection) -> Result<OpenMark> {
         if self.is_alone {
             let opened = Uuid::new_v4().into_bytes();
-            let before = self.noted.clone().unwrap_or_default();
+            let before = self.marker.clone().unwrap_or_default();
             conn.execute(
                 "UPDATE clinch_file SET state = ?1, opened = ?2, opened_before = ?3",
                 (IN_USE, opened, before),
             )
             .map_err(error::sql)?;
-            // Into the file itself. The log keeps its length, so it is never empty.
+            // The checkpoint writes the mark into the file itself. It leaves the log's length as it
+            // is, so the log is never empty.
             checkpoint(conn, "FULL")?;
-            note(&self.side, &opened)?;
+            write_marker(&self.wake_dir, &opened)?;
         }
         if let Some(lock) = &self.lock {
             lock.lock_shared().map_err(failed)?;
         }
-        let log = beside(&self.path, "-wal");
-        let watch = Watch {
-            file: Seen::at(self.path)?,
-            log: Seen::at(log)?,
+        let log = with_suffix(&self.path, "-wal");
+        let watch = FileWatch {
+            file: WatchedFile::at(self.path)?,
+            log: WatchedFile::at(log)?,
         };
-        Ok(Presence {
+        Ok(OpenMark {
             lock: self.lock,
             watch: Arc::new(watch),
         })
@@ -151,15 +154,15 @@ impl Arrival {
 }
 
 /// This process has the file open.
-pub(crate) struct Presence {
+pub(crate) struct OpenMark {
     lock: Option<File>,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) watch: Arc<FileWatch>,
 }
 
-impl Presence {
-    /// The last to leave brings everything into the file and says that it is closed. To be
-    /// called when it is our turn. A file that is not the one that was opened is left alone.
-    pub(crate) fn leave(self, conn: &Connection) -> Result<()> {
+impl OpenMark {
+    /// The last process to close the file moves the log into the file and marks it as closed. The
+    /// caller must have its turn. A file that was replaced meanwhile is left alone.
+    pub(crate) fn release(self, conn: &Connection) -> Result<()> {
         let is_last = |lock: &File| lock.unlock().is_ok() && lock.try_lock().is_ok();
         if !self.lock.as_ref().is_some_and(is_last) {
             return Ok(());
@@ -171,22 +174,22 @@ impl Presence {
     }
 }
 
-/// The names of the file and its log, and what they led to.
+/// The paths of the file and its log, and the files that they led to when opened.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    file: Seen,
-    log: Seen,
+pub(crate) struct FileWatch {
+    file: WatchedFile,
+    log: WatchedFile,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct WatchedFile {
     path: PathBuf,
     place: (u64, u64),
     /// A file never becomes shorter while it is in use.
     length: AtomicU64,
 }
 
-impl Seen {
+impl WatchedFile {
     fn at(path: PathBuf) -> Result<Self> {
         let there = fs::metadata(&path).map_err(failed)?;
         Ok(Self {
@@ -197,11 +200,11 @@ impl Seen {
     }
 }
 
-impl Watch {
-    /// `Unavailable`: what was opened is no longer what has its name. Nothing is written to it
-    /// any more: whoever starts next would not find it.
+impl FileWatch {
+    /// - `Unavailable`: the path no longer leads to the file that was opened. Nothing more may be
+    ///   written: a process that starts later would not find it.
     pub(crate) fn check(&self) -> Result<()> {
-        let is_same = |seen: &Seen| {
+        let is_same = |seen: &WatchedFile| {
             let there = fs::metadata(&seen.path).ok();
             let there = there.filter(|there| (there.dev(), there.ino()) == seen.place);
             there.map(|there| there.len())
@@ -229,10 +232,10 @@ impl Watch {
     }
 }
 
-/// State, number of the last opening, and the number before.
+/// State, id of the last opening, and the id before that.
 type Marks = (i64, Vec<u8>, Vec<u8>);
 
-/// `None`: the file is of a release that had none, or new.
+/// `None`: the file is new, or of a release without these marks.
 fn marks(conn: &Connection) -> Result<Option<Marks>> {
     let there = "SELECT 1 FROM sqlite_schema WHERE name = 'clinch_file'";
     let there = conn.query_row(there, [], |_| Ok(())).optional();
@@ -244,18 +247,18 @@ fn marks(conn: &Connection) -> Result<Option<Marks>> {
     read.optional().map_err(error::sql)
 }
 
-/// The copy that this is the connection to is a backup: it has to be restored.
+/// Marks the file of this connection as a backup: it must be restored before use.
 pub(crate) fn mark_backup(conn: &Connection) -> Result<()> {
     set(conn, "UPDATE clinch_file SET state = ?1", BACKUP)
 }
 
-/// The file that this is the connection to is whole, and nobody has it open.
+/// Marks the file of this connection as complete and not open.
 pub(crate) fn mark_closed(conn: &Connection) -> Result<()> {
     let text = "UPDATE clinch_file SET state = ?1 WHERE state = 1";
     set(conn, text, CLOSED)
 }
 
-/// Nothing happens to a file of a release that had no marks.
+/// Does nothing to a file of a release that had no marks.
 fn set(conn: &Connection, text: &str, state: i64) -> Result<()> {
     if marks(conn)?.is_some() {
         conn.execute(text, [state]).map_err(error::sql)?;
@@ -263,11 +266,11 @@ fn set(conn: &Connection, text: &str, state: i64) -> Result<()> {
     Ok(())
 }
 
-/// A restored file is another one from now on, and whole; its number goes beside it once it is
-/// in its place. Its schema is up to date.
-pub(crate) fn renew(conn: &Connection, side: &Path) -> Result<[u8; 16]> {
+/// Gives a restored file a new id and marks it as closed. The marker is written once the file is in
+/// its place. Its schema must be up to date.
+pub(crate) fn renew(conn: &Connection, wake_dir: &Path) -> Result<[u8; 16]> {
     let opened = Uuid::new_v4().into_bytes();
-    let before = fs::read(side.join("opened")).unwrap_or_default();
+    let before = fs::read(wake_dir.join("opened")).unwrap_or_default();
     conn.execute(
         "UPDATE clinch_file SET state = ?1, opened = ?2, opened_before = ?3",
         (CLOSED, opened, before),
@@ -276,9 +279,9 @@ pub(crate) fn renew(conn: &Connection, side: &Path) -> Result<[u8; 16]> {
     Ok(opened)
 }
 
-/// Puts the number beside the file, on disk.
-pub(crate) fn note(side: &Path, opened: &[u8]) -> Result<()> {
-    let (new, name) = (side.join("opened.new"), side.join("opened"));
+/// Writes the marker beside the file, on disk.
+pub(crate) fn write_marker(wake_dir: &Path, opened: &[u8]) -> Result<()> {
+    let (new, name) = (wake_dir.join("opened.new"), wake_dir.join("opened"));
     let write = || {
         let mut options = File::options();
         let options = options.create(true).truncate(true).write(true).mode(0o600);
@@ -286,13 +289,13 @@ pub(crate) fn note(side: &Path, opened: &[u8]) -> Result<()> {
         file.write_all(opened)?;
         file.sync_all()?;
         fs::rename(&new, &name)?;
-        File::open(side)?.sync_all()
+        File::open(wake_dir)?.sync_all()
     };
     write().map_err(failed)
 }
 
-/// Moves commits from the log into the file. One that readers are in the way of is done by
-/// whoever comes or leaves next.
+/// Moves commits from the log into the file. If readers prevent that, the next process that opens
+/// or closes the file does it.
 fn checkpoint(conn: &Connection, how: &str) -> Result<()> {
     let text = format!("PRAGMA wal_checkpoint({how})");
     let done = conn.query_row(&text, [], |_| Ok(()));

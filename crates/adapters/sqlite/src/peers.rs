@@ -1,13 +1,13 @@
-//! Waking other processes on the same file.
+//! Wakes other processes that use the same file.
 //!
-//! Each process has a datagram socket in the folder beside the database and sends its news
-//! to all the others after a commit. A new one greets those it finds there, so that they
-//! know it from then on; nobody looks at the folder again. Sending never waits: who is too
-//! busy to take a message has so many of them that it will look at everything anyway. A
-//! message that is lost costs latency, and the bound of every wait covers that.
+//! Each process has a datagram socket in the folder beside the database and sends its notices to
+//! all other sockets after a commit. A new process lists the folder once and sends a hello to each
+//! socket it finds, so that the others learn its name; they never list the folder again. Sending
+//! never waits: a process that cannot take another message has so many unread that it will check
+//! everything anyway. A lost message only costs latency, which the maximum of every wait bounds.
 //!
-//! The folder is its owner's alone. What a message says is checked all the same: a name in it
-//! must be one that [`Bell`] gives to sockets, and nothing but a socket is ever removed.
+//! Only the owner may open the folder. Messages are validated all the same: a name in a message
+//! must be one that [`PeerSocket`] gives to sockets, and only sockets are ever removed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -26,13 +26,13 @@ use uuid::Uuid;
 
 use crate::private;
 
-/// Largest message; more news than fit are told as "look at everything".
+/// Largest message; more notices than fit are replaced by one `Lagged` notice.
 const MESSAGE_MAX: usize = 8_192;
-/// Messages read at once after which some may have been refused: below the kernel's default
-/// of ten that may wait.
+/// Messages read in a row after which some may have been dropped: below the kernel's default queue
+/// of ten.
 const LAGGED_AFTER: usize = 8;
 
-/// How long a greeting waits for one who is too busy to hear it.
+/// How long a hello waits for a process that is too busy to receive it.
 const HELLO_WAIT: Duration = Duration::from_secs(1);
 
 const DUE: u8 = b'd';
@@ -41,8 +41,8 @@ const RECOVERY: u8 = b'r';
 const LAGGED: u8 = b'l';
 const HELLO: u8 = b'h';
 
-/// Rings for the others, and listens for them.
-pub(crate) struct Bell {
+/// Sends notices to the other processes on the file, and receives theirs.
+pub(crate) struct PeerSocket {
     dir: PathBuf,
     own: String,
     socket: UnixDatagram,
@@ -51,9 +51,10 @@ pub(crate) struct Bell {
     closed: AtomicBool,
 }
 
-impl Bell {
-    /// Joins the others. `hear` is called with what they tell.
-    pub(crate) fn hang(
+impl PeerSocket {
+    /// Creates this process's socket and says hello to the others. `hear` gets the notices of the
+    /// others.
+    pub(crate) fn bind(
         dir: &Path,
         hear: impl Fn(Vec<Notice>) + Send + 'static,
     ) -> Result<Arc<Self>> {
@@ -65,12 +66,12 @@ impl Bell {
             Error::new(ErrorKind::Unavailable, message).caused_by(error)
         };
         let path = dir.join(&own);
-        // Of an earlier process with our number.
+        // Left behind by an earlier process with our process id.
         remove_socket(&path);
         let socket = at(&path, |path| UnixDatagram::bind(path)).map_err(failed)?;
         fs::set_permissions(&path, Permissions::from_mode(private::FILE)).map_err(failed)?;
         let sender = UnixDatagram::unbound().map_err(failed)?;
-        let bell = Arc::new(Self {
+        let socket = Arc::new(Self {
             dir: dir.to_owned(),
             own,
             socket,
@@ -78,23 +79,23 @@ impl Bell {
             peers: Mutex::default(),
             closed: AtomicBool::new(false),
         });
-        bell.greet().map_err(failed)?;
-        let listener = bell.socket.try_clone().map_err(failed)?;
-        let weak = Arc::downgrade(&bell);
+        socket.say_hello().map_err(failed)?;
+        let listener = socket.socket.try_clone().map_err(failed)?;
+        let weak = Arc::downgrade(&socket);
         let listen = move || {
-            let mut heard = Heard::default();
+            let mut heard = Received::default();
             while heard.read(&listener).is_ok() {
-                let Some(bell) = weak.upgrade().filter(|bell| !bell.is_closed()) else {
+                let Some(socket) = weak.upgrade().filter(|socket| !socket.is_closed()) else {
                     return;
                 };
-                bell.peers().append(&mut heard.hellos);
-                drop(bell);
+                socket.peers().append(&mut heard.hellos);
+                drop(socket);
                 hear(std::mem::take(&mut heard.notices));
             }
         };
-        let builder = thread::Builder::new().name("clinch-sqlite-bell".into());
+        let builder = thread::Builder::new().name("clinch-sqlite-peers".into());
         builder.spawn(listen).map_err(failed)?;
-        Ok(bell)
+        Ok(socket)
     }
 
     fn peers(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -105,8 +106,8 @@ impl Bell {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Makes itself known to everyone who is there.
-    fn greet(&self) -> io::Result<()> {
+    /// Introduces this process to every socket in the folder.
+    fn say_hello(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.dir)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
             if is_socket_name(&name) && name != self.own {
@@ -115,14 +116,14 @@ impl Bell {
         }
         let mut hello = vec![HELLO];
         text(&mut hello, &self.own);
-        // Worth a wait: who does not hear it does not know us.
+        // Hellos may wait: a process that misses it would never send us notices.
         self.sender.set_write_timeout(Some(HELLO_WAIT))?;
         self.send(&hello);
         self.sender.set_nonblocking(true)
     }
 
-    /// Tells the others.
-    pub(crate) fn ring(&self, notices: &[Notice]) {
+    /// Sends notices to the other processes.
+    pub(crate) fn notify(&self, notices: &[Notice]) {
         if notices.is_empty() || self.peers().is_empty() {
             return;
         }
@@ -143,7 +144,7 @@ impl Bell {
             let sent = at(&path, |path| self.sender.send_to(message, path));
             let gone = sent.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock);
             if gone {
-                // Nobody listens there any more.
+                // The process behind this socket has ended.
                 remove_socket(&path);
             }
             !gone
@@ -151,7 +152,7 @@ impl Bell {
     }
 
     /// Stops listening.
-    pub(crate) fn take_down(&self) {
+    pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         let path = self.dir.join(&self.own);
         let _ = at(&path, |path| self.sender.send_to(&[LAGGED], path));
@@ -159,7 +160,8 @@ impl Bell {
     }
 }
 
-/// A name that [`Bell::hang`] makes: the process, a number, `.sock`.
+/// Whether a name has the form that [`PeerSocket::bind`] gives to sockets:
+/// process id, number, `.sock`.
 fn is_socket_name(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let numbers = name
@@ -168,17 +170,17 @@ fn is_socket_name(name: &str) -> bool {
     numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
-/// Removes a socket, and nothing else that has its name.
+/// Removes the file only if it is a socket.
 fn remove_socket(path: &Path) {
     if fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
         let _ = fs::remove_file(path);
     }
 }
 
-/// The address of a socket has little room: a longer path goes by way of its folder's handle.
+/// A socket address holds a short path only: a longer one goes through a handle of its folder.
 pub(crate) fn at<T>(path: &Path, call: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
     use std::os::fd::AsRawFd;
-    /// Bytes of `sockaddr_un`'s path, its end included.
+    /// Size of the path in `sockaddr_un`, its terminating zero included.
     const PATH_MAX: usize = 108;
     if path.as_os_str().len() < PATH_MAX {
         return call(path);
@@ -190,15 +192,15 @@ pub(crate) fn at<T>(path: &Path, call: impl Fn(&Path) -> io::Result<T>) -> io::R
     call(&Path::new(&short).join(name))
 }
 
-/// What was read so far.
+/// The notices and hellos read so far.
 #[derive(Default)]
-struct Heard {
+struct Received {
     notices: Vec<Notice>,
     hellos: BTreeSet<String>,
 }
 
-impl Heard {
-    /// Waits for a message, and takes what else is there.
+impl Received {
+    /// Waits for a message, then reads all further messages that are there.
     fn read(&mut self, socket: &UnixDatagram) -> io::Result<()> {
         let mut buffer = vec![0; MESSAGE_MAX + 1_024];
         let mut count = 0;
@@ -220,7 +222,7 @@ impl Heard {
         Ok(())
     }
 
-    /// A message that makes no sense tells that there is news.
+    /// A malformed message counts as `Lagged`: there is news.
     fn take(&mut self, message: &[u8]) {
         if self.parse(message).is_none() {
             self.notices.push(Notice::Lagged);
@@ -291,7 +293,7 @@ mod tests {
 
     #[test]
     fn core_16_only_names_of_our_own_sockets_are_taken_from_a_message() {
-        let mut heard = Heard::default();
+        let mut heard = Received::default();
         heard.take(&hello("4711-0.sock"));
         for name in [
             "",
@@ -318,19 +320,19 @@ mod tests {
 
     #[test]
     fn core_16_nothing_but_a_socket_is_removed() {
-        let dir = std::env::temp_dir().join(format!("clinch-bell-{}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("clinch-socket-{}", std::process::id()));
         fs::create_dir(&dir).expect("a folder");
         let (file, link) = (dir.join("1-1.sock"), dir.join("1-2.sock"));
         fs::write(&file, "kept").expect("written");
         std::os::unix::fs::symlink(&file, &link).expect("linked");
-        let news = Bell::hang(&dir, |_| {}).expect("hung");
-        // Both are greeted, and neither listens.
+        let news = PeerSocket::bind(&dir, |_| {}).expect("bound");
+        // Both names get a hello, but no process listens behind them.
         assert!(file.exists() && link.is_symlink());
         assert_eq!(fs::read_to_string(&file).expect("read"), "kept");
         let own = dir.join(&news.own);
         let mode = fs::metadata(&own).expect("bound").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        news.take_down();
+        news.close();
         assert!(!own.exists());
         fs::remove_dir_all(&dir).expect("removed");
     }
@@ -348,7 +350,7 @@ mod tests {
         notices
             .iter()
             .for_each(|notice| write(&mut message, notice));
-        let mut heard = Heard::default();
+        let mut heard = Received::default();
         heard.take(&message);
         assert_eq!(heard.notices, notices);
         heard.take(b"?");

@@ -15,15 +15,15 @@ use crate::error::CliError;
 use crate::store::{self, Place};
 
 /// An engine with the collector, on the configured store.
-pub(crate) struct Here {
+pub(crate) struct LocalCollector {
     pub(crate) collector: Collector,
     clinch: Clinch,
     running: Option<JoinHandle<()>>,
 }
 
-impl Here {
-    /// Opens the store and puts the engine together; nothing runs yet. Only who works on it
-    /// may make a database.
+impl LocalCollector {
+    /// Opens the store and builds the engine; nothing runs yet. Only a command that starts work may
+    /// create a database.
     pub(crate) async fn open(
         config: &Config,
         settings: Settings,
@@ -35,7 +35,7 @@ impl Here {
             && !Path::new(&path).exists()
         {
             let message = format!(
-                "there is no server and no database at {}; `clinch github run LOGIN` makes one",
+                "there is no server and no database at {}; `clinch github run LOGIN` creates one",
                 path.display()
             );
             return Err(CliError::NotThere(message));
@@ -43,7 +43,7 @@ impl Here {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let opened = store::open(config).await?;
         let settings = Settings {
-            // The clock is a server's business.
+            // Only servers run schedules.
             schedule: Vec::new(),
             ..settings
         };
@@ -63,18 +63,18 @@ impl Here {
         })
     }
 
-    /// Works until it is stopped.
+    /// Works in the background until it is stopped.
     pub(crate) fn start(&mut self) {
         let clinch = self.clinch.clone();
         let run = async move { clinch.run().await };
         self.running.get_or_insert_with(|| tokio::spawn(run));
     }
 
-    /// Takes no more work and lets requests end.
+    /// Takes no more work and waits for running requests.
     pub(crate) async fn stop(&mut self) {
         self.clinch.stop();
         if let Some(running) = self.running.take() {
-            // That it was cancelled with its runtime is no error.
+            // The task may have been cancelled with its runtime.
             let _ = running.await;
         }
     }

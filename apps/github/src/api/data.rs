@@ -1,4 +1,4 @@
-//! Cursors, tokens, figures and documents.
+//! Endpoints that read collected data: cursors, tokens, statistics and documents.
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -13,9 +13,9 @@ use super::read::{Answer, Pairs, json};
 use crate::Collector;
 use crate::model::{JobKind, Space};
 
-/// Cursors of one page.
+/// Maximum cursors per page.
 const PAGE_MAX: usize = 500;
-/// Documents that are read at once, with all that is in them.
+/// Documents that are read at once, with their bodies.
 const STEP: usize = 32;
 
 fn space(is_shadow: bool) -> Space {
@@ -25,7 +25,7 @@ fn space(is_shadow: bool) -> Space {
     }
 }
 
-/// Refuses a user of whom nothing was ever collected: an empty list would look like an answer.
+/// Refuses a user without any run: an empty list would look like an answer.
 async fn known(collector: &Collector, user: &str, space: Space) -> Result<(), Problem> {
     match collector.latest(user, space).await? {
         Some(_) => Ok(()),
@@ -37,18 +37,18 @@ fn document_kind(text: &str) -> Result<String, String> {
     let kinds = JobKind::ALL.map(JobKind::document);
     match kinds.contains(&text) {
         true => Ok(text.to_owned()),
-        false => Err(format!("there are {}", kinds.join(", "))),
+        false => Err(format!("must be one of {}", kinds.join(", "))),
     }
 }
 
 #[utoipa::path(get, path = "/v1/github/cursors", tag = "github",
     params(
         ("login" = String, Query),
-        ("limit" = Option<u32>, Query, description = "50 unless said; at most 500"),
-        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+        ("limit" = Option<u32>, Query, description = "Default 50; at most 500"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
     ),
     responses(
-        (status = 200, body = CursorPage, description = "Where the next run goes on"),
+        (status = 200, body = CursorPage, description = "Where the next run continues"),
         (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
     ))]
 pub(crate) async fn cursors(
@@ -86,11 +86,11 @@ pub(crate) async fn tokens(State(collector): State<Collector>) -> Answer {
 
 #[utoipa::path(get, path = "/v1/github/statistics", tag = "github",
     params(
-        ("login" = Option<String>, Query, description = "All users unless said"),
+        ("login" = Option<String>, Query, description = "By default all users"),
         ("shadow" = Option<bool>, Query),
     ),
     responses(
-        (status = 200, body = StatisticsDocument, description = "As they were made after the last run"),
+        (status = 200, body = StatisticsDocument, description = "As computed after the last run"),
         (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
     ))]
 pub(crate) async fn statistics(
@@ -101,7 +101,7 @@ pub(crate) async fn statistics(
     let user = query.login()?;
     let space = space(query.flag("shadow")?);
     query.finish()?;
-    let missing = || Problem::not_found("no run has made statistics yet");
+    let missing = || Problem::not_found("no statistics have been computed yet");
     let figures = collector.figures(user.as_deref(), space).await?;
     let figures = figures.ok_or_else(missing)?;
     json(StatusCode::OK, &StatisticsDocument::new(user, figures))
@@ -110,7 +110,7 @@ pub(crate) async fn statistics(
 #[utoipa::path(get, path = "/v1/github/comparison", tag = "github",
     params(("login" = String, Query)),
     responses(
-        (status = 200, body = ComparisonDocument, description = "The shadow against the real documents"),
+        (status = 200, body = ComparisonDocument, description = "Comparison of the shadow with the real documents"),
         (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
     ))]
 pub(crate) async fn comparison(
@@ -134,11 +134,11 @@ pub(crate) async fn comparison(
         ("kind" = Option<String>, Query, description = "user, event, repository, issue, pull_request or commit"),
         ("resource" = Option<String>, Query, description = "user:LOGIN or repo:OWNER/NAME"),
         ("shadow" = Option<bool>, Query),
-        ("limit" = Option<u32>, Query, description = "50 unless said; at most 1000"),
-        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+        ("limit" = Option<u32>, Query, description = "Default 50; at most 1000"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
     ),
     responses(
-        (status = 200, body = DocumentPage, description = "In the order of their ids"),
+        (status = 200, body = DocumentPage, description = "In order of their ids"),
         (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
     ))]
 pub(crate) async fn documents(
@@ -163,7 +163,7 @@ pub(crate) async fn documents(
     let lines: Result<Vec<_>, _> = found.into_iter().map(ExportDocument::try_from).collect();
     let broken = |_| {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Problem::new(status, "internal", "a stored document is no JSON")
+        Problem::new(status, "internal", "a stored document is not JSON")
     };
     let page = DocumentPage {
         documents: lines.map_err(broken)?,
@@ -172,8 +172,8 @@ pub(crate) async fn documents(
     json(StatusCode::OK, &page)
 }
 
-/// At most `limit` documents, in steps that end when they hold as many bytes as a page may. The
-/// cursor is there if there may be more.
+/// At most `limit` documents, read in steps until they hold as many bytes as a page may. There is a
+/// cursor if there may be more.
 async fn page(
     collector: &Collector,
     space: Space,

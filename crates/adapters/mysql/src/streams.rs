@@ -1,6 +1,6 @@
-//! Who is served next. The line of a domain is made of streams, one for each event type and
-//! priority in it: each is a range of one index in order of due time, and streams without a
-//! route are not looked at.
+//! The order in which due rows are served. The queue of a domain consists of streams, one for each
+//! event type and priority. A stream is a range of one index in order of due time. Streams whose
+//! event type has no route are skipped.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::row::{self, stream_of};
 use crate::text;
 use crate::tx::Tx;
 
-/// One range of the line.
+/// One range of the queue index: the rows of one domain, event type and priority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stream {
     pub domain: Domain,
@@ -24,29 +24,29 @@ pub(crate) struct Stream {
     pub rank: i8,
 }
 
-/// Streams that are known to be in the table, by name and rank: they are never deleted.
+/// Streams that are known to be in the table, by name and rank. Streams are never deleted.
 #[derive(Debug, Default)]
-pub(crate) struct Streams(Mutex<HashSet<(String, i8)>>);
+pub(crate) struct KnownStreams(Mutex<HashSet<(String, i8)>>);
 
-impl Streams {
+impl KnownStreams {
     pub(crate) fn has(&self, stream: &(String, i8)) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.contains(stream)
     }
 
-    /// They were committed.
+    /// Remembers streams that were committed.
     pub(crate) fn learn(&self, streams: HashSet<(String, i8)>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.extend(streams);
     }
 }
 
-/// What is read of a row that is due.
+/// The columns to read of a due row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Columns {
-    /// The row and what was asked for: an attempt begins.
+    /// The row and its request: for a begin.
     Whole,
-    /// The row, its trace, and since when it is due: it is announced.
+    /// The row, its trace and its due time: for an announcement.
     Claim,
 }
 
@@ -60,7 +60,7 @@ impl Columns {
 }
 
 impl Stream {
-    /// From the first two columns.
+    /// Reads the first two columns.
     pub(crate) fn read(row: &mysql_async::Row) -> Result<Self> {
         let name = row.text(0)?;
         let split = name.split_once('\0');
@@ -73,7 +73,7 @@ impl Stream {
     }
 
     fn first(&self) -> String {
-        first_of_line(1, &stream_of(&self.domain, &self.event_type), self.rank)
+        first_rows(1, &stream_of(&self.domain, &self.event_type), self.rank)
     }
 
     /// The statement that reads the earliest due time.
@@ -84,17 +84,17 @@ impl Stream {
     }
 }
 
-/// The statement that reads the first rows of a line.
-pub(crate) fn first_of_line(line: u8, stream: &str, rank: i8) -> String {
-    Query::FirstOfLine.with(&[
+/// The statement that reads the first rows of a stream, in the given `line`.
+pub(crate) fn first_rows(line: u8, stream: &str, rank: i8) -> String {
+    Query::FirstRows.with(&[
         ("line", &line.to_string()),
         ("stream", &text::literal(stream)),
         ("rank", &rank.to_string()),
     ])
 }
 
-/// When the first of these rows can be taken; they come as time and end of the claim, in order
-/// of time.
+/// The first time at which one of these rows can be claimed. They hold due time and end of the
+/// claim, ordered by due time.
 pub(crate) fn first_free(rows: &[mysql_async::Row]) -> Result<Option<Timestamp>> {
     let mut first: Option<Timestamp> = None;
     for row in rows {
@@ -109,7 +109,8 @@ pub(crate) fn first_free(rows: &[mysql_async::Row]) -> Result<Option<Timestamp>>
 }
 
 impl Tx<'_> {
-    /// Streams of domains that are not paused, as far as `wanted` allows. They may be empty.
+    /// Streams of domains that are not paused, of the routes that `wanted` allows. They may be
+    /// empty.
     pub(crate) async fn open_streams(
         &mut self,
         wanted: impl Fn(&Domain, &EventType) -> bool,
@@ -131,8 +132,9 @@ impl Tx<'_> {
         Ok(open)
     }
 
-    /// Locks at most `max` rows of these streams that are due and free, in the order of service.
-    /// Rows past their deadline are the sweeper's; rows that somebody else has locked are his.
+    /// Locks at most `max` rows of these streams that are due and not claimed, in the order of
+    /// service. Rows past their deadline are left out: recovery ends them. Rows that another
+    /// transaction has locked are skipped.
     pub(crate) async fn lock_due(
         &mut self,
         streams: &[Stream],
@@ -181,7 +183,7 @@ impl Tx<'_> {
                 rows.push((read, row));
             }
             rows.sort_by_key(|(row, _)| (row.state.next_attempt_at, row.seq));
-            // More may be locked than is taken: they are somebody's right after the commit.
+            // More rows may be locked than are used; the commit frees them for others.
             let surplus = rows.split_off(left.min(rows.len()));
             let domains = surplus.into_iter().map(|(row, _)| row.domain);
             self.wakes.due.extend(domains);
@@ -190,7 +192,7 @@ impl Tx<'_> {
         Ok(found)
     }
 
-    /// When the first row of these streams can be taken.
+    /// When the first row of these streams can be claimed.
     pub(crate) async fn first_due(&mut self, streams: &[Stream]) -> Result<Option<Timestamp>> {
         let mut script = Script::default();
         for stream in streams {
@@ -204,7 +206,7 @@ impl Tx<'_> {
         Ok(first)
     }
 
-    /// Drops streams that have nothing due: each rank costs a round trip.
+    /// Drops streams without due rows: each rank costs a round trip.
     async fn drop_idle(&mut self, by_rank: &mut BTreeMap<i8, Vec<&Stream>>) -> Result<()> {
         let mut script = Script::default();
         for stream in by_rank.values().flatten() {

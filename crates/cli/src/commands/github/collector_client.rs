@@ -1,4 +1,4 @@
-//! Where a command's questions go: to a server, or to a collector in this process.
+//! The collector that a command works with: on a server, or in this process.
 
 use std::sync::Arc;
 
@@ -14,38 +14,39 @@ use crate::client::{Base, Client, Request};
 use crate::commands::serve;
 use crate::context::Context;
 use crate::error::{CliError, note};
-use crate::github::{self, Here};
+use crate::github::{self, LocalCollector};
 use crate::output::Output;
 use crate::store::Place;
 use crate::{settings, store_check};
 
-/// What a command is about to do.
+/// What a command does with the collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// Only read or change records.
-    Look,
-    /// Work on what is there.
+pub(crate) enum Access {
+    /// Only reads, or changes records.
+    Read,
+    /// Works on existing runs.
     Repair,
-    /// Work, also on a store that is new.
+    /// Works, and may create a store.
     Work,
 }
 
-/// A server or a collector, and the place to answer.
-pub(crate) struct Desk {
+/// A collector on a server or in this process, and the output.
+pub(crate) struct CollectorClient {
     pub(crate) context: Context,
-    /// The collector, where it is in this process.
-    pub(crate) here: Option<Here>,
+    /// The collector in this process, if there is no server.
+    pub(crate) local: Option<LocalCollector>,
 }
 
-impl Desk {
-    /// A server that is named, or one that answers where it would be; otherwise the store.
-    pub(crate) async fn open(global: Global, need: Need) -> Result<Self, CliError> {
+impl CollectorClient {
+    /// Uses the named server, or the one that answers at the default address; otherwise opens the
+    /// store in this process.
+    pub(crate) async fn open(global: Global, access: Access) -> Result<Self, CliError> {
         let is_named = global.url.as_deref().is_some_and(|url| !url.is_empty());
         if is_named || is_served(&global).await? {
             let context = Context::open(global).await?;
             return Ok(Self {
                 context,
-                here: None,
+                local: None,
             });
         }
         let config = serve::load(&global, &[])?;
@@ -53,25 +54,26 @@ impl Desk {
         let settings = github::settings(&github)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let transport = github::transport(&github, &settings, &clock)?;
-        Self::here(&global, &config, settings, transport, need).await
+        Self::local(&global, &config, settings, transport, access).await
     }
 
-    /// A collector in this process.
-    pub(crate) async fn here(
+    /// Starts a collector in this process.
+    pub(crate) async fn local(
         global: &Global,
         config: &Config,
         settings: Settings,
         transport: Arc<dyn Transport>,
-        need: Need,
+        access: Access,
     ) -> Result<Self, CliError> {
         let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "error".to_owned());
         telemetry::logs(LogFormat::Text, &filter)?;
         let store = Place::configured(config)?.address();
         store_check::say(global, &format!("this process (store {store})"));
-        let mut here = Here::open(config, settings, transport, need == Need::Work).await?;
-        let (router, _) = clinch_github::api(here.collector.clone(), config.server.body_timeout.0);
-        if need != Need::Look {
-            here.start();
+        let mut local =
+            LocalCollector::open(config, settings, transport, access == Access::Work).await?;
+        let (router, _) = clinch_github::api(local.collector.clone(), config.server.body_timeout.0);
+        if access != Access::Read {
+            local.start();
         }
         let base = Base::parse("http://127.0.0.1").map_err(CliError::failed)?;
         let context = Context {
@@ -80,13 +82,13 @@ impl Desk {
         };
         Ok(Self {
             context,
-            here: Some(here),
+            local: Some(local),
         })
     }
 
-    /// The collector is in this process.
-    pub(crate) fn is_here(&self) -> bool {
-        self.here.is_some()
+    /// Whether the collector is in this process.
+    pub(crate) fn is_local(&self) -> bool {
+        self.local.is_some()
     }
 
     pub(crate) async fn ask(&mut self, request: Request) -> Result<Value, CliError> {
@@ -104,22 +106,22 @@ impl Desk {
         self.ask(Request::post(path, body)).await
     }
 
-    /// A line beside the answer.
+    /// Prints a line on standard error.
     pub(crate) fn note(&self, line: &str) {
         note(line);
     }
 
-    /// Lets requests that are on their way end, and hands the answer on.
+    /// Waits for running requests, and flushes the output.
     pub(crate) async fn close(mut self) -> Result<(), CliError> {
-        if let Some(here) = &mut self.here {
-            here.stop().await;
+        if let Some(local) = &mut self.local {
+            local.stop().await;
         }
         self.context.out.flush()
     }
 }
 
-/// Whether a server answers where it would be. Another program there is an error: the store
-/// may have a server that this one keeps from its port.
+/// Whether a server answers at the configured address. Another program there is an error: the
+/// store's own server may run elsewhere because of it.
 pub(crate) async fn is_served(global: &Global) -> Result<bool, CliError> {
     let base = settings::base(global)?;
     match store_check::ask(&base, global.trust()).await {

@@ -1,20 +1,20 @@
-//! What people do to a run: end it, repair it.
+//! Actions of operators on a run: cancel it, retry its failed jobs.
 
 use clinch::core::ports::Operation;
 use clinch::core::{ErrorKind, Status};
 use clinch::{Error, OpId, Result};
 
 use crate::collector::{Collector, Inner};
-use crate::look::of_batch;
 use crate::model::{JobState, Jobs, Repair, Run, RunId, RunStatus};
 use crate::plan::ended_request;
+use crate::queries::of_batch;
 use crate::routes::Ended;
 
 /// Jobs that are redriven in one commit.
 const PAGE: usize = 500;
 
 impl Collector {
-    /// Ends a run: no further request is made for it. `Conflict`: it has ended.
+    /// Cancels a run: no further request is made for it. `Conflict`: the run has ended.
     pub async fn cancel(&self, id: &RunId, reason: &str) -> Result<Run> {
         self.run(id).await?;
         let now = self.inner.clock.now();
@@ -23,7 +23,7 @@ impl Collector {
             run.error = Some(reason.clone());
             run.become_status(RunStatus::Canceled, now)
         };
-        if self.inner.shelf.change_run(id, change).await?.is_none() {
+        if self.inner.records.change_run(id, change).await?.is_none() {
             let message = format!("{id} has ended already");
             return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
         }
@@ -45,7 +45,7 @@ impl Collector {
                 .await
             {
                 Ok(_) => {}
-                // It ended on its own.
+                // The job has ended in the meantime.
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
                 Err(error) => return Err(error),
             }
@@ -53,13 +53,13 @@ impl Collector {
         self.run(id).await
     }
 
-    /// Tries the failed jobs of an ended run again, in a batch of their own; the run keeps its
-    /// counts. Returns how many.
+    /// Retries the failed jobs of an ended run, in a batch of their own; the run keeps its counts.
+    /// Returns how many jobs are retried.
     pub async fn retry(&self, id: &RunId) -> Result<(Run, u64)> {
         let run = self.run(id).await?;
         if run.status != RunStatus::Completed {
             let message = format!(
-                "{id} is {}; only jobs of a completed run are tried again",
+                "{id} is {}; only the jobs of a completed run can be retried",
                 run.status.as_str()
             );
             return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
@@ -83,8 +83,8 @@ impl Collector {
             }
             is_next
         };
-        let Some(run) = self.inner.shelf.change_run(id, note).await? else {
-            let message = "somebody else is repairing the run; look again";
+        let Some(run) = self.inner.records.change_run(id, note).await? else {
+            let message = "another repair of the run has begun; check the run again";
             return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
         };
         self.inner.repair(id, number, &failed).await?;
@@ -93,7 +93,7 @@ impl Collector {
 }
 
 impl Inner {
-    /// Jobs of a run and of its repairs that failed and were not tried again.
+    /// Failed jobs of a run and of its repairs that were not redriven yet.
     async fn failed(&self, run: &Run) -> Result<Vec<OpId>> {
         let mut failed = Vec::new();
         let repairs = run.repairs.iter().map(|repair| repair.number);

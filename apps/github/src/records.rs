@@ -1,4 +1,4 @@
-//! What the collector knows besides its operations: typed records.
+//! The collector's typed records: runs, cursors, known pages, accounts and statistics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,31 +9,31 @@ use clinch::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{JobKind, PageJob, Repository, Run, RunId, Seen, Space};
+use crate::model::{FirstPage, JobKind, PageJob, Repository, Run, RunId, Space};
 
-/// How often a change that lost a race is tried again: each time somebody else's succeeded.
+/// How often a change is retried after a lost race; each time another change succeeded.
 const TRIES_MAX: usize = 100;
 
-/// The latest run of a user.
+/// The number of a user's latest run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Latest {
     number: u64,
 }
 
-/// Where the next run goes on with a resource (COL-4).
+/// Where the next run continues with a resource (COL-4).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cursor {
-    /// The id of the newest item.
+    /// Id of the newest item.
     pub last_cursor: Option<String>,
-    /// The latest change: the next `since`.
+    /// Time of the latest change: the next `since`.
     pub last_timestamp: Option<String>,
-    /// The ETag of the first page, as the last token saw it.
+    /// ETag of the first page, for the token that read it last.
     pub last_etag: Option<String>,
-    /// The run that stored its last page.
+    /// Number of the run that stored the resource's last page.
     pub run: u64,
-    /// Pages that the resource had then.
+    /// Number of pages that the resource had then.
     pub pages: u32,
-    /// When.
+    /// When the cursor was written.
     pub updated_at: Timestamp,
 }
 
@@ -41,36 +41,36 @@ pub struct Cursor {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct KnownPage {
     pub(crate) url: String,
-    /// By the hash of the token that fetched it: ETags are a token's own.
+    /// ETags by the hash of the token that read the page: each token gets its own ETag.
     pub(crate) etags: BTreeMap<String, String>,
     pub(crate) next: Option<String>,
     pub(crate) repositories: Vec<Repository>,
-    pub(crate) seen: Seen,
-    /// The oldest change on it.
+    pub(crate) seen: FirstPage,
+    /// Time of the oldest change on the page.
     pub(crate) oldest: Option<String>,
     pub(crate) run: u64,
 }
 
-/// Numbers of a user, or of all.
+/// Statistics of a user, or of all users.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Figures {
-    /// Documents by kind.
+    /// Number of documents by kind.
     pub documents: BTreeMap<String, u64>,
-    /// The run, or repair, they were made for last.
+    /// The run or repair that they were last computed for.
     pub made_for: String,
-    /// How many runs and repairs they were made for.
+    /// Number of runs and repairs that they were computed for.
     pub runs: u64,
-    /// When.
+    /// When they were computed.
     pub updated_at: Timestamp,
 }
 
 /// Typed records. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Shelf {
+pub(crate) struct CollectorRecords {
     records: Arc<dyn Records>,
 }
 
-/// A record's text as what it is.
+/// Parses the JSON of a record.
 fn parse<T: DeserializeOwned>(record: &Record) -> Result<T> {
     serde_json::from_str(&record.body).map_err(|_| {
         let message =
@@ -109,7 +109,7 @@ fn run_key(run: &RunId) -> String {
     format!("{}/run/{login}/{number:010}", space.collection())
 }
 
-/// Runs of all users in the order of time.
+/// The key that lists the runs of all users in order of time.
 fn recent_key(run: &Run) -> String {
     let at = run.created_at.as_millis().max(0);
     format!("github-recent/{at:015}/{}", run.run_id)
@@ -126,7 +126,7 @@ fn page_key(job: &PageJob) -> String {
     format!("{space}/page/{login}/{kind}/{resource}/{page:06}")
 }
 
-impl Shelf {
+impl CollectorRecords {
     pub(crate) fn new(records: Arc<dyn Records>) -> Self {
         Self { records }
     }
@@ -138,7 +138,8 @@ impl Shelf {
         found.map(typed).transpose()
     }
 
-    /// Reads, changes and writes until no one came in between. `None` from `change`: leave it.
+    /// Reads, changes and writes a record until no other change comes in between. `None` from
+    /// `change`: leave the record as it is.
     async fn change<T, R>(
         &self,
         key: String,
@@ -163,7 +164,7 @@ impl Shelf {
         Err(contended(&key))
     }
 
-    /// Notes a new run; `Err` with the run that is still active.
+    /// Records a new run; the inner `Err` holds the run that is still active.
     pub(crate) async fn create_run(
         &self,
         login: &str,
@@ -217,7 +218,7 @@ impl Shelf {
         self.run(&id).await
     }
 
-    /// Changes a run; `None`: there is none, or `change` left it as it was.
+    /// Changes a run; `None`: there is no such run, or `change` left it as it was.
     pub(crate) async fn change_run(
         &self,
         id: &RunId,
@@ -230,7 +231,7 @@ impl Shelf {
         self.change(run_key(id), changed).await
     }
 
-    /// Runs, newest first, with what to pass to go on.
+    /// Runs, newest first, and the cursor of the next page.
     pub(crate) async fn runs(
         &self,
         after: Option<String>,
@@ -290,8 +291,8 @@ impl Shelf {
         Ok(found.map(|(page, _)| page))
     }
 
-    /// Notes what a page was like and, if it was the last, where the resource stands; one
-    /// commit. A run that came later is not overwritten.
+    /// Records a page and, if it was the last, the resource's cursor, in one commit. Does not
+    /// overwrite what a later run wrote.
     pub(crate) async fn note(
         &self,
         job: &PageJob,
@@ -334,7 +335,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Figures of a user, or of all users.
+    /// Statistics of a user, or of all users.
     pub(crate) async fn figures(
         &self,
         space: Space,
@@ -344,7 +345,7 @@ impl Shelf {
         Ok(found.map(|(figures, _)| figures))
     }
 
-    /// Notes figures; a run that they were made for last is not counted again.
+    /// Records statistics. A run that they were computed for already is not counted again.
     pub(crate) async fn note_figures(
         &self,
         space: Space,
@@ -382,6 +383,6 @@ fn split<T>(found: Option<(T, u64)>) -> (Option<T>, Option<u64>) {
 }
 
 fn contended(key: &str) -> Error {
-    let message = "a record is changed by too many at once; try again";
+    let message = "too many concurrent changes of a record; try again";
     Error::new(ErrorKind::Unavailable, message).with("record", key)
 }

@@ -1,34 +1,34 @@
-//! One way through the pages of a resource.
+//! The way through the pages of a resource: which page comes next, and where the cursor ends up.
 
 use clinch::core::Timestamp;
 
 use crate::items::Items;
-use crate::model::{PageJob, Seen};
-use crate::shelf::{Cursor, KnownPage};
+use crate::model::{FirstPage, PageJob};
+use crate::records::{Cursor, KnownPage};
 
-/// Most pages of one resource: a chain of addresses that never ends is not followed forever.
+/// Maximum pages of one resource: bounds a chain of next links that never ends.
 pub(crate) const PAGES_MAX: u32 = 100_000;
 
-/// Where reading goes on.
+/// What to read next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Everything is stored.
+    /// Nothing: everything is stored.
     End,
-    /// At this address.
+    /// The page at this address.
     Page(String),
-    /// With what changed since then.
+    /// The changes since this time.
     Since(String),
 }
 
-/// One way through the pages of a resource.
-pub(crate) struct Reading<'a> {
+/// The state of reading a resource page by page.
+pub(crate) struct Traversal<'a> {
     pub(crate) job: &'a PageJob,
     pub(crate) cursor: Option<Cursor>,
     pub(crate) since: Option<String>,
-    pub(crate) seen: Seen,
+    pub(crate) seen: FirstPage,
 }
 
-impl Reading<'_> {
+impl Traversal<'_> {
     pub(crate) fn next(&self, items: &Items, next: Option<String>) -> Next {
         let Some(url) = next else {
             return Next::End;
@@ -45,8 +45,8 @@ impl Reading<'_> {
         }
     }
 
-    /// After a page that did not change. If the run that stored the resource's last page also
-    /// saw this first page, nothing at all changed.
+    /// The next step after a page that did not change. If the run that stored the resource's last
+    /// page also saw this first page, nothing has changed at all.
     pub(crate) fn next_unmodified(&self, is_current: bool, known: &KnownPage) -> Next {
         if is_current && self.job.is_head() && self.job.kind.has_cursor() {
             return Next::End;
@@ -69,7 +69,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Pages that were there the last time and need not be asked for.
+    /// Pages of the last run that need not be requested.
     pub(crate) fn skipped(&self, next: &Next) -> u64 {
         let known = self.cursor.as_ref().map_or(0, |cursor| cursor.pages);
         match next {
@@ -78,7 +78,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The cursor after the last page is stored; `None`: the resource has none.
+    /// The cursor after the last page is stored; `None`: resources of this kind have no cursor.
     pub(crate) fn moved_cursor(&self, etag: Option<String>, now: Timestamp) -> Option<Cursor> {
         if !self.job.kind.has_cursor() {
             return None;
@@ -86,7 +86,7 @@ impl Reading<'_> {
         let before = self.cursor.clone().unwrap_or_default();
         let read = self.job.page;
         let pages = match self.cursor {
-            // Only the newest were read.
+            // Only the newest pages were read.
             Some(_) => before.pages.max(read),
             None => read,
         };
@@ -101,14 +101,14 @@ impl Reading<'_> {
     }
 }
 
-/// The page holds something that was stored before; what follows is older still.
+/// Whether the page holds an item that was stored before; all following items are older.
 fn reaches(items: &Items, cursor: &Cursor) -> bool {
     let known = cursor.last_cursor.as_ref();
     let is_older = match (&items.oldest, &cursor.last_timestamp) {
         (Some(oldest), Some(last)) => oldest < last,
         _ => false,
     };
-    // Events have no change but their making: the newest one of the last time will do.
+    // Events never change, so it is enough to find the newest event of the last run.
     let has_newest = items.oldest.is_none() && known.is_some_and(|known| items.ids.contains(known));
     is_older || has_newest
 }

@@ -1,4 +1,4 @@
-//! What people see and do: runs, jobs, cursors, tokens, documents.
+//! Queries: runs, jobs, cursors, tokens, documents. Also starts runs and resumes unplanned ones.
 
 use std::collections::BTreeMap;
 
@@ -10,67 +10,67 @@ use serde::Serialize;
 
 use crate::collector::{Collector, Inner};
 use crate::model::{Job, JobKind, JobState, Jobs, PageDone, Run, RunId, RunStatus, Space, Trigger};
-use crate::shelf::{Cursor, Figures};
+use crate::records::{Cursor, Figures};
 use crate::tokens::TokenView;
 
 /// Rows that are read at once.
 const PAGE: usize = 500;
-/// Most runs that are looked at for one that is active or stuck: older ones have ended.
+/// Newest runs that are searched for active or unplanned ones; older runs have ended.
 const RECENT_MAX: usize = 1_000;
 
-/// Which jobs to list.
+/// A filter for jobs.
 #[derive(Debug, Clone, Default)]
 pub struct JobFilter {
-    /// In this state.
+    /// Only jobs in this state.
     pub state: Option<JobState>,
-    /// Of this kind.
+    /// Only jobs of this kind.
     pub kind: Option<JobKind>,
-    /// Of this repair; 0: of the run itself.
+    /// Only jobs of this repair; 0: of the run itself.
     pub repair: u32,
 }
 
-/// A run with its jobs as they stand now, by kind.
+/// A run with its current jobs by kind.
 #[derive(Debug, Clone, Serialize)]
 pub struct Progress {
     /// The run.
     pub run: Run,
     /// Jobs by kind.
     pub kinds: BTreeMap<JobKind, Jobs>,
-    /// Jobs that wait for a time, with the first of their times.
+    /// Jobs that wait for their next attempt.
     pub waiting: u64,
-    /// When the first of them goes on.
+    /// Time of the first of these attempts.
     pub next_at: Option<clinch::core::Timestamp>,
 }
 
 impl Collector {
-    /// Begins a run. While one of the same user is active, `Conflict`.
+    /// Begins a run. `Conflict`: a run of the same user is active.
     pub async fn start(&self, login: &str, trigger: Trigger, space: Space) -> Result<Run> {
         self.inner.start(login, trigger, space).await
     }
 
-    /// A run, with the counts of its jobs as they stand.
+    /// A run, with the current counts of its jobs.
     pub async fn run(&self, id: &RunId) -> Result<Run> {
         let missing = || Error::new(ErrorKind::NotFound, format!("there is no run {id}"));
-        let run = self.inner.shelf.run(id).await?.ok_or_else(missing)?;
+        let run = self.inner.records.run(id).await?.ok_or_else(missing)?;
         self.inner.counted(run).await
     }
 
     /// The latest run of a user.
     pub async fn latest(&self, login: &str, space: Space) -> Result<Option<Run>> {
         let login = login.to_ascii_lowercase();
-        match self.inner.shelf.latest(&login, space).await? {
+        match self.inner.records.latest(&login, space).await? {
             Some(run) => Ok(Some(self.inner.counted(run).await?)),
             None => Ok(None),
         }
     }
 
-    /// Runs, newest first, and what to pass to go on.
+    /// Runs, newest first, and the cursor of the next page.
     pub async fn runs(
         &self,
         after: Option<String>,
         limit: usize,
     ) -> Result<(Vec<Run>, Option<String>)> {
-        let (runs, next) = self.inner.shelf.runs(after, limit.clamp(1, PAGE)).await?;
+        let (runs, next) = self.inner.records.runs(after, limit.clamp(1, PAGE)).await?;
         let mut counted = Vec::with_capacity(runs.len());
         for run in runs {
             counted.push(self.inner.counted(run).await?);
@@ -78,7 +78,7 @@ impl Collector {
         Ok((counted, next))
     }
 
-    /// How far a run is.
+    /// The progress of a run.
     pub async fn progress(&self, id: &RunId) -> Result<Progress> {
         let run = self.run(id).await?;
         let mut progress = Progress {
@@ -107,7 +107,7 @@ impl Collector {
         Ok(progress)
     }
 
-    /// Jobs of a run or of one of its repairs, newest first; and what to pass to go on.
+    /// Jobs of a run or of one of its repairs, newest first, and the cursor of the next page.
     pub async fn jobs(
         &self,
         id: &RunId,
@@ -141,7 +141,7 @@ impl Collector {
         Ok((jobs, page.next_cursor))
     }
 
-    /// Cursors of a user: kind, resource, and where it stands.
+    /// Cursors of a user: kind, resource and cursor.
     pub async fn cursors(
         &self,
         login: &str,
@@ -149,24 +149,24 @@ impl Collector {
         limit: usize,
     ) -> Result<Vec<(JobKind, String, Cursor)>> {
         let login = login.to_ascii_lowercase();
-        let shelf = &self.inner.shelf;
-        shelf
+        let records = &self.inner.records;
+        records
             .cursors(&login, Space::Main, after, limit.clamp(1, PAGE))
             .await
     }
 
-    /// Every token, by its hash.
+    /// Every token, identified by its hash.
     pub async fn tokens(&self) -> Result<Vec<TokenView>> {
         self.inner.tokens.view().await
     }
 
-    /// Figures of a user, or of all.
+    /// Statistics of a user, or of all users.
     pub async fn figures(&self, login: Option<&str>, space: Space) -> Result<Option<Figures>> {
         let login = login.map(str::to_ascii_lowercase);
-        self.inner.shelf.figures(space, login.as_deref()).await
+        self.inner.records.figures(space, login.as_deref()).await
     }
 
-    /// One page of documents in the order of their ids.
+    /// One page of documents in order of their ids.
     pub async fn documents(
         &self,
         space: Space,
@@ -184,7 +184,7 @@ impl Collector {
         .await
     }
 
-    /// Goes on with runs whose planner died (COL-12).
+    /// Resumes runs whose planner died (COL-12).
     pub(crate) async fn recover(&self) -> Result<()> {
         for run in self.recent().await? {
             if run.status.is_terminal() {
@@ -193,7 +193,7 @@ impl Collector {
             match self.inner.replan(&run).await {
                 Err(error) if error.is_retryable() => return Err(error),
                 Err(error) => {
-                    tracing::error!(target: "clinch::github", run = %run.run_id, %error, "a run cannot be planned");
+                    tracing::error!(target: "clinch::github", run = %run.run_id, %error, "cannot plan a run");
                 }
                 Ok(()) => {}
             }
@@ -204,7 +204,7 @@ impl Collector {
     async fn recent(&self) -> Result<Vec<Run>> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let (runs, next) = self.inner.shelf.runs(after, PAGE).await?;
+            let (runs, next) = self.inner.records.runs(after, PAGE).await?;
             all.extend(runs);
             after = next;
             if after.is_none() || all.len() >= RECENT_MAX {
@@ -213,7 +213,7 @@ impl Collector {
         }
     }
 
-    /// Reads the gauges anew. Call it when metrics are asked for: nothing polls.
+    /// Updates the gauges. Call it when metrics are scraped: there is no polling.
     pub async fn measure(&self) -> Result<()> {
         let (mut active, mut pending, mut statistics) = (0, 0, 0);
         for run in self.recent().await? {
@@ -241,7 +241,7 @@ fn name(text: &str) -> Result<EventType> {
 }
 
 impl Inner {
-    /// With the counts of its jobs as they stand, while they change.
+    /// Adds the current counts of its jobs, while the run is active.
     async fn counted(&self, mut run: Run) -> Result<Run> {
         if run.status == RunStatus::Running {
             let batch = self.clinch()?.find_batch(run.run_id.batch("jobs", 0));
@@ -291,7 +291,7 @@ impl Inner {
         problem.map_or(Ok(()), Err)
     }
 
-    /// The view of an operation as a job; `None`: it is none.
+    /// The operation as a job; `None`: the operation is not a page job.
     fn job(&self, row: Operation) -> Result<Option<Job>> {
         let event_type = row.keys.event_type.as_str().to_owned();
         let kind = JobKind::ALL
