@@ -304,6 +304,7 @@ impl Builder {
         config.concurrency = self.concurrency.unwrap_or(config.concurrency);
         config.checkpoint_bytes_max = config.checkpoint_bytes_max.max(self.checkpoint_max);
         let telemetry = Arc::new(self.telemetry.unwrap_or_default());
+        let must_refuse = self.sealer.as_ref().and(backend.sql_accept);
         let no_file = || Arc::new(NoFile) as Arc<dyn Journal>;
         let meter: Arc<dyn Meter> = telemetry.clone();
         let tracer: Arc<dyn Tracer> = telemetry;
@@ -336,6 +337,7 @@ impl Builder {
             domains: backend.domains,
             dispatch: backend.dispatch,
             counted: backend.counted.into(),
+            must_refuse,
         })
     }
 }

@@ -40,7 +40,7 @@
 //! stages of an operation, [`protect`] the guards around a call, [`testing`] an engine for tests.
 #![forbid(unsafe_code)]
 
-mod backend;
+pub mod backend;
 mod batch;
 mod builder;
 mod call;

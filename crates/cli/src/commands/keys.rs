@@ -11,7 +11,7 @@ use crate::commands::serve;
 use crate::duration;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
-use crate::store::{self, Place};
+use crate::store::{self, StoreConfig};
 use crate::store_check;
 
 /// What to do with keys.
@@ -74,7 +74,7 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
         .build()
         .map_err(|error| CliError::failed(format!("cannot start: {error}")))?;
     runtime.block_on(async {
-        store_check::say_database(global, &Place::configured(&config)?);
+        store_check::say_database(global, &StoreConfig::of(&config)?);
         let keys = store::open_database(&config).await?.keys;
         let now = SystemClock::new().now();
         match command {

@@ -16,7 +16,7 @@ use crate::commands::serve;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::store::Place;
+use crate::store::StoreConfig;
 use crate::store_check;
 
 const EXAMPLES: &str = "\
@@ -49,9 +49,9 @@ pub(crate) struct Args {
 /// Makes the database out of a backup.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
-    let place = Place::configured(&config)?;
-    store_check::say_database(global, &place);
-    let target = place.file()?;
+    let store = StoreConfig::of(&config)?;
+    store_check::say_database(global, &store);
+    let target = store.file()?;
     let shown = args.file.display().to_string();
     if !args.file.exists() {
         return Err(CliError::NotThere(format!("there is no file {shown}")));
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     }
     tell_keys(args, &restored.keys);
     let document = json!({
-        "database": place.shown(),
+        "database": store.name(),
         "backup": shown,
         "marked_unknown": restored.open,
         "keys": {
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     });
     let line = format!(
         "{}: restored from {shown}; {} open operations marked: effect unknown",
-        place.shown(),
+        store.name(),
         restored.open
     );
     Output::stdout(global.output, !global.no_color).answer(&document, &[line])?;

@@ -18,7 +18,7 @@ use super::provider;
 use crate::client::{Base, Client, Request};
 use crate::error::{CliError, note};
 use crate::progress;
-use crate::store::Place;
+use crate::store::StoreConfig;
 
 /// Nothing else is in it, so that what is measured can be told apart.
 const DOMAIN: &str = "clinch-bench";
@@ -29,7 +29,7 @@ const HTTP: &str = "http";
 
 /// What to measure, and for how long.
 pub(super) struct Plan<'a> {
-    pub(super) place: &'a Place,
+    pub(super) store: &'a StoreConfig,
     /// A folder on the store's disk.
     pub(super) scratch: &'a Path,
     /// A twentieth of the time there is.
@@ -91,7 +91,7 @@ pub(super) async fn all(plan: &Plan<'_>) -> Result<Vec<Measure>, CliError> {
     let bare = bare_calls(&url, plan.unit, clock.as_ref()).await?;
     let bare = Measure::new("bare call on loopback, p50", bare, "ms");
     let scene = Scene {
-        backend: plan.place.open().await?.backend,
+        backend: plan.store.open().await?.backend,
         clock,
         url,
         prefix: format!("{}-", uuid::Uuid::now_v7()),

@@ -5,7 +5,7 @@ use clinch_system::SystemClock;
 
 use super::{Finding, Subject};
 use crate::error::CliError;
-use crate::store::Place;
+use crate::store::StoreConfig;
 
 pub(super) fn look(subject: &Subject) -> Vec<Finding> {
     let Ok(listen) = subject.config.listen() else {
@@ -28,11 +28,11 @@ pub(super) fn look(subject: &Subject) -> Vec<Finding> {
 
 /// How many keys open the door; `None`: there is no database that could hold any.
 fn active(subject: &Subject) -> Result<Option<usize>, CliError> {
-    let place = Place::configured(&subject.config)?;
-    if !subject.runtime.block_on(place.is_current()) {
+    let store = StoreConfig::of(&subject.config)?;
+    if !subject.runtime.block_on(store.is_current()) {
         return Ok(None);
     }
-    let opened = subject.runtime.block_on(place.open())?;
+    let opened = subject.runtime.block_on(store.open())?;
     let keys = subject.runtime.block_on(opened.keys.list())?;
     let now = SystemClock::new().now();
     let is_active = |key: &&clinch::core::ports::ApiKey| {

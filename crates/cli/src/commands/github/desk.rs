@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::error::{CliError, note};
 use crate::github::{self, Here};
 use crate::output::Output;
-use crate::store::Place;
+use crate::store::StoreConfig;
 use crate::{settings, store_check};
 
 /// What a command is about to do.
@@ -66,7 +66,7 @@ impl Desk {
     ) -> Result<Self, CliError> {
         let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "error".to_owned());
         telemetry::logs(LogFormat::Text, &filter)?;
-        let store = Place::configured(config)?.address();
+        let store = StoreConfig::of(config)?.url;
         store_check::say(global, &format!("this process (store {store})"));
         let mut here = Here::open(config, settings, transport, need == Need::Work).await?;
         let (router, _) = clinch_github::api(here.collector.clone(), config.server.body_timeout.0);
