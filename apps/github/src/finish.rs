@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use clinch::core::Status;
-use clinch::core::ports::Filter;
+use clinch::ports::Filter;
+use clinch::types::Status;
 use clinch::{Call, Refusal, Result, Retry};
 
 use crate::collector::Inner;
@@ -64,7 +64,7 @@ impl Inner {
     }
 
     /// What the requests of a batch brought.
-    async fn pages(&self, batch_id: clinch::core::BatchId) -> Result<Pages> {
+    async fn pages(&self, batch_id: clinch::types::BatchId) -> Result<Pages> {
         let mut pages = Pages::default();
         let filter = Filter {
             batch_id: Some(batch_id),

@@ -3,7 +3,8 @@
 //! A job is an operation, and whoever can hand in operations can write one. So nothing in it
 //! is taken on trust: its address is compared with `api_url` each time that it runs.
 
-use clinch::{Call, Fail, Refusal, Request};
+use clinch::types::Request;
+use clinch::{Call, Fail, Refusal};
 
 use crate::collector::Inner;
 use crate::execute::{Kept, request};

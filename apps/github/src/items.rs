@@ -1,6 +1,6 @@
 //! The items of a page as documents.
 
-use clinch::core::ports::Document;
+use clinch::ports::Document;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;

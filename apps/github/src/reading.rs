@@ -1,6 +1,6 @@
 //! One way through the pages of a resource.
 
-use clinch::core::Timestamp;
+use clinch::types::Timestamp;
 
 use crate::items::Items;
 use crate::model::{PageJob, Seen};

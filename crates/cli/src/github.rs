@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch::backend::Opened;
-use clinch::core::policy::QuotaRules;
-use clinch::core::ports::{Clock, DocumentSink};
+use clinch_core::policy::QuotaRules;
+use clinch_core::ports::{Clock, DocumentSink};
 use clinch_github::{ApiUrl, Collector, Parts, Schedule, Settings, Token, Transport};
 use clinch_http::{SystemSecrets, reveal};
 use clinch_server::Gauges;

@@ -18,14 +18,15 @@ use serde::de::DeserializeOwned;
 use crate::handler::Typed;
 use crate::route::Spec;
 use crate::safety_net::{NoFile, OnlyLogged};
-use crate::{Backend, Call, Classify, Clinch, Done, Probed, Route, Telemetry};
+use crate::types::{Classify, Probed, Telemetry};
+use crate::{Backend, Call, Clinch, Done, Route};
 
 /// Builds a [`Clinch`]. Settings that are not made have the recommended value.
 ///
 /// ```
 /// use std::time::Duration;
-/// use clinch::protect::{DestinationConfig, QueueAge, RateConfig};
 /// use clinch::{Backend, Call, Clinch, Retry, Route};
+/// use clinch::policy::{DestinationConfig, QueueAge, RateConfig};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> clinch::Result<()> {

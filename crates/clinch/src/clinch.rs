@@ -10,8 +10,9 @@ use clinch_engine::{Dispatch, Orchestrator, Pumped, Runtime};
 use clinch_protect::{Destination, DestinationStatus};
 use serde::de::DeserializeOwned;
 
+use crate::Route;
 use crate::backend::{Counted, SqlAccept};
-use crate::{Batch, Builder, Handle, Request, Route};
+use crate::types::{Batch, Builder, Handle, Request};
 
 /// Starts, watches and cancels operations, and runs their handlers. Cheap to clone.
 ///

@@ -28,7 +28,7 @@ pub mod telemetry;
 mod tls;
 
 pub use api::openapi;
-pub use clinch::engine::Role;
+pub use clinch_engine::Role;
 pub use config::Config;
 pub use gauges::Gauges;
 pub use outbound::{Outbound, Outlets};

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use clinch::Result;
 use clinch::backend::Limits;
-use clinch::protect::{Destination, DestinationConfig};
-use clinch::{Builder, Result};
+use clinch::types::Builder;
 use clinch_core::ports::Clock;
+use clinch_protect::{Destination, DestinationConfig};
 
 use crate::config::RouteConfig;
 use crate::{Config, Role};

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use axum::Router;
 use clinch::backend::StoreIdentity;
-use clinch::engine::Role;
-use clinch::protect::QueueAge;
-use clinch::{Backend, Builder, Clinch, Error, Result, Telemetry};
+use clinch::types::{Builder, Telemetry};
+use clinch::{Backend, Clinch, Error, Result};
 use clinch_core::ports::{ApiKeys, Clock, Ids, LockManager, Untold};
 use clinch_core::{ErrorKind, WorkerId};
+use clinch_engine::Role;
+use clinch_protect::QueueAge;
 use clinch_system::{FileJournal, SystemClock, SystemIds};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;

@@ -1,6 +1,6 @@
 //! Makes a world from a seed, and lets time pass in it.
 
-use clinch::core::policy::SplitMix;
+use clinch::testing::SplitMix;
 
 use super::world::{Event, Issue, Repository, Size, User, World};
 

@@ -3,7 +3,7 @@
 //! Addresses inside a document lead to `api.github.com` and name a repository by its id, so that
 //! a document is the same wherever the fake is served and whatever the repository is called.
 
-use clinch::core::policy::SplitMix;
+use clinch::testing::SplitMix;
 use serde_json::{Value, json};
 
 use super::world::{Event, Place, World};

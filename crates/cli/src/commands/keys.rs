@@ -1,7 +1,7 @@
 //! `clinch keys`: works on the database, so that the first key can be made.
 
-use clinch::core::ports::{ApiKey, Clock};
-use clinch::core::{Domain, EventType, Timestamp};
+use clinch_core::ports::{ApiKey, Clock};
+use clinch_core::{Domain, EventType, Timestamp};
 use clinch_server::auth::{self, Restriction};
 use clinch_system::SystemClock;
 use serde_json::json;

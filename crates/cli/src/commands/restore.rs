@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clinch::core::policy::{EventTypes, Routes};
-use clinch::core::ports::Clock;
-use clinch::core::{Domain, EventType, Invalid};
+use clinch_core::policy::{EventTypes, Routes};
+use clinch_core::ports::Clock;
+use clinch_core::{Domain, EventType, Invalid};
 use clinch_server::Config;
 use clinch_sqlite::{BackupKeys, Existing, RestoredKeys, Settings, Sqlite};
 use clinch_system::SystemClock;

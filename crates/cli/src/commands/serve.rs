@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clinch::backend::Opened;
-use clinch::core::ports::Clock;
+use clinch_core::ports::Clock;
 use clinch_github::Collector;
 use clinch_server::config::Sources;
 use clinch_server::telemetry::{self, LogFormat};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use clinch::Clinch;
-use clinch::core::ports::Clock;
 use clinch_core::WorkerId;
+use clinch_core::ports::Clock;
 use clinch_github::{Collector, Settings, Transport};
 use clinch_server::Config;
 use clinch_system::SystemClock;

@@ -148,7 +148,8 @@ mod tests {
     use clinch_core::ports::PlainText;
 
     use super::*;
-    use crate::{Builder, Clinch};
+    use crate::Clinch;
+    use crate::types::Builder;
 
     #[derive(Default)]
     struct Function {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use clinch::core::ports::{Clock, DomainView};
+use clinch_core::ports::{Clock, DomainView};
 use clinch_github::{ApiRequest, DOMAIN, Settings, Token, Transport};
 use clinch_server::config::Github;
 use clinch_system::SystemClock;

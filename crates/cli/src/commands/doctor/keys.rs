@@ -1,6 +1,6 @@
 //! Whoever listens beyond this machine needs keys.
 
-use clinch::core::ports::Clock as _;
+use clinch_core::ports::Clock as _;
 use clinch_system::SystemClock;
 
 use super::{Finding, Subject};
@@ -35,7 +35,7 @@ fn active(subject: &Subject) -> Result<Option<usize>, CliError> {
     let opened = subject.runtime.block_on(store.open())?;
     let keys = subject.runtime.block_on(opened.keys.list())?;
     let now = SystemClock::new().now();
-    let is_active = |key: &&clinch::core::ports::ApiKey| {
+    let is_active = |key: &&clinch_core::ports::ApiKey| {
         key.revoked_at.is_none() && key.expires_at.is_none_or(|ends| ends > now)
     };
     Ok(Some(keys.iter().filter(is_active).count()))

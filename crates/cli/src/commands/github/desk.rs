@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clinch::core::ports::Clock;
+use clinch_core::ports::Clock;
 use clinch_github::{Settings, Transport};
 use clinch_server::Config;
 use clinch_server::telemetry::{self, LogFormat};
