@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::Keys;
-use clinch_core::ports::{Level, Meter, MetricLabels, Rng, Tags, Tracer, Work};
+use clinch_core::ports::{Level, Meter, MetricLabels, Tags, Tracer, Work};
 use clinch_system::SystemRng;
 use metrics::Label;
 use sha2::{Digest, Sha256};
