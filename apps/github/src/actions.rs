@@ -1,8 +1,8 @@
 //! Actions of operators on a run: cancel it, retry its failed jobs.
 
-use clinch::core::ports::Operation;
-use clinch::core::{ErrorKind, Status};
-use clinch::{Error, OpId, Result};
+use clinch::ports::Operation;
+use clinch::types::{ErrorKind, OpId, Status};
+use clinch::{Error, Result};
 
 use crate::collector::{Collector, Inner};
 use crate::model::{JobState, Jobs, Repair, Run, RunId, RunStatus};
@@ -18,7 +18,7 @@ impl Collector {
     pub async fn cancel(&self, id: &RunId, reason: &str) -> Result<Run> {
         self.run(id).await?;
         let now = self.inner.clock.now();
-        let reason = clinch::core::shorten(reason.to_owned(), 200);
+        let reason = reason.chars().take(200).collect::<String>();
         let change = |run: &mut Run| {
             run.error = Some(reason.clone());
             run.become_status(RunStatus::Canceled, now)

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use clinch::core::Timestamp;
-use clinch::core::policy::QuotaReading;
+use clinch::policy::QuotaReading;
+use clinch::types::Timestamp;
 use jiff::fmt::rfc2822;
 
 use crate::ApiAnswer;

@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use clinch::core::ports::{Clock, DocumentSink, Inspect, Quota, Records};
-use clinch::core::{Error, ErrorKind, Result};
-use clinch::protect::{BulkheadConfig, DestinationConfig};
-use clinch::{Builder, Call, Clinch, Done, Refusal};
+use clinch::policy::{BulkheadConfig, DestinationConfig};
+use clinch::ports::{Clock, DocumentSink, Inspect, Quota, Records};
+use clinch::types::{Builder, ErrorKind};
+use clinch::{Call, Clinch, Done, Error, Refusal, Result};
 
 use crate::model::{JobKind, PageDone, PageJob};
 use crate::records::CollectorRecords;

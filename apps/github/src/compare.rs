@@ -1,7 +1,7 @@
 //! Compares a shadow with the real documents.
 
 use clinch::Result;
-use clinch::core::ports::{Document, DocumentFilter};
+use clinch::ports::{Document, DocumentFilter};
 use serde::Serialize;
 
 use crate::collector::Collector;

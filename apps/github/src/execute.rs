@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use clinch::core::ErrorKind;
-use clinch::core::ports::DOCUMENTS_MAX;
-use clinch::{Call, Done, Error, Fail, Refusal, Request, Retry};
+use clinch::ports::DOCUMENTS_MAX;
+use clinch::types::{ErrorKind, Request};
+use clinch::{Call, Done, Error, Fail, Refusal, Retry};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, Meaning};

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use clinch::core::Status;
-use clinch::core::ports::Filter;
+use clinch::ports::Filter;
+use clinch::types::Status;
 use clinch::{Call, Refusal, Result, Retry};
 
 use crate::collector::Inner;
@@ -65,7 +65,7 @@ impl Inner {
     }
 
     /// Sums up the results of a batch's requests.
-    async fn pages(&self, batch_id: clinch::core::BatchId) -> Result<Pages> {
+    async fn pages(&self, batch_id: clinch::types::BatchId) -> Result<Pages> {
         let mut pages = Pages::default();
         let filter = Filter {
             batch_id: Some(batch_id),

@@ -1,6 +1,6 @@
 //! Converts the items of a page to documents.
 
-use clinch::core::ports::Document;
+use clinch::ports::Document;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! The beginning of a run.
 
-use clinch::core::ErrorKind;
-use clinch::{Call, Done, Error, Refusal, Request, Result, Retry};
+use clinch::types::{ErrorKind, Request};
+use clinch::{Call, Done, Error, Refusal, Result, Retry};
 
 use crate::collector::Inner;
 use crate::execute::request;
@@ -18,7 +18,7 @@ pub(crate) fn plan_request(run_id: &RunId) -> Request<()> {
 /// The operation that begins a run at its scheduled time.
 pub(crate) fn scheduled(
     schedule: &Schedule,
-    after: clinch::core::Timestamp,
+    after: clinch::types::Timestamp,
 ) -> Option<Request<String>> {
     let at = schedule.cron.next_after(after)?;
     let collect = Collect {

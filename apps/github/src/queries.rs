@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use clinch::core::ports::{DOCUMENTS_MAX, Document, DocumentFilter, Filter, Operation};
-use clinch::core::protocol::Phase;
-use clinch::core::{BatchId, ErrorKind, EventType, Status};
+use clinch::ports::{DOCUMENTS_MAX, Document, DocumentFilter, Filter, Operation};
+use clinch::types::{BatchId, ErrorKind, EventType, Phase, Status};
 use clinch::{Error, Result};
 use serde::Serialize;
 
@@ -39,7 +38,7 @@ pub struct Progress {
     /// Jobs that wait for their next attempt.
     pub waiting: u64,
     /// Time of the first of these attempts.
-    pub next_at: Option<clinch::core::Timestamp>,
+    pub next_at: Option<clinch::types::Timestamp>,
 }
 
 impl Collector {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clinch::core::ports::{Expected, Record, RecordList, RecordWrite, Records};
-use clinch::core::{ErrorKind, Timestamp};
+use clinch::ports::{Expected, Record, RecordList, RecordWrite, Records};
+use clinch::types::{ErrorKind, Timestamp};
 use clinch::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clinch::Route;
-use clinch::core::policy::{Backoff, RetryRules};
+use clinch::policy::{Backoff, RetryRules};
 use serde::{Deserialize, Serialize};
 
 use crate::model::{JobKind, PageDone, PageJob, RunId, Trigger};

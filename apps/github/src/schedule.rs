@@ -1,6 +1,6 @@
 //! Schedules: cron expressions of five fields, in UTC.
 
-use clinch::core::Timestamp;
+use clinch::types::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, ToSpan};

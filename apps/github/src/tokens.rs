@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clinch::Result;
-use clinch::core::Timestamp;
-use clinch::core::policy::Reservation;
-use clinch::core::ports::{Clock, Quota};
+use clinch::policy::Reservation;
+use clinch::ports::{Clock, Quota};
+use clinch::types::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;

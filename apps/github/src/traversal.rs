@@ -1,6 +1,6 @@
 //! The way through the pages of a resource: which page comes next, and where the cursor ends up.
 
-use clinch::core::Timestamp;
+use clinch::types::Timestamp;
 
 use crate::items::Items;
 use crate::model::{FirstPage, PageJob};

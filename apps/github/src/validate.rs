@@ -3,7 +3,8 @@
 //! A job is an operation, and anyone who may submit operations can forge one. So no field of a job
 //! is trusted: its address is compared with `api_url` every time the job runs.
 
-use clinch::{Call, Fail, Refusal, Request};
+use clinch::types::Request;
+use clinch::{Call, Fail, Refusal};
 
 use crate::collector::Inner;
 use crate::execute::{SavedAnswer, request};

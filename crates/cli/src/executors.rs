@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use clinch::core::Invalid;
-use clinch::core::ports::{Clock, Probe};
 use clinch::{Error, Result};
-use clinch_core::ErrorKind;
+use clinch_core::ports::{Clock, Probe};
+use clinch_core::{ErrorKind, Invalid};
 use clinch_http::{
     Egress, HttpClient, HttpExecutor, HttpMethod, HttpRoute, Poster, ProbeRoute, SystemSecrets,
 };

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch::core::policy::QuotaRules;
-use clinch::core::ports::{Clock, DocumentSink};
+use clinch::backend::Opened;
+use clinch_core::policy::QuotaRules;
+use clinch_core::ports::{Clock, DocumentSink};
 use clinch_github::{ApiUrl, Collector, Parts, Schedule, Settings, Token, Transport};
 use clinch_http::{SystemSecrets, reveal};
 use clinch_server::Gauges;
 use clinch_server::config::Github;
 
 use crate::error::CliError;
-use crate::store::{Opened, Place};
+use crate::store::StoreConfig;
 
 pub(crate) use fake::FakeHub;
 pub(crate) use local::LocalCollector;
@@ -100,8 +101,8 @@ async fn sink(github: &Github, opened: &Opened) -> Result<Arc<dyn DocumentSink>,
     match sink.split_once("://").map_or(sink, |(scheme, _)| scheme) {
         "store" => Ok(opened.documents.clone()),
         "postgres" | "postgresql" => {
-            let opened = Place::of(sink)?.open().await?;
-            Ok(opened.documents)
+            let store = StoreConfig::named(sink, "github.sink")?;
+            Ok(store.open().await?.documents)
         }
         "mongodb" => mongodb(sink).await,
         _ => Err(CliError::usage(

@@ -6,6 +6,7 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use clinch::backend::StoreUrl;
 use clinch_server::Config;
 
 use crate::args::Global;
@@ -13,7 +14,7 @@ use crate::client::{Base, Client, Request, StoreTold, Trust};
 use crate::commands::serve;
 use crate::error::{CliError, note};
 use crate::settings;
-use crate::store::Place;
+use crate::store::StoreConfig;
 
 /// A database that takes longer to say its id does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,28 +30,25 @@ pub(crate) fn say(global: &Global, place: &str) {
 }
 
 /// Says which database a command works on.
-pub(crate) fn say_database(global: &Global, place: &Place) {
-    say(global, &format!("database {}", place.address()));
+pub(crate) fn say_database(global: &Global, store: &StoreConfig) {
+    say(global, &format!("database {}", store.url));
 }
 
 /// Refuses a server of another store than the configuration names, and says where the command
 /// works. A server that was named without a configuration is meant, whatever its store.
 pub(crate) async fn check(global: &Global, base: &Base) -> Result<(), CliError> {
-    let Some(place) = configured(global)? else {
+    let Some(store) = configured(global)? else {
         say(global, &format!("server {base}"));
         return Ok(());
     };
     let told = ask(base, global.trust()).await?;
-    judge(&place, told.as_ref(), base).await?;
-    say(
-        global,
-        &format!("server {base} (store {})", place.address()),
-    );
+    judge(&store, told.as_ref(), base).await?;
+    say(global, &format!("server {base} (store {})", store.url));
     Ok(())
 }
 
 /// The store that the server is expected to work on; `None`: nothing names one.
-fn configured(global: &Global) -> Result<Option<Place>, CliError> {
+fn configured(global: &Global) -> Result<Option<StoreConfig>, CliError> {
     let is_url = global.url.as_deref().is_some_and(|url| !url.is_empty());
     let config = global.config.as_deref();
     let is_config = config.is_some_and(|path| !path.as_os_str().is_empty());
@@ -63,7 +61,7 @@ fn configured(global: &Global) -> Result<Option<Place>, CliError> {
     }
     let (file, sources) = serve::sources(global, &[])?;
     let config = Config::read(file.as_deref(), &sources)?;
-    Place::configured(&config).map(Some)
+    StoreConfig::of(&config).map(Some)
 }
 
 /// Which store the server says it works on; `None`: it is a version that does not say. No key
@@ -82,41 +80,41 @@ pub(crate) async fn ask(base: &Base, trust: Trust) -> Result<Option<StoreTold>, 
 
 /// With the whole path of a file: one that is relative to the working folder is the likeliest
 /// mistake.
-fn whole_address(place: &Place) -> String {
-    match place {
-        Place::Sqlite(path) => {
+fn whole_address(store: &StoreConfig) -> String {
+    match store.url.file() {
+        Some(path) => {
             let whole = std::path::absolute(path);
-            let whole = whole.unwrap_or_else(|_| path.clone());
+            let whole = whole.unwrap_or_else(|_| path.to_owned());
             format!("sqlite://{}", whole.display())
         }
-        other => other.address(),
+        None => store.url.to_string(),
     }
 }
 
 /// Refuses what a server told of its store if that cannot be this one.
 pub(crate) async fn judge(
-    place: &Place,
+    store: &StoreConfig,
     told: Option<&StoreTold>,
     base: &Base,
 ) -> Result<(), CliError> {
-    let store = whole_address(place);
+    let address = whole_address(store);
     let to_do = format!("name it with --url {base}, without --config, if it is meant");
     let Some(told) = told else {
         return Err(CliError::usage(format!(
             "the server at {base} does not say which store it works on (an older version?), and \
-             the configuration names {store}: nothing was done; {to_do}"
+             the configuration names {address}: nothing was done; {to_do}"
         )));
     };
-    let is_same = match place {
-        Place::Memory => told.kind == place.kind(),
-        _ if told.kind != place.kind() => false,
+    let is_same = match store.url {
+        StoreUrl::Memory => told.kind == store.url.kind(),
+        _ if told.kind != store.url.kind() => false,
         _ => {
-            let id = tokio::time::timeout(PATIENCE, place.id()).await;
+            let id = tokio::time::timeout(PATIENCE, store.id()).await;
             let id = id.unwrap_or_else(|_| Err(CliError::failed("no answer in time")));
             let id = id.map_err(|error| {
                 CliError::usage(format!(
                     "cannot tell whether the server at {base} works on the store of the \
-                     configuration, {store} ({error}): nothing was done; {to_do}"
+                     configuration, {address} ({error}): nothing was done; {to_do}"
                 ))
             })?;
             id.as_ref() == Some(&told.id)
@@ -125,7 +123,7 @@ pub(crate) async fn judge(
     match is_same {
         true => Ok(()),
         false => Err(CliError::usage(format!(
-            "the server at {base} works on another store than the configuration names, {store}: \
+            "the server at {base} works on another store than the configuration names, {address}: \
              nothing was done; start `clinch serve` with this configuration on a free \
              server.listen, or {to_do}"
         ))),

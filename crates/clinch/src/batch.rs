@@ -4,7 +4,7 @@ use clinch_core::ports;
 use clinch_core::{BatchId, OpId, Result};
 use clinch_engine::{Orchestrator, Redriven};
 
-use crate::Request;
+use crate::types::Request;
 
 /// A group of operations with one end: when the batch is sealed and its last member is settled. The
 /// end is reported once.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clinch_core::policy::{EventTypes, ProbeRules, Safety};
 use clinch_core::ports::{
@@ -18,14 +19,15 @@ use serde::de::DeserializeOwned;
 use crate::handler::Typed;
 use crate::route::Spec;
 use crate::safety_net::{NoFile, OnlyLogged};
-use crate::{Backend, Call, Classify, Clinch, Done, Probed, Route, Telemetry};
+use crate::types::{Classify, Probed, Telemetry};
+use crate::{Backend, Call, Clinch, Done, Route};
 
 /// Builds a [`Clinch`]. Settings that are not made have the recommended value.
 ///
 /// ```
 /// use std::time::Duration;
-/// use clinch::protect::{DestinationConfig, QueueAge, RateConfig};
 /// use clinch::{Backend, Call, Clinch, Retry, Route};
+/// use clinch::policy::{DestinationConfig, QueueAge, RateConfig};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> clinch::Result<()> {
@@ -61,7 +63,6 @@ pub struct Builder {
     dead_letters: Option<Arc<dyn Journal>>,
     telemetry: Option<Telemetry>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
-    ids: Option<Arc<dyn Ids>>,
     spawner: Option<Arc<dyn Spawner>>,
     /// The first contradiction between the settings.
     problem: Option<Error>,
@@ -286,24 +287,26 @@ impl Builder {
             .backend
             .ok_or_else(|| Error::new(ErrorKind::Invalid, missing))?;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let ids = self.ids.unwrap_or_else(|| Arc::new(SystemIds));
+        let ids = Arc::new(SystemIds);
         let spawner = match self.spawner {
             Some(spawner) => spawner,
             None => Arc::new(TokioSpawner::current()?),
         };
-        let guards = Guards {
-            clock: clock.clone(),
-            configs: self.destinations,
-            made: self.own_destinations,
-        };
-        let (handlers, destinations) = guards.handlers(self.routes)?;
         let mut config = match self.config {
             Some(config) => config,
             None => Config::new(worker(ids.as_ref())?),
         };
+        let guards = Guards {
+            clock: clock.clone(),
+            lease: config.lease,
+            configs: self.destinations,
+            made: self.own_destinations,
+        };
+        let (handlers, destinations) = guards.handlers(self.routes)?;
         config.concurrency = self.concurrency.unwrap_or(config.concurrency);
         config.checkpoint_bytes_max = config.checkpoint_bytes_max.max(self.checkpoint_max);
         let telemetry = Arc::new(self.telemetry.unwrap_or_default());
+        let must_refuse = self.sealer.as_ref().and(backend.sql_accept);
         let no_file = || Arc::new(NoFile) as Arc<dyn Journal>;
         let meter: Arc<dyn Meter> = telemetry.clone();
         let tracer: Arc<dyn Tracer> = telemetry;
@@ -336,6 +339,7 @@ impl Builder {
             domains: backend.domains,
             dispatch: backend.dispatch,
             counted: backend.counted.into(),
+            must_refuse,
         })
     }
 }
@@ -343,6 +347,8 @@ impl Builder {
 /// Creates each destination once.
 struct Guards {
     clock: Arc<dyn Clock>,
+    /// The lease of every attempt.
+    lease: Duration,
     configs: BTreeMap<String, DestinationConfig>,
     made: BTreeMap<String, Arc<Destination>>,
 }
@@ -392,7 +398,7 @@ impl Guards {
             return Err(of_route(&spec, message));
         }
         if let Safety::Keyed { .. } = spec.rules.safety
-            && spec.timeouts.total > spec.rules.lease + spec.rules.margin
+            && spec.timeouts.total > self.lease + spec.rules.margin
         {
             let message = "total_timeout must not be longer than lease and margin together: a \
                            late copy could be sent when the provider has forgotten the key";

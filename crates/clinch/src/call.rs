@@ -7,7 +7,7 @@ use clinch_core::{Command, Envelope, OpId, Payload, Result, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Request;
+use crate::types::Request;
 
 /// One attempt, as its handler sees it.
 ///

@@ -10,8 +10,9 @@ use clinch_engine::{Dispatch, Orchestrator, Pumped, Runtime};
 use clinch_protect::{Destination, DestinationStatus};
 use serde::de::DeserializeOwned;
 
-use crate::backend::Counted;
-use crate::{Batch, Builder, Handle, Request, Route};
+use crate::Route;
+use crate::backend::{Counted, SqlAccept};
+use crate::types::{Batch, Builder, Handle, Request};
 
 /// Starts, watches and cancels operations, and runs their handlers. Cheap to clone.
 ///
@@ -50,6 +51,8 @@ pub struct Clinch {
     pub(crate) domains: Arc<dyn clinch_core::ports::Domains>,
     pub(crate) dispatch: Dispatch,
     pub(crate) counted: Arc<[Arc<Counted>]>,
+    /// The store's own way to accept operations, if payloads must be sealed.
+    pub(crate) must_refuse: Option<Arc<dyn SqlAccept>>,
 }
 
 impl Clinch {
@@ -175,7 +178,24 @@ impl Clinch {
     /// Runs every runner until [`Clinch::stop`]. Returns when this process's attempts are done or
     /// the shutdown grace has passed.
     pub async fn run(&self) {
+        if let Err(error) = self.refuse_plain_payloads().await {
+            tracing::error!(
+                target: "clinch",
+                %error,
+                "clinch_accept in the database may still accept payloads that are not sealed"
+            );
+        }
         self.runtime.run().await;
+    }
+
+    /// With a sealer ([`Builder::sealer`]), on a store with an SQL function `clinch_accept`: from
+    /// now on this function refuses, because the database holds no key. Otherwise does nothing.
+    /// [`Clinch::run`] does it first; call it where the runners are started one by one.
+    pub async fn refuse_plain_payloads(&self) -> Result<()> {
+        match &self.must_refuse {
+            Some(sql_accept) => sql_accept.refuse().await,
+            None => Ok(()),
+        }
     }
 
     /// Takes no more work, and lets [`Clinch::run`] return.

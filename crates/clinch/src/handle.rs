@@ -39,7 +39,8 @@ pub struct Handle<O> {
 /// How an operation ended. This never changes.
 ///
 /// ```
-/// use clinch::{Done, Settled};
+/// use clinch::Done;
+/// use clinch::types::Settled;
 ///
 /// let settled = Settled::Completed(Done::new(7));
 /// assert!(matches!(settled, Settled::Completed(done) if done.value == 7));

@@ -11,7 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::call::{decode, encode_result};
-use crate::{Call, Classify, Done, Refusal};
+use crate::types::Classify;
+use crate::{Call, Done, Refusal};
 
 /// A handler function as an executor.
 pub(crate) struct Typed<I, O, F> {
@@ -79,7 +80,8 @@ fn success<O: Serialize>(envelope: &Envelope, done: Done<O>) -> Success {
 /// What the provider says about an earlier call.
 ///
 /// ```
-/// use clinch::{Call, Done, Probed, Retry};
+/// use clinch::{Call, Done, Retry};
+/// use clinch::types::Probed;
 ///
 /// async fn ask(call: Call<u64>) -> Result<Probed<String>, Retry> {
 ///     // Look it up by call.key() at the provider …

@@ -1,14 +1,15 @@
 //! Clinch makes a call to a system you do not control end exactly one way.
 //!
 //! A [`Route`] names a kind of call: its domain, its event type, whether it may be repeated
-//! ([`Safety`]), how it is retried and protected. A handler is an async function over a serde type.
+//! ([`Safety`](policy::Safety)), how it is retried and protected. A handler is an async function over a serde type.
 //! [`Clinch::builder`] combines routes, handlers and a [`Backend`]. [`Clinch::start`] accepts a
-//! [`Request`] once for its keys and waits up to a time budget: the operation is settled within it
+//! [`Request`](types::Request) once for its keys and waits up to a time budget: the operation is settled within it
 //! (answer 200), or not yet (answer 202, the work continues).
 //!
 //! ```
 //! use std::time::Duration;
-//! use clinch::{Backend, Call, Clinch, Done, Refusal, Retry, Route, Settled};
+//! use clinch::types::Settled;
+//! use clinch::{Backend, Call, Clinch, Done, Refusal, Retry, Route};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> clinch::Result<()> {
@@ -36,39 +37,33 @@
 //! # }
 //! ```
 //!
-//! The modules behind this facade: [`core`] is the vocabulary and the protocol, [`engine`] the
-//! stages of an operation, [`protect`] the guards around a call, [`testing`] an engine for tests.
+//! The modules: [`backend`] opens stores and buses, [`types`] has the further types of these
+//! calls, [`policy`] the settings of routes and guards, [`ports`] what a program can implement
+//! itself, [`testing`] an engine for tests.
 #![forbid(unsafe_code)]
 
-mod backend;
+pub mod backend;
 mod batch;
 mod builder;
 mod call;
 mod clinch;
 mod handle;
 mod handler;
+pub mod policy;
+pub mod ports;
 mod refusal;
 mod route;
 mod safety_net;
 mod telemetry;
 pub mod testing;
-
-pub use clinch_core as core;
-pub use clinch_engine as engine;
-pub use clinch_protect as protect;
+pub mod types;
 
 pub use backend::Backend;
-pub use batch::Batch;
-pub use builder::Builder;
 pub use call::{Call, Done};
 pub use clinch::Clinch;
-pub use clinch_core::policy::Safety;
-pub use clinch_core::{Error, Fail, Failure, OpId, Result, Retry};
-pub use handle::{Handle, Settled};
-pub use handler::Probed;
-pub use refusal::{Classify, Refusal};
-pub use route::{Request, Route};
-pub use telemetry::{ShownKeys, Telemetry};
+pub use clinch_core::{Error, Fail, Result, Retry};
+pub use refusal::Refusal;
+pub use route::Route;
 
 /// The examples of the project's README are compiled and run.
 #[cfg(doctest)]

@@ -31,7 +31,8 @@ pub enum Refusal {
 /// Says what an error means. Implement it for the error type of your client, once.
 ///
 /// ```
-/// use clinch::{Classify, Fail, Refusal, Retry};
+/// use clinch::{Fail, Refusal, Retry};
+/// use clinch::types::Classify;
 ///
 /// enum PspError {
 ///     Declined(String),

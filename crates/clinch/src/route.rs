@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_core::policy::{Idempotency, Order, ProbeRules, ReaperStrategy, RetryRules, Rules};
+use clinch_core::policy::{
+    Idempotency, Order, ProbeRules, ReaperStrategy, RetryRules, Rules, Safety,
+};
 use clinch_core::ports::Fallback;
 use clinch_core::{
     BizKey, Command, Domain, Error, EventType, IdemKey, Keys, Labels, Options, PAYLOAD_BYTES_MAX,
@@ -15,7 +17,6 @@ use clinch_protect::{Hedge, Timeouts, from_fn};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Safety;
 use crate::call::{decode, encode};
 
 /// A kind of call: its names, its input and output, and its policies. The defaults are safe: a call
@@ -279,7 +280,7 @@ impl<I, O> Route<I, O> {
 ///
 /// ```
 /// use clinch::Route;
-/// use clinch::core::Timestamp;
+/// use clinch::types::Timestamp;
 ///
 /// let send: Route<String, ()> = Route::new("sms", "send");
 /// let request = send

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::Keys;
-use clinch_core::ports::{Level, Meter, MetricLabels, Rng, Tags, Tracer, Work};
+use clinch_core::ports::{Level, Meter, MetricLabels, Tags, Tracer, Work};
 use clinch_system::SystemRng;
 use metrics::Label;
 use sha2::{Digest, Sha256};
@@ -18,7 +18,7 @@ use tracing::instrument::Instrument;
 /// How biz_key and idem_key are shown in logs and spans.
 ///
 /// ```
-/// use clinch::{ShownKeys, Telemetry};
+/// use clinch::types::{ShownKeys, Telemetry};
 ///
 /// assert_eq!(ShownKeys::default(), ShownKeys::Hashed);
 /// let plain = Telemetry::default().keys(ShownKeys::Plain);
@@ -40,7 +40,7 @@ pub enum ShownKeys {
 /// What is counted, traced and logged, and how.
 ///
 /// ```
-/// use clinch::{ShownKeys, Telemetry};
+/// use clinch::types::{ShownKeys, Telemetry};
 ///
 /// let telemetry = Telemetry::default().keys(ShownKeys::Hidden);
 /// # let _ = telemetry;

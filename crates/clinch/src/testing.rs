@@ -34,9 +34,11 @@ use clinch_core::ports::{Clock, Operation};
 use clinch_core::{Failure, OpId, Result};
 use serde::de::DeserializeOwned;
 
+pub use clinch_core::policy::SplitMix;
 pub use clinch_memory::ManualClock;
 
-use crate::{Backend, Builder, Clinch, Done, Route, Settled};
+use crate::types::{Builder, Settled};
+use crate::{Backend, Clinch, Done, Route};
 
 /// How often other tasks are polled before they count as idle: more often than any operation needs
 /// from one wait to the next.
@@ -175,7 +177,7 @@ impl Drop for Test {
 ///
 /// ```
 /// use std::time::Duration;
-/// use clinch::core::ports::Clock;
+/// use clinch::ports::Clock;
 /// use clinch::testing::{ManualClock, advance};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -76,5 +76,5 @@ pub use quota::{
 };
 pub use records::{RecordsSubject, records_cases};
 pub use runner::{Factory, HANG_AFTER, check, check_within, contract_trials, factory, run};
-pub use subject::{Capabilities, Control, LockPorts, StorePorts, Subject};
+pub use subject::{Capabilities, Control, StorePorts, Subject};
 pub use trials::{plain_trials, run_trials, unless};

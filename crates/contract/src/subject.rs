@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::OpId;
 use clinch_core::ports::{
-    Batches, Bus, Domains, Inspect, Leader, LockManager, Notices, Outbox, Recovery, Store,
+    Batches, Bus, Domains, Inspect, LockManager, Notices, Outbox, Recovery, Store,
 };
 use clinch_stored::Fault;
 
@@ -20,8 +20,8 @@ pub struct Subject {
     pub bus: Option<Arc<dyn Bus>>,
     /// The store as its own bus: its deliveries have begun.
     pub queue: Option<Arc<dyn Bus>>,
-    /// Locks and leadership.
-    pub locks: Option<LockPorts>,
+    /// Named locks.
+    pub locks: Option<Arc<dyn LockManager>>,
     /// The suite's control of the instance.
     pub control: Arc<dyn Control>,
 }
@@ -69,28 +69,16 @@ impl Subject {
     pub fn of_store<S>(store: &Arc<S>, bus: Option<Arc<dyn Bus>>, control: Arc<dyn Control>) -> Self
     where
         S: Store + Outbox + Recovery + Batches + Domains + Inspect + Notices,
-        S: Bus + LockManager + Leader + 'static,
+        S: Bus + LockManager + 'static,
     {
         Self {
             store: Some(StorePorts::of(store)),
             bus,
             queue: Some(store.clone()),
-            locks: Some(LockPorts {
-                locks: store.clone(),
-                leader: store.clone(),
-            }),
+            locks: Some(store.clone()),
             control,
         }
     }
-}
-
-/// Locks and leadership.
-#[derive(Clone)]
-pub struct LockPorts {
-    /// Named locks.
-    pub locks: Arc<dyn LockManager>,
-    /// Leadership.
-    pub leader: Arc<dyn Leader>,
 }
 
 /// What the suite does to an instance besides using its ports.

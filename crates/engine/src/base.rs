@@ -65,6 +65,7 @@ impl Base {
     pub(crate) fn new(ports: Ports, handlers: Handlers, config: Config) -> Result<Self> {
         config.validate()?;
         let ports = deadline::bound(ports, config.store_timeout);
+        let handlers = handlers.with_lease(config.lease);
         let routes = Arc::new(handlers.routes()?);
         Ok(Self {
             commits: GroupCommit::new(&ports, &routes, &config),

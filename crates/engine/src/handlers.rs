@@ -17,7 +17,7 @@ pub struct Handler {
     pub probe: Option<Arc<dyn Probe>>,
     /// The part of the route that the protocol reads.
     pub rules: Rules,
-    /// The key that the provider sees, and what its "already done" means.
+    /// The key that the provider sees.
     pub idempotency: Idempotency,
     /// How much room the destination has. Nothing is claimed for a destination without room.
     pub gate: Arc<dyn Gate>,
@@ -145,6 +145,14 @@ impl Handlers {
         routes
             .map(|(_, handler)| handler.gate.destination().to_owned())
             .collect()
+    }
+
+    /// Sets the lease of every route: the protocol judges by the lease that attempts really have.
+    pub(crate) fn with_lease(mut self, lease: Duration) -> Self {
+        for handler in self.by_route.values_mut() {
+            handler.rules.lease = lease;
+        }
+        self
     }
 
     /// The rules of every route.

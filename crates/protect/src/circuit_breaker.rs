@@ -56,22 +56,6 @@ impl Circuit {
         let shared = Arc::new(Shared { core, clock });
         Ok(Self { shared })
     }
-
-    /// Lets no call pass until [`release`](Self::release), whatever is measured.
-    pub fn force_open(&self) {
-        self.shared.with(|core, _| core.force_open());
-    }
-
-    /// Lets every call pass until [`release`](Self::release), and measures none.
-    pub fn force_closed(&self) {
-        self.shared.with(|core, _| core.force_closed());
-    }
-
-    /// Returns to measuring: closed, with an empty window and the first open time. Does nothing if
-    /// the breaker was not forced.
-    pub fn release(&self) {
-        self.shared.with(|core, _| core.release());
-    }
 }
 
 impl CircuitBreaker for Circuit {

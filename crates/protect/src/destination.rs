@@ -57,7 +57,6 @@ impl DestinationConfig {
 pub struct Destination {
     name: String,
     breaker: Arc<dyn CircuitBreaker>,
-    circuit: Option<Circuit>,
     bulkhead: Arc<dyn Bulkhead>,
     limiter: Arc<dyn RateLimiter>,
     budget: Arc<dyn RetryBudget>,
@@ -89,12 +88,8 @@ impl Destination {
         config: DestinationConfig,
     ) -> Result<Self, Invalid> {
         let clock = || Arc::clone(&clock);
-        let circuit = config
-            .breaker
-            .map(|breaker| Circuit::new(breaker, clock()))
-            .transpose()?;
-        let breaker: Arc<dyn CircuitBreaker> = match &circuit {
-            Some(circuit) => Arc::new(circuit.clone()),
+        let breaker: Arc<dyn CircuitBreaker> = match config.breaker {
+            Some(breaker) => Arc::new(Circuit::new(breaker, clock())?),
             None => Arc::new(Unguarded),
         };
         let bulkhead: Arc<dyn Bulkhead> = match config.concurrency {
@@ -109,8 +104,7 @@ impl Destination {
             Some(budget) => Arc::new(Ratio::new(budget, clock())?),
             None => Arc::new(Unguarded),
         };
-        let guards = Self::with(name, breaker, bulkhead, limiter, budget);
-        Ok(Self { circuit, ..guards })
+        Ok(Self::with(name, breaker, bulkhead, limiter, budget))
     }
 
     /// A destination with the given guards, for example distributed ones.
@@ -124,7 +118,6 @@ impl Destination {
         Self {
             name: name.into(),
             breaker,
-            circuit: None,
             bulkhead,
             limiter,
             budget,
@@ -150,11 +143,6 @@ impl Destination {
             rate,
             paused: rate.again_in.filter(|_| is_paused),
         }
-    }
-
-    /// The breaker that [`Destination::new`] made, for an operator to force open or closed.
-    pub fn circuit(&self) -> Option<&Circuit> {
-        self.circuit.as_ref()
     }
 
     /// The circuit breaker.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use clinch::engine::Role;
-use clinch::{Builder, Clinch, Telemetry};
+use clinch::Clinch;
+use clinch::types::{Builder, Telemetry};
 use clinch_core::ports::{Alert, Clock, Inspect, Recovery};
+use clinch_engine::Role;
 use clinch_system::FileJournal;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -4,18 +4,9 @@ use axum::Router;
 use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::map_response;
 use axum::response::Response;
+use clinch::backend::StoreIdentity;
 
 const HEADER: HeaderName = HeaderName::from_static("clinch-store");
-
-/// Names a store, so that a client can check whether a server works on the store that the client
-/// means. The name is not a secret: callers without a key get it too.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoreIdentity {
-    /// Random, and kept in the store: the same for every server of the store.
-    pub id: String,
-    /// `sqlite`, `postgres`, `mysql` or `memory`.
-    pub kind: &'static str,
-}
 
 /// Every answer carries `Clinch-Store: ID; kind=KIND`.
 pub(crate) fn with_header(router: Router, store: Option<&StoreIdentity>) -> Router {

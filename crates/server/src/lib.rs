@@ -4,7 +4,6 @@
 //! - [`Server::bind`] assembles a [`clinch::Clinch`] from it and listens; [`Server::run`] answers
 //!   until shutdown, and loses nothing then.
 //! - [`Executors`] makes the executors of every `[[route]]` with a `url`.
-//! - [`Limits`] makes rate limits and pauses that several nodes share.
 //! - [`auth`] creates and checks API keys.
 //!
 //! The API is described in `docs/guide/http-api.md`, and as OpenAPI at `/openapi.json`.
@@ -29,11 +28,9 @@ pub mod telemetry;
 mod tls;
 
 pub use api::openapi;
-pub use clinch::engine::Role;
+pub use clinch_engine::Role;
 pub use config::Config;
 pub use gauges::Gauges;
-pub use identity::StoreIdentity;
-pub use limits::Limits;
 pub use outbound::{Outbound, Outlets};
 pub use routes::{Built, Executors, Facts, declare_remote};
 pub use serve::{Look, Parts, Server, roles};

@@ -3,25 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use clinch::protect::{Destination, DestinationConfig, RateConfig};
-use clinch::{Builder, Result};
-use clinch_core::ports::{Clock, RateLimiter};
+use clinch::Result;
+use clinch::backend::Limits;
+use clinch::types::Builder;
+use clinch_core::ports::Clock;
+use clinch_protect::{Destination, DestinationConfig};
 
 use crate::config::RouteConfig;
 use crate::{Config, Role};
-
-/// Makes limiters that several nodes share. Without it each process has limiters of its own.
-#[async_trait]
-pub trait Limits: Send + Sync {
-    /// The limiter of a destination. A limiter without a rate only knows pauses: a provider's
-    /// `Retry-After` to one node holds for all nodes.
-    async fn limiter(
-        &self,
-        destination: &str,
-        rate: Option<&RateConfig>,
-    ) -> Result<Arc<dyn RateLimiter>>;
-}
 
 /// Sets the guards of every destination, if this process makes calls, probes, or leases to remote
 /// workers.

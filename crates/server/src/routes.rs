@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use clinch::engine::Role;
-use clinch::{Builder, Result};
+use clinch::Result;
+use clinch::types::Builder;
 use clinch_core::ports::{Executor, Probe};
 use clinch_core::{Domain, EventType};
+use clinch_engine::Role;
 
 use crate::Config;
 use crate::config::RouteConfig;

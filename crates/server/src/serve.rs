@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use clinch::engine::Role;
-use clinch::protect::QueueAge;
-use clinch::{Backend, Builder, Clinch, Error, Result, Telemetry};
+use clinch::backend::StoreIdentity;
+use clinch::types::{Builder, Telemetry};
+use clinch::{Backend, Clinch, Error, Result};
 use clinch_core::ports::{ApiKeys, Clock, Ids, LockManager, Untold};
 use clinch_core::{ErrorKind, WorkerId};
+use clinch_engine::Role;
+use clinch_protect::QueueAge;
 use clinch_system::{FileJournal, SystemClock, SystemIds};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -22,10 +24,9 @@ use crate::background::BackgroundTasks;
 use crate::config::Config;
 use crate::connections::{self, Endpoint, Limits};
 use crate::gauges::Gauges;
-use crate::identity::{self, StoreIdentity};
 use crate::outbound::Outlets;
 use crate::routes::{self, Executors, Facts};
-use crate::{descriptors, limits, telemetry, tls};
+use crate::{descriptors, identity, limits, telemetry, tls};
 
 /// How often the metrics exporter drops old samples; otherwise it would grow without bound.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -45,7 +46,7 @@ pub struct Parts {
     /// few seconds.
     pub look: Option<Arc<Look>>,
     /// Rate limits and pauses that other nodes share; without it this process has its own.
-    pub limits: Option<Arc<dyn limits::Limits>>,
+    pub limits: Option<Arc<dyn clinch::backend::Limits>>,
     /// Makes the executors of routes with a `url`.
     pub executors: Arc<dyn Executors>,
     /// Counters, traces and log lines of the engine.
@@ -157,6 +158,7 @@ impl Server {
         let builder = limits::guard(builder, &config, parts.limits, &clock, roles).await?;
         let metrics = telemetry::recorder()?;
         let clinch = (parts.tune)(builder).build()?;
+        clinch.refuse_plain_payloads().await?;
         let stop = CancellationToken::new();
         let config = Arc::new(config);
         let ports = clinch.runtime().ports();

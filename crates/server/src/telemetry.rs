@@ -3,7 +3,7 @@
 //! Log lines go through the `tracing` crate: [`logs`] writes them to standard error, as text or as
 //! JSON. Metrics go through the `metrics` crate to `/metrics`. Traces and metrics also go to an
 //! OpenTelemetry collector if `telemetry.otlp` names one. A program with its own tracing system
-//! passes a [`clinch::Telemetry`] that propagates contexts (`Parts::telemetry`).
+//! passes a [`clinch::types::Telemetry`] that propagates contexts (`Parts::telemetry`).
 
 use std::sync::{Mutex, PoisonError};
 

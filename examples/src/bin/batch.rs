@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use clinch::{Backend, Batch, Builder, Call, Clinch, Fail, Route};
+use clinch::types::{Batch, Builder};
+use clinch::{Backend, Call, Clinch, Fail, Route};
 
 /// Takes the customer's number, gives the invoice's.
 fn invoice() -> Route<u32, String> {

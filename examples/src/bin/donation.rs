@@ -13,9 +13,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch::core::policy::RetryRules;
-use clinch::core::ports::{Inspect, NewOperation};
-use clinch::{Backend, Call, Clinch, Done, Request, Retry, Route};
+use clinch::policy::RetryRules;
+use clinch::ports::{Inspect, NewOperation};
+use clinch::types::Request;
+use clinch::{Backend, Call, Clinch, Done, Retry, Route};
 use clinch_mysql::Mysql;
 use clinch_postgres::Postgres;
 use clinch_sqlite::Sqlite;

@@ -14,11 +14,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use clinch::core::ErrorKind;
-use clinch::{
-    Backend, Builder, Call, Classify, Clinch, Done, Fail, Handle, OpId, Refusal, Retry, Route,
-    Settled,
-};
+use clinch::types::{Builder, Classify, ErrorKind, Handle, OpId, Settled};
+use clinch::{Backend, Call, Clinch, Done, Fail, Refusal, Retry, Route};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

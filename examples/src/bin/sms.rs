@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use clinch::protect::{DestinationConfig, RateConfig};
-use clinch::{Backend, Builder, Call, Clinch, Done, Request, Retry, Route};
+use clinch::policy::{DestinationConfig, RateConfig};
+use clinch::types::{Builder, Request};
+use clinch::{Backend, Call, Clinch, Done, Retry, Route};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,7 +76,7 @@ async fn main() -> clinch::Result<()> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use clinch::core::ports::Clock;
+    use clinch::ports::Clock;
     use clinch::testing;
 
     use super::*;

@@ -78,7 +78,27 @@ fn allowed(dir: &str) -> Result<Option<&'static [&'static str]>, ()> {
             "clinch-protect",
         ])),
         ["apps", _] => Ok(Some(&["clinch"])),
-        ["crates", "server" | "cli" | "clinch"] => Ok(None),
+        ["crates", "clinch"] => Ok(Some(&[
+            CORE,
+            "clinch-engine",
+            "clinch-memory",
+            "clinch-mysql",
+            "clinch-nats",
+            "clinch-postgres",
+            "clinch-protect",
+            "clinch-redis",
+            "clinch-sqlite",
+            "clinch-system",
+        ])),
+        // Stores and buses reach the server through the facade.
+        ["crates", "server"] => Ok(Some(&[
+            "clinch",
+            CORE,
+            "clinch-engine",
+            "clinch-protect",
+            "clinch-system",
+        ])),
+        ["crates", "cli"] => Ok(None),
         ["crates" | "apps", ..] => Err(()),
         _ => Ok(None),
     }
@@ -280,13 +300,19 @@ mod tests {
                 "github",
                 &uses("clinch = \"1\"\nclinch-engine = \"1\""),
             )
-            .package("crates/new", "clinch-new", "");
+            .package("crates/new", "clinch-new", "")
+            .package(
+                "crates/server",
+                "clinch-server",
+                &uses("clinch = \"1\"\nclinch-memory = \"1\""),
+            );
         assert_findings(
             &fixture.run(check),
             &[
                 "apps/github/Cargo.toml:7: `github` depends on `clinch-engine`",
                 "crates/engine/Cargo.toml:6: `clinch-engine` depends on `clinch-memory`",
                 "crates/new/Cargo.toml:1: `clinch-new` has no dependency rule",
+                "crates/server/Cargo.toml:7: `clinch-server` depends on `clinch-memory`",
                 "crates/stored/Cargo.toml:7: `clinch-stored` depends on `clinch-memory`",
             ],
         );

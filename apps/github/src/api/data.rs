@@ -2,7 +2,7 @@
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use clinch::core::ports::{DOCUMENTS_MAX, Document, DocumentFilter, PAGE_BYTES_MAX};
+use clinch::ports::{DOCUMENTS_MAX, Document, DocumentFilter, PAGE_BYTES_MAX};
 
 use super::documents::{
     ComparisonDocument, CursorDocument, CursorPage, DocumentPage, ExportDocument,

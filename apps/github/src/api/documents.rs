@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use clinch::core::Timestamp;
-use clinch::core::ports::Document;
+use clinch::ports::Document;
+use clinch::types::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;

@@ -3,7 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use clinch::Error;
-use clinch::core::ErrorKind;
+use clinch::types::ErrorKind;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -3,7 +3,7 @@
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use clinch::Error;
-use clinch::core::ErrorKind;
+use clinch::types::ErrorKind;
 use serde::Deserialize;
 use utoipa::ToSchema;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use clinch::core::policy::SplitMix;
+use clinch::testing::SplitMix;
 use sha2::{Digest, Sha256};
 
 use super::limits::Secondary;

@@ -1,6 +1,6 @@
 //! Generates a world from a seed, and adds changes to it.
 
-use clinch::core::policy::SplitMix;
+use clinch::testing::SplitMix;
 
 use super::world::{Event, Issue, Repository, Size, User, World};
 

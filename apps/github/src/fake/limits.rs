@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use clinch::core::Timestamp;
+use clinch::types::Timestamp;
 use serde_json::{Value, json};
 
 use super::answer::refusal;

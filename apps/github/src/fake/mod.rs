@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch::core::ports::Clock;
+use clinch::ports::Clock;
 
 pub use faults::{Fault, Faults};
 pub use http::{Served, serve};

@@ -3,7 +3,7 @@
 //! Addresses inside a document lead to `api.github.com` and name a repository by its id, so that a
 //! document does not depend on the fake's address or the repository's name.
 
-use clinch::core::policy::SplitMix;
+use clinch::testing::SplitMix;
 use serde_json::{Value, json};
 
 use super::world::{DocumentRef, Event, World};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clinch::core::Timestamp;
+use clinch::types::Timestamp;
 use sha2::{Digest, Sha256};
 
 use super::answer::{Ask, ok, refusal};

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use clinch::OpId;
-use clinch::core::Timestamp;
+use clinch::types::{OpId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{InvalidText, RunId, login};

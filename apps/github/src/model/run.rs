@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use clinch::core::{BatchId, Timestamp};
+use clinch::types::{BatchId, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -240,8 +240,8 @@ impl Jobs {
     }
 }
 
-impl From<clinch::core::ports::Batch> for Jobs {
-    fn from(batch: clinch::core::ports::Batch) -> Self {
+impl From<clinch::ports::Batch> for Jobs {
+    fn from(batch: clinch::ports::Batch) -> Self {
         Self {
             total: batch.total,
             succeeded: batch.completed,

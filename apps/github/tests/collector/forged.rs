@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch::core::ports::{
+use clinch::ports::{
     Alert, AlertNote, DocumentFilter, DocumentSink as _, Expected, RecordWrite, Records as _,
 };
 use clinch::testing::{ManualClock, advance};
-use clinch::{Clinch, Route, Settled};
+use clinch::types::Settled;
+use clinch::{Clinch, Route};
 use clinch_github::{
     ApiAnswer, ApiRequest, Broken, Collector, FirstPage, JobKind, PageDone, PageJob, Repository,
     Settings, Token, Transport,
@@ -120,7 +121,7 @@ impl Scene {
         let alerts = Alerts::default();
         let documents = Arc::new(memory.clone());
         let heard = alerts.clone();
-        let tune = |builder: clinch::Builder| builder.alert(heard);
+        let tune = |builder: clinch::types::Builder| builder.alert(heard);
         let transport = world.clone();
         let (collector, clinch) =
             collector_with(settings, &memory, documents, transport, &clock, tune).await;

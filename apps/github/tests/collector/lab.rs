@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch::core::WorkerId;
-use clinch::core::policy::QuotaRules;
-use clinch::core::ports::{DocumentFilter, DocumentSink};
-use clinch::engine::Config;
+use clinch::policy::{Config, QuotaRules};
+use clinch::ports::{DocumentFilter, DocumentSink};
 use clinch::testing::{ManualClock, advance};
-use clinch::{Backend, Builder, Clinch};
+use clinch::types::{Builder, WorkerId};
+use clinch::{Backend, Clinch};
 use clinch_github::Transport;
 use clinch_github::fake::{BASE, Fake, Setup, World};
 use clinch_github::{Collector, Parts, Run, RunId, RunStatus, Settings, Space, Token, Trigger};

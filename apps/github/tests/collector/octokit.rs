@@ -7,9 +7,10 @@ use std::process::Command;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use clinch::core::ports::{DocumentFilter, DocumentSink};
+use clinch::Route;
+use clinch::ports::{DocumentFilter, DocumentSink};
 use clinch::testing::{ManualClock, advance};
-use clinch::{Route, Settled};
+use clinch::types::Settled;
 use clinch_github::fake::Replay;
 use clinch_github::{
     ApiAnswer, ApiRequest, Broken, FirstPage, JobKind, PageDone, PageEnd, PageJob, Repository,

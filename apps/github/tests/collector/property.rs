@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use clinch::core::policy::SplitMix;
+use clinch::testing::SplitMix;
 use clinch_github::fake::{Fault, Faults, Limits, Paging, Secondary, Setup, Size, World};
 use clinch_github::{JobFilter, JobState, Run, RunStatus, Space, Token};
 

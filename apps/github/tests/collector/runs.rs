@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::lab::{Lab, assert_whole};
-use clinch::core::ErrorKind;
 use clinch::testing::advance;
+use clinch::types::ErrorKind;
 use clinch_github::fake::{Fault, Faults, Limits, Setup, Size, World};
 use clinch_github::{JobFilter, JobState, RunStatus, Space, Statistics, Trigger};
 

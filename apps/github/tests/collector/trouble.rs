@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::lab::{Lab, assert_whole};
 use async_trait::async_trait;
-use clinch::core::ports::{
+use clinch::ports::{
     Document, DocumentFilter, DocumentSink, Expected, Filter, Inspect, RecordWrite, Records,
 };
-use clinch::core::{ErrorKind, Status};
 use clinch::testing::advance;
+use clinch::types::{ErrorKind, Status};
 use clinch::{Error, Result};
 use clinch_github::fake::{Faults, Setup, Size, World};
 use clinch_github::{
@@ -134,11 +134,11 @@ async fn col_11_statistics_are_tried_again_by_minutes_then_given_up() {
     let mut tries = Vec::new();
     for _ in 0..5 {
         let before = sink.refused.load(Ordering::SeqCst);
-        let began = clinch::core::ports::Clock::now(lab.clock.as_ref());
+        let began = clinch::ports::Clock::now(lab.clock.as_ref());
         while sink.refused.load(Ordering::SeqCst) == before {
             advance(&lab.clock, Duration::from_secs(5)).await;
         }
-        let now = clinch::core::ports::Clock::now(lab.clock.as_ref());
+        let now = clinch::ports::Clock::now(lab.clock.as_ref());
         tries.push(now.since(began).as_secs());
     }
     for (n, waited) in tries.iter().enumerate() {
@@ -271,7 +271,7 @@ async fn col_17_no_token_is_shown_or_kept() {
         run
     );
     assert!(!shown.contains(TOKEN), "{shown}");
-    let all = clinch::core::ports::RecordList {
+    let all = clinch::ports::RecordList {
         prefix: String::new(),
         descending: false,
         after: None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clinch::core::ports::Clock;
+use clinch::ports::Clock;
 use clinch_github::Transport;
 use clinch_github::fake::{Limits, Secondary, Setup};
 

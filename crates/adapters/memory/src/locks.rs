@@ -1,9 +1,9 @@
-//! Locks and leadership.
+//! Locks.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Leader, LockManager, Tenure};
+use clinch_core::ports::{LockManager, Tenure};
 use clinch_core::{Result, WorkerId};
 
 use crate::{LockRow, Memory};
@@ -44,12 +44,5 @@ impl LockManager for Memory {
             tx.tables.locks.insert(name, LockRow { until, ..lock });
             Ok(true)
         })
-    }
-}
-
-#[async_trait]
-impl Leader for Memory {
-    async fn lead(&self, job: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>> {
-        self.take(&format!("leader/{job}"), owner, ttl).await
     }
 }

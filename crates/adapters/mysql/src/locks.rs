@@ -1,9 +1,9 @@
-//! Locks and leadership.
+//! Locks.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Leader, LockManager, Tenure};
+use clinch_core::ports::{LockManager, Tenure};
 use clinch_core::{Result, Timestamp, WorkerId};
 
 use crate::Mysql;
@@ -86,12 +86,5 @@ impl LockManager for Mysql {
             Box::pin(tx.release_lock(name, owner))
         })
         .await
-    }
-}
-
-#[async_trait]
-impl Leader for Mysql {
-    async fn lead(&self, job: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>> {
-        self.take(&format!("leader/{job}"), owner, ttl).await
     }
 }

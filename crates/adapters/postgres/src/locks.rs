@@ -1,9 +1,9 @@
-//! Locks and leadership.
+//! Locks.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Leader, LockManager, Tenure};
+use clinch_core::ports::{LockManager, Tenure};
 use clinch_core::{Result, WorkerId};
 
 use crate::Postgres;
@@ -24,12 +24,5 @@ impl LockManager for Postgres {
     async fn release(&self, name: &str, owner: &WorkerId) -> Result<bool> {
         let params: Params<'_> = &[&name, &owner.as_str()];
         Ok(self.shared.run(Query::ReleaseLock, params).await? == 1)
-    }
-}
-
-#[async_trait]
-impl Leader for Postgres {
-    async fn lead(&self, job: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>> {
-        self.take(&format!("leader/{job}"), owner, ttl).await
     }
 }

@@ -1,10 +1,10 @@
-//! Locks and leader election. A lock is a hash with owner, fence and end, judged on the server's
+//! Locks. A lock is a hash with owner, fence and end, judged on the server's
 //! clock. Only its owner releases it.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Leader, LockManager, Tenure};
+use clinch_core::ports::{LockManager, Tenure};
 use clinch_core::{Error, ErrorKind, Result, WorkerId};
 
 use crate::error::ours;
@@ -61,13 +61,6 @@ impl LockManager for RedisLocks {
         let mut release = shared.scripts.lock_release.key(shared.keys.lock(name));
         release.arg(self.redis.offset()).arg(owner.as_str()).arg("");
         self.redis.run(&release).await.map_err(ours)
-    }
-}
-
-#[async_trait]
-impl Leader for RedisLocks {
-    async fn lead(&self, job: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>> {
-        self.take(&format!("leader/{job}"), owner, ttl).await
     }
 }
 

@@ -1,9 +1,9 @@
-//! Locks and leadership.
+//! Locks.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Leader, LockManager, Tenure};
+use clinch_core::ports::{LockManager, Tenure};
 use clinch_core::{Result, Timestamp, WorkerId};
 use rusqlite::params;
 
@@ -64,12 +64,5 @@ impl LockManager for Sqlite {
     async fn release(&self, name: &str, owner: &WorkerId) -> Result<bool> {
         let (name, owner) = (name.to_owned(), owner.clone());
         self.write(move |tx| tx.release_lock(&name, &owner)).await
-    }
-}
-
-#[async_trait]
-impl Leader for Sqlite {
-    async fn lead(&self, job: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>> {
-        self.take(&format!("leader/{job}"), owner, ttl).await
     }
 }

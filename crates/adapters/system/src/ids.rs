@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clinch_core::policy::SplitMix;
-use clinch_core::ports::{Ids, Rng};
+use clinch_core::ports::Ids;
 use clinch_core::{AttemptId, BatchId, OpId};
 use uuid::Uuid;
 
@@ -67,20 +67,19 @@ impl SystemRng {
             drawn: AtomicU64::new(seed),
         }
     }
+
+    /// 64 random bits.
+    pub fn next_u64(&self) -> u64 {
+        /// SplitMix's own increment: the counter below steps through its states.
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let state = self.drawn.fetch_add(STEP, Ordering::Relaxed);
+        SplitMix::new(state).next_u64()
+    }
 }
 
 impl Default for SystemRng {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl Rng for SystemRng {
-    fn next_u64(&self) -> u64 {
-        /// SplitMix's own increment: the counter below steps through its states.
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let state = self.drawn.fetch_add(STEP, Ordering::Relaxed);
-        SplitMix::new(state).next_u64()
     }
 }
 

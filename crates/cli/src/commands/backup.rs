@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::progress;
-use crate::store::Place;
+use crate::store::StoreConfig;
 use crate::store_check;
 
 /// How often the progress is shown.
@@ -42,9 +42,9 @@ pub(crate) struct Args {
 /// Copies the database.
 pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
-    let place = Place::configured(&config)?;
-    store_check::say_database(global, &place);
-    let source = place.file()?.to_owned();
+    let store = StoreConfig::of(&config)?;
+    store_check::say_database(global, &store);
+    let source = store.file()?.to_owned();
     if !source.exists() {
         let what = format!("there is no database at {}", source.display());
         return Err(CliError::NotThere(what));
@@ -67,7 +67,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     runtime.block_on(copy(source.clone(), args.file.clone(), existing))?;
     let bytes = size(&args.file);
     let document = json!({
-        "database": place.shown(),
+        "database": store.name(),
         "backup": args.file.display().to_string(),
         "bytes": bytes,
         "checked": true,

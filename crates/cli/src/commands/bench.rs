@@ -6,6 +6,7 @@ mod provider;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clinch::backend::StoreUrl;
 use rustix::fs::statfs;
 use serde_json::json;
 
@@ -16,7 +17,7 @@ use crate::exit::Exit;
 use crate::folder::Folder;
 use crate::output::table::{Column, Table, at};
 use crate::output::{Format, Output};
-use crate::store::Place;
+use crate::store::StoreConfig;
 
 use measure::{Measure, Plan};
 
@@ -61,19 +62,16 @@ const COLUMNS: &[Column] = &[
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let under = args.folder.clone().unwrap_or_else(std::env::temp_dir);
     let folder = Folder::new(&under, "clinch-bench")?;
-    let place = match &args.store {
-        None => Place::Sqlite(folder.path().join("clinch.db")),
+    let store = match &args.store {
+        None => StoreConfig::at(StoreUrl::Sqlite(folder.path().join("clinch.db"))),
         Some(url) => {
-            let place = Place::of(url).map_err(|error| {
-                let what = error.to_string().replace("store.url", "--store");
-                CliError::usage(what)
-            })?;
-            refuse_configured(&place, global)?;
-            place
+            let store = StoreConfig::named(url, "--store")?;
+            refuse_configured(&store, global)?;
+            store
         }
     };
     // The disk of the store, if the store is a file on this machine.
-    let disk = match place.file() {
+    let disk = match store.file() {
         Ok(file) => parent(file),
         Err(_) => folder.path().to_owned(),
     };
@@ -88,7 +86,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
         .build()?;
     let scratch = Folder::new(&disk, "clinch-bench-limits")?;
     let plan = Plan {
-        place: &place,
+        store: &store,
         scratch: scratch.path(),
         unit: Duration::from_secs(args.seconds) / 20,
     };
@@ -100,19 +98,19 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
         }
     });
     runtime.shutdown_background();
-    print(&measured?, &place, args, global)?;
+    print(&measured?, &store, args, global)?;
     Ok(Exit::Ok)
 }
 
 fn print(
     measured: &[Measure],
-    place: &Place,
+    store: &StoreConfig,
     args: &Args,
     global: &Global,
 ) -> Result<(), CliError> {
     let shown = match &args.store {
         None => "a temporary SQLite file".to_owned(),
-        Some(_) => place.shown(),
+        Some(_) => store.name(),
     };
     let rows: Vec<_> = measured.iter().map(Measure::document).collect();
     let mut out = Output::stdout(global.output, !global.no_color);
@@ -130,14 +128,14 @@ fn print(
 }
 
 /// Refuses the configured store: thousands of artificial operations do not belong among real ones.
-fn refuse_configured(place: &Place, global: &Global) -> Result<(), CliError> {
+fn refuse_configured(store: &StoreConfig, global: &Global) -> Result<(), CliError> {
     let Ok(config) = serve::load(global, &[]) else {
         return Ok(());
     };
-    let configured = Place::configured(&config)?;
-    let is_same = match (place.file(), configured.file()) {
+    let configured = StoreConfig::of(&config)?;
+    let is_same = match (store.file(), configured.file()) {
         (Ok(one), Ok(other)) => real(one) == real(other),
-        _ => *place == configured && *place != Place::Memory,
+        _ => store.url == configured.url && store.url != StoreUrl::Memory,
     };
     if is_same {
         let what = "--store names the configured store; measure another one";

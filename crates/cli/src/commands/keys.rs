@@ -1,7 +1,7 @@
 //! `clinch keys`: works on the database, so that the first key can be created.
 
-use clinch::core::ports::{ApiKey, Clock};
-use clinch::core::{Domain, EventType, Timestamp};
+use clinch_core::ports::{ApiKey, Clock};
+use clinch_core::{Domain, EventType, Timestamp};
 use clinch_server::auth::{self, Restriction};
 use clinch_system::SystemClock;
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::commands::serve;
 use crate::duration;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
-use crate::store::{self, Place};
+use crate::store::{self, StoreConfig};
 use crate::store_check;
 
 /// Subcommands for API keys.
@@ -72,7 +72,7 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
         .build()
         .map_err(|error| CliError::failed(format!("cannot start: {error}")))?;
     runtime.block_on(async {
-        store_check::say_database(global, &Place::configured(&config)?);
+        store_check::say_database(global, &StoreConfig::of(&config)?);
         let keys = store::open_database(&config).await?.keys;
         let now = SystemClock::new().now();
         match command {

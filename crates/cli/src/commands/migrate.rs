@@ -1,5 +1,6 @@
 //! `clinch migrate`.
 
+use clinch::backend::Step;
 use serde_json::{Value, json};
 
 use crate::args::Global;
@@ -7,7 +8,7 @@ use crate::commands::serve;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::store::{Place, Step};
+use crate::store::StoreConfig;
 use crate::store_check;
 
 const EXAMPLES: &str = "\
@@ -33,15 +34,15 @@ pub(crate) struct Args {
 /// Migrates, or shows what would be done.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
-    let place = Place::configured(&config)?;
-    store_check::say_database(global, &place);
+    let store = StoreConfig::of(&config)?;
+    store_check::say_database(global, &store);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let before = runtime.block_on(async {
         match args.dry_run {
-            true => place.schema().await,
-            false => place.migrate().await,
+            true => store.schema().await,
+            false => store.migrate().await,
         }
     })?;
     let steps: Vec<Value> = before.pending.iter().map(|one| shown(one, args)).collect();
@@ -50,14 +51,14 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
         false => before.known,
     };
     let document = json!({
-        "database": place.shown(),
+        "database": store.name(),
         "dry_run": args.dry_run,
         "version": version,
         "version_before": before.version,
         "version_known": before.known,
         "steps": steps,
     });
-    let name = place.shown();
+    let name = store.name();
     let known = before.known;
     let mut lines = Vec::new();
     match (before.pending.is_empty(), args.dry_run) {

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clinch::core::policy::{EventTypes, Routes};
-use clinch::core::ports::Clock;
-use clinch::core::{Domain, EventType, Invalid};
+use clinch_core::policy::{EventTypes, Routes};
+use clinch_core::ports::Clock;
+use clinch_core::{Domain, EventType, Invalid};
 use clinch_server::Config;
 use clinch_sqlite::{BackupKeys, Existing, RestoredKeys, Settings, Sqlite};
 use clinch_system::SystemClock;
@@ -16,7 +16,7 @@ use crate::commands::serve;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::store::Place;
+use crate::store::StoreConfig;
 use crate::store_check;
 
 const EXAMPLES: &str = "\
@@ -48,9 +48,9 @@ pub(crate) struct Args {
 /// Creates the database from a backup.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let config = serve::load(global, &[])?;
-    let place = Place::configured(&config)?;
-    store_check::say_database(global, &place);
-    let target = place.file()?;
+    let store = StoreConfig::of(&config)?;
+    store_check::say_database(global, &store);
+    let target = store.file()?;
     let shown = args.file.display().to_string();
     if !args.file.exists() {
         return Err(CliError::NotThere(format!("there is no file {shown}")));
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     }
     tell_keys(args, &restored.keys);
     let document = json!({
-        "database": place.shown(),
+        "database": store.name(),
         "backup": shown,
         "marked_unknown": restored.open,
         "keys": {
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     });
     let line = format!(
         "{}: restored from {shown}; {} open operations marked: effect unknown",
-        place.shown(),
+        store.name(),
         restored.open
     );
     Output::stdout(global.output, !global.no_color).answer(&document, &[line])?;

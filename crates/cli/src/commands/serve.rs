@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clinch::core::ports::Clock;
+use clinch::backend::Opened;
+use clinch_core::ports::Clock;
 use clinch_github::Collector;
 use clinch_server::config::Sources;
 use clinch_server::telemetry::{self, LogFormat};
@@ -15,7 +16,6 @@ use crate::args::Global;
 use crate::error::{CliError, note};
 use crate::executors::Http;
 use crate::exit::Exit;
-use crate::store::{Opened, Place};
 use crate::{github, settings, store};
 
 const EXAMPLES: &str = "\
@@ -83,7 +83,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         let (mut first, mut further) = (Signals::new()?, Signals::new()?);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let opened = store::open_as(&config, args.accept_data_loss).await?;
-        let identity = opened.identity(&Place::configured(&config)?).await?;
+        let identity = opened.identity().await?;
         opened.limit_payloads(config.server.payload_max.0).await?;
         let executors = Http::new(config.clone(), clock.clone())?;
         let collector = collector(&config, &opened, &clock).await?;
@@ -92,8 +92,8 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         parts.store = Some(identity);
         parts.locks = Some(opened.locks);
         parts.look = opened
-            .sqlite
-            .map(|file| Arc::new(move || file.check()) as Arc<Look>);
+            .files
+            .map(|files| Arc::new(move || files.check()) as Arc<Look>);
         parts.limits = opened.limits;
         parts.outlets = outlets;
         match &collector {

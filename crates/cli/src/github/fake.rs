@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use clinch::core::ports::{Clock, DocumentFilter};
+use clinch_core::ports::{Clock, DocumentFilter};
 use clinch_github::fake::{BASE, Fake, Served, Setup, Size, World, serve};
 use clinch_github::{ApiAnswer, ApiRequest, Broken, Collector, Settings, Space, Token, Transport};
 use clinch_system::SystemClock;

@@ -1,18 +1,17 @@
 //! The collector in this process, without a server.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use clinch::Clinch;
-use clinch::core::ports::Clock;
 use clinch_core::WorkerId;
+use clinch_core::ports::Clock;
 use clinch_github::{Collector, Settings, Transport};
 use clinch_server::Config;
 use clinch_system::SystemClock;
 use tokio::task::JoinHandle;
 
 use crate::error::CliError;
-use crate::store::{self, Place};
+use crate::store::{self, StoreConfig};
 
 /// An engine with the collector, on the configured store.
 pub(crate) struct LocalCollector {
@@ -30,9 +29,9 @@ impl LocalCollector {
         transport: Arc<dyn Transport>,
         may_create: bool,
     ) -> Result<Self, CliError> {
-        if let Place::Sqlite(path) = Place::configured(config)?
+        if let Some(path) = StoreConfig::of(config)?.url.file()
             && !may_create
-            && !Path::new(&path).exists()
+            && !path.exists()
         {
             let message = format!(
                 "there is no server and no database at {}; `clinch github run LOGIN` creates one",

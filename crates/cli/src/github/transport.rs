@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch::core::ports::Clock;
+use clinch_core::ports::Clock;
 use clinch_github::{ApiAnswer, ApiRequest, Broken, Transport};
 use clinch_http::{Getter, HttpClient, Unanswered};
 

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch::core::ports::{DeadLetter, Journal as _, Recovery as _};
 use clinch::{Backend, Call, Clinch, Fail, Route};
+use clinch_core::ports::{DeadLetter, Journal as _, Recovery as _};
 use clinch_sqlite::{Settings, Sqlite};
 use clinch_system::{FileJournal, SystemClock};
 

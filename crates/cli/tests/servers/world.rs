@@ -2,8 +2,8 @@
 
 use std::process::Output;
 
-use clinch::core::WorkerId;
-use clinch::core::ports::{Claim, Outbox};
+use clinch_core::WorkerId;
+use clinch_core::ports::{Claim, Outbox};
 use clinch_testbed::{Kind, sql};
 use serde_json::Value;
 
@@ -149,7 +149,7 @@ pub(crate) fn claim(by: &str, lasting: std::time::Duration, max: usize) -> Claim
         by: WorkerId::new(by).expect("a name"),
         lasting,
         max,
-        among: clinch::core::ports::Among::All,
+        among: clinch_core::ports::Among::All,
     }
 }
 

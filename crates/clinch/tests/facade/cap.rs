@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clinch::core::ports::Clock;
-use clinch::protect::{DestinationConfig, RateConfig};
 use clinch::{Call, Clinch, Retry, Route};
+use clinch_core::ports::Clock;
 use clinch_memory::ManualClock;
+use clinch_protect::{DestinationConfig, RateConfig};
 
 use crate::support::Cluster;
 

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use clinch::core::ports::{CircuitState, Clock};
-use clinch::core::{ErrorKind, Fail, Outcome, Payload, Retry, Success};
-use clinch::engine::{LeaseRequest, Leased, Report};
-use clinch::protect::{BulkheadConfig, CircuitConfig, DestinationConfig, RateConfig, Window};
 use clinch::{Clinch, Route};
-use clinch_core::{Domain, WorkerId};
+use clinch_core::ports::{CircuitState, Clock};
+use clinch_core::{Domain, ErrorKind, Fail, Outcome, Payload, Retry, Success, WorkerId};
+use clinch_engine::{LeaseRequest, Leased, Report};
+use clinch_protect::{BulkheadConfig, CircuitConfig, DestinationConfig, RateConfig, Window};
 
 use crate::support::Cluster;
 use crate::telemetry::{Board, Lines};
@@ -163,10 +162,10 @@ async fn a_release_frees_the_slot_and_says_nothing_of_the_provider() {
 #[tokio::test]
 async fn a_storm_of_retries_is_slowed_down() {
     let limits = DestinationConfig {
-        budget: Some(clinch::protect::RatioConfig {
+        budget: Some(clinch_protect::RatioConfig {
             ratio: 0.0,
             min_per_second: 1,
-            ..clinch::protect::RatioConfig::default()
+            ..clinch_protect::RatioConfig::default()
         }),
         ..DestinationConfig::NONE
     };

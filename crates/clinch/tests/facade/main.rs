@@ -14,6 +14,7 @@ mod outage;
 mod pauses;
 mod policies;
 mod probes;
+mod root;
 mod shedding;
 mod support;
 mod telemetry;

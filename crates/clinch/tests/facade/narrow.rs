@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clinch::core::ports::Clock;
-use clinch::protect::DestinationConfig;
 use clinch::{Backend, Call, Clinch, Route};
+use clinch_core::ports::Clock;
 use clinch_memory::{ManualClock, Memory, MemoryBus};
+use clinch_protect::DestinationConfig;
 
 use crate::support::Cluster;
 
@@ -35,7 +35,7 @@ async fn core_13_hints_of_a_full_destination_wait_where_they_are() {
     let cluster = Cluster::on(&backend, clock.clone(), 1, |_| {
         let slots = DestinationConfig {
             breaker: None,
-            concurrency: Some(clinch::protect::BulkheadConfig {
+            concurrency: Some(clinch_protect::BulkheadConfig {
                 max_concurrent: SLOTS,
                 ..Default::default()
             }),

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clinch::core::ports::{CircuitState, Clock};
-use clinch::core::{OpId, Status};
 use clinch::{Call, Clinch, Retry, Route};
+use clinch_core::ports::{CircuitState, Clock};
+use clinch_core::{OpId, Status};
 use clinch_memory::ManualClock;
 
 use crate::support::Cluster;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use clinch::core::Domain;
-use clinch::core::ports::Clock;
-use clinch::protect::{BulkheadConfig, DestinationConfig};
 use clinch::testing::ManualClock;
 use clinch::{Backend, Call, Clinch, Retry, Route};
+use clinch_core::Domain;
+use clinch_core::ports::Clock;
 use clinch_memory::{Memory, MemoryBus};
+use clinch_protect::{BulkheadConfig, DestinationConfig};
 
 use crate::support::Cluster;
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use clinch::core::{Effect, ErrorKind, code};
-use clinch::protect::{DestinationConfig, QueueAge};
-use clinch::{Backend, Call, Clinch, Done, Fail, Probed, Retry, Route, Settled, testing};
+use clinch::types::{Probed, Settled};
+use clinch::{Backend, Call, Clinch, Done, Fail, Retry, Route, testing};
+use clinch_core::{Effect, ErrorKind, code};
+use clinch_protect::{DestinationConfig, QueueAge};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clinch::core::OpId;
-use clinch::core::ports::Clock;
-use clinch::core::protocol::Phase;
-use clinch::protect::{DestinationConfig, RateConfig};
-use clinch::{Builder, Call, Clinch, Done, Probed, Retry, Route};
+use clinch::types::{Builder, Probed};
+use clinch::{Call, Clinch, Done, Retry, Route};
+use clinch_core::OpId;
+use clinch_core::ports::Clock;
+use clinch_core::protocol::Phase;
 use clinch_memory::ManualClock;
+use clinch_protect::{DestinationConfig, RateConfig};
 
 use crate::support::Cluster;
 

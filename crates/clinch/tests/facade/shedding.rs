@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clinch::core::ports::{Clock, Level, Meter, MetricLabels, Tags, Tracer, Work};
-use clinch::core::{Domain, ErrorKind};
-use clinch::protect::{BulkheadConfig, CircuitConfig, DestinationConfig, QueueAge, RateConfig};
 use clinch::testing::{self, ManualClock, Test};
-use clinch::{Backend, Builder, Call, Clinch, Done, Retry, Route, Telemetry};
+use clinch::types::{Builder, Telemetry};
+use clinch::{Backend, Call, Clinch, Done, Retry, Route};
+use clinch_core::ports::{Clock, Level, Meter, MetricLabels, Tags, Tracer, Work};
+use clinch_core::{Domain, ErrorKind};
 use clinch_memory::Memory;
+use clinch_protect::{BulkheadConfig, CircuitConfig, DestinationConfig, QueueAge, RateConfig};
 
 use crate::support::Cluster;
 
@@ -225,7 +226,7 @@ async fn core_4_a_run_at_in_the_past_makes_no_work_old() {
     submit(&test, &route, 1).await;
     let told = callers(&test, &route, SECOND * 20).await;
     told.expect("nothing waits for long");
-    let long_ago = clinch::core::Timestamp::from_millis(0);
+    let long_ago = clinch_core::Timestamp::from_millis(0);
     let backdated = route.request("backdated", "a", &1).run_at(long_ago);
     let accepted = test.clinch.submit(vec![backdated]).await;
     assert!(accepted.expect("answered")[0].is_ok());
@@ -321,7 +322,7 @@ async fn core_4_an_outage_turns_nobody_away_when_it_ends() {
     node.submit(waiting.collect()).await.expect("accepted");
     cluster.advance(HOUR).await;
     up.store(true, Ordering::SeqCst);
-    let is_closed = || node.destinations()[0].breaker == clinch::core::ports::CircuitState::Closed;
+    let is_closed = || node.destinations()[0].breaker == clinch_core::ports::CircuitState::Closed;
     while !is_closed() {
         cluster.advance(SECOND).await;
     }

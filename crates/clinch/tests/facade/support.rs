@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch::testing::{self, ManualClock};
-use clinch::{Backend, Builder, Clinch};
+use clinch::types::Builder;
+use clinch::{Backend, Clinch};
 use clinch_memory::Memory;
 
 pub(crate) struct Cluster {

@@ -5,7 +5,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clinch::{Call, Clinch, Done, Fail, Probed, Retry, Route, ShownKeys, Telemetry};
+use clinch::types::{Probed, ShownKeys, Telemetry};
+use clinch::{Call, Clinch, Done, Fail, Retry, Route};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,

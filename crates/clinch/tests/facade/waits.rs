@@ -6,20 +6,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch::core::policy::EventTypes;
-use clinch::core::policy::{ProbeRules, Routes, Rules, Safety, SeenTime};
-use clinch::core::ports::{
+use clinch::testing::{self, ManualClock};
+use clinch_core::policy::{EventTypes, ProbeRules, Routes, Rules, Safety, SeenTime};
+use clinch_core::ports::{
     Alert, AlertNote, Attempt, BeginRequest, Claim, Claimed, Clock, DeadLetter, Executor, Ids,
     Journal, JournalRecords, Outbox, Page, PlainText, Probe, ProbeVerdict, Prune, Pruned, Recovery,
     Scan, Silence, Store, Untold, Write, Written,
 };
-use clinch::core::protocol::Phase;
-use clinch::core::{
+use clinch_core::protocol::Phase;
+use clinch_core::{
     BizKey, Command, Domain, Envelope, EventType, IdemKey, Keys, Outcome, Payload, Result, Retry,
     Status, Success, TimeBudget, WorkerId,
 };
-use clinch::engine::{Config, Dispatch, Handler, Handlers, Ports, Role, Runtime};
-use clinch::testing::{self, ManualClock};
+use clinch_engine::{Config, Dispatch, Handler, Handlers, Ports, Role, Runtime};
 use clinch_memory::{Memory, MemoryBus};
 use clinch_system::{SystemIds, TokioSpawner};
 
@@ -230,13 +229,13 @@ impl Scene {
         testing::advance(&self.clock, by).await;
     }
 
-    async fn submit(&self, command: Command) -> clinch::OpId {
+    async fn submit(&self, command: Command) -> clinch_core::OpId {
         let known = self.runtime.orchestrator().submit(vec![command]).await;
         let known = known.expect("the store answers").remove(0);
         known.expect("accepted").op_id
     }
 
-    async fn ends_within_a_second(&self, op_id: clinch::OpId) -> Status {
+    async fn ends_within_a_second(&self, op_id: clinch_core::OpId) -> Status {
         assert!(
             self.late.was_asked.load(Ordering::SeqCst),
             "the race was run"
@@ -277,11 +276,11 @@ async fn run_6_the_reaper_misses_no_lease_that_ends_behind_its_scan() {
     let mut command = Command::new(keys("lost"), Payload::null());
     command.options.run_at = Some(scene.clock.now() + SECOND);
     let op_id = scene.submit(command).await;
-    clinch::core::ports::Domains::set_paused(memory, &paused, true)
+    clinch_core::ports::Domains::set_paused(memory, &paused, true)
         .await
         .expect("paused");
     scene.advance(SECOND).await;
-    clinch::core::ports::Domains::set_paused(memory, &paused, false)
+    clinch_core::ports::Domains::set_paused(memory, &paused, false)
         .await
         .expect("resumed");
     scene
@@ -335,7 +334,7 @@ async fn run_6_the_sweeper_misses_no_deadline_that_passes_behind_its_scan() {
     scene.advance(SECOND).await;
     // No worker begins it before its deadline.
     let paused = Domain::new("pay").expect("a name");
-    clinch::core::ports::Domains::set_paused(&scene.late.memory, &paused, true)
+    clinch_core::ports::Domains::set_paused(&scene.late.memory, &paused, true)
         .await
         .expect("paused");
     scene.late.arm(Question::Scan(Scan::Overdue), SECOND * 6);

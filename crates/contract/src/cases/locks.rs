@@ -1,10 +1,10 @@
-//! Locks and leadership.
+//! Locks.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::WorkerId;
-use clinch_core::ports::{Leader, LockManager, Tenure};
+use clinch_core::ports::{LockManager, Tenure};
 
 use crate::case::{Case, Failure, Stage, Verdict};
 use crate::concurrent::together;
@@ -23,9 +23,6 @@ pub(super) const CASES: &[Case] = area!(
         a_released_lock_can_be_taken: ["RUN-7"],
         an_owner_whose_time_ran_out_releases_nothing: ["RUN-7"],
         locks_have_names: [],
-        at_most_one_leader_at_a_time: ["COL-7"],
-        a_new_leaders_fence_is_higher: ["COL-7"],
-        a_leader_stays_while_it_leads_again: ["COL-7"],
     }
 );
 
@@ -34,20 +31,18 @@ const TTL: Duration = secs(30);
 #[derive(Clone)]
 struct Locks {
     locks: Arc<dyn LockManager>,
-    leader: Arc<dyn Leader>,
     control: Arc<dyn Control>,
 }
 
 impl Stage for Locks {
     fn open(subject: Subject) -> Verdict<Self> {
-        let Some(ports) = subject.locks else {
+        let Some(locks) = subject.locks else {
             return Err(Failure::new(
                 "the capabilities promise locks; there are none",
             ));
         };
         Ok(Self {
-            locks: ports.locks,
-            leader: ports.leader,
+            locks,
             control: subject.control,
         })
     }
@@ -66,11 +61,6 @@ impl Locks {
 
     async fn release(&self, owner: usize) -> Verdict<bool> {
         Ok(self.locks.release("job", &worker(owner)?).await?)
-    }
-
-    async fn lead(&self, owner: usize) -> Verdict<Option<u64>> {
-        let tenure = self.leader.lead("job", &worker(owner)?, TTL).await?;
-        Ok(tenure.map(|tenure| tenure.fence))
     }
 }
 
@@ -162,36 +152,5 @@ async fn locks_have_names(l: Locks) -> Verdict {
     l.taken(1).await?;
     let other = l.locks.take("other", &worker(2)?, TTL).await?;
     ensure!(other.is_some(), "another lock is free");
-    Ok(())
-}
-
-async fn at_most_one_leader_at_a_time(l: Locks) -> Verdict {
-    let leads = together(32, |number| {
-        let l = l.clone();
-        async move { Ok(l.lead(number).await?.is_some()) }
-    })
-    .await?;
-    ensure_eq!(leads.iter().filter(|leads| **leads).count(), 1, "leaders");
-    Ok(())
-}
-
-async fn a_new_leaders_fence_is_higher(l: Locks) -> Verdict {
-    let mut last = None;
-    for number in 0..4 {
-        let fence = l.lead(number).await?;
-        ensure!(fence > last, "fence {fence:?} came after {last:?}");
-        last = fence;
-        l.control.advance(TTL + secs(1)).await;
-    }
-    Ok(())
-}
-
-async fn a_leader_stays_while_it_leads_again(l: Locks) -> Verdict {
-    let fence = l.lead(1).await?;
-    for _ in 0..3 {
-        l.control.advance(secs(20)).await;
-        ensure_eq!(l.lead(2).await?, None, "a rival");
-        ensure_eq!(l.lead(1).await?, fence, "the leader's fence");
-    }
     Ok(())
 }

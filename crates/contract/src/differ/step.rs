@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Bus, Claim, Claimed, Dequeue, Filter, NewBatch, Operation, Prune, Scan, Write,
+    Bus, Claim, Claimed, Dequeue, Filter, LockManager, NewBatch, Operation, Prune, Scan, Write,
 };
 use clinch_core::{AttemptId, BatchId, Domain, Keys, OpId};
 
+use crate::Subject;
 use crate::case::{Failure, Stage, Verdict};
 use crate::fixtures::SILENCE;
 use crate::world::World;
-use crate::{LockPorts, Subject};
 
 /// A call with everything that goes into it.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ pub(super) struct Side {
     pub world: World,
     one_by_one: bool,
     queue: Arc<dyn Bus>,
-    locks: LockPorts,
+    locks: Arc<dyn LockManager>,
 }
 
 impl Side {
@@ -81,8 +81,8 @@ impl Side {
             Step::Batches(batches) => text(w.batches.read(batches).await),
             Step::Pause(domain, paused) => text(w.domains.set_paused(domain, *paused).await),
             Step::Domains => text(w.domains.domains().await),
-            Step::Take(name, owner, ttl) => text(self.locks.locks.take(name, owner, *ttl).await),
-            Step::ReleaseLock(name, owner) => text(self.locks.locks.release(name, owner).await),
+            Step::Take(name, owner, ttl) => text(self.locks.take(name, owner, *ttl).await),
+            Step::ReleaseLock(name, owner) => text(self.locks.release(name, owner).await),
             claim_or_look => self.perform_claim(claim_or_look).await,
         }
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_contract::{Control, Fault, LockPorts, StorePorts, Subject};
+use clinch_contract::{Control, Fault, StorePorts, Subject};
 use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
     Batch, Batches, Bus, Claim, Claimed, DeadLetter, Delivery, Dequeue, DomainView, Domains,
-    Filter, Inspect, Known, Leader, LedgerLine, LockManager, NewBatch, Notice, Notices, OpenRoute,
+    Filter, Inspect, Known, LedgerLine, LockManager, NewBatch, Notice, Notices, OpenRoute,
     Operation, Outbox, Page, Prune, Pruned, Publication, Receipt, Recovery, Scan, Silence, Store,
     Tenure, Write, Written,
 };
@@ -44,10 +44,7 @@ pub(crate) fn subject(real: Real, flaw: Arc<dyn Flaw>) -> Subject {
         }),
         bus: Some(Arc::new(Hints(port.clone()))),
         queue: Some(Arc::new(Queue(port))),
-        locks: Some(LockPorts {
-            locks: shared.clone(),
-            leader: shared.clone(),
-        }),
+        locks: Some(shared.clone()),
         control: shared,
     }
 }
@@ -260,13 +257,6 @@ impl LockManager for Port {
     }
     async fn release(&self, name: &str, owner: &WorkerId) -> Result<bool> {
         self.flaw.unlock(&self.real, name, owner).await
-    }
-}
-
-#[async_trait]
-impl Leader for Port {
-    async fn lead(&self, job: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>> {
-        self.real.memory.lead(job, owner, ttl).await
     }
 }
 

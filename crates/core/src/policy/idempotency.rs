@@ -1,4 +1,4 @@
-//! Which key the provider sees, and what its "already done" means.
+//! Which key the provider sees.
 
 use crate::{Keys, OutboundKey};
 
@@ -8,8 +8,6 @@ pub struct Idempotency {
     /// Send the caller's idem_key as it is. By default a key derived from all four keys is sent, so
     /// that two business objects with the same idem_key never share a key.
     pub raw_idem_key: bool,
-    /// A provider's "duplicate" answer means that an earlier call of this operation succeeded.
-    pub accept_duplicate: bool,
 }
 
 impl Idempotency {

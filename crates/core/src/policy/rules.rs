@@ -11,7 +11,8 @@ use crate::Invalid;
 pub struct Rules {
     /// Whether a call may be repeated.
     pub safety: Safety,
-    /// Length of a lease; extended while an attempt runs.
+    /// Length of a lease; extended while an attempt runs. The engine sets it to the lease of its own
+    /// configuration.
     pub lease: Duration,
     /// Added to the lease when the age of a key at the provider is judged, because clocks differ.
     pub margin: Duration,

@@ -21,16 +21,6 @@ pub trait LockManager: Send + Sync {
     async fn release(&self, name: &str, owner: &WorkerId) -> Result<bool>;
 }
 
-/// Elects one process among many to do a job.
-#[async_trait]
-pub trait Leader: Send + Sync {
-    /// Becomes or stays leader for `ttl`. `None`: another process leads.
-    ///
-    /// - At most one leader at a time, by the store's clock.
-    /// - A new leader's fence is higher than every earlier one's.
-    async fn lead(&self, job: &str, owner: &WorkerId, ttl: Duration) -> Result<Option<Tenure>>;
-}
-
 /// A lock that is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tenure {

@@ -42,7 +42,7 @@ pub use guard::{
 pub use inspect::{
     Counts, Filter, Inspect, LedgerLine, Operation, PAGE_BYTES_MAX, PAGE_MAX, Page, ResultRecord,
 };
-pub use lock::{Leader, LockManager, Tenure};
+pub use lock::{LockManager, Tenure};
 pub use outbox::{Among, Claim, Claimed, Outbox, Silence};
 pub use quota::Quota;
 pub use records::{
@@ -58,4 +58,4 @@ pub use store::{
 };
 pub use telemetry::{Level, Meter, MetricLabels, Tags, Tracer, Untold, Work, is_traceparent};
 pub use topic::Topic;
-pub use world::{Clock, Ids, Notice, Notices, Rng, Spawner};
+pub use world::{Clock, Ids, Notice, Notices, Spawner};

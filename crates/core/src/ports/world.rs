@@ -39,12 +39,6 @@ pub trait Ids: Send + Sync {
     fn batch_id(&self) -> BatchId;
 }
 
-/// Random numbers. Not for secrets.
-pub trait Rng: Send + Sync {
-    /// 64 random bits.
-    fn next_u64(&self) -> u64;
-}
-
 /// Notices from the store or the bus. A notice is a hint: a lost notice costs latency, and a failed
 /// notice never fails a write.
 #[async_trait]

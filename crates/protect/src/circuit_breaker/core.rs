@@ -10,8 +10,6 @@ use super::window::{Mark, Sliding, Totals};
 /// When a caller that found all trial permits in use may try again: a trial takes about as long as
 /// a call.
 const TRIAL_LOOK: Duration = Duration::from_secs(1);
-/// When to try again while an operator forces the breaker open: the duration is unknown.
-const FORCED_LOOK: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Core {
@@ -34,8 +32,6 @@ enum State {
         out: u32,
         ended: Totals,
     },
-    ForcedOpen,
-    ForcedClosed,
 }
 
 impl Core {
@@ -53,15 +49,14 @@ impl Core {
 
     /// The epoch of the permit, or why none was given.
     pub(super) fn try_acquire(&mut self, now: Duration) -> Result<u64, Rejection> {
-        if let State::Open { until } = self.state {
-            if now < until {
-                return Err(refused(until - now));
-            }
+        if let State::Open { until } = self.state
+            && now >= until
+        {
             let ended = Totals::default();
             self.enter(State::HalfOpen { out: 0, ended });
         }
         match &mut self.state {
-            State::Closed(_) | State::ForcedClosed => Ok(self.epoch),
+            State::Closed(_) => Ok(self.epoch),
             State::HalfOpen { out, ended } => {
                 if u64::from(*out) + ended.calls >= u64::from(self.config.half_open) {
                     return Err(refused(TRIAL_LOOK.min(self.config.open)));
@@ -69,7 +64,7 @@ impl Core {
                 *out += 1;
                 Ok(self.epoch)
             }
-            State::ForcedOpen | State::Open { .. } => Err(refused(FORCED_LOOK)),
+            State::Open { until } => Err(refused(until.saturating_sub(now))),
         }
     }
 
@@ -96,17 +91,17 @@ impl Core {
                     self.judge(totals, now);
                 }
             }
-            State::Open { .. } | State::ForcedOpen | State::ForcedClosed => {}
+            State::Open { .. } => {}
         }
     }
 
     /// An open breaker whose open time has passed counts as half open: the next call is a trial.
     pub(super) fn state(&self, now: Duration) -> CircuitState {
         match self.state {
-            State::Closed(_) | State::ForcedClosed => CircuitState::Closed,
+            State::Closed(_) => CircuitState::Closed,
             State::Open { until } if now >= until => CircuitState::HalfOpen,
             State::HalfOpen { .. } => CircuitState::HalfOpen,
-            State::Open { .. } | State::ForcedOpen => CircuitState::Open,
+            State::Open { .. } => CircuitState::Open,
         }
     }
 
@@ -118,28 +113,13 @@ impl Core {
         };
         let trial = u64::from(self.config.half_open);
         match &self.state {
-            State::Closed(_) | State::ForcedClosed => Room::UNBOUNDED,
+            State::Closed(_) => Room::UNBOUNDED,
             State::Open { until } if now >= *until => bounded(trial, None),
             State::Open { until } => bounded(0, Some(*until - now)),
             State::HalfOpen { out, ended } => {
                 // If no permits are left, a running trial call has to end first.
                 bounded(trial.saturating_sub(u64::from(*out) + ended.calls), None)
             }
-            State::ForcedOpen => bounded(0, Some(FORCED_LOOK)),
-        }
-    }
-
-    pub(super) fn force_open(&mut self) {
-        self.enter(State::ForcedOpen);
-    }
-
-    pub(super) fn force_closed(&mut self) {
-        self.enter(State::ForcedClosed);
-    }
-
-    pub(super) fn release(&mut self) {
-        if matches!(self.state, State::ForcedOpen | State::ForcedClosed) {
-            self.close();
         }
     }
 

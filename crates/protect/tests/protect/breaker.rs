@@ -268,20 +268,6 @@ fn a_late_result_of_an_earlier_epoch_does_not_count() {
 }
 
 #[test]
-fn a_permit_of_an_earlier_trial_does_not_count_in_a_later_one() {
-    let (circuit, clock) = opened();
-    clock.advance(secs(30));
-    let stale = acquire(&circuit);
-    circuit.force_open();
-    circuit.release();
-    report(&circuit, FAILED, 10);
-    clock.advance(secs(30));
-    let _trial = acquire(&circuit);
-    stale.report(Verdict::Ignored);
-    assert_eq!(circuit.room().calls, 2, "not given back twice");
-}
-
-#[test]
 fn a_call_dropped_at_its_deadline_counts() {
     let (circuit, clock) = circuit(CircuitConfig::default());
     (0..9).for_each(|_| drop(acquire(&circuit)));
@@ -321,24 +307,6 @@ fn open_time_grows_and_resets() {
     assert_eq!(circuit.state(), CircuitState::Closed);
     report(&circuit, FAILED, 10);
     assert_eq!(circuit.room().again_in, Some(secs(30)));
-}
-
-#[test]
-fn a_person_holds_it_open_or_closed_until_released() {
-    let (circuit, clock) = circuit(CircuitConfig::default());
-    circuit.force_open();
-    clock.advance(secs(3_600));
-    assert_eq!(circuit.state(), CircuitState::Open);
-    assert!(circuit.room().is_closed() && circuit.room().again_in.is_some());
-    assert!(circuit.try_acquire().is_err());
-    circuit.force_closed();
-    report(&circuit, FAILED, 100);
-    assert_eq!(circuit.state(), CircuitState::Closed);
-    assert_eq!(circuit.room(), Room::UNBOUNDED);
-    circuit.release();
-    assert_eq!(failures_to_open(&circuit), 10);
-    circuit.release();
-    assert_eq!(circuit.state(), CircuitState::Open, "nobody had forced it");
 }
 
 #[test]

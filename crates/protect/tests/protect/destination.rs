@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_core::ports::{CircuitState, Gate, RateLimiter, Reason, Room, Unguarded, Verdict};
+use clinch_core::ports::{CircuitState, Gate, RateLimiter, Reason, Room, Unguarded};
 use clinch_memory::ManualClock;
 use clinch_protect::{
     BulkheadConfig, CircuitConfig, Destination, DestinationConfig, PauseOnly, RateConfig,
     RatioConfig,
 };
 
-use crate::support::{ms, now, secs};
+use crate::support::{ms, now, secs, trip};
 
 fn destination(config: DestinationConfig) -> (Destination, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
@@ -26,14 +26,6 @@ fn all() -> DestinationConfig {
         }),
         rate: Some(RateConfig::new(5, secs(1))),
         ..DestinationConfig::default()
-    }
-}
-
-fn trip(destination: &Destination) {
-    for _ in 0..10 {
-        let took = Duration::ZERO;
-        let permit = destination.breaker().try_acquire().expect("permit");
-        permit.report(Verdict::Failed { took });
     }
 }
 
@@ -125,20 +117,10 @@ fn retries_are_delayed_by_the_budget() {
 }
 
 #[test]
-fn a_person_forces_the_breaker_of_a_destination() {
-    let (destination, _) = destination(all());
-    destination.circuit().expect("its breaker").force_open();
-    assert!(destination.room().is_closed());
-    destination.circuit().expect("its breaker").release();
-    assert!(!destination.room().is_closed());
-}
-
-#[test]
 fn core_4_without_guards_only_retry_after_holds() {
     let (destination, _) = destination(DestinationConfig::NONE);
     assert_eq!(destination.room(), Room::UNBOUNDED);
     assert_eq!(destination.retry_delay(), Duration::ZERO);
-    assert!(destination.circuit().is_none());
     now(destination.limiter().pause(secs(1)));
     assert_eq!(destination.room().reason, Some(Reason::Paused));
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Attempt, Clock, Executor};
+use clinch_core::ports::{Attempt, Clock, Executor, Verdict};
 use clinch_core::{
     BizKey, Command, Domain, Envelope, EventType, Fail, IdemKey, Keys, OpId, Outcome, Payload,
     Result, Retry, Success,
@@ -256,5 +256,14 @@ impl Rig {
             &self.clock,
             chain.execute(&envelope(attempt), &self.attempt),
         )
+    }
+}
+
+/// Opens the breaker by calls that fail.
+pub(crate) fn trip(destination: &Destination) {
+    for _ in 0..10 {
+        let took = Duration::ZERO;
+        let permit = destination.breaker().try_acquire().expect("permit");
+        permit.report(Verdict::Failed { took });
     }
 }

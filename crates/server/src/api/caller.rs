@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use clinch::engine::Snapshot;
 use clinch_core::ports::{ApiKey, Batch, Filter, Restriction};
 use clinch_core::{BatchId, Domain, EventType, OpId};
+use clinch_engine::Snapshot;
 
 use super::app::App;
 use super::problem::Problem;

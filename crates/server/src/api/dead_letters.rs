@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
-use clinch::engine::Redriven;
 use clinch_core::ports::{DeadLetter, Operation, Restriction};
 use clinch_core::{Failure, Keys, OpId, Status, Timestamp, code};
+use clinch_engine::Redriven;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};

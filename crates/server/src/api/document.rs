@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use clinch::engine::Snapshot;
 use clinch_core::ports::Known;
 use clinch_core::{Effect, Failure, Keys, Payload, Status};
+use clinch_engine::Snapshot;
 use serde::Serialize;
 use utoipa::ToSchema;
 

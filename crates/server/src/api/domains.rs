@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use clinch::protect::DestinationStatus;
 use clinch_core::Domain;
 use clinch_core::policy::EventTypes;
 use clinch_core::ports::{Counts, DomainView, Room};
+use clinch_protect::DestinationStatus;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use clinch::protect::DestinationStatus;
 use clinch_core::ports::{Filter, Operation, Reason};
 use clinch_core::protocol::Phase;
 use clinch_core::{Domain, LaneKey, Status, Timestamp};
+use clinch_protect::DestinationStatus;
 
 use super::app::App;
 use super::document::HoldDocument;

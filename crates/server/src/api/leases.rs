@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use clinch::engine::{LeaseRequest, Leased, LeasedAttempt, Report};
 use clinch_core::protocol::State as Row;
 use clinch_core::{
     Command, Domain, Error, ErrorKind, EventType, Invalid, LeaseToken, OpId, Payload, WorkerId,
 };
+use clinch_engine::{LeaseRequest, Leased, LeasedAttempt, Report};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;

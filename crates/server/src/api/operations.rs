@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
-use clinch::engine::Snapshot;
 use clinch_core::ports::{Changed, Filter, Operation, Page, Refused};
 use clinch_core::protocol::{Phase, Resolution, Why};
 use clinch_core::{
     BatchId, BizKey, Domain, Effect, EventType, Fail, IdemKey, Invalid, OpId, Payload, Sealed,
     Status, Success, code,
 };
+use clinch_engine::Snapshot;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clinch::Result;
-use clinch::protect::{BulkheadConfig, CircuitConfig, DestinationConfig, RateConfig, RatioConfig};
+use clinch_protect::{BulkheadConfig, CircuitConfig, DestinationConfig, RateConfig, RatioConfig};
 
 use super::{Config, wrong};
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clinch::protect::{BulkheadConfig, CircuitConfig, RatioConfig};
 use clinch_core::policy::RetryRules;
+use clinch_protect::{BulkheadConfig, CircuitConfig, RatioConfig};
 use toml::{Table, Value};
 
 use super::known::{Keys, Kind, ROOT};

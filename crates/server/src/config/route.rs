@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use clinch::protect::{
+use clinch::{Result, Route};
+use clinch_core::policy::{Order, ProbeRules, RetryRules, Rules, Safety};
+use clinch_core::{Domain, EventType};
+use clinch_protect::{
     BulkheadConfig, CircuitConfig, DestinationConfig, RateConfig, RatioConfig, Window,
 };
-use clinch::{Result, Route, Safety};
-use clinch_core::policy::{Order, ProbeRules, RetryRules, Rules};
-use clinch_core::{Domain, EventType};
 use serde::{Deserialize, Serialize};
 
 use super::units::optional_span;

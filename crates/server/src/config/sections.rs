@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use clinch::engine::Config as EngineConfig;
 use clinch::{Error, Result};
 use clinch_core::WorkerId;
 use clinch_core::policy::ReaperStrategy;
 use clinch_core::ports::Prune;
+use clinch_engine::Config as EngineConfig;
 use serde::{Deserialize, Serialize};
 
 use super::{RouteConfig, Size, Span, wrong};

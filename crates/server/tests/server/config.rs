@@ -57,7 +57,7 @@ fn core_19_the_whole_page_is_understood() {
     );
     let worker = clinch_core::WorkerId::new("w").expect("a name");
     let engine = config.engine(worker.clone());
-    let mut defaults = clinch::engine::Config::new(worker);
+    let mut defaults = clinch_engine::Config::new(worker);
     defaults.shutdown_grace = engine.shutdown_grace;
     assert_eq!(engine, defaults, "the page's values are the defaults");
 }

@@ -127,8 +127,8 @@ fn core_6_what_two_readers_could_understand_differently_is_refused() {
             let refused = client.query_one(ACCEPT, &[&biz, &idem, &"{}"]).await;
             assert!(refused.is_err(), "{biz:?}, {idem:?} were accepted");
         }
-        let sealed = "UPDATE clinch_meta SET sealed = true";
-        client.batch_execute(sealed).await.expect("sealed");
+        let store = database.store().await;
+        store.set_sealed(true).await.expect("sealed");
         let refused = client.query_one(ACCEPT, &[&"o", &"k", &"{}"]).await;
         let message = refused
             .expect_err("refused")

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_contract::{
-    Control, Fault, LimiterControl, LimiterSubject, LockPorts, QuotaControl, QuotaSubject,
-    StorePorts, Subject,
+    Control, Fault, LimiterControl, LimiterSubject, QuotaControl, QuotaSubject, StorePorts, Subject,
 };
 use clinch_core::policy::QuotaRules;
 use clinch_core::ports::RateLimiter;
@@ -62,10 +61,7 @@ pub(crate) async fn on_redis(url: &str) -> Opened {
         store: None,
         bus: Some(Arc::new(bus.clone())),
         queue: None,
-        locks: Some(LockPorts {
-            locks: locks.clone(),
-            leader: locks,
-        }),
+        locks: Some(locks),
         control: Arc::new(Hands { bus, sqlite: None }),
     })
 }

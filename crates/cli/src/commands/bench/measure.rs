@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch::core::WorkerId;
-use clinch::core::ports::Clock;
-use clinch::engine::Config;
-use clinch::protect::DestinationConfig;
 use clinch::{Backend, Clinch, Route};
 use clinch_bench::{Amount, Load, Provider, limits, percentile};
+use clinch_core::WorkerId;
+use clinch_core::ports::Clock;
+use clinch_engine::Config;
 use clinch_http::{Egress, HttpClient, HttpExecutor, HttpRoute, SystemSecrets};
+use clinch_protect::DestinationConfig;
 use clinch_system::SystemClock;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use super::provider;
 use crate::client::{Base, Client, Request};
 use crate::error::{CliError, note};
 use crate::progress;
-use crate::store::Place;
+use crate::store::StoreConfig;
 
 /// A domain of its own, so that the measured operations can be told apart.
 const DOMAIN: &str = "clinch-bench";
@@ -29,7 +29,7 @@ const HTTP: &str = "http";
 
 /// What to measure, and for how long.
 pub(super) struct Plan<'a> {
-    pub(super) place: &'a Place,
+    pub(super) store: &'a StoreConfig,
     /// A folder on the store's disk.
     pub(super) scratch: &'a Path,
     /// One twentieth of the total time.
@@ -91,7 +91,7 @@ pub(super) async fn all(plan: &Plan<'_>) -> Result<Vec<Measure>, CliError> {
     let bare = bare_calls(&url, plan.unit, clock.as_ref()).await?;
     let bare = Measure::new("bare call on loopback, p50", bare, "ms");
     let scene = Scene {
-        backend: plan.place.open().await?.backend,
+        backend: plan.store.open().await?.backend,
         clock,
         url,
         prefix: format!("{}-", uuid::Uuid::now_v7()),

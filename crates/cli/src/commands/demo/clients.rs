@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use clinch::core::policy::SplitMix;
+use clinch_core::policy::SplitMix;
 use serde::Deserialize;
 use serde_json::json;
 

@@ -11,7 +11,7 @@ use crate::commands::serve;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::store::{self, Place};
+use crate::store::{self, StoreConfig};
 use crate::store_check;
 
 const EXAMPLES: &str = "\
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
         return Err(CliError::NotThere(format!("there is no file {shown}")));
     }
     let config = serve::load(global, &[])?;
-    store_check::say_database(global, &Place::configured(&config)?);
+    store_check::say_database(global, &StoreConfig::of(&config)?);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -1,29 +1,30 @@
 //! Checks the bus. A store that is its own bus is checked as a store.
 
+use clinch::backend::{BusUrl, Options};
 use clinch_redis::Weight;
 
 use super::{Finding, Subject};
 use crate::error::CliError;
-use crate::store::Line;
+use crate::store;
 
 pub(super) fn check(subject: &Subject) -> Vec<Finding> {
-    let line = match Line::configured(&subject.config) {
+    let (bus, options) = match store::bus(&subject.config) {
         Err(error) => return vec![Finding::error(&error)],
-        Ok(Line::Store) => return vec![Finding::ok("the store is its own bus")],
-        Ok(line) => line,
+        Ok((BusUrl::Store, _)) => return vec![Finding::ok("the store is its own bus")],
+        Ok(found) => found,
     };
-    match subject.runtime.block_on(ask(&line)) {
+    match subject.runtime.block_on(ask(&bus, &options)) {
         Err(error) => vec![Finding::error(&error)],
         Ok(mut findings) => {
-            findings.insert(0, Finding::ok(format!("{} answers", line.shown())));
+            findings.insert(0, Finding::ok(format!("{bus} answers")));
             findings
         }
     }
 }
 
-async fn ask(line: &Line) -> Result<Vec<Finding>, CliError> {
+async fn ask(bus: &BusUrl, options: &Options) -> Result<Vec<Finding>, CliError> {
     let mut findings = Vec::new();
-    if let Some(redis) = line.redis().await? {
+    if let Some(redis) = bus.redis(options).await? {
         let found = redis.check().await?;
         findings.extend(found.into_iter().map(|one| match one.weight {
             Weight::Good => Finding::ok(one.text),
@@ -31,7 +32,7 @@ async fn ask(line: &Line) -> Result<Vec<Finding>, CliError> {
             Weight::Wrong => Finding::fail(one.text, ""),
         }));
     }
-    if let Some(nats) = line.nats().await? {
+    if let Some(nats) = bus.nats(options).await? {
         let found = nats.check().await;
         findings.extend(found.into_iter().map(|one| match one.level {
             clinch_nats::Level::Good | clinch_nats::Level::Note => Finding {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use clinch::core::ports::{Clock, DomainView};
+use clinch_core::ports::{Clock, DomainView};
 use clinch_github::{ApiRequest, DOMAIN, Settings, Token, Transport};
 use clinch_server::config::Github;
 use clinch_system::SystemClock;
@@ -11,7 +11,7 @@ use clinch_system::SystemClock;
 use super::{Finding, Subject};
 use crate::error::CliError;
 use crate::github;
-use crate::store::Place;
+use crate::store::StoreConfig;
 
 pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     let Some(config) = &subject.config.github else {
@@ -43,11 +43,11 @@ fn left_over(subject: &Subject) -> Vec<Finding> {
 }
 
 fn open_jobs(subject: &Subject) -> Result<u64, CliError> {
-    let place = Place::configured(&subject.config)?;
-    if !subject.runtime.block_on(place.is_current()) {
+    let store = StoreConfig::of(&subject.config)?;
+    if !subject.runtime.block_on(store.is_current()) {
         return Ok(0);
     }
-    let opened = subject.runtime.block_on(place.open())?;
+    let opened = subject.runtime.block_on(store.open())?;
     let domains = opened.backend.domains();
     let views = subject.runtime.block_on(domains.domains())?;
     let open = |view: &DomainView| {

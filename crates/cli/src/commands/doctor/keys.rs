@@ -1,11 +1,11 @@
 //! Checks that a server that is reachable from other machines has API keys.
 
-use clinch::core::ports::Clock as _;
+use clinch_core::ports::Clock as _;
 use clinch_system::SystemClock;
 
 use super::{Finding, Subject};
 use crate::error::CliError;
-use crate::store::Place;
+use crate::store::StoreConfig;
 
 pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     let Ok(listen) = subject.config.listen() else {
@@ -28,14 +28,14 @@ pub(super) fn check(subject: &Subject) -> Vec<Finding> {
 
 /// The number of active keys; `None`: there is no database yet.
 fn active(subject: &Subject) -> Result<Option<usize>, CliError> {
-    let place = Place::configured(&subject.config)?;
-    if !subject.runtime.block_on(place.is_current()) {
+    let store = StoreConfig::of(&subject.config)?;
+    if !subject.runtime.block_on(store.is_current()) {
         return Ok(None);
     }
-    let opened = subject.runtime.block_on(place.open())?;
+    let opened = subject.runtime.block_on(store.open())?;
     let keys = subject.runtime.block_on(opened.keys.list())?;
     let now = SystemClock::new().now();
-    let is_active = |key: &&clinch::core::ports::ApiKey| {
+    let is_active = |key: &&clinch_core::ports::ApiKey| {
         key.revoked_at.is_none() && key.expires_at.is_none_or(|ends| ends > now)
     };
     Ok(Some(keys.iter().filter(is_active).count()))

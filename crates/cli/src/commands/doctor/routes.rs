@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch::core::ports::Clock;
+use clinch_core::ports::Clock;
 use clinch_http::{Egress, Outlook, SystemNetwork};
 use clinch_server::{Executors as _, Facts};
 use clinch_system::SystemClock;

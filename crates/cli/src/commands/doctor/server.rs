@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Finding, Subject};
 use crate::client::{Answer, Base, Client, Request, StoreTold};
 use crate::error::CliError;
-use crate::store::Place;
+use crate::store::StoreConfig;
 use crate::{settings, store_check};
 
 /// Timeout: liveness is answered at once, readiness within two seconds.
@@ -43,13 +43,13 @@ async fn store(subject: &Subject<'_>, base: &Base, told: Option<&StoreTold>) -> 
     if subject.global.url.is_some() {
         return None;
     }
-    let place = Place::configured(&subject.config).ok()?;
-    Some(match store_check::judge(&place, told, base).await {
+    let store = StoreConfig::of(&subject.config).ok()?;
+    Some(match store_check::judge(&store, told, base).await {
         Ok(()) => Finding::ok("it works on the store of this configuration"),
         Err(_) => Finding::fail(
             format!(
                 "it does not work on the store of this configuration, {}",
-                place.address()
+                store.url
             ),
             "set server.listen to a free address, or check which configuration it was started with",
         ),

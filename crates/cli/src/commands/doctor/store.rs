@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use clinch::backend::StoreUrl;
 use clinch_sqlite::{Settings, Sqlite};
 use rustix::fs::{Access, access, statvfs};
 
 use super::{Finding, Subject};
-use crate::store::Place;
+use crate::store::StoreConfig;
 
 /// With less free space, the next busy hour may fill the disk.
 const FREE_BYTES_WARN: u64 = 1024 * 1024 * 1024;
@@ -14,19 +15,19 @@ const FREE_BYTES_WARN: u64 = 1024 * 1024 * 1024;
 const FREE_BYTES_FAIL: u64 = 64 * 1024 * 1024;
 
 pub(super) fn check(subject: &Subject) -> Vec<Finding> {
-    match Place::configured(&subject.config) {
+    match StoreConfig::of(&subject.config) {
         Err(error) => vec![Finding::error(&error)],
-        Ok(Place::Memory) => vec![Finding::warn(
+        Ok(store) if store.url == StoreUrl::Memory => vec![Finding::warn(
             "store.url is memory:, whose data is lost when its process ends",
             "use sqlite://FILE for anything that matters",
         )],
-        Ok(place @ Place::Sqlite(_)) => file(subject, &place),
-        Ok(place) => vec![schema(subject, &place)],
+        Ok(store) if store.url.file().is_some() => file(subject, &store),
+        Ok(store) => vec![schema(subject, &store)],
     }
 }
 
-fn file(subject: &Subject, place: &Place) -> Vec<Finding> {
-    let Ok(path) = place.file() else {
+fn file(subject: &Subject, store: &StoreConfig) -> Vec<Finding> {
+    let Ok(path) = store.file() else {
         return Vec::new();
     };
     let folder = folder_of(path);
@@ -41,7 +42,7 @@ fn file(subject: &Subject, place: &Place) -> Vec<Finding> {
         Ok(()) => Finding::ok("the database is the one that was last used, and complete"),
         Err(error) => Finding::error(&error),
     });
-    findings.push(schema(subject, place));
+    findings.push(schema(subject, store));
     findings.extend(free_space(folder));
     findings
 }
@@ -68,12 +69,12 @@ fn may_write(path: &Path, folder: &Path) -> Finding {
     }
 }
 
-fn schema(subject: &Subject, place: &Place) -> Finding {
-    match subject.runtime.block_on(place.schema()) {
+fn schema(subject: &Subject, store: &StoreConfig) -> Finding {
+    match subject.runtime.block_on(store.schema()) {
         Err(error) => Finding::error(&error),
         Ok(schema) => match (schema.version, schema.pending.len()) {
             (None, _) => Finding::warn(
-                format!("there is no database at {} yet", place.shown()),
+                format!("there is no database at {} yet", store.name()),
                 "`clinch serve` or `clinch migrate` creates it",
             ),
             (Some(version), 0) => Finding::ok(format!("schema version {version} is up to date")),

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Finding, Subject};
 use crate::clock;
-use crate::store::Place;
+use crate::store::StoreConfig;
 
 /// 2026-01-01: before this release.
 const NOT_BEFORE: i64 = 1_767_225_600;
@@ -19,10 +19,10 @@ pub(super) fn check(subject: &Subject) -> Vec<Finding> {
         let what = format!("the clock says {now}, which is before this release");
         return vec![Finding::fail(what, to_do)];
     }
-    let place = Place::configured(&subject.config).ok();
-    let written = place
+    let store = StoreConfig::of(&subject.config).ok();
+    let written = store
         .as_ref()
-        .and_then(|place| std::fs::metadata(place.file().ok()?).ok()?.modified().ok())
+        .and_then(|store| std::fs::metadata(store.file().ok()?).ok()?.modified().ok())
         .and_then(|at| Timestamp::try_from(at).ok());
     let is_ahead = |at: Timestamp| at.duration_since(now) > AHEAD_MAX;
     match written.filter(|at| is_ahead(*at)) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clinch::core::ports::Clock;
+use clinch_core::ports::Clock;
 use clinch_github::{Settings, Transport};
 use clinch_server::Config;
 use clinch_server::telemetry::{self, LogFormat};
@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::error::{CliError, note};
 use crate::github::{self, LocalCollector};
 use crate::output::Output;
-use crate::store::Place;
+use crate::store::StoreConfig;
 use crate::{settings, store_check};
 
 /// What a command does with the collector.
@@ -67,7 +67,7 @@ impl CollectorClient {
     ) -> Result<Self, CliError> {
         let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "error".to_owned());
         telemetry::logs(LogFormat::Text, &filter)?;
-        let store = Place::configured(config)?.address();
+        let store = StoreConfig::of(config)?.url;
         store_check::say(global, &format!("this process (store {store})"));
         let mut local =
             LocalCollector::open(config, settings, transport, access == Access::Work).await?;

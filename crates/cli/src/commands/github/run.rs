@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clinch::core::ports::Clock;
+use clinch_core::ports::Clock;
 use clinch_system::SystemClock;
 use serde_json::{Value, json};
 

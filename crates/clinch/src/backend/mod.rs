@@ -1,0 +1,247 @@
+//! Stores and buses: [`Backend`] for the engine, [`Opened`] with everything else that is kept on
+//! the same store, and their addresses.
+
+mod adapter;
+mod address;
+mod limits;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "nats")]
+mod nats;
+mod opened;
+mod options;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+mod schema;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clinch_core::Result;
+use clinch_core::ports::{Batches, Bus, Clock, Domains, Inspect, Notices, Outbox, Recovery, Store};
+use clinch_engine::Dispatch;
+use clinch_memory::Memory;
+use clinch_system::SystemClock;
+
+pub use address::{BusUrl, ServerUrl, StoreUrl};
+pub use limits::Limits;
+pub(crate) use opened::SqlAccept;
+pub use opened::{Opened, StoreFiles, StoreIdentity};
+pub use options::Options;
+pub use schema::{Schema, Step};
+
+/// A store and how its work is dispatched. Cheap to clone.
+///
+/// ```
+/// use clinch::Backend;
+///
+/// // For tests and trials: its data is lost when the process ends.
+/// let backend = Backend::memory();
+/// # let _ = backend;
+/// ```
+#[derive(Clone)]
+pub struct Backend {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) outbox: Arc<dyn Outbox>,
+    pub(crate) recovery: Arc<dyn Recovery>,
+    pub(crate) batches: Arc<dyn Batches>,
+    pub(crate) domains: Arc<dyn Domains>,
+    pub(crate) inspect: Arc<dyn Inspect>,
+    pub(crate) notices: Arc<dyn Notices>,
+    pub(crate) dispatch: Dispatch,
+    pub(crate) counted: Vec<Arc<Counted>>,
+    pub(crate) sql_accept: Option<Arc<dyn SqlAccept>>,
+}
+
+/// A counter that the backend maintains.
+pub(crate) struct Counted {
+    pub(crate) name: &'static str,
+    read: Box<dyn Fn() -> u64 + Send + Sync>,
+    told: AtomicU64,
+}
+
+impl Counted {
+    /// How much the counter grew since the last call.
+    pub(crate) fn growth(&self) -> u64 {
+        let now = (self.read)();
+        now.saturating_sub(self.told.fetch_max(now, Ordering::Relaxed))
+    }
+}
+
+impl Backend {
+    /// Opens a store and a bus by their addresses. A database that is missing is created, an old
+    /// one is brought up to date.
+    ///
+    /// | `store_url` | feature of `clinch` |
+    /// | --- | --- |
+    /// | `memory:` | |
+    /// | `sqlite://FILE` | `sqlite`, on by default |
+    /// | `postgres://HOST/DATABASE` | `postgres` |
+    /// | `mysql://HOST/DATABASE`, `mariadb://…` | `mysql` |
+    ///
+    /// | `bus_url` | |
+    /// | --- | --- |
+    /// | `store` | the store is its own bus |
+    /// | `redis://HOST` | `redis` |
+    /// | `nats://HOST` | `nats` |
+    ///
+    /// ```
+    /// use clinch::Backend;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> clinch::Result<()> {
+    /// # let folder = std::env::temp_dir().join(format!("clinch-doc-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder).expect("a folder");
+    /// let store_url = format!("sqlite://{}/clinch.db", folder.display());
+    /// let backend = Backend::open(&store_url, "store").await?;
+    /// assert!(backend.domains().domains().await?.is_empty());
+    /// # drop(backend);
+    /// # std::fs::remove_dir_all(&folder).expect("removed");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn open(store_url: &str, bus_url: &str) -> Result<Self> {
+        Self::open_with(store_url, bus_url, &Options::default()).await
+    }
+
+    /// The same, with options. [`Opened::open`] also returns API keys, locks, records and documents
+    /// of the store.
+    pub async fn open_with(store_url: &str, bus_url: &str, options: &Options) -> Result<Self> {
+        let (store, bus) = (store_url.parse()?, bus_url.parse()?);
+        Ok(Opened::open(&store, &bus, options).await?.backend)
+    }
+
+    /// The in-memory reference store. Its data is lost when the process ends.
+    pub fn memory() -> Self {
+        Self::memory_on(Arc::new(SystemClock::new()))
+    }
+
+    pub(crate) fn memory_on(clock: Arc<dyn Clock>) -> Self {
+        Self::new(Memory::new(clock))
+    }
+
+    /// A store that is its own bus.
+    pub fn new<S>(store: S) -> Self
+    where
+        S: Store + Outbox + Recovery + Batches + Domains + Inspect + Notices + Bus + 'static,
+    {
+        let store = Arc::new(store);
+        Self {
+            store: store.clone(),
+            outbox: store.clone(),
+            recovery: store.clone(),
+            batches: store.clone(),
+            domains: store.clone(),
+            inspect: store.clone(),
+            notices: store.clone(),
+            dispatch: Dispatch::Queue(store),
+            counted: Vec::new(),
+            sql_accept: None,
+        }
+    }
+
+    /// The same store, with a bus of hints for dispatch.
+    #[must_use]
+    pub fn with_bus(mut self, bus: Arc<dyn Bus>) -> Self {
+        self.dispatch = Dispatch::Hints(bus);
+        self
+    }
+
+    /// Adds one of the store's own counters to the metrics, for example the number of transactions
+    /// that its server made it run again.
+    #[must_use]
+    pub fn counted(
+        mut self,
+        name: &'static str,
+        read: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        self.counted.push(Arc::new(Counted {
+            name,
+            read: Box::new(read),
+            told: AtomicU64::new(0),
+        }));
+        self
+    }
+
+    /// Reads operations.
+    pub fn inspect(&self) -> Arc<dyn Inspect> {
+        self.inspect.clone()
+    }
+
+    /// Dead letters, recovery scans and pruning.
+    pub fn recovery(&self) -> Arc<dyn Recovery> {
+        self.recovery.clone()
+    }
+
+    /// Pauses and counters of domains.
+    pub fn domains(&self) -> Arc<dyn Domains> {
+        self.domains.clone()
+    }
+
+    /// Notices of the store.
+    pub fn notices(&self) -> Arc<dyn Notices> {
+        self.notices.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clinch_core::ErrorKind;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn memory_opens_without_any_feature() {
+        let backend = Backend::open("memory:", "store").await.expect("opened");
+        let domains = backend.domains().domains().await.expect("domains");
+        assert!(domains.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_wrong_address_is_refused_before_anything_is_opened() {
+        let cases = [("oracle://db", "store"), ("memory:", "kafka://k")];
+        for (store, bus) in cases {
+            let opened = Backend::open(store, bus).await;
+            let error = opened.err().expect("refused");
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+        }
+    }
+
+    #[tokio::test]
+    async fn listen_url_is_for_postgres_only() {
+        let options = Options {
+            listen_url: Some(ServerUrl::new("postgres://ann:s3cret@db/shop")),
+            ..Options::default()
+        };
+        assert!(!format!("{options:?}").contains("s3cret"));
+        let opened = Backend::open_with("memory:", "store", &options).await;
+        let error = opened.err().expect("refused").to_string();
+        assert_eq!(error, "listen_url is for a postgres:// store; leave it out");
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    #[tokio::test]
+    async fn core_16_a_scheme_whose_feature_is_off_names_the_feature() {
+        let opened = Backend::open("postgres://ann:s3cret@db/shop", "store").await;
+        let error = opened.err().expect("refused");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_eq!(
+            error.to_string(),
+            "this program was built without the feature \"postgres\" of `clinch`"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_identity_is_given_once() {
+        let options = Options::default();
+        let opened = Opened::open(&StoreUrl::Memory, &BusUrl::Store, &options).await;
+        let opened = opened.expect("opened");
+        let first = opened.identity().await.expect("an identity");
+        assert_eq!(first.kind, "memory");
+        assert_eq!(opened.identity().await.expect("the same"), first);
+    }
+}

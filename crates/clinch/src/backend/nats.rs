@@ -1,0 +1,35 @@
+//! `nats://HOST`
+
+use std::sync::Arc;
+
+use clinch_core::Result;
+use clinch_nats::{NatsBus, Settings};
+use clinch_system::SystemClock;
+
+use super::{BusUrl, Opened, Options, ServerUrl};
+
+impl BusUrl {
+    /// Connects to the server if the bus is NATS, for example to check how it is set up.
+    pub async fn nats(&self, options: &Options) -> Result<Option<NatsBus>> {
+        match self {
+            Self::Nats(url) => server(url, options).await.map(Some),
+            Self::Store | Self::Redis(_) => Ok(None),
+        }
+    }
+}
+
+pub(super) async fn connect(url: &ServerUrl, opened: Opened, options: &Options) -> Result<Opened> {
+    let bus = server(url, options).await?;
+    Ok(Opened {
+        backend: opened.backend.with_bus(Arc::new(bus)),
+        ..opened
+    })
+}
+
+async fn server(url: &ServerUrl, options: &Options) -> Result<NatsBus> {
+    let settings = Settings {
+        visibility: options.visibility,
+        ..Settings::new(&options.bus_prefix)
+    };
+    NatsBus::connect(url.secret(), settings, Arc::new(SystemClock::new())).await
+}

@@ -1,0 +1,60 @@
+//! `redis://HOST`
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use clinch_core::Result;
+use clinch_core::ports::RateLimiter;
+use clinch_protect::RateConfig;
+use clinch_redis::{Rate, Redis, RedisBus, RedisLimiter, RedisQuota, Settings};
+
+use super::{BusUrl, Limits, Opened, Options, ServerUrl};
+
+impl BusUrl {
+    /// Connects to the server if the bus is Redis, for example to check how it is set up.
+    pub async fn redis(&self, options: &Options) -> Result<Option<Redis>> {
+        match self {
+            Self::Redis(url) => server(url, options).await.map(Some),
+            Self::Store | Self::Nats(_) => Ok(None),
+        }
+    }
+}
+
+pub(super) async fn connect(url: &ServerUrl, opened: Opened, options: &Options) -> Result<Opened> {
+    let redis = server(url, options).await?;
+    Ok(Opened {
+        backend: opened.backend.with_bus(Arc::new(RedisBus::on(&redis)?)),
+        limits: Some(Arc::new(SharedLimits(redis.clone()))),
+        quota: Arc::new(move |rules, _| Arc::new(RedisQuota::on(&redis, rules))),
+        ..opened
+    })
+}
+
+async fn server(url: &ServerUrl, options: &Options) -> Result<Redis> {
+    let settings = Settings {
+        visibility: options.visibility,
+        ..Settings::with_prefix(&options.bus_prefix)
+    };
+    Redis::connect(url.secret(), settings).await
+}
+
+/// Limits of the nodes with the same prefix.
+struct SharedLimits(Redis);
+
+#[async_trait]
+impl Limits for SharedLimits {
+    async fn limiter(
+        &self,
+        destination: &str,
+        rate: Option<&RateConfig>,
+    ) -> Result<Arc<dyn RateLimiter>> {
+        let rate = rate.map(|rate| Rate {
+            permits: rate.permits,
+            per: rate.per,
+            burst: rate.burst.unwrap_or(rate.permits),
+            wait_max: rate.wait_max,
+        });
+        let limiter = RedisLimiter::on(&self.0, destination, rate).await?;
+        Ok(Arc::new(limiter))
+    }
+}
