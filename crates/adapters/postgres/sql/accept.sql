@@ -1,5 +1,7 @@
--- Takes operations in: keys, rows and counters in one statement. It fails as a whole if a key
--- or an id has become known a moment ago; whoever sent it looks again.
+-- Takes operations in: keys, rows and counters in one statement. Left out, and not returned: an
+-- operation whose key or id is known; all of them if one begins in a domain that is paused, or if
+-- $25 is further than $26 from the server's clock. If $27, it fails instead of leaving one out.
+-- The first column is the clock.
 WITH offered AS (
     -- In the list, not in FROM: there the server would store each array once more.
     SELECT
@@ -27,23 +29,36 @@ WITH offered AS (
         unnest($22::text[]) AS labels,
         unnest($23::bytea[]) AS lane,
         unnest($24::uuid[]) AS batch_id
-), known AS (
+), fresh AS (
     INSERT INTO clinch_key (key, op_id, fingerprint)
-    SELECT key, op_id, fingerprint FROM offered ORDER BY key
+    SELECT key, op_id, fingerprint FROM offered
+    WHERE (SELECT abs(clinch_now() - $25) <= $26)
+        AND NOT EXISTS (
+            SELECT FROM offered AS b JOIN clinch_stream AS s ON s.id = b.stream
+            JOIN clinch_domain AS d ON d.id = s.domain WHERE b.status = 1 AND d.paused)
+    ORDER BY key
+    ON CONFLICT DO NOTHING
+    RETURNING op_id
+), taken AS (
+    INSERT INTO clinch_queue (
+        op_id, seq, accepted_at, next_attempt_at, deadline, need_at, version, started_at, stream,
+        status, phase, line, need, attempt_id, batch_id, biz_key, idem_key, content_hash, state,
+        ledger, payload, lane, extras, labels)
+    SELECT op_id, nextval('clinch_seq'), $25, next_attempt_at, deadline, need_at, version,
+        started_at, stream, status, phase, line, need, attempt_id, batch_id, biz_key, idem_key,
+        content_hash, state, ledger, payload, lane, extras, labels::jsonb
+    FROM offered
+    -- Not a join: that could change the order of the seqs.
+    WHERE (op_id IN (SELECT op_id FROM fresh)) IS TRUE
+    RETURNING op_id, seq, stream, status
 ), counted AS (
     INSERT INTO clinch_delta
         (domain, pending, live, recorded, waiting, held, completed, failed)
-    SELECT s.domain, count(*) FILTER (WHERE o.status = 0), count(*) FILTER (WHERE o.status = 1),
+    SELECT s.domain, count(*) FILTER (WHERE t.status = 0), count(*) FILTER (WHERE t.status = 1),
         0, 0, 0, 0, 0
-    FROM offered AS o JOIN clinch_stream AS s ON s.id = o.stream
-    WHERE $26 GROUP BY s.domain
+    FROM taken AS t JOIN clinch_stream AS s ON s.id = t.stream GROUP BY s.domain
 )
-INSERT INTO clinch_queue (
-    op_id, seq, accepted_at, next_attempt_at, deadline, need_at, version, started_at, stream,
-    status, phase, line, need, attempt_id, batch_id, biz_key, idem_key, content_hash, state,
-    ledger, payload, lane, extras, labels)
-SELECT op_id, nextval('clinch_seq'), $25, next_attempt_at, deadline, need_at, version, started_at,
-    stream, status, phase, line, need, attempt_id, batch_id, biz_key, idem_key, content_hash, state,
-    ledger, payload, lane, extras, labels::jsonb
-FROM offered
-RETURNING op_id, seq
+SELECT now.at, t.op_id, t.seq,
+    (SELECT CASE WHEN $27 THEN
+        clinch_require((SELECT count(*) FROM taken) = cardinality($1)) END)
+FROM (SELECT clinch_now() AS at) AS now LEFT JOIN taken AS t ON true

@@ -1,10 +1,11 @@
 //! Every port of a store, and the queue, on PostgreSQL.
 //!
 //! [`Postgres`] is all of it. A call becomes a transaction on a task of its own (`run`, `tx`).
-//! What a commit does is planned by [`clinch_stored::commit`] (`store`): the rows that it is
-//! about are read and locked in one round trip (`load`), and the plan is written with one
-//! statement a kind, sent together with the commit (`write`): two round trips. An accept without
-//! a lane, a batch or a predecessor locks nothing: it is a look and one statement.
+//! What a commit does is planned by [`clinch_stored::commit`] (`store`). Most commits are one
+//! round trip: keys are taken to be new, the rows of attempts that this process began are known
+//! (`live_rows`), the server's clock is estimated (`server_clock`), and the statements write what
+//! is as the plan takes it to be (`write`). For the rest the rows are read and locked in a first
+//! round trip (`load`), and the plan is sent together with the commit in a second.
 //!
 //! | table | rows | written |
 //! | --- | --- | --- |
@@ -32,6 +33,7 @@ mod limiter;
 mod limits;
 mod link;
 mod listen;
+mod live_rows;
 mod load;
 mod locks;
 mod migrate;
@@ -49,6 +51,7 @@ mod records;
 mod recovery;
 mod row;
 mod run;
+mod server_clock;
 mod settings;
 mod store;
 mod tx;
@@ -77,10 +80,12 @@ use connect::{Address, Pool};
 use horizon::Horizon;
 use link::{Client, Link, Types};
 use listen::Listener;
+use live_rows::LiveRows;
 use names::Names;
 use needs::Needs;
 use notifier::Notifier;
 use query::Query;
+use server_clock::ServerClock;
 
 /// Every port of a store, on one database. Cheap to clone; clones share the connections.
 #[derive(Clone)]
@@ -105,6 +110,8 @@ struct Shared {
     notifier: Notifier,
     needs: Needs,
     horizon: Horizon,
+    server_clock: ServerClock,
+    live_rows: LiveRows,
     faults: Faults,
     commits: AtomicU32,
     /// Of the last dequeue: what a nack is judged by.
@@ -172,6 +179,8 @@ impl Postgres {
             notifier: Notifier::new(instance()),
             needs: Needs::default(),
             horizon: Horizon::default(),
+            server_clock: ServerClock::default(),
+            live_rows: LiveRows::default(),
             faults: Faults::default(),
             commits: AtomicU32::new(0),
             routes: Mutex::default(),

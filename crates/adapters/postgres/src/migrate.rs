@@ -66,6 +66,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "the time that the store has seen",
         sql: include_str!("../sql/migrations/0009.sql"),
     },
+    Migration {
+        version: 10,
+        name: "commits in one round trip",
+        sql: include_str!("../sql/migrations/0010.sql"),
+    },
 ];
 
 /// Held while steps are applied, so that many nodes can start at once.

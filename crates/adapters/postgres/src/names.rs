@@ -16,7 +16,6 @@ use crate::query::Query;
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
     pub id: i32,
-    pub domain_id: i32,
     pub domain: Domain,
     pub event_type: EventType,
     /// The priority, turned around: lower is served first.
@@ -27,7 +26,6 @@ pub(crate) struct Stream {
 struct Known {
     streams: HashMap<i32, Stream>,
     by_name: HashMap<(Domain, EventType, i8), i32>,
-    domains: HashMap<Domain, i32>,
     workers: HashMap<i32, WorkerId>,
     worker_ids: HashMap<WorkerId, i32>,
 }
@@ -87,7 +85,6 @@ impl Names {
             let event_type: String = row.get(3);
             let stream = Stream {
                 id: row.get(0),
-                domain_id: row.get(1),
                 domain: Domain::new(name).map_err(error::unreadable)?,
                 event_type: EventType::new(event_type).map_err(error::unreadable)?,
                 rank: i8::try_from(row.get::<_, i16>(4)).map_err(|_| error::corrupt("rank"))?,
@@ -98,9 +95,6 @@ impl Names {
                 stream.rank,
             );
             known.by_name.insert(name, stream.id);
-            known
-                .domains
-                .insert(stream.domain.clone(), stream.domain_id);
             known.streams.insert(stream.id, stream);
         }
         Ok(())
@@ -127,11 +121,6 @@ impl Names {
     ) -> Option<i32> {
         let name = (domain.clone(), event_type.clone(), rank);
         self.read().by_name.get(&name).copied()
-    }
-
-    /// The number of a domain that has a stream.
-    pub(crate) fn find_domain(&self, domain: &Domain) -> Option<i32> {
-        self.read().domains.get(domain).copied()
     }
 
     /// The stream of this name, made if it is not there.

@@ -28,7 +28,6 @@ macro_rules! queries {
 
 queries! {
     Accept = "accept",
-    AddDeltas = "add_deltas",
     ApiKeyByHash = "api_key_by_hash",
     ApiKeys = "api_keys",
     Batches = "batches",

@@ -20,17 +20,20 @@ use crate::horizon::Look;
 use crate::link::Command;
 use crate::query::Query;
 use crate::row::{moment, stored};
-use crate::tx::Tx;
+use crate::tx::{Stage, Tx};
 use crate::{Postgres, Shared};
 
 /// Pause before another look at rows that are due and that another transaction has locked.
 const LOCKED_PAUSE: Duration = Duration::from_millis(10);
 
-/// What one claim brought, and how long its longest statement took.
+/// What one claim brought.
 #[derive(Default)]
 struct Taken {
     deliveries: Vec<Delivery>,
+    /// How long the longest statement took.
     took: Duration,
+    /// Of a claim that brought nothing: how long until a row can be taken.
+    due_in: Option<Duration>,
 }
 
 impl Tx<'_> {
@@ -42,6 +45,7 @@ impl Tx<'_> {
             let left = &dequeue.attempts[tried.len().min(dequeue.attempts.len())..];
             let wanted = left.len().min(dequeue.max - taken.deliveries.len());
             if wanted == 0 || streams.is_empty() {
+                taken.due_in = Some(Duration::ZERO);
                 return Ok(taken);
             }
             let asked_at = clock.monotonic();
@@ -73,10 +77,25 @@ impl Tx<'_> {
                 taken.deliveries.extend(begun.begun()?.ok().map(delivery));
             }
             if was_all {
+                if taken.deliveries.is_empty() {
+                    taken.due_in = match self.stage {
+                        Stage::Begun => self.first_due(streams, from).await?,
+                        // None of them may be called: further rows may be due.
+                        Stage::Idle | Stage::Committed => Some(Duration::ZERO),
+                    };
+                }
                 return Ok(taken);
             }
             tried.extend(ops.iter().map(|op| op.0));
         }
+    }
+
+    /// How long until a row of these streams can be taken; `None`: only news can tell. Commits in
+    /// the same round trip.
+    async fn first_due(&mut self, streams: &[i32], from: i64) -> Result<Option<Duration>> {
+        let first = Command::new(Query::FirstDue).with(streams.to_vec());
+        let rows = self.send_last(&[first.with(from)]).await?;
+        Ok(rows.first().and_then(|rows| due_in(rows.first()?)))
     }
 
     /// Locks rows that are due and free, in the order of service.
@@ -107,10 +126,7 @@ impl Shared {
         }
         let from = self.horizon.start(streams);
         let row = self.first(Query::FirstDue, &[&streams, &from]).await?;
-        Ok(row.and_then(|row| {
-            let now = Timestamp::from_millis(row.get(1));
-            moment(row.get(0)).map(|due| due.since(now))
-        }))
+        Ok(row.as_ref().and_then(due_in))
     }
 
     /// Notes where the lines of these streams begin, and wakes dequeues for rows that were due
@@ -134,22 +150,27 @@ impl Shared {
     }
 }
 
+fn due_in(row: &Row) -> Option<Duration> {
+    let now = Timestamp::from_millis(row.get(1));
+    moment(row.get(0)).map(|due| due.since(now))
+}
+
 impl Postgres {
     /// Deliveries that are due now.
-    async fn take(&self, dequeue: &Arc<Dequeue>, streams: &[i32]) -> Result<Vec<Delivery>> {
+    async fn take(&self, dequeue: &Arc<Dequeue>, streams: &[i32]) -> Result<Taken> {
         let from = self.shared.horizon.start(streams);
         let call = (dequeue.clone(), streams.to_vec());
         let taken = self.write(call, move |tx, (dequeue, streams)| {
             Box::pin(tx.take_due(dequeue, streams, from))
         });
-        let Taken { deliveries, took } = taken.await?;
-        let (rows, now) = (deliveries.len(), self.clock().monotonic());
+        let taken = taken.await?;
+        let (rows, now) = (taken.deliveries.len(), self.clock().monotonic());
         let horizon = &self.shared.horizon;
-        if let Some(look) = horizon.next_look(streams, took, rows, now) {
+        if let Some(look) = horizon.next_look(streams, taken.took, rows, now) {
             let (shared, streams) = (self.shared.clone(), streams.to_vec());
             tokio::spawn(async move { shared.look_ahead(streams, look).await });
         }
-        Ok(deliveries)
+        Ok(taken)
     }
 }
 
@@ -172,18 +193,17 @@ impl Bus for Postgres {
             let asked_at = self.clock().monotonic();
             let shared = &self.shared;
             let streams = shared.names.routed(&domains, &dequeue.only);
-            let deliveries = match streams.is_empty() {
-                true => Vec::new(),
+            let taken = match streams.is_empty() {
+                true => Taken::default(),
                 false => self.take(&dequeue, &streams).await?,
             };
             let left = until.saturating_sub(self.clock().monotonic());
-            if !deliveries.is_empty() || left.is_zero() {
-                return Ok(deliveries);
+            if !taken.deliveries.is_empty() || left.is_zero() {
+                return Ok(taken.deliveries);
             }
-            let due_in = shared.first_due(&streams).await?;
             // A row that is due and was not taken is locked by another transaction for a moment,
             // or it waits for the sweeper for longer.
-            let due_in = due_in.map(|due_in| due_in.max(pause));
+            let due_in = taken.due_in.map(|due_in| due_in.max(pause));
             pause = (pause * 2).min(shared.settings.fallback_poll);
             let nap = due_in.unwrap_or(left).min(shared.settings.fallback_poll);
             // From when it was asked: time may have passed since.

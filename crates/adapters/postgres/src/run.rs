@@ -95,11 +95,13 @@ impl Shared {
                 now,
                 announcements,
                 stage,
+                left,
                 ..
             } = tx;
             match outcome {
                 Ok(value) => {
                     drop(client);
+                    self.live_rows.keep(left);
                     self.committed(announcements, now);
                     return match fault {
                         Some(Fault::AfterCommit) => Err(unconfirmed()),

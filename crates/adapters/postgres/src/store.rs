@@ -1,10 +1,13 @@
-//! The hot path: what a commit needs is loaded, and its plans are written.
+//! The hot path: a commit is written from what the process knows; for the rest, what it needs is
+//! loaded first.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Store, Write, Written};
-use clinch_core::{Result, WorkerId};
-use clinch_stored::commit::{Next, Plan, Unit};
+use clinch_core::ports::{AnswerBody, Store, Write, Written};
+use clinch_core::{Error, ErrorKind, Result, WorkerId};
+use clinch_stored::commit::{Next, Plan, RowWrite, Unit};
 
 use crate::Postgres;
 use crate::tx::Tx;
@@ -34,11 +37,68 @@ impl Tx<'_> {
     }
 }
 
-#[async_trait]
-impl Store for Postgres {
-    async fn commit(&self, writes: &[Write], routes: &Routes) -> Result<Vec<Written>> {
-        let call = (writes.to_vec(), routes.clone());
-        self.write(call, |tx, (writes, routes)| {
+impl Postgres {
+    /// Plans from what this process knows, without a read; `None`: something has to be read.
+    fn guess<'w>(&self, writes: &'w [Write], routes: &'w Routes) -> Option<(Unit<'w>, Plan)> {
+        let now = self.shared.server_clock.now(self.clock().monotonic())?;
+        if writes.iter().any(spawns) {
+            // Whether the children are new decides what is written of their parent.
+            return None;
+        }
+        let changed = writes.iter().filter(|one| !matches!(one, Write::Accept(_)));
+        let changed = changed.map(Write::op_id).collect::<Option<Vec<_>>>()?;
+        let seen = self.shared.live_rows.seen(changed.into_iter())?;
+        let mut unit = Unit::with(writes, routes, seen);
+        let mut next = unit.next(now).ok()?;
+        if let Next::Load = next {
+            // What is not loaded is taken to be absent.
+            next = match unit.wanted().is_of_new_keys() {
+                true => unit.next(now).ok()?,
+                false => return None,
+            };
+        }
+        match next {
+            Next::Write(plan) if unit.is_last(&plan) && plan.is_rows_alone() => Some((unit, plan)),
+            Next::Load | Next::Write(_) | Next::Done(_) => None,
+        }
+    }
+
+    /// Writes a guess; whatever was not as it took it to be is read and planned again.
+    async fn commit_guess(
+        &self,
+        mut unit: Unit<'_>,
+        plan: Plan,
+        writes: &[Write],
+        routes: &Routes,
+    ) -> Result<Vec<Written>> {
+        let plan = Arc::new(plan);
+        let written = self.write(plan.clone(), |tx, plan| Box::pin(tx.write_guess(plan)));
+        let written = written.await?;
+        let seq = |new: &RowWrite| written.get(&new.row.op_id).copied().flatten();
+        let seqs: Vec<u64> = plan.new_rows().map(|new| seq(new).unwrap_or(0)).collect();
+        unit.written(Arc::unwrap_or_clone(plan), &seqs);
+        let mut answers = unit.into_answers();
+        let is_left = |write: &Write| write.op_id().is_none_or(|op| !written.contains_key(&op));
+        let left: Vec<Write> = writes.iter().filter(|one| is_left(one)).cloned().collect();
+        if left.is_empty() {
+            return Ok(answers);
+        }
+        let again = self.commit_read(left, routes.clone()).await;
+        let again = again.map_err(|error| match written.is_empty() {
+            true => error,
+            false => partly(error),
+        })?;
+        let stale = writes.iter().zip(&mut answers);
+        let stale = stale.filter(|(write, _)| is_left(write));
+        for ((_, stale), answer) in stale.zip(again) {
+            *stale = answer;
+        }
+        Ok(answers)
+    }
+
+    /// Reads and locks rows, then writes.
+    async fn commit_read(&self, writes: Vec<Write>, routes: Routes) -> Result<Vec<Written>> {
+        self.write((writes, routes), |tx, (writes, routes)| {
             Box::pin(async move {
                 // Before the first row is written: a second try would draw its seq again.
                 tx.need_workers(writes.iter().filter_map(worker_of))?;
@@ -47,6 +107,35 @@ impl Store for Postgres {
         })
         .await
     }
+}
+
+#[async_trait]
+impl Store for Postgres {
+    async fn commit(&self, writes: &[Write], routes: &Routes) -> Result<Vec<Written>> {
+        match self.guess(writes, routes) {
+            Some((unit, plan)) => self.commit_guess(unit, plan, writes, routes).await,
+            None => self.commit_read(writes.to_vec(), routes.clone()).await,
+        }
+    }
+}
+
+/// The answer spawns operations.
+fn spawns(write: &Write) -> bool {
+    let ok = match write {
+        Write::WriteAhead(answer) | Write::Settle(answer) => match &answer.body {
+            AnswerBody::Ok(ok) => Some(ok),
+            AnswerBody::Fail(_) => None,
+        },
+        Write::Amend(amendment) => amendment.ok.as_ref(),
+        _ => None,
+    };
+    ok.is_some_and(|ok| !ok.spawn.is_empty())
+}
+
+/// Part of a call is committed, and the rest failed.
+fn partly(error: Error) -> Error {
+    let message = "part of the call was committed; read back what happened";
+    Error::new(ErrorKind::Ambiguous, message).caused_by(error)
 }
 
 /// The worker that the ledger line of a write names.

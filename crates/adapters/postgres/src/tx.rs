@@ -5,6 +5,7 @@
 //! and nothing has begun, that statement commits by itself.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 use clinch_core::ports::Scan;
 use clinch_core::{Domain, Error, ErrorKind, EventType, OpId, Result, Timestamp, WorkerId};
@@ -14,6 +15,7 @@ use tokio_postgres::Row as SqlRow;
 use crate::Shared;
 use crate::error;
 use crate::link::{Command, Link, Params, Ready};
+use crate::live_rows::Left;
 use crate::names::Names;
 use crate::query::Query;
 
@@ -100,6 +102,10 @@ pub(crate) struct Tx<'c> {
     pub stage: Stage,
     /// The last plan may be sent together with the commit.
     pub commits_with_plan: bool,
+    /// What the commit leaves of its rows.
+    pub left: Vec<Left>,
+    /// When the last statement was sent, on the local monotonic clock.
+    asked_at: Duration,
 }
 
 impl<'c> Tx<'c> {
@@ -119,6 +125,8 @@ impl<'c> Tx<'c> {
                 Stage::Idle
             },
             commits_with_plan: !is_callers,
+            left: Vec::new(),
+            asked_at: Duration::ZERO,
         }
     }
 
@@ -137,6 +145,7 @@ impl<'c> Tx<'c> {
     /// Runs a statement in the transaction.
     pub(crate) async fn query(&mut self, query: Query, params: Params<'_>) -> Result<Vec<SqlRow>> {
         let begin = self.begin();
+        self.asked_at = self.shared.clock.monotonic();
         let rows = self.link.query_after(begin, query, params).await;
         rows.map_err(|error| self.failed(error))
     }
@@ -145,6 +154,7 @@ impl<'c> Tx<'c> {
     pub(crate) async fn send(&mut self, commands: &[Command]) -> Result<Vec<Vec<SqlRow>>> {
         let ready = self.prepare(commands).await?;
         let begin = self.begin();
+        self.asked_at = self.shared.clock.monotonic();
         let sent = self.link.send(begin, commands, &ready, None).await;
         sent.map_err(|error| self.failed(error))
     }
@@ -152,6 +162,7 @@ impl<'c> Tx<'c> {
     /// Runs commands that lock nothing, in one round trip.
     pub(crate) async fn look(&mut self, commands: &[Command]) -> Result<Vec<Vec<SqlRow>>> {
         let ready = self.prepare(commands).await?;
+        self.asked_at = self.shared.clock.monotonic();
         let sent = self.link.send(None, commands, &ready, None).await;
         sent.map_err(|error| self.failed(error))
     }
@@ -178,6 +189,7 @@ impl<'c> Tx<'c> {
             true => (None, None),
             false => (self.begin(), Some("COMMIT")),
         };
+        self.asked_at = self.shared.clock.monotonic();
         let sent = self.link.send(begin, commands, &ready, end).await;
         let rows = sent.map_err(|failed| {
             self.again |= error::asks_again(&failed);
@@ -206,6 +218,14 @@ impl<'c> Tx<'c> {
 
     pub(crate) fn keep_now(&mut self, rows: &[SqlRow]) {
         self.now = Timestamp::from_millis(rows.first().map_or(0, |row| row.get(0)));
+        self.learn_now(self.now);
+    }
+
+    /// The last statement was answered with this time.
+    pub(crate) fn learn_now(&self, now: Timestamp) {
+        let answered_at = self.shared.clock.monotonic();
+        let clock = &self.shared.server_clock;
+        clock.learn(now, self.asked_at, answered_at);
     }
 
     /// Fails, after which they are numbered, if names that the plan writes have no number yet.

@@ -1,21 +1,25 @@
-//! Writing a plan: one statement a kind, all of them in one round trip.
+//! Writing a plan: one statement a kind, all of them in one round trip. Every row is written by
+//! compare-and-set: on its version, on its history, and a new one on its keys.
 
 use std::collections::HashMap;
 
-use clinch_core::{OpId, Result, Sealed};
+use clinch_core::{OpId, Result, Sealed, Timestamp};
 use clinch_stored::codec::{self, SideRows};
 use clinch_stored::commit::{Awaits, Extent, Plan, Request, RowWrite, SpawnWrite};
 use clinch_stored::json::to_text;
 use clinch_stored::ledger::{self, By};
+use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::error;
 use crate::keys::key_of;
 use crate::link::Command;
+use crate::live_rows::{Left, left};
 use crate::names::Names;
 use crate::query::Query;
 use crate::row::{Extras, count, millis, need_of, phase_column, status_column, stored};
+use crate::server_clock::ERROR_MAX;
 use crate::tx::Tx;
 
 /// A row to write, with its history as it is after the commit.
@@ -77,6 +81,26 @@ impl Command {
             .each(rows, |one| need(one).map(|(_, at)| at))
     }
 
+    /// What rows must be before, and the counters that they leave and enter.
+    fn with_before(self, rows: &[Grown<'_>]) -> Self {
+        let version = |one: &Grown<'_>| one.write.before.as_ref().map(|state| state.version);
+        self.each(rows, |one| version(one).map(stored))
+            .each(rows, |one| one.write.row.ledger.clone())
+            .each(rows, |one| one.write.counters().0.map(counter))
+            .each(rows, |one| counter(one.write.counters().1))
+    }
+
+    /// When a plan is written, how far that may be from the server's clock, and whether all of
+    /// its rows must be written: the last columns.
+    fn with_guard(self, now: i64, guard: Guard) -> Self {
+        let error_max = match guard {
+            Guard::Whole => i64::MAX,
+            Guard::EachRow => i64::try_from(ERROR_MAX.as_millis()).unwrap_or(0),
+        };
+        let command = self.with(now).with(error_max);
+        command.with(guard == Guard::Whole)
+    }
+
     /// The columns of a result, after all others.
     fn with_results(self, rows: &[Grown<'_>]) -> Self {
         fn bytes(payload: &Sealed) -> Vec<u8> {
@@ -86,6 +110,21 @@ impl Command {
         self.each(rows, |one| result(one)?.provider_txn_id)
             .each(rows, |one| result(one)?.payload.as_ref().map(bytes))
     }
+}
+
+/// A counter's place as the statements have it.
+fn counter(place: usize) -> i16 {
+    i16::try_from(place).unwrap_or(0)
+}
+
+/// What becomes of a plan of which one row is not as it was taken to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// Nothing is written: the call is tried again. Its rows are locked, and the time was asked
+    /// for, so that only new keys can differ.
+    Whole,
+    /// All others are written: nothing was locked, and the time is an estimate.
+    EachRow,
 }
 
 /// The part of the state that no statement looks at.
@@ -99,8 +138,8 @@ fn packed(one: &Grown<'_>) -> Result<Vec<u8>> {
     codec::encode(&row.state, stored)
 }
 
-/// Takes new rows in; `counts`: and moves the counters.
-fn accept(rows: &[Grown<'_>], names: &Names, now: i64, counts: bool) -> Result<Command> {
+/// Takes new rows in.
+fn accept(rows: &[Grown<'_>], names: &Names) -> Result<Command> {
     let stream = |one: &Grown<'_>| {
         let row = &one.write.row;
         let found = names.find_stream(&row.domain, &row.event_type, -row.priority.get());
@@ -130,9 +169,7 @@ fn accept(rows: &[Grown<'_>], names: &Names, now: i64, counts: bool) -> Result<C
         .try_each(rows, |one| Extras::column(&one.write.row))?
         .try_each(rows, labels)?
         .each(rows, |one| Some(one.write.row.lane?.as_bytes().to_vec()))
-        .each(rows, |one| one.write.row.batch_id.map(|id| id.0))
-        .with(now)
-        .with(counts);
+        .each(rows, |one| one.write.row.batch_id.map(|id| id.0));
     Ok(command)
 }
 
@@ -181,47 +218,64 @@ impl<'p> Groups<'p> {
         Ok(groups)
     }
 
-    /// The commands that write the rows. Whether all rows are new, and counted with them.
-    fn commands(&self, names: &Names, now: i64) -> Result<(Vec<Command>, bool)> {
+    /// The commands that write the rows.
+    fn commands(&self, names: &Names, now: i64, guard: Guard) -> Result<Vec<Command>> {
         let Self {
             new, open, ended, ..
         } = self;
-        let (noted, past) = (&self.noted, &self.past);
-        let others = [open, ended, noted, past];
-        let all_are_new = others.iter().all(|group| group.is_empty());
         let mut commands = Vec::new();
         if !new.is_empty() {
-            commands.push(accept(new, names, now, all_are_new)?);
+            commands.push(accept(new, names)?.with_guard(now, guard));
         }
         if !open.is_empty() {
             let command = Command::new(Query::UpdateRows).with_rows(open)?;
-            commands.push(command.with_open(open).with_results(open));
+            let command = command.with_open(open).with_results(open);
+            commands.push(command.with_before(open).with_guard(now, guard));
         }
         if !ended.is_empty() {
             let command = Command::new(Query::Settle).with_rows(ended)?;
-            commands.push(command.with_results(ended).with(now));
+            let command = command.with_results(ended).with_before(ended);
+            commands.push(command.with_guard(now, guard));
         }
         let ledgers = |query, rows: &[Grown<'_>]| {
             let command = Command::new(query).each(rows, |one| one.write.row.op_id.0);
             command.each(rows, |one| one.ledger.clone())
         };
-        if !noted.is_empty() {
-            commands.push(ledgers(Query::UpdateLedgers, noted));
+        if !self.noted.is_empty() {
+            commands.push(ledgers(Query::UpdateLedgers, &self.noted));
         }
-        if !past.is_empty() {
-            let command = ledgers(Query::UpdateHistory, past);
-            commands.push(command.try_each(past, packed)?);
+        if !self.past.is_empty() {
+            let command = ledgers(Query::UpdateHistory, &self.past);
+            commands.push(command.try_each(&self.past, packed)?);
         }
-        Ok((commands, all_are_new))
+        Ok(commands)
+    }
+
+    /// What the process keeps of the rows that were written.
+    fn left(&self, written: &HashMap<OpId, Option<u64>>) -> Vec<Left> {
+        // A history that grew alone makes the row another one, too.
+        let changed = [&self.new, &self.open, &self.ended, &self.noted];
+        let changed = changed.into_iter().flatten();
+        let left = changed.map(|one| {
+            let row = &one.write.row;
+            match written.get(&row.op_id) {
+                Some(seq) => left(row, seq.unwrap_or(row.seq), &one.ledger),
+                None => (row.op_id, None),
+            }
+        });
+        left.collect()
     }
 }
 
 /// Every command of a plan. Rows come first: what follows changes some of them again.
-fn commands(plan: &Plan, names: &Names) -> Result<Vec<Command>> {
-    let groups = Groups::of(plan, names)?;
+fn commands(groups: &Groups<'_>, plan: &Plan, names: &Names) -> Result<Vec<Command>> {
     let now = plan.now.as_millis();
-    let (mut commands, are_counted) = groups.commands(names, now)?;
-    put(&mut commands, Query::InsertLedgerPages, groups.pages);
+    let mut commands = groups.commands(names, now, Guard::Whole)?;
+    put(
+        &mut commands,
+        Query::InsertLedgerPages,
+        groups.pages.clone(),
+    );
     let rows = || plan.rows.iter();
     let checkpoint = |one: &RowWrite| {
         let bytes = one.checkpoint.as_ref()?.as_bytes();
@@ -255,9 +309,6 @@ fn commands(plan: &Plan, names: &Names) -> Result<Vec<Command>> {
         commands.push(command.each(&letters, |_| None::<String>));
     }
     commands.extend(batches(plan));
-    if !are_counted {
-        commands.extend(counts(plan, names)?);
-    }
     Ok(commands)
 }
 
@@ -283,41 +334,65 @@ fn batches(plan: &Plan) -> Option<Command> {
     (!batches.is_empty()).then_some(command)
 }
 
-fn counts(plan: &Plan, names: &Names) -> Result<Option<Command>> {
-    let counts = &plan.counts;
-    if counts.is_empty() {
-        return Ok(None);
-    }
-    let domain = |(domain, _): &(_, _)| {
-        let found = names.find_domain(domain);
-        found.ok_or_else(|| error::corrupt("domain"))
-    };
-    let mut command = Command::new(Query::AddDeltas).try_each(counts, domain)?;
-    for at in 0..7 {
-        command = command.each(counts, |(_, by)| by[at]);
-    }
-    Ok(Some(command))
-}
-
 impl Tx<'_> {
-    /// Writes a plan, and commits in the same round trip if it `is_last`. The seqs of its new
-    /// rows, in the plan's order.
+    /// Writes a plan whose rows are locked, and commits in the same round trip if it `is_last`.
+    /// The seqs of its new rows, in the plan's order.
     pub(crate) async fn write(&mut self, plan: &Plan, is_last: bool) -> Result<Vec<u64>> {
         self.need_numbers(plan)?;
-        let commands = commands(plan, &self.shared.names)?;
-        self.announcements.add(plan, &self.shared.names);
-        let answers = match is_last {
+        let names = &self.shared.names;
+        let groups = Groups::of(plan, names)?;
+        let commands = commands(&groups, plan, names)?;
+        self.announcements.add(plan, names);
+        let written = match is_last {
             true => self.send_last(&commands).await?,
             false => self.send(&commands).await?,
         };
-        let accept = commands.iter().position(|one| one.query == Query::Accept);
-        let drawn = accept.and_then(|at| answers.get(at));
-        let mut seqs = HashMap::new();
-        for row in drawn.into_iter().flatten() {
-            seqs.insert(OpId(row.get(0)), count(row.get(1))?);
+        let written = self.keep_written(&commands, &written)?;
+        self.left.extend(groups.left(&written));
+        let seq = |write: &RowWrite| written.get(&write.row.op_id).copied().flatten();
+        let new = plan.new_rows().map(seq);
+        new.map(|seq| seq.ok_or_else(|| error::corrupt("seq")))
+            .collect()
+    }
+
+    /// Writes those rows of a plan that are as it takes them to be, and commits, in one round
+    /// trip. The operations that were written, with the seqs of new ones. Of a plan that
+    /// [touches nothing but its rows](clinch_stored::commit::Plan::is_rows_alone).
+    pub(crate) async fn write_guess(&mut self, plan: &Plan) -> Result<HashMap<OpId, Option<u64>>> {
+        self.need_numbers(plan)?;
+        let names = &self.shared.names;
+        let groups = Groups::of(plan, names)?;
+        if !groups.pages.is_empty() {
+            return Ok(HashMap::new());
         }
-        let new = plan.new_rows().map(|write| seqs.get(&write.row.op_id));
-        let new = new.map(|seq| seq.copied().ok_or_else(|| error::corrupt("seq")));
-        new.collect()
+        let commands = groups.commands(names, plan.now.as_millis(), Guard::EachRow)?;
+        let written = self.send_last(&commands).await?;
+        let written = self.keep_written(&commands, &written)?;
+        self.left.extend(groups.left(&written));
+        self.announcements.add(plan, names);
+        let settled = &mut self.announcements.settled;
+        settled.retain(|op| written.contains_key(op));
+        self.now = plan.now;
+        Ok(written)
+    }
+
+    /// The operations that were written, with the seqs of new ones.
+    fn keep_written(
+        &self,
+        commands: &[Command],
+        answers: &[Vec<SqlRow>],
+    ) -> Result<HashMap<OpId, Option<u64>>> {
+        let mut written = HashMap::new();
+        let rows = [Query::Accept, Query::UpdateRows, Query::Settle];
+        let answers = commands.iter().zip(answers);
+        let answers = answers.filter(|(command, _)| rows.contains(&command.query));
+        for row in answers.flat_map(|(_, rows)| rows) {
+            self.learn_now(Timestamp::from_millis(row.get(0)));
+            if let Some(op) = row.get::<_, Option<Uuid>>(1) {
+                let seq = row.get::<_, Option<i64>>(2).map(count).transpose()?;
+                written.insert(OpId(op), seq);
+            }
+        }
+        Ok(written)
     }
 }

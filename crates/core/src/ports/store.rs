@@ -118,6 +118,22 @@ pub enum Write {
     Seal(BatchId),
 }
 
+impl Write {
+    /// The operation that it accepts or changes; `None`: it is about a batch.
+    pub fn op_id(&self) -> Option<OpId> {
+        match self {
+            Self::Accept(new) => Some(new.op_id),
+            Self::Begin(begin) => Some(begin.op_id),
+            Self::Extend(extension) => Some(extension.op_id),
+            Self::WriteAhead(answer) | Self::Settle(answer) => Some(answer.op_id),
+            Self::Finalize(op_id) => Some(*op_id),
+            Self::Reschedule(attempt) => Some(attempt.op_id),
+            Self::Amend(amendment) => Some(amendment.op_id),
+            Self::Seal(_) => None,
+        }
+    }
+}
+
 /// The answer to a write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Written {

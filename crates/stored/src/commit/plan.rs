@@ -1,12 +1,13 @@
 //! What a store has to write.
 
-use clinch_core::ports::{Batch, NewOperation, Scan, Written};
+use clinch_core::ports::{Accepted, Batch, NewOperation, Scan, Written};
 use clinch_core::protocol::{self, State};
 use clinch_core::{
     Domain, EventType, Fingerprint, KeyHash, LaneKey, OpId, Priority, Sealed, Timestamp,
 };
 
 use super::row::{Line, Row};
+use super::work::counter_of;
 
 /// Everything that one commit writes. No part of it depends on the order in which a store
 /// writes the parts.
@@ -152,6 +153,30 @@ impl Plan {
         &self.answers
     }
 
+    /// Every answer is that of a row which the plan inserts or changes, and nothing beside these
+    /// rows is written: a store may write each row alone, if the row is as the plan takes it to be.
+    pub fn is_rows_alone(&self) -> bool {
+        let is_alone = |write: &RowWrite| {
+            write.extent == Extent::Whole
+                && !write.had_ended()
+                && write.checkpoint.is_none()
+                && write.spawn == SpawnWrite::Leave
+                && !write.dead_letter
+        };
+        let changes = |answer: &Written| match answer {
+            Written::Changed(_) | Written::Accepted(Accepted::New { .. }) => true,
+            Written::Accepted(_)
+            | Written::Begun(_)
+            | Written::Refused(_)
+            | Written::Sealed { .. } => false,
+        };
+        self.lanes.is_empty()
+            && self.batches.is_empty()
+            && self.redriven.is_empty()
+            && self.rows.iter().all(is_alone)
+            && self.answers.iter().all(changes)
+    }
+
     /// Domains in which a row may be due.
     pub fn due_domains(&self) -> std::collections::BTreeSet<&Domain> {
         let lined_up = self.lanes.iter().filter(|lane| lane.lined_up.is_some());
@@ -168,6 +193,15 @@ impl RowWrite {
     /// The row had ended before this commit.
     pub fn had_ended(&self) -> bool {
         self.before.as_ref().is_some_and(State::is_terminal)
+    }
+
+    /// The counters of its domain that the row leaves and enters, by their places in
+    /// [`Counts::in_order`](clinch_core::ports::Counts::in_order).
+    pub fn counters(&self) -> (Option<usize>, usize) {
+        (
+            self.before.as_ref().map(counter_of),
+            counter_of(&self.row.state),
+        )
     }
 }
 

@@ -89,6 +89,15 @@ impl Wanted {
             && self.domains.is_empty()
             && self.spawns.is_empty()
     }
+
+    /// Nothing but keys, ids and pauses: a store may take the keys to be new and the domains not to
+    /// be paused, and find out when it writes.
+    pub fn is_of_new_keys(&self) -> bool {
+        self.rows.is_empty()
+            && self.lanes.is_empty()
+            && self.batches.is_empty()
+            && self.spawns.is_empty()
+    }
 }
 
 impl Seen {

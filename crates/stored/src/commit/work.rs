@@ -468,7 +468,7 @@ impl RowWrite {
 
 /// The place of a state's counter among the columns: pending, live, recorded, waiting, held,
 /// completed, failed.
-fn counter_of(state: &State) -> usize {
+pub(super) fn counter_of(state: &State) -> usize {
     let mut counts = Counts::default();
     *counts.of(state) = 1;
     let place = counts.in_order().iter().position(|count| *count == 1);

@@ -6,6 +6,7 @@
     reason = "a test ends where an expectation does not hold"
 )]
 
+mod alone;
 mod batches;
 mod settling;
 

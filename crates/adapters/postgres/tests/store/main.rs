@@ -10,5 +10,6 @@ mod database;
 mod differential;
 mod horizon;
 mod plans;
+mod round_trips;
 mod sql_function;
 mod tables;

@@ -1,0 +1,106 @@
+//! The server's clock as this process estimates it.
+//!
+//! A plan needs the time before its statement is sent. Asking for it would be a round trip, so
+//! the time is carried on from an earlier answer by the local monotonic clock. Nothing trusts the
+//! estimate: the statement compares it with the server's clock and writes nothing if the two are
+//! further apart than [`ERROR_MAX`].
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use clinch_core::Timestamp;
+
+/// How far an estimate may be from the server's clock.
+pub(crate) const ERROR_MAX: Duration = Duration::from_millis(20);
+/// After this long a new answer replaces an older one that came quicker: clocks drift apart.
+const SAMPLE_AGE_MAX: Duration = Duration::from_secs(10);
+
+/// An answer of the server.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    /// On the local monotonic clock, halfway between question and answer.
+    at: Duration,
+    server: Timestamp,
+    took: Duration,
+}
+
+impl Sample {
+    fn now(&self, monotonic: Duration) -> Timestamp {
+        match monotonic.checked_sub(self.at) {
+            Some(since) => self.server + since,
+            None => self.server,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ServerClock(Mutex<Option<Sample>>);
+
+impl ServerClock {
+    /// The estimate; `None`: the server has not been asked yet.
+    pub(crate) fn now(&self, monotonic: Duration) -> Option<Timestamp> {
+        let sample = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sample.map(|sample| sample.now(monotonic))
+    }
+
+    /// Learns from an answer; question and answer are on the local monotonic clock.
+    pub(crate) fn learn(&self, server: Timestamp, asked: Duration, answered: Duration) {
+        let took = answered.saturating_sub(asked);
+        let fresh = Sample {
+            at: asked + took / 2,
+            server,
+            took,
+        };
+        let mut sample = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_better = sample.is_none_or(|old| {
+            let estimate = old.now(fresh.at);
+            let error = estimate.since(server).max(server.since(estimate));
+            took <= old.took
+                || answered.saturating_sub(old.at) > SAMPLE_AGE_MAX
+                || error > ERROR_MAX + took
+        });
+        if is_better {
+            *sample = Some(fresh);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn an_estimate_goes_on_from_the_quickest_answer() {
+        let clock = ServerClock::default();
+        assert_eq!(clock.now(ms(5)), None);
+        clock.learn(at(1_000), ms(10), ms(12));
+        assert_eq!(clock.now(ms(21)), Some(at(1_010)));
+        // Slower by far: its error may be larger.
+        clock.learn(at(1_015), ms(20), ms(40));
+        assert_eq!(clock.now(ms(41)), Some(at(1_030)));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_followed_at_once() {
+        let clock = ServerClock::default();
+        clock.learn(at(1_000), ms(10), ms(10));
+        clock.learn(at(500), ms(20), ms(26));
+        assert_eq!(clock.now(ms(23)), Some(at(500)));
+    }
+
+    #[test]
+    fn an_old_answer_gives_way_to_a_slower_one() {
+        let clock = ServerClock::default();
+        clock.learn(at(1_000), ms(10), ms(10));
+        clock.learn(at(21_005), ms(20_010), ms(20_020));
+        assert_eq!(clock.now(ms(20_015)), Some(at(21_005)));
+    }
+}
