@@ -80,15 +80,24 @@ impl BusUrl {
         match self {
             Self::Store => Ok(opened),
             #[cfg(feature = "redis")]
-            Self::Redis(url) => super::redis::connect(url, opened, options).await,
+            Self::Redis(url) => boxed(super::redis::connect(url, opened, options)).await,
             #[cfg(not(feature = "redis"))]
             Self::Redis(_) => Err(feature_is_off("redis")),
             #[cfg(feature = "nats")]
-            Self::Nats(url) => super::nats::connect(url, opened, options).await,
+            Self::Nats(url) => boxed(super::nats::connect(url, opened, options)).await,
             #[cfg(not(feature = "nats"))]
             Self::Nats(_) => Err(feature_is_off("nats")),
         }
     }
+}
+
+/// Hides the type of a driver's future. Otherwise it is part of the type of
+/// [`Backend::open`](super::Backend::open), and too deep for the compiler of the caller's crate.
+#[cfg(any(feature = "redis", feature = "nats"))]
+fn boxed<'a, T>(
+    connect: impl Future<Output = T> + Send + 'a,
+) -> std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>> {
+    Box::pin(connect)
 }
 
 /// The address is right, and this build has no adapter for it.
