@@ -386,11 +386,15 @@ impl Tx<'_> {
         let rows = [Query::Accept, Query::UpdateRows, Query::Settle];
         let answers = commands.iter().zip(answers);
         let answers = answers.filter(|(command, _)| rows.contains(&command.query));
-        for row in answers.flat_map(|(_, rows)| rows) {
-            self.learn_now(Timestamp::from_millis(row.get(0)));
-            if let Some(op) = row.get::<_, Option<Uuid>>(1) {
-                let seq = row.get::<_, Option<i64>>(2).map(count).transpose()?;
-                written.insert(OpId(op), seq);
+        for (_, rows) in answers {
+            if let Some(first) = rows.first() {
+                self.learn_now(Timestamp::from_millis(first.get(0)));
+            }
+            for row in rows {
+                if let Some(op) = row.get::<_, Option<Uuid>>(1) {
+                    let seq = row.get::<_, Option<i64>>(2).map(count).transpose()?;
+                    written.insert(OpId(op), seq);
+                }
             }
         }
         Ok(written)
