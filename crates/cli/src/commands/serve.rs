@@ -11,6 +11,7 @@ use clinch_server::telemetry::{self, LogFormat};
 use clinch_server::{Config, Look, Parts, Role, Server};
 use clinch_system::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 use crate::args::Global;
 use crate::error::{CliError, note};
@@ -80,7 +81,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         .build()
         .map_err(|error| CliError::failed(format!("cannot start threads: {error}")))?;
     let exit = runtime.block_on(async {
-        let (mut first, mut further) = (Signals::new()?, Signals::new()?);
+        let signals = Signals::new()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let opened = store::open_as(&config, args.accept_data_loss).await?;
         let identity = opened.identity().await?;
@@ -109,13 +110,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
             Some(address) => note(&format!("listening on {}://{address}", server.scheme())),
             None => note("working"),
         }
-        let stop = async move {
-            first.next().await;
-        };
-        let second = async move {
-            further.next().await;
-            further.next().await
-        };
+        let (stop, second) = signals.split();
         Ok::<Exit, CliError>(tokio::select! {
             biased;
             in_time = server.run(stop) => if in_time { Exit::Ok } else { Exit::Failed },
@@ -220,6 +215,21 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
         })
+    }
+
+    /// Waits for the first signal, and for the second. The second future must be polled too: it
+    /// alone reads the signals, because a second reader could take the two for one.
+    fn split(mut self) -> (impl Future<Output = ()>, impl Future<Output = Exit>) {
+        let (stop, stopped) = oneshot::channel();
+        let second = async move {
+            self.next().await;
+            let _ = stop.send(());
+            self.next().await
+        };
+        let first = async move {
+            let _ = stopped.await;
+        };
+        (first, second)
     }
 
     /// Waits for the next signal; returns the exit code of a process that it ends.
