@@ -18,10 +18,11 @@ pub(crate) struct LiveRows(Mutex<HashMap<OpId, Row>>);
 /// What a commit leaves of a row: as it is now, or `None` if it is not worth keeping.
 pub(crate) type Left = (OpId, Option<Row>);
 
-/// What is kept of a row that a plan writes. Lanes and batches have to be read anyway.
+/// What is kept of a row that a plan writes. Lanes and batches have to be read anyway; a row with a
+/// result may be large.
 pub(crate) fn left(row: &Row, seq: u64, ledger: &[u8]) -> Left {
     let is_plain = row.lane.is_none() && row.batch_id.is_none() && !row.has_spawn;
-    let is_live = row.state.phase == Some(Phase::Live);
+    let is_live = row.state.phase == Some(Phase::Live) && row.result.is_none();
     let kept = (is_plain && is_live).then(|| Row {
         seq,
         ledger: ledger.to_vec(),

@@ -19,7 +19,8 @@ use crate::{
 pub trait Store: Send + Sync {
     /// Makes these changes; one answer for each, in order.
     ///
-    /// - A call commits once: all its writes, or on `Err` none.
+    /// - A call commits once: all its writes, or on `Err` none. After an `Ambiguous` error all of
+    ///   them may have happened, or those of some operations: read back, or send them again.
     /// - Writes of one call are applied in order; each sees what the ones before it changed.
     /// - Time is the store's own clock; callers pass durations.
     /// - A change raises the row's version by one and moves its queue row in the same commit.

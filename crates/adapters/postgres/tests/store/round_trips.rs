@@ -262,5 +262,8 @@ fn a_queued_operation_is_at_most_four_round_trips() {
         let commits = counted.iter().filter(|(query, _)| query == "COMMIT");
         let commits: i64 = commits.map(|(_, calls)| calls).sum();
         assert_eq!(commits, ROUNDS as i64, "{counted:#?}");
+        // Accept and settle alone; BEGIN, the claim, pauses and the time; the begin and COMMIT.
+        let total: i64 = counted.iter().map(|(_, calls)| calls).sum();
+        assert_eq!(total, 8 * ROUNDS as i64, "{counted:#?}");
     });
 }
