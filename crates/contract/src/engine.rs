@@ -10,11 +10,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::policy::Safety;
 use clinch_core::ports::{
-    Alert, AlertNote, Attempt, Clock, Executor, Ids, Journal, JournalRecords, PlainText, Spawner,
-    Untold,
+    Alert, AlertNote, Attempt, Clock, Executor, Filter, Ids, Inspect, Journal, JournalRecords,
+    Known, LedgerLine, Operation, Page, PlainText, Spawner, Untold,
 };
 use clinch_core::{
-    AttemptId, BatchId, Command, Envelope, OpId, Outcome, Payload, Result, Success, Timestamp,
+    AttemptId, BatchId, Command, Envelope, Keys, OpId, Outcome, Payload, Result, Success, Timestamp,
 };
 use clinch_engine::{Config, Dispatch, Handler, Handlers, Ports, Runtime};
 use clinch_protect::{Chain, Destination, DestinationConfig, Hedge, Timeouts};
@@ -30,6 +30,7 @@ pub(crate) struct Engine {
     pub(crate) w: World,
     pub(crate) runtime: Runtime,
     pub(crate) provider: Arc<Script>,
+    pub(crate) reads: Arc<CountedReads>,
     clock: Arc<SuiteClock>,
     ports: Ports,
     config: Config,
@@ -91,13 +92,17 @@ impl Engine {
         let clock = Arc::new(SuiteClock::default());
         let provider = Arc::new(Script::default());
         let file = Arc::new(NoFile);
+        let reads = Arc::new(CountedReads {
+            inspect: w.inspect.clone(),
+            rows: AtomicUsize::new(0),
+        });
         let ports = Ports {
             store: w.store.clone(),
             outbox: w.outbox.clone(),
             recovery: w.recovery.clone(),
             batches: w.batches.clone(),
             domains: w.domains.clone(),
-            inspect: w.inspect.clone(),
+            inspect: reads.clone(),
             notices: w.notices.clone(),
             dispatch,
             sealer: Arc::new(PlainText),
@@ -130,6 +135,7 @@ impl Engine {
             w,
             runtime,
             provider,
+            reads,
             clock,
             ports,
             config,
@@ -271,6 +277,46 @@ impl Executor for Script {
         let mut waiting = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         let yes = || Outcome::Ok(Success::new(Payload::null()));
         waiting.pop_front().unwrap_or_else(yes)
+    }
+}
+
+/// Counts the rows that the engine reads by id.
+pub(crate) struct CountedReads {
+    inspect: Arc<dyn Inspect>,
+    rows: AtomicUsize,
+}
+
+impl CountedReads {
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Inspect for CountedReads {
+    async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>> {
+        self.rows.fetch_add(ops.len(), Ordering::SeqCst);
+        self.inspect.get(ops).await
+    }
+    async fn begun(&self, attempts: &[AttemptId]) -> Result<Vec<Option<Operation>>> {
+        self.inspect.begun(attempts).await
+    }
+    async fn find(&self, keys: &[Keys]) -> Result<Vec<Option<Known>>> {
+        self.inspect.find(keys).await
+    }
+    async fn list(
+        &self,
+        filter: &Filter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Operation>> {
+        self.inspect.list(filter, cursor, limit).await
+    }
+    async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
+        self.inspect.ledger(op).await
+    }
+    async fn now(&self) -> Result<Timestamp> {
+        self.inspect.now().await
     }
 }
 

@@ -115,7 +115,7 @@ impl World {
     /// Accepts an operation that must be new. Returns its seq and state.
     pub(crate) async fn take_in(&self, new: &NewOperation) -> Verdict<(u64, State)> {
         match self.accept(new).await? {
-            Accepted::New { seq, state } => Ok((seq, *state)),
+            Accepted::New { seq, state, .. } => Ok((seq, *state)),
             other => Err(Failure::new(format!(
                 "expected a new operation, got {other:?}"
             ))),

@@ -219,6 +219,9 @@ fn start(shared: &Arc<Shared>) {
 
 async fn drive(shared: Arc<Shared>) {
     loop {
+        // The callers that the last commit answered run first, so that their next writes join this
+        // group instead of forming the one after it.
+        yield_once().await;
         let batch = shared.next();
         if batch.is_empty() {
             return;
@@ -239,6 +242,19 @@ async fn drive(shared: Arc<Shared>) {
             Err(_) => served.await,
         }
     }
+}
+
+/// Lets every task that is ready now run before this one continues.
+async fn yield_once() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return std::task::Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
 }
 
 /// Commits the writes and answers their callers.

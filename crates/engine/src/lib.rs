@@ -41,7 +41,7 @@ mod telemetry;
 mod waiters;
 mod wakes;
 
-pub use accept::{Orchestrator, Redriven, Snapshot};
+pub use accept::{Acceptance, Orchestrator, Redriven, Snapshot};
 pub use config::Config;
 pub use execute::{LeaseRequest, Leased, LeasedAttempt, Report, Reported};
 pub use handlers::{Handler, Handlers};

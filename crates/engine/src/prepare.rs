@@ -1,70 +1,35 @@
 //! Converts a command into a new operation, and a row into the envelope that an executor sees.
 
 use clinch_core::ports::{NewOperation, Operation, is_traceparent};
-use clinch_core::protocol::{Inherited, State};
+use clinch_core::protocol::{Inherited, Phase, State};
 use clinch_core::{
-    Command, ContentHash, Domain, Envelope, Error, ErrorKind, EventType, Fingerprint, Keys, OpId,
-    Options, OutboundKey, Payload, Result,
+    Command, ContentHash, Domain, Envelope, Error, ErrorKind, EventType, Fingerprint, Payload,
+    Result, Timestamp,
 };
 
 use crate::base::Base;
 
-/// The parts of an envelope, taken from a new operation or from a row.
-pub(crate) struct Facts<'a> {
-    op_id: OpId,
-    keys: &'a Keys,
-    options: &'a Options,
-    outbound_key: &'a OutboundKey,
-    trace: Option<&'a str>,
-    seq: u64,
-    state: &'a State,
-}
-
-impl<'a> Facts<'a> {
-    /// From an operation that was just accepted.
-    pub(crate) fn of_new(new: &'a NewOperation, seq: u64, state: &'a State) -> Self {
-        Self {
-            op_id: new.op_id,
-            keys: &new.keys,
-            options: &new.options,
-            outbound_key: &new.outbound_key,
-            trace: new.trace.as_deref(),
-            seq,
-            state,
-        }
-    }
-
-    /// From a row.
-    fn of_row(row: &'a Operation) -> Self {
-        Self {
-            op_id: row.op_id,
-            keys: &row.keys,
-            options: &row.options,
-            // From the row, so that every attempt sends the same key.
-            outbound_key: &row.outbound_key,
-            trace: row.trace.as_deref(),
-            seq: row.seq,
-            state: &row.state,
-        }
-    }
-
-    /// The envelope for an executor or a probe.
-    pub(crate) fn envelope(&self, payload: Payload, checkpoint: Option<Vec<u8>>) -> Envelope {
-        Envelope {
-            op_id: self.op_id,
-            command: Command {
-                keys: self.keys.clone(),
-                payload,
-                options: self.options.clone(),
-            },
-            seq: self.seq,
-            attempt: self.state.attempts,
-            fence: self.state.fence,
-            outbound_key: self.outbound_key.clone(),
-            deadline: self.state.deadline,
-            checkpoint,
-            trace: self.trace.map(str::to_owned),
-        }
+/// The envelope of a row, for an executor or a probe.
+pub(crate) fn envelope_of(
+    row: &Operation,
+    payload: Payload,
+    checkpoint: Option<Vec<u8>>,
+) -> Envelope {
+    Envelope {
+        op_id: row.op_id,
+        command: Command {
+            keys: row.keys.clone(),
+            payload,
+            options: row.options.clone(),
+        },
+        seq: row.seq,
+        attempt: row.state.attempts,
+        fence: row.state.fence,
+        // From the row, so that every attempt sends the same key.
+        outbound_key: row.outbound_key.clone(),
+        deadline: row.state.deadline,
+        checkpoint,
+        trace: row.trace.clone(),
     }
 }
 
@@ -109,7 +74,40 @@ impl Base {
         let checkpoint = row.checkpoint.as_ref();
         let checkpoint = checkpoint.map(|sealed| sealer.open(row.op_id, sealed));
         let payload = sealer.open_payload(row.op_id, &row.payload)?;
-        Ok(Facts::of_row(row).envelope(payload, checkpoint.transpose()?))
+        Ok(envelope_of(row, payload, checkpoint.transpose()?))
+    }
+
+    /// The row of an operation that was just accepted.
+    pub(crate) fn row_of_new(
+        &self,
+        new: &NewOperation,
+        seq: u64,
+        state: State,
+        accepted_at: Timestamp,
+    ) -> Operation {
+        let rules = self.routes.rules(&new.keys.domain, &new.keys.event_type);
+        let begun = state.phase == Some(Phase::Live);
+        Operation {
+            op_id: new.op_id,
+            keys: new.keys.clone(),
+            payload: new.payload.clone(),
+            content_hash: new.content_hash,
+            outbound_key: new.outbound_key.clone(),
+            options: new.options.clone(),
+            seq,
+            lane: new.lane(rules),
+            state,
+            dispatch_no: 0,
+            result: None,
+            checkpoint: None,
+            batch_id: new.batch_id,
+            redrive_of: new.redrive_of,
+            redriven_by: None,
+            trace: new.trace.clone(),
+            accepted_at,
+            started_at: begun.then_some(accepted_at),
+            finished_at: None,
+        }
     }
 }
 

@@ -333,7 +333,7 @@ impl Runtime {
                 }
                 Notice::Recovery => self.base.wakes.wake(&Runner::RECOVERY),
                 Notice::Settled(op_id) => {
-                    self.workers.waiters.wake(op_id);
+                    self.workers.settled_notice(op_id);
                     self.workers.lease_settled(op_id);
                 }
                 Notice::Lagged => {
@@ -367,7 +367,7 @@ impl Runtime {
                 .into_iter()
                 .flatten()
                 .filter(|row| row.state.is_terminal());
-            settled.for_each(|row| self.workers.waiters.wake(row.op_id));
+            settled.for_each(|row| self.workers.waiters.wake(row.op_id, || Some(row)));
         }
         Ok(())
     }

@@ -1,45 +1,59 @@
 //! Callers that wait for an operation to settle.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clinch_core::OpId;
+use clinch_core::ports::Operation;
 use tokio::sync::watch;
 
-/// Waiters by operation. A settle in this process wakes them directly, a settle elsewhere by the
-/// store's notices. A wake is only a hint: the waiter reads the row.
+/// The final row of an operation, if this process knows it. A terminal row never changes.
+type End = Option<Arc<Operation>>;
+
+/// Waiters by operation. A settle in this process wakes them directly, and often with the final
+/// row. A settle elsewhere wakes them by the store's notices, which are only a hint: then the
+/// waiter reads the row.
 #[derive(Default)]
 pub(crate) struct Waiters {
     looked_at: Mutex<Duration>,
-    by_op: Mutex<BTreeMap<OpId, watch::Sender<()>>>,
+    by_op: Mutex<BTreeMap<OpId, watch::Sender<End>>>,
 }
 
 /// Waits for one operation. Unregistered when dropped.
-pub(crate) struct Waiter<'a> {
-    waiters: &'a Waiters,
+pub(crate) struct Waiter {
+    waiters: Arc<Waiters>,
     op_id: OpId,
     /// `None` only while the waiter is dropped.
-    news: Option<watch::Receiver<()>>,
+    news: Option<watch::Receiver<End>>,
 }
 
 impl Waiters {
-    /// Register before reading the row, so that a settle in between is not missed.
-    pub(crate) fn register(&self, op_id: OpId) -> Waiter<'_> {
+    /// Register before reading the row, or before accepting it, so that a settle in between is not
+    /// missed.
+    pub(crate) fn register(self: &Arc<Self>, op_id: OpId) -> Waiter {
         let mut by_op = self.lock();
-        let sender = by_op.entry(op_id).or_insert_with(|| watch::Sender::new(()));
+        let sender = by_op
+            .entry(op_id)
+            .or_insert_with(|| watch::Sender::new(None));
         let news = Some(sender.subscribe());
         drop(by_op);
         Waiter {
-            waiters: self,
+            waiters: self.clone(),
             op_id,
             news,
         }
     }
 
-    pub(crate) fn wake(&self, op_id: OpId) {
+    /// The operation settled, or may have. `end` makes the final row, if it is known; it is called
+    /// only for an operation that has a waiter.
+    pub(crate) fn wake(&self, op_id: OpId, end: impl FnOnce() -> Option<Operation>) {
         if let Some(sender) = self.lock().get(&op_id) {
-            sender.send_replace(());
+            sender.send_modify(|told| {
+                if told.is_none() {
+                    *told = end().map(Arc::new);
+                }
+            });
         }
     }
 
@@ -64,22 +78,26 @@ impl Waiters {
     /// Notices were lost: wakes every waiter.
     pub(crate) fn wake_all(&self) {
         for sender in self.lock().values() {
-            sender.send_replace(());
+            sender.send_modify(|_| {});
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<OpId, watch::Sender<()>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<OpId, watch::Sender<End>>> {
         self.by_op.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiter<'_> {
-    /// Marks all wakes up to now as seen. Call this before reading the row, so that a wake during
-    /// the read counts.
-    pub(crate) fn look(&mut self) {
-        if let Some(news) = &mut self.news {
-            news.borrow_and_update();
-        }
+impl Waiter {
+    pub(crate) fn op_id(&self) -> OpId {
+        self.op_id
+    }
+
+    /// The final row, if this process settled the operation and knows it. Marks all wakes up to now
+    /// as seen: call this before reading the row, so that a wake during the read counts.
+    pub(crate) fn look(&mut self) -> Option<Operation> {
+        let news = self.news.as_mut()?;
+        let end = news.borrow_and_update().clone();
+        end.map(Arc::unwrap_or_clone)
     }
 
     /// Returns when a wake came after the last `look`.
@@ -91,7 +109,7 @@ impl Waiter<'_> {
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for Waiter {
     fn drop(&mut self) {
         let mut by_op = self.waiters.lock();
         self.news = None;

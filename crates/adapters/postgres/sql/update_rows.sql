@@ -1,7 +1,8 @@
 -- Changes open operations, and moves their counters. A change ends every claim: nobody has
 -- announced or claimed what the row is now. Left out, and not returned: an operation that changed
--- since it was read, and all of them if $20 is further than $21 from the server's clock. If $22,
--- it fails instead of leaving one out. The first column is the clock.
+-- since it was read, one that begins in a paused domain, and all of them if $20 is further than
+-- $21 from the server's clock. If $22, it fails instead of leaving one out. The first column is
+-- the clock.
 WITH changed AS (
     UPDATE clinch_queue AS q SET
         status = u.status, phase = u.phase, version = u.version,
@@ -33,6 +34,9 @@ WITH changed AS (
     ) AS u
     WHERE q.op_id = u.op_id AND q.version = u.version_before AND q.ledger = u.ledger_before
         AND (SELECT abs(clinch_now() - $20) <= $21)
+        AND NOT (u.became = 1 AND u.was <> 1 AND EXISTS (
+            SELECT FROM clinch_stream AS s JOIN clinch_domain AS d ON d.id = s.domain
+            WHERE s.id = q.stream AND d.paused))
     RETURNING q.op_id, q.stream, u.was, u.became
 ), counted AS (
     INSERT INTO clinch_delta

@@ -11,7 +11,7 @@ use crate::Postgres;
 use crate::error;
 use crate::link::Link;
 use crate::query::Query;
-use crate::tx::Tx;
+use crate::tx::{Announcements, Tx};
 
 /// Tries, each of which may find a name that has no number yet.
 const TRIES_MAX: usize = 8;
@@ -52,6 +52,11 @@ impl Postgres {
             } = inner;
             match written {
                 Ok(written) => {
+                    let announcements = Announcements {
+                        // No row may be begun before the commit.
+                        others_due: true,
+                        ..announcements
+                    };
                     let (notices, due) = self.shared.notices(announcements, now);
                     let messages = self.shared.notifier.as_anyone(&notices, &due);
                     let link = Link::Caller(&savepoint);

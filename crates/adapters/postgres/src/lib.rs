@@ -42,6 +42,7 @@ mod needs;
 mod news;
 mod notifier;
 mod outbox;
+mod own_rows;
 mod partitions;
 mod prune;
 mod query;
@@ -84,6 +85,7 @@ use live_rows::LiveRows;
 use names::Names;
 use needs::Needs;
 use notifier::Notifier;
+use own_rows::OwnRows;
 use query::Query;
 use server_clock::ServerClock;
 
@@ -112,6 +114,7 @@ struct Shared {
     horizon: Horizon,
     server_clock: ServerClock,
     live_rows: LiveRows,
+    own_rows: OwnRows,
     faults: Faults,
     commits: AtomicU32,
     /// Of the last dequeue: what a nack is judged by.
@@ -181,6 +184,7 @@ impl Postgres {
             horizon: Horizon::default(),
             server_clock: ServerClock::default(),
             live_rows: LiveRows::default(),
+            own_rows: OwnRows::default(),
             faults: Faults::default(),
             commits: AtomicU32::new(0),
             routes: Mutex::default(),

@@ -212,6 +212,7 @@ impl Subscriber for Shared {
 
     async fn reconnected(&self) -> bool {
         self.horizon.forget();
+        self.own_rows.forget();
         self.news.tell(vec![Notice::Lagged]);
         true
     }
@@ -223,11 +224,13 @@ impl Shared {
         for (domain, at) in &heard.due {
             for stream in self.names.streams(|stream| stream.domain == *domain) {
                 self.horizon.lower(stream, *at);
+                self.own_rows.announced(stream);
             }
         }
         let is_lagged = heard.notices.contains(&Notice::Lagged);
         if is_lagged {
             self.horizon.forget();
+            self.own_rows.forget();
         }
         if heard.stream || is_lagged {
             self.learn().await;

@@ -57,15 +57,9 @@ impl Tx<'_> {
             rows.truncate(wanted);
             let mut seen = Seen::default();
             let ops = self.keep_rows(&rows, &mut seen).await?;
-            let begin = |(op_id, attempt_id): (&OpId, &AttemptId)| {
-                Write::Begin(BeginRequest {
-                    op_id: *op_id,
-                    attempt_id: *attempt_id,
-                    worker: dequeue.worker.clone(),
-                    lease: dequeue.visibility,
-                })
-            };
-            let begins: Vec<Write> = ops.iter().zip(left).map(begin).collect();
+            let begins = ops.iter().zip(left);
+            let begins = begins.map(|(op_id, attempt_id)| begin(*op_id, *attempt_id, dequeue));
+            let begins: Vec<Write> = begins.collect();
             // An operation that may not be called is held or failed by its begin and needs no
             // worker: the next one takes its place.
             let is_begun = |answer: &Written| matches!(answer, Written::Begun(_));
@@ -124,6 +118,9 @@ impl Shared {
         if streams.is_empty() {
             return Ok(None);
         }
+        if self.own_rows.are_idle(streams, self.clock.monotonic()) {
+            return Ok(None);
+        }
         let from = self.horizon.start(streams);
         let row = self.first(Query::FirstDue, &[&streams, &from]).await?;
         Ok(row.as_ref().and_then(due_in))
@@ -150,14 +147,91 @@ impl Shared {
     }
 }
 
+fn begin(op_id: OpId, attempt_id: AttemptId, dequeue: &Dequeue) -> Write {
+    Write::Begin(BeginRequest {
+        op_id,
+        attempt_id,
+        worker: dequeue.worker.clone(),
+        lease: dequeue.visibility,
+    })
+}
+
 fn due_in(row: &Row) -> Option<Duration> {
     let now = Timestamp::from_millis(row.get(1));
     moment(row.get(0)).map(|due| due.since(now))
 }
 
 impl Postgres {
+    /// Rows that this process accepted into lines that are otherwise empty, begun in one round
+    /// trip; `None`: the server has to be asked for rows.
+    async fn take_own(&self, dequeue: &Dequeue, streams: &[i32]) -> Result<Option<Taken>> {
+        let own_rows = &self.shared.own_rows;
+        let (now, max) = (self.clock().monotonic(), dequeue.max);
+        let Some(rows) = own_rows.take(streams, max.min(dequeue.attempts.len()), now) else {
+            return Ok(None);
+        };
+        if rows.is_empty() {
+            // A call that waits asks again when the lines are no longer known.
+            let is_idle = own_rows.are_idle(streams, now);
+            let due_in = (!is_idle).then(|| own_rows.known_for(streams, now));
+            return Ok(Some(Taken {
+                due_in,
+                ..Taken::default()
+            }));
+        }
+        let mut seen = Seen::default();
+        let mut begins = Vec::with_capacity(rows.len());
+        for (mut row, attempt_id) in rows.into_iter().zip(&dequeue.attempts) {
+            let request = row.request.as_ref();
+            row.is_intact = request.is_some_and(|one| one.is_intact(&row.op_id, &row.event_type));
+            begins.push(begin(row.op_id, *attempt_id, dequeue));
+            seen.row(row);
+        }
+        let begun = self.begin_guess(&begins, &dequeue.routes, seen).await;
+        let deliveries = match &begun {
+            Ok(begun) => begun.len(),
+            Err(_) => 0,
+        };
+        if deliveries < begins.len() {
+            // Another process has them, or they may not be called: the server knows.
+            streams.iter().for_each(|id| own_rows.announced(*id));
+        }
+        let taken = Taken {
+            deliveries: begun?,
+            ..Taken::default()
+        };
+        Ok((deliveries > 0).then_some(taken))
+    }
+
+    /// Begins rows as they are known here. Those that differ on the server are left out.
+    async fn begin_guess(
+        &self,
+        begins: &[Write],
+        routes: &Routes,
+        seen: Seen,
+    ) -> Result<Vec<Delivery>> {
+        let Some((mut unit, plan)) = self.guess_from(seen, begins, routes) else {
+            return Ok(Vec::new());
+        };
+        let plan = Arc::new(plan);
+        let written = self.write(plan.clone(), |tx, plan| Box::pin(tx.write_guess(plan)));
+        let written = written.await?;
+        unit.written(Arc::unwrap_or_clone(plan), &[]);
+        let mut begun = Vec::with_capacity(begins.len());
+        for answer in unit.into_answers() {
+            let operation = answer.begun()?.ok();
+            let operation = operation.filter(|one| written.contains_key(&one.op_id));
+            begun.extend(operation.map(delivery));
+        }
+        Ok(begun)
+    }
+
     /// Deliveries that are due now.
     async fn take(&self, dequeue: &Arc<Dequeue>, streams: &[i32]) -> Result<Taken> {
+        if let Some(taken) = self.take_own(dequeue, streams).await? {
+            return Ok(taken);
+        }
+        let look = self.shared.own_rows.look();
         let from = self.shared.horizon.start(streams);
         let call = (dequeue.clone(), streams.to_vec());
         let taken = self.write(call, move |tx, (dequeue, streams)| {
@@ -165,6 +239,10 @@ impl Postgres {
         });
         let taken = taken.await?;
         let (rows, now) = (taken.deliveries.len(), self.clock().monotonic());
+        if rows == 0 {
+            let own_rows = &self.shared.own_rows;
+            own_rows.found_nothing(look, streams, taken.due_in, now);
+        }
         let horizon = &self.shared.horizon;
         if let Some(look) = horizon.next_look(streams, taken.took, rows, now) {
             let (shared, streams) = (self.shared.clone(), streams.to_vec());

@@ -1,7 +1,7 @@
 //! How a call becomes a transaction: on a task of its own, so that a caller who goes away
 //! never leaves one half done, and again where the server asks for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -178,8 +178,18 @@ impl Shared {
             .map(Notice::Settled)
             .collect();
         let mut due = BTreeMap::new();
+        let mut own = HashSet::new();
+        if !announcements.others_due {
+            for (stream, row) in announcements.accepted {
+                own.insert(stream);
+                self.own_rows.accepted(stream, row);
+            }
+        }
         for (stream, at) in announcements.due {
             self.horizon.lower(stream, at);
+            if !own.contains(&stream) {
+                self.own_rows.announced(stream);
+            }
             if let Ok(stream) = self.names.stream(stream) {
                 let first = due.entry(stream.domain).or_insert(at);
                 *first = at.min(*first);

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{AnswerBody, Store, Write, Written};
 use clinch_core::{Error, ErrorKind, Result, WorkerId};
-use clinch_stored::commit::{Next, Plan, RowWrite, Unit};
+use clinch_stored::commit::{Next, Plan, RowWrite, Seen, Unit};
 
 use crate::Postgres;
 use crate::tx::Tx;
@@ -40,7 +40,6 @@ impl Tx<'_> {
 impl Postgres {
     /// Plans from what this process knows, without a read; `None`: something has to be read.
     fn guess<'w>(&self, writes: &'w [Write], routes: &'w Routes) -> Option<(Unit<'w>, Plan)> {
-        let now = self.shared.server_clock.now(self.clock().monotonic())?;
         if writes.iter().any(spawns) {
             // Whether the children are new decides what is written of their parent.
             return None;
@@ -48,6 +47,17 @@ impl Postgres {
         let changed = writes.iter().filter(|one| !matches!(one, Write::Accept(_)));
         let changed = changed.map(Write::op_id).collect::<Option<Vec<_>>>()?;
         let seen = self.shared.live_rows.seen(changed.into_iter())?;
+        self.guess_from(seen, writes, routes)
+    }
+
+    /// Plans from these rows, without a read; `None`: something has to be read.
+    pub(crate) fn guess_from<'w>(
+        &self,
+        seen: Seen,
+        writes: &'w [Write],
+        routes: &'w Routes,
+    ) -> Option<(Unit<'w>, Plan)> {
+        let now = self.shared.server_clock.now(self.clock().monotonic())?;
         let mut unit = Unit::with(writes, routes, seen);
         let mut next = unit.next(now).ok()?;
         if let Next::Load = next {

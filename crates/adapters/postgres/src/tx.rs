@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clinch_core::ports::Scan;
 use clinch_core::{Domain, Error, ErrorKind, EventType, OpId, Result, Timestamp, WorkerId};
-use clinch_stored::commit::Plan;
+use clinch_stored::commit::{Plan, Row};
 use tokio_postgres::Row as SqlRow;
 
 use crate::Shared;
@@ -35,14 +35,23 @@ pub(crate) enum Stage {
 pub(crate) struct Announcements {
     /// Streams in which a row may be due, and from when on the first.
     pub due: HashMap<i32, i64>,
+    /// New rows that are due now, by stream.
+    pub accepted: Vec<(i32, Row)>,
+    /// Other rows are due by this commit as well.
+    pub others_due: bool,
     pub settled: Vec<OpId>,
     /// The earliest new need of each recovery.
     pub needs: BTreeMap<Scan, Timestamp>,
 }
 
 impl Announcements {
-    /// A row of this stream may be due from `at` on.
+    /// A row of this stream, not a new one, may be due from `at` on.
     pub(crate) fn is_due(&mut self, stream: i32, at: i64) {
+        self.others_due = true;
+        self.due_from(stream, at);
+    }
+
+    fn due_from(&mut self, stream: i32, at: i64) {
         let first = self.due.entry(stream).or_insert(at);
         *first = (*first).min(at);
     }
@@ -60,7 +69,7 @@ impl Announcements {
         for due in &plan.due {
             let rank = -due.priority.get();
             if let Some(stream) = names.find_stream(&due.domain, &due.event_type, rank) {
-                self.is_due(stream, due.at.as_millis());
+                self.due_from(stream, due.at.as_millis());
             }
         }
         for lane in plan.lanes.iter().filter(|lane| lane.lined_up.is_some()) {

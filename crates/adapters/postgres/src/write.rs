@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use clinch_core::{OpId, Result, Sealed, Timestamp};
 use clinch_stored::codec::{self, SideRows};
-use clinch_stored::commit::{Awaits, Extent, Plan, Request, RowWrite, SpawnWrite};
+use clinch_stored::commit::{Awaits, Extent, Plan, Request, Row, RowWrite, SpawnWrite};
 use clinch_stored::json::to_text;
 use clinch_stored::ledger::{self, By};
 use tokio_postgres::Row as SqlRow;
@@ -267,6 +267,46 @@ impl<'p> Groups<'p> {
     }
 }
 
+impl Tx<'_> {
+    /// Keeps new rows for [`OwnRows`](crate::own_rows::OwnRows), with what the plan makes due.
+    fn announce(&mut self, plan: &Plan, groups: &Groups<'_>, written: &HashMap<OpId, Option<u64>>) {
+        let names = &self.shared.names;
+        self.announcements.add(plan, names);
+        let mut others = [&groups.open, &groups.ended].into_iter().flatten();
+        let others_due = others.any(is_due) || !plan.lanes.is_empty();
+        self.announcements.others_due |= others_due;
+        let now = self.shared.clock.monotonic();
+        for one in groups.new.iter().filter(|one| is_due(one)) {
+            if self.announcements.others_due {
+                return;
+            }
+            let row = &one.write.row;
+            let Some(Some(seq)) = written.get(&row.op_id) else {
+                continue;
+            };
+            let rank = -row.priority.get();
+            let stream = names.find_stream(&row.domain, &row.event_type, rank);
+            let is_due_now = one.write.awaits == Awaits::Begin(plan.now);
+            match stream {
+                Some(id) if is_due_now && self.shared.own_rows.wants(id, now) => {
+                    let row = Row {
+                        seq: *seq,
+                        ledger: one.ledger.clone(),
+                        ..row.clone()
+                    };
+                    self.announcements.accepted.push((id, row));
+                }
+                _ => self.announcements.others_due = true,
+            }
+        }
+    }
+}
+
+/// The row waits for a begin.
+fn is_due(one: &Grown<'_>) -> bool {
+    matches!(one.write.awaits, Awaits::Begin(_))
+}
+
 /// Every command of a plan. Rows come first: what follows changes some of them again.
 fn commands(groups: &Groups<'_>, plan: &Plan, names: &Names) -> Result<Vec<Command>> {
     let now = plan.now.as_millis();
@@ -342,13 +382,13 @@ impl Tx<'_> {
         let names = &self.shared.names;
         let groups = Groups::of(plan, names)?;
         let commands = commands(&groups, plan, names)?;
-        self.announcements.add(plan, names);
         let written = match is_last {
             true => self.send_last(&commands).await?,
             false => self.send(&commands).await?,
         };
         let written = self.keep_written(&commands, &written)?;
         self.left.extend(groups.left(&written));
+        self.announce(plan, &groups, &written);
         let seq = |write: &RowWrite| written.get(&write.row.op_id).copied().flatten();
         let new = plan.new_rows().map(seq);
         new.map(|seq| seq.ok_or_else(|| error::corrupt("seq")))
@@ -369,7 +409,7 @@ impl Tx<'_> {
         let written = self.send_last(&commands).await?;
         let written = self.keep_written(&commands, &written)?;
         self.left.extend(groups.left(&written));
-        self.announcements.add(plan, names);
+        self.announce(plan, &groups, &written);
         let settled = &mut self.announcements.settled;
         settled.retain(|op| written.contains_key(op));
         self.now = plan.now;

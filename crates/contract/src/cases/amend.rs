@@ -124,11 +124,13 @@ async fn step(w: &World, op: OpId, rng: &mut SplitMix) -> Verdict {
             request.attempt_id = begin.attempt_id;
             let begun = only(w.store.begin(&[request], &w.routes).await?)?;
             let after = w.now().await?;
-            let state = w.row(op).await?.state;
+            let row_after = w.row(op).await?;
             let changed = |effects| Changed {
-                state,
+                state: row_after.state,
                 effects,
                 batch_completed: None,
+                result: row_after.result,
+                finished_at: row_after.finished_at,
             };
             let effects = row
                 .state

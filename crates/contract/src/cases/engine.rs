@@ -10,7 +10,7 @@ use clinch_core::{Fail, OpId, Outcome, Retry, Status, TimeBudget, code};
 use crate::case::Verdict;
 use crate::concurrent::together;
 use crate::engine::{Engine, command};
-use crate::fixtures::{LEASE, LONG, NATURAL, REAPED, UNSAFE};
+use crate::fixtures::{LANE, LEASE, LONG, NATURAL, REAPED, UNSAFE};
 
 scenarios! { "engine", "engine_by_hints",
     s1_what_start_acknowledges_is_there: ["CORE-13", "CORE-9"],
@@ -19,6 +19,7 @@ scenarios! { "engine", "engine_by_hints",
     s4_external_success_is_finished_by_the_finalizer: ["CORE-13", "CORE-7", "RUN-5"],
     s5_nothing_goes_back_from_completed: ["CORE-13", "CORE-5"],
     s6_200_within_the_budget_202_after_it: ["CORE-13", "CORE-8", "CORE-2"],
+    a_waiting_caller_is_told_what_the_row_says: ["CORE-8"],
     ac1_ok_is_written_ahead_then_finalized: ["RUN-11", "RUN-2"],
     ac2_the_fifth_retry_ends_it: ["RUN-11", "RUN-3"],
     ac3_the_finalizer_recovers_what_was_recorded: ["RUN-11", "RUN-5"],
@@ -146,6 +147,27 @@ async fn s6_200_within_the_budget_202_after_it(e: Engine) -> Verdict {
     );
     ensure_eq!(replay.status, Status::Completed, "the work went on");
     ensure_eq!(e.provider.calls(), 2, "calls");
+    Ok(())
+}
+
+async fn a_waiting_caller_is_told_what_the_row_says(e: Engine) -> Verdict {
+    let start = e.runtime.orchestrator();
+    let refusal = Fail::new("declined", "no funds");
+    for (idem_key, refusal) in [("yes", None), ("no", Some(refusal))] {
+        e.provider.says(refusal.map(Outcome::Fail));
+        let read = e.reads.rows();
+        let accepted = start.accept(command(NATURAL, idem_key)?).await?;
+        let op = accepted.known.op_id;
+        let told = start.end_of(accepted, Duration::from_secs(2)).await?;
+        ensure_eq!(e.reads.rows(), read, "no row was read");
+        ensure!(told.operation.state.is_terminal(), "it settled");
+        ensure_eq!(told.operation, e.w.row(op).await?, "the row");
+        ensure_eq!(told, start.status(op).await?, "the caller's view");
+    }
+    let accepted = start.accept(command(LANE, "later")?).await?;
+    let op = accepted.known.op_id;
+    let told = start.end_of(accepted, Duration::ZERO).await?;
+    ensure_eq!(told.operation.lane, e.w.row(op).await?.lane, "the lane");
     Ok(())
 }
 

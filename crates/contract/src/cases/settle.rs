@@ -1,8 +1,10 @@
 //! Answers: first recorded, then final, and never lost.
 
-use clinch_core::ports::{Answer, Filter, Operation, Refused, ResultRecord, Scan};
+use clinch_core::ports::{
+    Accepted, Answer, Changed, Filter, Operation, Refused, ResultRecord, Scan,
+};
 use clinch_core::protocol::{Action, Event, Phase, Verdict as Way, Why, WriteAhead};
-use clinch_core::{Retry, Status};
+use clinch_core::{OpId, Retry, Status};
 
 use crate::calls::Calls;
 use crate::case::{Case, Failure, Verdict};
@@ -22,6 +24,7 @@ pub(super) const CASES: &[Case] = area!(
         a_no_of_doubtful_effect_is_held: ["CORE-7"],
         a_no_is_a_verdict_where_the_provider_remembers_refusals: ["CORE-7"],
         settle_reads_back_as_both_calls: ["CORE-7"],
+        a_change_tells_the_row_that_it_leaves: ["CORE-8"],
         settle_once_under_concurrent_duplicates: ["RUN-7", "RUN-11"],
         settle_answers_item_by_item: [],
         a_yes_wins_over_a_cancel: ["CORE-7"],
@@ -174,6 +177,52 @@ async fn a_no_is_a_verdict_where_the_provider_remembers_refusals(w: World) -> Ve
     let second = w.begun(attempt.op_id).await?;
     let changed = w.settle_fail(&second).await??;
     ensure_eq!(changed.state.status, Status::Failed, "the state");
+    Ok(())
+}
+
+/// The engine tells waiting callers what the commit said, without reading the row again.
+async fn a_change_tells_the_row_that_it_leaves(w: World) -> Verdict {
+    let (ended, refused) = (w.live(UNSAFE).await?, w.live(UNSAFE).await?);
+    let (recorded, failed) = (w.live(UNSAFE).await?, w.live(UNSAFE).await?);
+    let canceled = w.pending(NATURAL).await?;
+    let cancel = w.cancel(canceled).await?;
+    let changes = [
+        (ended.op_id, w.settle_ok(&ended).await??),
+        (refused.op_id, w.settle_fail(&refused).await??),
+        (recorded.op_id, w.record_ok(&recorded).await?),
+        (
+            failed.op_id,
+            w.retry(&failed, Retry::unknown("timeout")).await??,
+        ),
+        (canceled, cancel),
+    ];
+    for (op_id, changed) in changes {
+        tells_the_row(&w, op_id, &changed).await?;
+    }
+    let finalized = w.finalize(recorded.op_id).await??;
+    tells_the_row(&w, recorded.op_id, &finalized).await?;
+    let mut new = w.op(NATURAL)?;
+    new.begin = Some(w.ids.begin(new.op_id, 0)?);
+    let Accepted::New {
+        seq,
+        state,
+        accepted_at,
+    } = w.accept(&new).await?
+    else {
+        return Err(Failure::new("the operation is new"));
+    };
+    let row = w.row(new.op_id).await?;
+    ensure_eq!((row.seq, &row.state), (seq, &*state), "seq and state");
+    ensure_eq!(row.accepted_at, accepted_at, "accepted_at");
+    ensure_eq!(row.started_at, Some(accepted_at), "started_at");
+    Ok(())
+}
+
+async fn tells_the_row(w: &World, op_id: OpId, changed: &Changed) -> Verdict {
+    let row = w.row(op_id).await?;
+    ensure_eq!(row.state, changed.state, "the state");
+    ensure_eq!(row.result, changed.result, "the result");
+    ensure_eq!(row.finished_at, changed.finished_at, "finished_at");
     Ok(())
 }
 

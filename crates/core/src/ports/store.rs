@@ -5,12 +5,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::Operation;
-use crate::policy::{Routes, Rules};
+use super::{Operation, ResultRecord};
+use crate::policy::{Order, Routes, Rules};
 use crate::protocol::{Effects, Event, IllegalTransition, Inherited, State};
 use crate::{
     Applied, AttemptId, BatchId, ContentHash, Effect, Error, ErrorKind, Fail, Fingerprint, Keys,
-    OpId, Options, OutboundKey, Result, Retry, Sealed, Status, Timestamp, WorkerId,
+    LaneKey, OpId, Options, OutboundKey, Result, Retry, Sealed, Status, Timestamp, WorkerId,
 };
 
 /// Where operations live. The row is the truth: every change is one compare-and-set on it,
@@ -235,6 +235,8 @@ pub enum Accepted {
         seq: u64,
         /// Its state.
         state: Box<State>,
+        /// When it was accepted, on the store's clock. If it is live, it was started then too.
+        accepted_at: Timestamp,
     },
     /// The keys were known, with the same request.
     Known(Known),
@@ -279,6 +281,10 @@ pub struct Changed {
     pub effects: Effects,
     /// The batch that this change completed. Reported once for each batch.
     pub batch_completed: Option<BatchId>,
+    /// The row's result after it.
+    pub result: Option<ResultRecord>,
+    /// When the row became terminal, if it is.
+    pub finished_at: Option<Timestamp>,
 }
 
 impl Changed {
@@ -427,6 +433,14 @@ impl NewOperation {
     /// it neither makes an operation old nor puts it before operations that were accepted earlier.
     pub fn run_at(&self, now: Timestamp) -> Timestamp {
         self.options.run_at.map_or(now, |run_at| run_at.max(now))
+    }
+
+    /// The lane that it joins under these rules.
+    pub fn lane(&self, rules: &Rules) -> Option<LaneKey> {
+        match rules.order {
+            Order::Key => Some(LaneKey::of(&self.keys.domain, &self.keys.biz_key)),
+            Order::None => None,
+        }
     }
 
     /// The deadline if the operation is accepted at `now`: no attempt begins at or after it. It is

@@ -24,8 +24,9 @@ mod shed;
 
 use crate::dispatch::Relay;
 use crate::execute::{Begun, InlineRoom, Workers};
-use crate::prepare::Facts;
+use crate::prepare::envelope_of;
 use crate::settle::store_ok;
+use crate::waiters::Waiter;
 pub use redrive::Redriven;
 use shed::Load;
 
@@ -59,15 +60,29 @@ pub struct Snapshot {
     pub result: Option<Payload>,
 }
 
-/// The result of an accept.
-enum Entered {
-    New {
-        known: Known,
-        /// The attempt that has begun, and the permit and reservation that it holds.
-        begun: Option<(Box<Begun>, InlineRoom)>,
-    },
-    Known(Known),
+/// A command that was accepted, by this call or by an earlier one.
+/// [`Orchestrator::end_of`] waits for its end.
+#[must_use]
+pub struct Acceptance {
+    /// The operation, and its status at the accept.
+    pub known: Known,
+    /// The same keys had been accepted before.
+    pub replayed: bool,
+    /// Of a new operation.
+    new: Option<NewRow>,
 }
+
+/// A new operation whose caller may wait for its end.
+struct NewRow {
+    /// As the accept left it.
+    row: Arc<Operation>,
+    /// Registered before the accept.
+    waiter: Waiter,
+}
+
+/// The result of an accept, and the attempt that began with it, with the permit and reservation
+/// that it holds.
+type Entered = (Acceptance, Option<(Begun, InlineRoom)>);
 
 impl Orchestrator {
     pub(crate) fn new(workers: Arc<Workers>, relay: Arc<Relay>) -> Self {
@@ -88,22 +103,22 @@ impl Orchestrator {
     pub async fn start(&self, command: Command, budget: TimeBudget) -> Result<OperationHandle> {
         let accept = &self.accept;
         let waited_from = accept.ports.clock.monotonic();
-        let (known, replayed) = self.accept(command).await?;
+        let accepted = self.accept(command).await?;
+        let (known, replayed) = (accepted.known.clone(), accepted.replayed);
         if known.pruned {
             return Ok(unread(&known, replayed));
         }
         let waited = accept.ports.clock.monotonic().saturating_sub(waited_from);
         let left = budget.left_after(waited);
-        Ok(match self.await_settled(known.op_id, left).await {
+        Ok(match self.end_of(accepted, left).await {
             Ok(snapshot) => handle(&snapshot, replayed),
             // The command is accepted. A row that cannot be read now can be asked for later.
             Err(_) => unread(&known, replayed),
         })
     }
 
-    /// Accepts the command, begins its attempt here if possible, and returns at once. True: the
-    /// same keys had been accepted before. [`Orchestrator::await_settled`] waits for the end.
-    pub async fn accept(&self, command: Command) -> Result<(Known, bool)> {
+    /// Accepts the command, begins its attempt here if possible, and returns at once.
+    pub async fn accept(&self, command: Command) -> Result<Acceptance> {
         self.enter_in_background(command, self.trace()).await
     }
 
@@ -131,19 +146,16 @@ impl Orchestrator {
         &self,
         command: Command,
         trace: Option<String>,
-    ) -> Result<(Known, bool)> {
+    ) -> Result<Acceptance> {
         let (reply, entered) = oneshot::channel();
         let this = self.clone();
         let task = async move {
             let entered = this.enter(command, trace).await;
-            let entered = entered.map(|entered| match entered {
-                Entered::New { known, begun } => {
-                    if let Some((begun, room)) = begun {
-                        begun.spawn(&this.accept.workers, room);
-                    }
-                    (known, false)
+            let entered = entered.map(|(accepted, begun)| {
+                if let Some((begun, room)) = begun {
+                    begun.spawn(&this.accept.workers, room);
                 }
-                Entered::Known(known) => (known, true),
+                accepted
             });
             // The caller may have disconnected; the work continues.
             let _ = reply.send(entered);
@@ -251,18 +263,42 @@ impl Orchestrator {
     /// Waits until the operation is terminal, at most `wait`, and returns the operation as it is
     /// then.
     pub async fn await_settled(&self, op_id: OpId, wait: Duration) -> Result<Snapshot> {
+        let waiter = self.accept.waiters.register(op_id);
+        self.wait(waiter, None, wait).await
+    }
+
+    /// Waits until an accepted operation is terminal, at most `wait`, and returns the operation as
+    /// it is then. The row of a new operation that this process settles is not read.
+    pub async fn end_of(&self, accepted: Acceptance, wait: Duration) -> Result<Snapshot> {
+        match accepted.new {
+            Some(NewRow { row, waiter }) => self.wait(waiter, Some(row), wait).await,
+            None => self.await_settled(accepted.known.op_id, wait).await,
+        }
+    }
+
+    /// `known` is the row as it was after the waiter was registered, if it is known.
+    async fn wait(
+        &self,
+        mut waiter: Waiter,
+        mut known: Option<Arc<Operation>>,
+        wait: Duration,
+    ) -> Result<Snapshot> {
         let accept = &self.accept;
         let until = accept.ports.clock.monotonic().saturating_add(wait);
-        let mut waiter = accept.waiters.register(op_id);
         let mut pause = accept.config.settle_pause;
         loop {
-            waiter.look();
-            let snapshot = self.status(op_id).await;
+            if let Some(end) = waiter.look() {
+                return self.snapshot(end);
+            }
+            let row = match known.take() {
+                Some(row) => Ok(Arc::unwrap_or_clone(row)),
+                None => accept.row(waiter.op_id()).await,
+            };
             let left = until.saturating_sub(accept.ports.clock.monotonic());
-            let nap = match snapshot {
-                Ok(snapshot) => {
-                    if snapshot.operation.state.is_terminal() || left.is_zero() {
-                        return Ok(snapshot);
+            let nap = match row {
+                Ok(row) => {
+                    if row.state.is_terminal() || left.is_zero() {
+                        return self.snapshot(row);
                     }
                     left
                 }
@@ -311,6 +347,7 @@ impl Orchestrator {
         let accept = &self.accept;
         let payload = command.payload.clone();
         let mut new = self.accept.prepare(command, trace)?;
+        let waiter = accept.waiters.register(new.op_id);
         let room = accept.workers.inline_room(&new);
         new.begin = room.as_ref().map(|_| BeginRequest {
             op_id: new.op_id,
@@ -329,33 +366,47 @@ impl Orchestrator {
             ..Tags::default()
         };
         accept.within("accept", &tags, Box::pin(accepting)).await;
-        let (seq, state) = match accepted {
-            Ok(Accepted::New { seq, state }) => (seq, *state),
-            Ok(other) => return known(other).map(Entered::Known),
+        let row = match accepted {
+            Ok(Accepted::New {
+                seq,
+                state,
+                accepted_at,
+            }) => self.accept.row_of_new(&new, seq, *state, accepted_at),
+            Ok(other) => {
+                let accepted = Acceptance {
+                    known: known(other)?,
+                    replayed: true,
+                    new: None,
+                };
+                return Ok((accepted, None));
+            }
             Err(error) if error.kind() == ErrorKind::Ambiguous => {
                 // The key table says whether the accept was committed; the row says whether this
                 // process may call.
-                match self.read_back(&new).await? {
-                    Some(operation) => (operation.seq, operation.state),
-                    None => return Err(error),
-                }
+                self.read_back(&new).await?.ok_or(error)?
             }
             Err(error) => return Err(error),
         };
         accept.count_for("orchestrator.accept.count", &new.keys);
+        let row = Arc::new(row);
         let ours = new.begin.as_ref().map(|begin| begin.attempt_id);
-        let granted = state.is_current(1) && state.attempt_id == ours && ours.is_some();
+        let granted = row.state.is_current(1) && row.state.attempt_id == ours && ours.is_some();
         let begun = room.filter(|_| granted).map(|room| {
-            let envelope = Facts::of_new(&new, seq, &state).envelope(payload, None);
-            let begun = Begun::new(envelope, begun_from, accepted_at);
-            (Box::new(begun), room)
+            let envelope = envelope_of(&row, payload, None);
+            let begun = Begun::new(envelope, row.clone(), begun_from, accepted_at);
+            (begun, room)
         });
         let known = Known {
             op_id: new.op_id,
-            status: state.status,
+            status: row.state.status,
             pruned: false,
         };
-        Ok(Entered::New { known, begun })
+        let accepted = Acceptance {
+            known,
+            replayed: false,
+            new: Some(NewRow { row, waiter }),
+        };
+        Ok((accepted, begun))
     }
 
     /// Keeps trying: the commit may carry this process's begin, and giving up early would make it a

@@ -20,15 +20,23 @@ use crate::telemetry::{name_of, tags_of};
 /// An attempt that has begun: its call may be made.
 pub(crate) struct Begun {
     envelope: Envelope,
+    /// As the begin left it.
+    row: Arc<Operation>,
     /// Monotonic time before the begin was requested. The lease started no earlier.
     from: Duration,
     accepted_at: Timestamp,
 }
 
 impl Begun {
-    pub(crate) fn new(envelope: Envelope, from: Duration, accepted_at: Timestamp) -> Self {
+    pub(crate) fn new(
+        envelope: Envelope,
+        row: Arc<Operation>,
+        from: Duration,
+        accepted_at: Timestamp,
+    ) -> Self {
         Self {
             envelope,
+            row,
             from,
             accepted_at,
         }
@@ -57,9 +65,7 @@ impl Begun {
             fence: self.envelope.fence,
             lease,
             believed_until: AtomicU64::new(millis(self.from.saturating_add(lease))),
-            canceled: workers
-                .attempts
-                .begin(self.envelope.op_id, self.envelope.fence),
+            canceled: workers.attempts.begin(self.row.clone()),
             reservation: Mutex::new(reservation),
         });
         let work = async {
@@ -182,8 +188,9 @@ impl Workers {
     pub(crate) async fn open(&self, operation: Operation, from: Duration) -> Option<Begun> {
         let opened = self.envelope(&operation);
         let (op_id, fence) = (operation.op_id, operation.state.fence);
+        let accepted_at = operation.accepted_at;
         match opened {
-            Ok(envelope) => Some(Begun::new(envelope, from, operation.accepted_at)),
+            Ok(envelope) => Some(Begun::new(envelope, Arc::new(operation), from, accepted_at)),
             Err(_) => {
                 let fail = Fail::new(code::INTEGRITY, "the stored payload cannot be opened");
                 self.settle_answer(op_id, fence, clinch_core::ports::AnswerBody::Fail(fail))

@@ -167,7 +167,8 @@ impl Recoverer {
             return Ok(Scanned::more(found));
         }
         let next = self.ports.recovery.next_due(Scan::ProbeDue).await?;
-        let next = next.filter(|next| found > 0 || !next.is_zero());
+        // A probe that is due now became due since the claim, or its destination has no room: the
+        // runner looks again soon, and ever later while it finds none.
         let next = next.into_iter().chain(probe_room.again_in).min();
         Ok(Scanned { found, next })
     }

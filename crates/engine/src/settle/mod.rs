@@ -39,7 +39,7 @@ use spill::Spill;
 /// process, and the answers that neither the store nor the spill file has yet.
 pub(crate) struct Settler {
     base: Arc<Base>,
-    pub waiters: Waiters,
+    pub waiters: Arc<Waiters>,
     pub attempts: Attempts,
     pub spill: Spill,
     /// Number of answers that neither the store nor the spill file has yet.
@@ -77,7 +77,7 @@ impl Settler {
     pub(crate) fn new(base: Arc<Base>) -> Self {
         Self {
             base,
-            waiters: Waiters::default(),
+            waiters: Arc::default(),
             attempts: Attempts::default(),
             spill: Spill::default(),
             unsaved_answers: watch::Sender::new(0),
@@ -180,6 +180,7 @@ impl Settler {
             attempt_id: None,
         };
         let _unsaved = self.note_unsaved();
+        self.attempts.settle(op_id, fence);
         let mut paged = false;
         let mut pause = self.config.settle_pause;
         tokio::select! {
@@ -189,6 +190,7 @@ impl Settler {
         }
         loop {
             if self.spill(&answer).await.is_ok() {
+                self.waiters.wake(op_id, || None);
                 return Offered::Spilled;
             }
             if !std::mem::replace(&mut paged, true) {
@@ -236,10 +238,14 @@ impl Settler {
                 Ok(Err(refused)) => {
                     // Stale or settled already: the ledger records the answer, and the row stays as
                     // it is.
+                    self.waiters.wake(op_id, || None);
                     self.page_if_unknown(op_id, &refused).await;
                     return Offered::Taken;
                 }
-                Err(_) => self.log_op(Level::Error, "the store did not take an answer", op_id),
+                Err(_) => {
+                    self.waiters.wake(op_id, || None);
+                    self.log_op(Level::Error, "the store did not take an answer", op_id);
+                }
             }
             self.sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
@@ -276,11 +282,22 @@ impl Settler {
         changed.state.is_terminal()
     }
 
+    /// The store says that the operation settled. While this process settles it, its waiters are
+    /// woken by the result of that commit instead, which carries the final row.
+    pub(crate) fn settled_notice(&self, op_id: OpId) {
+        if !self.attempts.is_settling(op_id) {
+            self.waiters.wake(op_id, || None);
+        }
+    }
+
     /// What this process does after every change that it made.
     pub(crate) async fn follow(&self, op_id: OpId, changed: &Changed) {
         for action in &changed.effects {
             match action {
-                Action::Settle => self.waiters.wake(op_id),
+                Action::Settle => {
+                    let end = || self.attempts.settled_row(op_id, changed);
+                    self.waiters.wake(op_id, end);
+                }
                 Action::DeadLetter => {
                     self.count("orchestrator.dlq.count", None, 1);
                     self.log_op(Level::Error, "dead letter", op_id);

@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use clinch_core::ports::Known;
 use clinch_core::{BatchId, Keys, TimeBudget, Timestamp};
+use clinch_engine::Acceptance;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -135,10 +136,11 @@ pub(crate) async fn submit(
     if let Some(error) = shed.into_iter().flatten().next() {
         return Err(error.into());
     }
-    let (known, replayed) = app.orchestrator().accept(command).await?;
+    let accepted = app.orchestrator().accept(command).await?;
+    let (known, replayed) = (accepted.known.clone(), accepted.replayed);
     let waited = app.clock.monotonic().saturating_sub(from);
     let left = wait.budget.saturating_sub(waited);
-    let document = app.settled(&keys, &known, left).await;
+    let document = app.settled(&keys, accepted, left).await;
     let mut response = shown(&document, &known, app.clock.now())?;
     wait.tell(response.headers_mut());
     if replayed {
@@ -179,13 +181,19 @@ fn shown(document: &OperationDocument, known: &Known, now: Timestamp) -> Result<
 impl App {
     /// The accepted operation, settled or after `wait`. An error here is not an error of the
     /// request: the operation is accepted, and the caller can read it later.
-    async fn settled(&self, keys: &Keys, known: &Known, wait: Duration) -> OperationDocument {
+    async fn settled(
+        &self,
+        keys: &Keys,
+        accepted: Acceptance,
+        wait: Duration,
+    ) -> OperationDocument {
+        let known = accepted.known.clone();
         if known.pruned {
-            return OperationDocument::known(keys, known);
+            return OperationDocument::known(keys, &known);
         }
         let orchestrator = self.orchestrator();
         let waited = self
-            .unless_stopped(orchestrator.await_settled(known.op_id, wait))
+            .unless_stopped(orchestrator.end_of(accepted, wait))
             .await;
         let snapshot = match waited {
             Some(snapshot) => snapshot,
@@ -193,7 +201,7 @@ impl App {
         };
         match snapshot {
             Ok(snapshot) => self.document(snapshot).await,
-            Err(_) => OperationDocument::known(keys, known),
+            Err(_) => OperationDocument::known(keys, &known),
         }
     }
 

@@ -88,7 +88,7 @@ async fn core_16_a_revoked_key_ends_its_stream_of_events() {
         .orchestrator()
         .accept(read(&command("pay", "ok", "k1")))
         .await;
-    let op_id = submitted.expect("accepted").0.op_id.to_string();
+    let op_id = submitted.expect("accepted").known.op_id.to_string();
     kept.until(&op_id).await;
 }
 

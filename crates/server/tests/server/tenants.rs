@@ -230,7 +230,7 @@ async fn core_16_event_types_narrow_a_key_further() {
 pub(crate) async fn leased(server: &Running, key: &str) -> (String, Value) {
     let new = command("away", "call", "leased");
     let op_id = server.clinch.orchestrator().accept(read(&new)).await;
-    let op_id = op_id.expect("accepted").0.op_id.to_string();
+    let op_id = op_id.expect("accepted").known.op_id.to_string();
     let lease = json!({"domain": "away", "wait": "30s"});
     let leased = post(server, key, "/v1/leases", lease).await;
     let leased = leased.body["deliveries"][0].clone();

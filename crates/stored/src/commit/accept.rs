@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clinch_core::policy::{Order, Routes};
+use clinch_core::policy::Routes;
 use clinch_core::ports::{Accepted, BeginRequest, NewOperation};
 use clinch_core::protocol::{Action, Begin, Event, LaneStand, State};
 use clinch_core::{Error, ErrorKind, Fingerprint, KeyHash, LaneKey};
@@ -165,7 +165,11 @@ impl Work<'_> {
         let state = Box::new(write.row.state.clone());
         self.keys.insert(key.hash, KnownKey::of_new(new));
         self.put_new(write);
-        Ok(Accepted::New { seq, state })
+        Ok(Accepted::New {
+            seq,
+            state,
+            accepted_at: self.now,
+        })
     }
 
     fn row(&self, new: &NewOperation, seq: u64, lane: Option<LaneKey>) -> Row {
@@ -237,8 +241,5 @@ pub(super) fn begin_event(begin: &BeginRequest, row: &Row, paused: bool, lane: L
 
 /// The lane that a new operation joins.
 fn lane_of(new: &NewOperation, routes: &Routes) -> Option<LaneKey> {
-    match routes.rules(&new.keys.domain, &new.keys.event_type).order {
-        Order::Key => Some(LaneKey::of(&new.keys.domain, &new.keys.biz_key)),
-        Order::None => None,
-    }
+    new.lane(routes.rules(&new.keys.domain, &new.keys.event_type))
 }

@@ -9,6 +9,7 @@ use clinch_core::{BatchId, OpId, Status};
 
 use super::accept::begin_event;
 use super::plan::{Extent, RowWrite, SpawnWrite};
+use super::row::Row;
 use super::work::{Note, Step, Stop, Work};
 use crate::change::{Brought, brings_result, note_of, record, said, told_by_predecessor};
 
@@ -121,14 +122,17 @@ impl Work<'_> {
                 }
             };
             if effects.contains(&Action::AlertLateOk) {
-                let state = write.row.state.clone();
-                let batch_completed = self.applied_late(write, brought)?;
-                return Ok(Ok(changed(state, effects, batch_completed)));
+                let mut changed = changed(&write.row, effects);
+                changed.batch_completed = self.applied_late(write, brought)?;
+                return Ok(Ok(changed));
             }
         }
-        let state = write.row.state.clone();
-        let batch_completed = self.follow(write, &before, &effects)?;
-        Ok(Ok(changed(state, effects, batch_completed)))
+        if effects.contains(&Action::Settle) {
+            write.row.finished_at = Some(self.now);
+        }
+        let mut changed = changed(&write.row, effects);
+        changed.batch_completed = self.follow(write, &before, &changed.effects)?;
+        Ok(Ok(changed))
     }
 
     /// Applies one event to the row and adds its line. A refusal that carries somebody's answer
@@ -280,10 +284,13 @@ fn keep(write: &mut RowWrite, event: &Event, recorded: &WriteAhead, brought: Bro
     }
 }
 
-fn changed(state: State, effects: Effects, batch_completed: Option<BatchId>) -> Changed {
+/// The row after a change, before it is known whether the change completes a batch.
+fn changed(row: &Row, effects: Effects) -> Changed {
     Changed {
-        state,
+        state: row.state.clone(),
         effects,
-        batch_completed,
+        batch_completed: None,
+        result: row.result.clone(),
+        finished_at: row.finished_at,
     }
 }

@@ -164,11 +164,10 @@ impl Plan {
                 && !write.dead_letter
         };
         let changes = |answer: &Written| match answer {
-            Written::Changed(_) | Written::Accepted(Accepted::New { .. }) => true,
-            Written::Accepted(_)
-            | Written::Begun(_)
-            | Written::Refused(_)
-            | Written::Sealed { .. } => false,
+            Written::Changed(_) | Written::Begun(_) | Written::Accepted(Accepted::New { .. }) => {
+                true
+            }
+            Written::Accepted(_) | Written::Refused(_) | Written::Sealed { .. } => false,
         };
         self.lanes.is_empty()
             && self.batches.is_empty()

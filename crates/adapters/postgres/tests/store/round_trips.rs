@@ -7,7 +7,7 @@ use std::time::Duration;
 use clinch_contract::Calls;
 use clinch_core::ports::{
     Accepted, Amendment, Answer, AnswerBody, BeginRequest, Bus, Dequeue, Domains, Extension, Ids,
-    Inspect, NewOperation, StoredOk, Topic,
+    Inspect, NewOperation, Outbox, StoredOk, Topic,
 };
 use clinch_core::protocol::{Event, Phase};
 use clinch_core::{Fail, OpId, Status};
@@ -16,7 +16,7 @@ use clinch_postgres::{Postgres, Settings};
 use clinch_system::SystemIds;
 use tokio_postgres::Client;
 
-use crate::common::{Database, NEVER, keys, on_a_runtime, operation, routes, worker};
+use crate::common::{Database, keys, on_a_runtime, operation, routes, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 const ROUNDS: usize = 20;
@@ -130,7 +130,7 @@ fn a_key_that_is_known_leaves_the_rest_of_its_group_new() {
             (second.op_id, Status::InProgress)
         );
         let seqs = [&accepted[0], &accepted[2]].map(|one| match one {
-            Accepted::New { seq, state } => {
+            Accepted::New { seq, state, .. } => {
                 assert_eq!(state.phase, Some(Phase::Live));
                 *seq
             }
@@ -230,40 +230,114 @@ fn nothing_begins_in_a_domain_that_was_paused_elsewhere() {
     });
 }
 
+fn dequeue(max: usize) -> Dequeue {
+    Dequeue {
+        topics: vec![Topic::of(&keys("natural", 0).domain)],
+        max,
+        wait: Duration::ZERO,
+        visibility: LEASE,
+        worker: worker("queued"),
+        attempts: (0..max).map(|_| SystemIds.attempt_id()).collect(),
+        routes: Arc::new(routes()),
+        only: Arc::new(routes()),
+    }
+}
+
+async fn take(store: &Postgres, max: usize) -> Vec<OpId> {
+    let taken = store.dequeue(&dequeue(max)).await.expect("deliveries");
+    taken.into_iter().map(|one| one.hint.op_id).collect()
+}
+
 #[test]
-fn a_queued_operation_is_at_most_four_round_trips() {
+fn a_queued_operation_is_three_round_trips_in_a_line_that_is_otherwise_empty() {
     on_a_runtime(async {
         let (store, client, _database) = counted().await;
         warm_up(&store).await;
-        let dequeue = || Dequeue {
-            topics: vec![Topic::of(&keys("natural", 0).domain)],
-            max: 1,
-            wait: NEVER,
-            visibility: LEASE,
-            worker: worker("queued"),
-            attempts: vec![SystemIds.attempt_id()],
-            routes: Arc::new(routes()),
-            only: Arc::new(routes()),
-        };
         let run = async |number| {
             let new = operation("natural", number);
             accept(&store, std::slice::from_ref(&new)).await;
-            let taken = store.dequeue(&dequeue()).await.expect("a delivery");
-            assert_eq!(taken[0].hint.op_id, new.op_id);
+            assert_eq!(take(&store, 1).await, [new.op_id]);
             let settled = store.settle(&[ok(new.op_id)], &routes()).await;
             settled.expect("settled")[0].clone().expect("changed");
         };
         run(1).await;
+        assert_eq!(take(&store, 1).await, [], "a look that finds nothing");
         count_from_now(&client).await;
         for number in 2..2 + ROUNDS {
             run(number).await;
+            // Known without asking: nothing is left, and nothing becomes due by time.
+            assert_eq!(take(&store, 1).await, []);
+            let next = store.next_due(Some(&routes())).await.expect("answered");
+            assert_eq!(next, None);
         }
+        // Accept, begin and settle, each alone; no transaction around them.
         let counted = statements(&client).await;
-        let commits = counted.iter().filter(|(query, _)| query == "COMMIT");
-        let commits: i64 = commits.map(|(_, calls)| calls).sum();
-        assert_eq!(commits, ROUNDS as i64, "{counted:#?}");
-        // Accept and settle alone; BEGIN, the claim, pauses and the time; the begin and COMMIT.
         let total: i64 = counted.iter().map(|(_, calls)| calls).sum();
-        assert_eq!(total, 8 * ROUNDS as i64, "{counted:#?}");
+        assert_eq!(total, 3 * ROUNDS as i64, "{counted:#?}");
+    });
+}
+
+#[test]
+fn a_row_that_another_process_took_is_not_begun_again() {
+    on_a_runtime(async {
+        let database = Database::new().await.expect("a database");
+        let (store, other) = (database.store().await, database.store().await);
+        warm_up(&store).await;
+        assert_eq!(take(&store, 9).await, [], "a look that finds nothing");
+        let new = [1, 2, 3].map(|number| operation("natural", number));
+        accept(&store, &new).await;
+        assert_eq!(take(&other, 1).await, [new[0].op_id]);
+        assert_eq!(take(&store, 9).await, [new[1].op_id, new[2].op_id]);
+        assert_eq!(take(&store, 9).await, []);
+        for one in &new {
+            let row = store.get(&[one.op_id]).await.expect("read");
+            let state = &row[0].as_ref().expect("a row").state;
+            assert_eq!((state.fence, state.attempts), (1, 1));
+        }
+    });
+}
+
+#[test]
+fn a_row_of_another_process_is_found_after_its_notification() {
+    on_a_runtime(async {
+        let database = Database::new().await.expect("a database");
+        let (store, other) = (database.store().await, database.store().await);
+        warm_up(&store).await;
+        assert_eq!(take(&store, 1).await, [], "a look that finds nothing");
+        let new = operation("natural", 1);
+        accept(&other, std::slice::from_ref(&new)).await;
+        let waits = Dequeue {
+            wait: LEASE,
+            ..dequeue(1)
+        };
+        let taken = store.dequeue(&waits).await.expect("a delivery");
+        assert_eq!(taken[0].hint.op_id, new.op_id);
+    });
+}
+
+#[test]
+fn a_kept_row_is_not_begun_in_a_domain_that_was_paused_elsewhere() {
+    on_a_runtime(async {
+        let database = Database::new().await.expect("a database");
+        let (store, other) = (database.store().await, database.store().await);
+        warm_up(&store).await;
+        assert_eq!(take(&store, 1).await, [], "a look that finds nothing");
+        let new = operation("natural", 1);
+        accept(&store, std::slice::from_ref(&new)).await;
+        other
+            .set_paused(&new.keys.domain, true)
+            .await
+            .expect("paused");
+        assert_eq!(take(&store, 1).await, []);
+        other
+            .set_paused(&new.keys.domain, false)
+            .await
+            .expect("resumed");
+        let waits = Dequeue {
+            wait: LEASE,
+            ..dequeue(1)
+        };
+        let taken = store.dequeue(&waits).await.expect("a delivery");
+        assert_eq!(taken[0].hint.op_id, new.op_id);
     });
 }
