@@ -19,15 +19,17 @@ use utoipa_axum::routes;
 
 use crate::Collector;
 
-/// The routes of a server without a collector: every request gets an explanation.
-pub fn absent() -> Router {
+/// The routes of a server without a collector, which are not described: every request gets an
+/// explanation.
+pub fn absent() -> (Router, OpenApi) {
     let nothing = || async {
         let detail = "this server has no collector: its configuration has no [github] section";
         problem::Problem::not_found(detail)
     };
-    Router::new()
+    let router = Router::new()
         .route("/v1/github", any(nothing))
-        .route("/v1/github/{*rest}", any(nothing))
+        .route("/v1/github/{*rest}", any(nothing));
+    (router, OpenApi::default())
 }
 
 /// Every route, and its description. A body that takes longer than `body_timeout` is refused.

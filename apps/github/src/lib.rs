@@ -17,6 +17,7 @@ mod answer;
 mod api;
 mod collector;
 mod compare;
+mod config;
 mod execute;
 pub mod fake;
 mod finish;
@@ -38,6 +39,7 @@ pub use address::ApiUrl;
 pub use api::{absent, api};
 pub use collector::{Collector, Parts};
 pub use compare::Comparison;
+pub use config::Config;
 pub use execute::ANSWER_BYTES_MAX;
 pub use model::{
     FirstPage, InvalidText, Job, JobKind, JobState, Jobs, PageDone, PageEnd, PageJob, Pages,

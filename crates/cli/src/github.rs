@@ -11,10 +11,9 @@ use async_trait::async_trait;
 use clinch::backend::Opened;
 use clinch_core::policy::QuotaRules;
 use clinch_core::ports::{Clock, DocumentSink};
-use clinch_github::{ApiUrl, Collector, Parts, Schedule, Settings, Token, Transport};
+use clinch_github::{ApiUrl, Collector, Config, Parts, Schedule, Settings, Token, Transport};
 use clinch_http::{SystemSecrets, reveal};
 use clinch_server::Gauges;
-use clinch_server::config::Github;
 
 use crate::error::CliError;
 use crate::store::StoreConfig;
@@ -26,8 +25,13 @@ pub(crate) use transport::Http;
 /// Added to the request timeout: after this time no answer can arrive any more.
 const ANSWER_MARGIN: Duration = Duration::from_secs(5);
 
+/// `[github]`; `None`: the configuration does not have the section.
+pub(crate) fn config(config: &clinch_server::Config) -> Result<Option<Config>, CliError> {
+    Ok(config.section(Config::SECTION)?)
+}
+
 /// The collector's settings from the configuration.
-pub(crate) fn settings(github: &Github) -> Result<Settings, CliError> {
+pub(crate) fn settings(github: &Config) -> Result<Settings, CliError> {
     let mut tokens = Vec::with_capacity(github.tokens.len());
     for (number, text) in (1..).zip(&github.tokens) {
         let wrong = |why: &str| CliError::usage(format!("github.tokens, entry {number}, {why}"));
@@ -60,7 +64,7 @@ fn api_url(text: &str) -> Result<ApiUrl, CliError> {
 
 /// The transport to the configured API.
 pub(crate) fn transport(
-    github: &Github,
+    github: &Config,
     settings: &Settings,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<dyn Transport>, CliError> {
@@ -71,7 +75,7 @@ pub(crate) fn transport(
 
 /// A collector on this store.
 pub(crate) async fn collector(
-    github: &Github,
+    github: &Config,
     settings: Settings,
     transport: Arc<dyn Transport>,
     opened: &Opened,
@@ -96,7 +100,7 @@ pub(crate) async fn collector(
 }
 
 /// The sink for documents, from `github.sink`.
-async fn sink(github: &Github, opened: &Opened) -> Result<Arc<dyn DocumentSink>, CliError> {
+async fn sink(github: &Config, opened: &Opened) -> Result<Arc<dyn DocumentSink>, CliError> {
     let sink = github.sink.as_str();
     match sink.split_once("://").map_or(sink, |(scheme, _)| scheme) {
         "store" => Ok(opened.documents.clone()),

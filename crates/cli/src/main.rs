@@ -9,6 +9,7 @@ mod args;
 mod client;
 mod clock;
 mod commands;
+mod config;
 mod context;
 mod duration;
 mod error;

@@ -7,14 +7,12 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clinch::backend::StoreUrl;
-use clinch_server::Config;
 
 use crate::args::Global;
 use crate::client::{Base, Client, Request, StoreTold, Trust};
-use crate::commands::serve;
 use crate::error::{CliError, note};
-use crate::settings;
 use crate::store::StoreConfig;
+use crate::{config, settings};
 
 /// A database that takes longer to say its id does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,8 +57,7 @@ fn configured(global: &Global) -> Result<Option<StoreConfig>, CliError> {
     if settings::file(global).is_none() && !variable {
         return Ok(None);
     }
-    let (file, sources) = serve::sources(global, &[])?;
-    let config = Config::read(file.as_deref(), &sources)?;
+    let config = config::read(global)?;
     StoreConfig::of(&config).map(Some)
 }
 

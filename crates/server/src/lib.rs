@@ -3,6 +3,7 @@
 //! - [`Config`] is `clinch.toml`: file, then environment, then flags.
 //! - [`Server::bind`] assembles a [`clinch::Clinch`] from it and listens; [`Server::run`] answers
 //!   until shutdown, and loses nothing then.
+//! - [`Application`] and [`config::Section`] are what an application adds to both.
 //! - [`Executors`] makes the executors of every `[[route]]` with a `url`.
 //! - [`auth`] creates and checks API keys.
 //!
@@ -11,6 +12,7 @@
 
 mod alerts;
 mod api;
+mod application;
 pub mod auth;
 mod background;
 pub mod config;
@@ -28,6 +30,7 @@ pub mod telemetry;
 mod tls;
 
 pub use api::openapi;
+pub use application::Application;
 pub use clinch_engine::Role;
 pub use config::Config;
 pub use gauges::Gauges;

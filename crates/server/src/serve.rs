@@ -17,9 +17,9 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use utoipa::openapi::OpenApi;
 
 use crate::api::{self, App, Authenticator, Hub, InFlight, Readiness};
+use crate::application::Application;
 use crate::background::BackgroundTasks;
 use crate::config::Config;
 use crate::connections::{self, Endpoint, Limits};
@@ -55,12 +55,8 @@ pub struct Parts {
     pub outlets: Outlets,
     /// The identity of the store, sent to every caller in the header `Clinch-Store`.
     pub store: Option<StoreIdentity>,
-    /// Further routes, such as a console, behind the same guard. A route under `/v1/{domain}/`
-    /// needs a key that may touch the whole domain; any other route needs a key without a
-    /// restriction.
-    pub extra: Router,
-    /// The OpenAPI description of these routes.
-    pub described: Option<OpenApi>,
+    /// Applications that answer requests in this process.
+    pub applications: Vec<Application>,
     /// Measured when `/metrics` is requested.
     pub gauges: Vec<Arc<dyn Gauges>>,
     /// Last changes to the engine's builder: an alert, a sealer, handlers in Rust.
@@ -84,8 +80,7 @@ impl Parts {
             telemetry: Telemetry::default(),
             outlets: Outlets::default(),
             store: None,
-            extra: Router::new(),
-            described: None,
+            applications: Vec::new(),
             gauges: Vec::new(),
             tune: Box::new(|builder| builder),
         }
@@ -176,12 +171,13 @@ impl Server {
             metrics,
             readiness: Readiness::new(parts.locks, parts.look.clone()),
             gauges: parts.gauges,
+            applications: parts.applications.iter().map(|one| one.domain).collect(),
             stop: stop.clone(),
         });
         let mut front = None;
         if roles.contains(&Role::Api) {
             let tls = tls::acceptor(&config.server)?;
-            let router = api::router(app, parts.extra, parts.described);
+            let router = api::router(app, parts.applications);
             let router = identity::with_header(router, parts.store.as_ref());
             let limits = connection_limits(&config, descriptors);
             front = Some(HttpListener::bind(listen, router, tls, limits).await?);

@@ -55,7 +55,8 @@ fn conflict(error: Error, code: &'static str) -> Problem {
     request_body = StartDocument,
     responses(
         (status = 202, body = RunDocument, description = "The run has begun; Location is its address"),
-        (status = "4XX", body = ProblemDocument, description = "invalid_request, active_run"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
+        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "active_run"),
     ))]
 pub(crate) async fn start(State(api): State<Api>, request: Request) -> Answer {
     let shape = "{\"login\":\"…\"}, with \"shadow\":true for a trial run";
@@ -195,7 +196,8 @@ pub(crate) async fn cancel(
     request_body = Option<RetryRequest>,
     responses(
         (status = 200, body = RetryDocument, description = "Its failed jobs are being retried; retried is 0 if no job had failed"),
-        (status = "4XX", body = ProblemDocument, description = "not_found, active_run, terminal"),
+        (status = "4XX", body = ProblemDocument, description = "not_found"),
+        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "terminal, active_run"),
     ))]
 pub(crate) async fn retry(
     State(api): State<Api>,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::args::Global;
 use crate::clock::{self, Budget};
-use crate::commands::serve;
+use crate::config;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 
 /// Copies the database.
 pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
-    let config = serve::load(global, &[])?;
+    let config = config::load(global, &[])?;
     let store = StoreConfig::of(&config)?;
     store_check::say_database(global, &store);
     let source = store.file()?.to_owned();

@@ -11,7 +11,7 @@ use rustix::fs::statfs;
 use serde_json::json;
 
 use crate::args::Global;
-use crate::commands::serve;
+use crate::config;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
 use crate::folder::Folder;
@@ -129,7 +129,7 @@ fn print(
 
 /// Refuses the configured store: thousands of artificial operations do not belong among real ones.
 fn refuse_configured(store: &StoreConfig, global: &Global) -> Result<(), CliError> {
-    let Ok(config) = serve::load(global, &[]) else {
+    let Ok(config) = config::load(global, &[]) else {
         return Ok(());
     };
     let configured = StoreConfig::of(&config)?;

@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::args::Global;
-use crate::commands::serve;
+use crate::config;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -167,8 +167,7 @@ impl Level {
 /// Runs all checks.
 pub(crate) fn run(_args: &Args, global: &Global) -> Result<Exit, CliError> {
     let mut found: Vec<(&str, Finding)> = Vec::new();
-    let (file, sources) = serve::sources(global, &[])?;
-    match Config::read(file.as_deref(), &sources) {
+    match config::read(global) {
         // Without a readable configuration there is nothing else to check.
         Err(error) => found.push(("configuration", Finding::error(&error))),
         Ok(config) => {

@@ -7,7 +7,7 @@ use clinch_system::SystemClock;
 use serde_json::json;
 
 use crate::args::Global;
-use crate::commands::serve;
+use crate::config;
 use crate::duration;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
@@ -66,7 +66,7 @@ pub(crate) struct Revoke {
 }
 
 pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
-    let config = serve::load(global, &[])?;
+    let config = config::load(global, &[])?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

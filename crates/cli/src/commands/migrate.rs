@@ -4,7 +4,7 @@ use clinch::backend::Step;
 use serde_json::{Value, json};
 
 use crate::args::Global;
-use crate::commands::serve;
+use crate::config;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -33,7 +33,7 @@ pub(crate) struct Args {
 
 /// Migrates, or shows what would be done.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
-    let config = serve::load(global, &[])?;
+    let config = config::load(global, &[])?;
     let store = StoreConfig::of(&config)?;
     store_check::say_database(global, &store);
     let runtime = tokio::runtime::Builder::new_current_thread()

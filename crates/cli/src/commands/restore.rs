@@ -12,7 +12,7 @@ use clinch_system::SystemClock;
 use serde_json::json;
 
 use crate::args::Global;
-use crate::commands::serve;
+use crate::config;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 
 /// Creates the database from a backup.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
-    let config = serve::load(global, &[])?;
+    let config = config::load(global, &[])?;
     let store = StoreConfig::of(&config)?;
     store_check::say_database(global, &store);
     let target = store.file()?;

@@ -1,14 +1,12 @@
 //! `clinch serve`: API, workers and recovery in one process, or some of them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clinch::backend::Opened;
 use clinch_core::ports::Clock;
 use clinch_github::Collector;
-use clinch_server::config::Sources;
 use clinch_server::telemetry::{self, LogFormat};
-use clinch_server::{Config, Look, Parts, Role, Server};
+use clinch_server::{Application, Config, Look, Parts, Role, Server};
 use clinch_system::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -17,7 +15,7 @@ use crate::args::Global;
 use crate::error::{CliError, note};
 use crate::executors::Http;
 use crate::exit::Exit;
-use crate::{github, settings, store};
+use crate::{config, github, store};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,7 +63,7 @@ enum Log {
 
 /// Serves until a signal stops it.
 pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
-    let config = load(global, &args.set)?;
+    let config = config::load(global, &args.set)?;
     if args.print_config {
         crate::output::print(&config.print())?;
         return Ok(Exit::Ok);
@@ -97,9 +95,17 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
             .map(|files| Arc::new(move || files.check()) as Arc<Look>);
         parts.limits = opened.limits;
         parts.outlets = outlets;
-        match &collector {
-            Some(collector) => with_collector(&mut parts, collector, &config, &roles),
-            None => parts.extra = clinch_github::absent(),
+        let (router, described) = match &collector {
+            Some(collector) => clinch_github::api(collector.clone(), config.server.body_timeout.0),
+            None => clinch_github::absent(),
+        };
+        parts.applications.push(Application {
+            domain: clinch_github::DOMAIN,
+            router,
+            described,
+        });
+        if let Some(collector) = &collector {
+            with_collector(&mut parts, collector, &roles);
         }
         let server = Server::bind(config, parts, &roles).await?;
         if let Some(collector) = &collector {
@@ -148,21 +154,17 @@ async fn collector(
     opened: &Opened,
     clock: &Arc<dyn Clock>,
 ) -> Result<Option<Collector>, CliError> {
-    let Some(github) = &config.github else {
+    let Some(github) = github::config(config)? else {
         return Ok(None);
     };
-    let settings = github::settings(github)?;
-    let transport = github::transport(github, &settings, clock)?;
-    let collector = github::collector(github, settings, transport, opened, clock).await?;
+    let settings = github::settings(&github)?;
+    let transport = github::transport(&github, &settings, clock)?;
+    let collector = github::collector(&github, settings, transport, opened, clock).await?;
     Ok(Some(collector))
 }
 
-/// Adds the collector's routes, gauges and operations; processes with the worker role execute them.
-fn with_collector(parts: &mut Parts, collector: &Collector, config: &Config, roles: &[Role]) {
-    let body_timeout = config.server.body_timeout.0;
-    let (router, described) = clinch_github::api(collector.clone(), body_timeout);
-    parts.extra = std::mem::take(&mut parts.extra).merge(router);
-    parts.described = Some(described);
+/// Adds the collector's gauges and operations; processes with the worker role execute them.
+fn with_collector(parts: &mut Parts, collector: &Collector, roles: &[Role]) {
     parts
         .gauges
         .push(Arc::new(github::Measured(collector.clone())));
@@ -174,32 +176,6 @@ fn with_collector(parts: &mut Parts, collector: &Collector, config: &Config, rol
             false => collector.declare(builder),
         }
     });
-}
-
-/// Loads the configuration: file, environment, then `--set`.
-pub(crate) fn load(global: &Global, set: &[String]) -> Result<Config, CliError> {
-    let (file, sources) = sources(global, set)?;
-    Ok(Config::load(file.as_deref(), &sources)?)
-}
-
-/// The sources of the configuration.
-pub(crate) fn sources(
-    global: &Global,
-    set: &[String],
-) -> Result<(Option<PathBuf>, Sources), CliError> {
-    let file: Option<PathBuf> = settings::file(global);
-    let mut flags = Vec::with_capacity(set.len());
-    for pair in set {
-        let (key, value) = pair.split_once('=').ok_or_else(|| {
-            CliError::usage("--set takes KEY=VALUE, such as server.listen=127.0.0.1:0")
-        })?;
-        flags.push((key.to_owned(), value.to_owned()));
-    }
-    let sources = Sources {
-        environment: std::env::vars().collect(),
-        flags,
-    };
-    Ok((file, sources))
 }
 
 /// SIGINT and SIGTERM: the first stops the server, a second one ends the process at once.

@@ -46,7 +46,7 @@ impl LocalCollector {
             schedule: Vec::new(),
             ..settings
         };
-        let github = config.github.clone().unwrap_or_default();
+        let github = super::config(config)?.unwrap_or_default();
         let collector = super::collector(&github, settings, transport, &opened, &clock).await?;
         let builder = Clinch::builder()
             .backend(opened.backend)

@@ -85,3 +85,31 @@ fn col_17_jobs_of_a_removed_section_wait_and_the_doctor_names_them() {
     let what = found["what"].as_str().unwrap_or_default();
     assert!(what.contains("no [github] section"), "{found:#}");
 }
+
+#[test]
+fn core_16_the_collectors_routes_need_a_key_of_its_domain() {
+    for section in ["", "[github]\n"] {
+        let folder = Folder::with(section);
+        let server = Server::start(&folder, "api");
+        let key = |name: &str, options: &[&str]| {
+            let arguments = [&["keys", "create", name], options].concat();
+            ends(&folder.run(&arguments), 0).trim().to_owned()
+        };
+        let whole = key("whole", &["--scopes", "read"]);
+        let github = key("github", &["--scopes", "read", "--domains", "github"]);
+        let other = key("other", &["--scopes", "admin", "--domains", "payments"]);
+        let list = |key: &str| {
+            let list = ["github", "status", "-o", "json", "--url", &server.url()];
+            let mut command = clinch(&folder.0);
+            command.args(list).env("CLINCH_API_KEY", key);
+            said(&command.output().expect("it runs"))
+        };
+        let explains = |said: &str| said.contains("no [github] section");
+        for key in [&whole, &github] {
+            let said = list(key);
+            assert_eq!(explains(&said), section.is_empty(), "{said}");
+        }
+        let said = list(&other);
+        assert!(said.contains("there is nothing at this path"), "{said}");
+    }
+}

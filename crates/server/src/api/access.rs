@@ -7,6 +7,8 @@
 use axum::http::Method;
 use clinch_core::ports::Scope;
 
+use crate::application::domain_of;
+
 /// Method, path as the router knows it, and the scopes of which the key needs one; an empty list
 /// needs no key.
 type Row = (&'static str, &'static str, &'static [Scope]);
@@ -71,13 +73,14 @@ pub(super) enum Coverage {
     /// Nothing: the handler checks the caller itself.
     Nothing,
     /// The whole domain: the route belongs to the application of the domain.
-    Domain(String),
+    Domain(&'static str),
     /// Every domain: the server does not know what the route touches.
     Everything,
 }
 
 /// What a request must present, by its method and the route that the router matched.
-pub(super) fn needs(method: &Method, route: Option<&str>) -> Needs {
+/// `applications` are the domains of the applications in this process.
+pub(super) fn needs(method: &Method, route: Option<&str>, applications: &[&'static str]) -> Needs {
     let method = match *method {
         // The handler of GET answers it.
         Method::HEAD => Method::GET.as_str(),
@@ -96,14 +99,11 @@ pub(super) fn needs(method: &Method, route: Option<&str>) -> Needs {
         .iter()
         .find(|(m, path, _)| (*m, *path) == (method, route));
     let is_own = ROUTES.iter().any(|(_, path, _)| *path == route);
-    let application = route
-        .strip_prefix("/v1/")
-        .and_then(|rest| rest.split('/').next());
     Needs {
         scopes: row.map_or(otherwise, |(_, _, scopes)| scopes),
-        coverage: match application {
+        coverage: match domain_of(route, applications) {
             _ if is_own => Coverage::Nothing,
-            Some(domain) => Coverage::Domain(domain.to_owned()),
+            Some(domain) => Coverage::Domain(domain),
             None => Coverage::Everything,
         },
     }
@@ -133,20 +133,20 @@ mod tests {
 
     #[test]
     fn core_16_every_route_names_its_scope() {
+        let needs = |method, path| needs(method, path, &["reports"]);
         let scopes = |method, path| needs(method, Some(path)).scopes;
         let (get, post) = (&Method::GET, &Method::POST);
         assert_eq!(scopes(get, "/healthz"), ANYONE);
         assert_eq!(scopes(&Method::HEAD, "/metrics"), READ);
         assert_eq!(scopes(post, "/v1/leases"), WORK);
         assert_eq!(scopes(&Method::OPTIONS, "/v1/operations"), OPERATE);
-        assert_eq!(scopes(post, "/v1/github/runs"), OPERATE);
+        assert_eq!(scopes(post, "/v1/reports/{id}"), OPERATE);
         assert_eq!(needs(get, None).scopes, READ);
         assert_eq!(needs(post, None).scopes, OPERATE);
         let coverage = |path| needs(get, Some(path)).coverage;
-        assert_eq!(
-            coverage("/v1/github/runs"),
-            Coverage::Domain("github".into())
-        );
+        assert_eq!(coverage("/v1/reports/{id}"), Coverage::Domain("reports"));
+        assert_eq!(coverage("/v1/reports"), Coverage::Domain("reports"));
+        assert_eq!(coverage("/v1/reports2"), Coverage::Everything);
         assert_eq!(coverage("/assets/{file}"), Coverage::Everything);
         assert_eq!(coverage("/v1/events"), Coverage::Nothing);
     }

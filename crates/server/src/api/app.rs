@@ -45,6 +45,8 @@ pub(crate) struct App {
     pub(crate) metrics: PrometheusHandle,
     pub(crate) readiness: Readiness,
     pub(crate) gauges: Vec<Arc<dyn Gauges>>,
+    /// The domains of the applications in this process.
+    pub(crate) applications: Vec<&'static str>,
     /// Cancelled when the server stops: long polls and streams end.
     pub(crate) stop: CancellationToken,
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
 
-/// Every error code and its status.
-const CODES: [(&str, u16); 17] = [
+/// Every error code of the server and its status.
+const CODES: [(&str, u16); 16] = [
     ("invalid_command", 400),
     ("invalid_request", 400),
     ("unknown_route", 400),
@@ -21,7 +21,6 @@ const CODES: [(&str, u16); 17] = [
     ("terminal", 409),
     ("not_held", 409),
     ("stale_fence", 409),
-    ("active_run", 409),
     ("payload_too_large", 413),
     ("unsupported_media_type", 415),
     ("idempotency_mismatch", 422),

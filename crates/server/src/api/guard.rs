@@ -190,7 +190,8 @@ fn check_host(request: &Parts) -> Result<(), Problem> {
 pub(super) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let route = parts.extensions.get::<MatchedPath>();
-    let needs = access::needs(&parts.method, route.map(MatchedPath::as_str));
+    let route = route.map(MatchedPath::as_str);
+    let needs = access::needs(&parts.method, route, &app.applications);
     let is_public = needs.scopes.is_empty();
     let checked = match app.authenticator.is_locked().await {
         Ok(true) if is_public => Ok(None),

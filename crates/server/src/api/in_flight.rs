@@ -20,6 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::app::{DROPPED_BYTES_MAX, ENVELOPE_BYTES, Shared, drop_body};
 use super::problem::Problem;
+use crate::application::domain_of;
 use crate::config::ServerConfig;
 
 /// Requests and answers up to this length reserve nothing: a connection buffers about as much
@@ -84,6 +85,7 @@ pub(super) async fn bound(State(app): State<Shared>, request: Request, next: Nex
         request.uri().path(),
         request.headers(),
         &app.config.server,
+        &app.applications,
     );
     let mut taken = match app.in_flight.take(needed).await {
         Ok(taken) => taken,
@@ -125,13 +127,20 @@ fn is_read(method: &Method) -> bool {
 }
 
 /// Bytes that the request and its answer may need.
-fn needed(method: &Method, path: &str, headers: &HeaderMap, config: &ServerConfig) -> usize {
+fn needed(
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+    config: &ServerConfig,
+    applications: &[&'static str],
+) -> usize {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     if is_read(method) {
         return match parts.as_slice() {
-            ["v1", "operations" | "dead-letters"]
-            | ["v1", "operations", _, "attempts"]
-            | ["v1", "github", ..] => PAGE_BYTES_MAX,
+            ["v1", "operations" | "dead-letters"] | ["v1", "operations", _, "attempts"] => {
+                PAGE_BYTES_MAX
+            }
+            _ if domain_of(path, applications).is_some() => PAGE_BYTES_MAX,
             _ => 0,
         };
     }
@@ -199,11 +208,12 @@ mod tests {
             if let Some(length) = length {
                 headers.insert(header::CONTENT_LENGTH, length.parse().expect("a header"));
             }
-            needed(method, path, &headers, &config)
+            needed(method, path, &headers, &config, &["reports"])
         };
         let (get, post) = (&Method::GET, &Method::POST);
         assert_eq!(of(get, "/v1/operations", None), PAGE_BYTES_MAX);
-        assert_eq!(of(get, "/v1/github/documents", None), PAGE_BYTES_MAX);
+        assert_eq!(of(get, "/v1/reports/weekly", None), PAGE_BYTES_MAX);
+        assert_eq!(of(get, "/v1/unknown/weekly", None), 0);
         assert_eq!(of(get, "/v1/operations/x", None), 0);
         assert_eq!(of(get, "/v1/events", None), 0);
         assert_eq!(of(post, "/v1/operations", Some("1000")), 0);

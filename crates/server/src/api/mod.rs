@@ -51,6 +51,8 @@ pub(crate) use in_flight::InFlight;
 use problem::Problem;
 pub(crate) use system::Readiness;
 
+use crate::application::Application;
+
 fn described() -> OpenApiRouter<Shared> {
     let info = InfoBuilder::new()
         .title("Clinch")
@@ -95,12 +97,13 @@ pub fn openapi() -> OpenApi {
     describe::spelled_out(described().into_openapi())
 }
 
-/// Every route, behind the guard. The routes of `extra` are behind the guard too, and are described
-/// if `extra_described` is given.
-pub(crate) fn router(app: Shared, extra: Router, extra_described: Option<OpenApi>) -> Router {
+/// Every route, those of the applications included, behind the guard.
+pub(crate) fn router(app: Shared, applications: Vec<Application>) -> Router {
     let (router, mut openapi) = described().split_for_parts();
-    if let Some(extra) = extra_described {
-        openapi.merge(extra);
+    let mut router = router.with_state(app.clone());
+    for application in applications {
+        router = router.merge(application.router);
+        openapi.merge(application.described);
     }
     let openapi = describe::spelled_out(openapi);
     // Serialized once.
@@ -110,8 +113,6 @@ pub(crate) fn router(app: Shared, extra: Router, extra_described: Option<OpenApi
         async move { ([(header::CONTENT_TYPE, "application/json")], openapi) }
     };
     router
-        .with_state(app.clone())
-        .merge(extra)
         .layer(from_fn_with_state(app.clone(), in_flight::bound))
         .route("/openapi.json", get(described))
         .fallback(async || Problem::not_found("there is nothing at this path"))

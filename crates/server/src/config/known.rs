@@ -3,28 +3,28 @@
 use clinch::Result;
 use toml::{Table, Value};
 
-use super::wrong;
+use super::{Section, wrong};
 
 /// What kind of value a key has.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum Kind<'a> {
     /// Text, including durations.
     Text,
     /// A number, a boolean or a list.
     Other,
     /// A table with known keys.
-    Keys(Keys),
+    Keys(Keys<'a>),
     /// A table with arbitrary keys.
     Free,
     /// A list of tables with known keys.
-    Each(Keys),
+    Each(Keys<'a>),
 }
 
-pub(super) type Keys = &'static [(&'static str, Kind)];
+pub(super) type Keys<'a> = &'a [(&'a str, Kind<'a>)];
 
 use Kind::{Each, Free, Other, Text};
 
-pub(super) const ROOT: Keys = &[
+const ROOT: Keys<'static> = &[
     (
         "store",
         Kind::Keys(&[
@@ -69,11 +69,10 @@ pub(super) const ROOT: Keys = &[
         "dead_letter",
         Kind::Keys(&[("file", Text), ("alert_url", Text), ("retention", Text)]),
     ),
-    ("github", Kind::Keys(GITHUB)),
     ("route", Each(ROUTE)),
 ];
 
-const SERVER: Keys = &[
+const SERVER: Keys<'static> = &[
     ("listen", Text),
     ("tls_cert", Text),
     ("tls_key", Text),
@@ -90,7 +89,7 @@ const SERVER: Keys = &[
     ("shutdown_deadline", Text),
 ];
 
-const WORKER: Keys = &[
+const WORKER: Keys<'static> = &[
     ("concurrency", Other),
     ("batch", Other),
     ("lease", Text),
@@ -99,18 +98,7 @@ const WORKER: Keys = &[
     ("spill_file", Text),
 ];
 
-const GITHUB: Keys = &[
-    ("api_url", Text),
-    ("allow_private", Other),
-    ("tokens", Other),
-    ("sink", Text),
-    ("threshold", Other),
-    ("page_size", Other),
-    ("concurrency", Other),
-    ("schedule", Other),
-];
-
-const ROUTE: Keys = &[
+const ROUTE: Keys<'static> = &[
     ("name", Text),
     ("domain", Text),
     ("event_type", Text),
@@ -140,7 +128,7 @@ const ROUTE: Keys = &[
     ("allow_private", Other),
 ];
 
-const PROBE: Keys = &[
+const PROBE: Keys<'static> = &[
     ("url", Text),
     ("match", Text),
     ("succeeded", Other),
@@ -150,7 +138,7 @@ const PROBE: Keys = &[
     ("inconclusive_max", Other),
 ];
 
-const RETRY: Keys = &[
+const RETRY: Keys<'static> = &[
     ("preset", Text),
     ("max_attempts", Other),
     ("base", Text),
@@ -160,7 +148,7 @@ const RETRY: Keys = &[
     ("budget", Other),
 ];
 
-const BREAKER: Keys = &[
+const BREAKER: Keys<'static> = &[
     ("failure_rate", Other),
     ("slow_rate", Other),
     ("slow", Text),
@@ -170,8 +158,17 @@ const BREAKER: Keys = &[
     ("half_open", Other),
 ];
 
+/// Calls `use_keys` with the keys of the server's own sections and of these.
+pub(super) fn with_keys<T>(sections: &[Section], use_keys: impl FnOnce(Keys<'_>) -> T) -> T {
+    let of_applications: Vec<_> = sections.iter().map(Section::keys).collect();
+    let of_applications = sections.iter().zip(&of_applications);
+    let of_applications = of_applications.map(|(section, keys)| (section.name, Kind::Keys(keys)));
+    let keys: Vec<_> = ROOT.iter().copied().chain(of_applications).collect();
+    use_keys(&keys)
+}
+
 /// The kind of a key, or an error that names the nearest known one.
-pub(super) fn find(keys: Keys, key: &str, place: &str) -> Result<Kind> {
+pub(super) fn find<'a>(keys: Keys<'a>, key: &str, place: &str) -> Result<Kind<'a>> {
     if let Some((_, kind)) = keys.iter().find(|(known, _)| *known == key) {
         return Ok(*kind);
     }
@@ -183,12 +180,8 @@ pub(super) fn find(keys: Keys, key: &str, place: &str) -> Result<Kind> {
     )))
 }
 
-/// Refuses every key that is not known.
-pub(super) fn check(table: &Table) -> Result<()> {
-    check_in(table, ROOT, "")
-}
-
-fn check_in(table: &Table, keys: Keys, place: &str) -> Result<()> {
+/// Refuses every key that is not known; `place` is where the table is.
+pub(super) fn check(table: &Table, keys: Keys<'_>, place: &str) -> Result<()> {
     for (key, value) in table {
         let kind = find(keys, key, place)?;
         let place = match place {
@@ -196,10 +189,10 @@ fn check_in(table: &Table, keys: Keys, place: &str) -> Result<()> {
             place => format!("{place}.{key}"),
         };
         match (kind, value) {
-            (Kind::Keys(keys), Value::Table(inner)) => check_in(inner, keys, &place)?,
+            (Kind::Keys(keys), Value::Table(inner)) => check(inner, keys, &place)?,
             (Each(keys), Value::Array(items)) => {
                 for item in items.iter().filter_map(Value::as_table) {
-                    check_in(item, keys, &place)?;
+                    check(item, keys, &place)?;
                 }
             }
             (Kind::Keys(_), _) => return Err(wrong(format!("{place} must be a table: [{place}]"))),
@@ -212,6 +205,21 @@ fn check_in(table: &Table, keys: Keys, place: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Every key with its section, without the tables around them.
+pub(super) fn list(keys: Keys<'_>, place: &str) -> Vec<String> {
+    let listed = keys.iter().flat_map(|(key, kind)| {
+        let place = match place {
+            "" => (*key).to_owned(),
+            place => format!("{place}.{key}"),
+        };
+        match kind {
+            Kind::Keys(keys) | Each(keys) => list(keys, &place),
+            Text | Other | Free => vec![place],
+        }
+    });
+    listed.collect()
 }
 
 /// Edits that turn one word into the other (Levenshtein).

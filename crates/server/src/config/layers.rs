@@ -9,14 +9,19 @@ use super::wrong;
 const PREFIX: &str = "CLINCH__";
 
 /// `CLINCH__SECTION__KEY` and `CLINCH__ROUTE__<name>__KEY`.
-pub(super) fn environment(table: &mut Table, environment: &[(String, String)]) -> Result<()> {
+pub(super) fn environment(
+    table: &mut Table,
+    keys: Keys<'_>,
+    environment: &[(String, String)],
+) -> Result<()> {
     for (name, value) in environment {
         let Some(path) = name.strip_prefix(PREFIX) else {
             continue;
         };
         let path: Vec<&str> = path.split("__").collect();
         let path = lower(&path);
-        set(table, &path, value).map_err(|error| wrong(format!("{name}: {}", error.message())))?;
+        let set = set(table, keys, &path, value);
+        set.map_err(|error| wrong(format!("{name}: {}", error.message())))?;
     }
     Ok(())
 }
@@ -35,19 +40,19 @@ fn lower(path: &[&str]) -> Vec<String> {
 }
 
 /// Flags are dotted keys.
-pub(super) fn flags(table: &mut Table, flags: &[(String, String)]) -> Result<()> {
+pub(super) fn flags(table: &mut Table, keys: Keys<'_>, flags: &[(String, String)]) -> Result<()> {
     for (name, value) in flags {
         let path: Vec<String> = name.split('.').map(str::to_owned).collect();
-        set(table, &path, value)?;
+        set(table, keys, &path, value)?;
     }
     Ok(())
 }
 
-fn set(table: &mut Table, path: &[String], value: &str) -> Result<()> {
+fn set(table: &mut Table, root: Keys<'_>, path: &[String], value: &str) -> Result<()> {
     let Some((section, rest)) = path.split_first() else {
         return Err(wrong("names no key".to_owned()));
     };
-    match known::find(known::ROOT, section, "")? {
+    match known::find(root, section, "")? {
         Kind::Each(keys) => {
             let Some((name, rest)) = rest.split_first().filter(|(_, rest)| !rest.is_empty()) else {
                 return Err(wrong("write CLINCH__ROUTE__<name>__<KEY>".to_owned()));
@@ -55,7 +60,7 @@ fn set(table: &mut Table, path: &[String], value: &str) -> Result<()> {
             let route = route(table, name)?;
             set_in(route, keys, rest, value, &format!("route.{name}"))
         }
-        _ => set_in(table, known::ROOT, path, value, ""),
+        _ => set_in(table, root, path, value, ""),
     }
 }
 
@@ -88,7 +93,13 @@ fn route<'a>(table: &'a mut Table, name: &str) -> Result<&'a mut Table> {
         .ok_or_else(not_a_list)
 }
 
-fn set_in(table: &mut Table, keys: Keys, path: &[String], value: &str, place: &str) -> Result<()> {
+fn set_in(
+    table: &mut Table,
+    keys: Keys<'_>,
+    path: &[String],
+    value: &str,
+    place: &str,
+) -> Result<()> {
     let Some((key, rest)) = path.split_first() else {
         return Err(wrong(format!("{place} is a section; name a key in it")));
     };

@@ -1,15 +1,14 @@
 //! `clinch.toml`: its keys, where values come from, and what they mean.
 //!
 //! A value comes from the file, the environment or a flag; a flag overrides the environment, which
-//! overrides the file. An unknown key is an error that names the nearest known key.
+//! overrides the file. An unknown key is an error that names the nearest known key. An application
+//! declares its section as a [`Section`].
 
+mod application;
 mod destinations;
-mod github;
 mod known;
 mod layers;
 mod print;
-#[cfg(test)]
-mod reference;
 mod route;
 mod sections;
 mod units;
@@ -18,14 +17,16 @@ use std::path::Path;
 
 use clinch::{Error, Result};
 use clinch_core::ErrorKind;
+use serde::de::DeserializeOwned;
 
+pub use application::Section;
 pub use route::{
     BreakerConfig, HedgeConfig, OrderConfig, ProbeConfig, RateLimit, RetryConfig, RouteConfig,
     SafetyConfig,
 };
 pub use sections::{
-    Bus, Config, DeadLetter, Finalizer, Github, Reaper, ReaperStrategyConfig, Retention,
-    ServerConfig, Store, Sweeper, TelemetryConfig, Worker,
+    Bus, Config, DeadLetter, Finalizer, Reaper, ReaperStrategyConfig, Retention, ServerConfig,
+    Store, Sweeper, TelemetryConfig, Worker,
 };
 pub use units::{Size, Span};
 
@@ -40,15 +41,16 @@ pub struct Sources {
 
 impl Config {
     /// Reads the file if one is named, then the environment, then the flags, and refuses
-    /// contradictions. An error is one line that says what to do.
-    pub fn load(file: Option<&Path>, sources: &Sources) -> Result<Self> {
-        let config = Self::read(file, sources)?;
+    /// contradictions. `sections` are those of applications. An error is one line that says what to
+    /// do.
+    pub fn load(file: Option<&Path>, sources: &Sources, sections: &[Section]) -> Result<Self> {
+        let config = Self::read(file, sources, sections)?;
         config.validate()?;
         Ok(config)
     }
 
     /// [`Config::load`] without the check for contradictions, which [`Config::problems`] lists.
-    pub fn read(file: Option<&Path>, sources: &Sources) -> Result<Self> {
+    pub fn read(file: Option<&Path>, sources: &Sources, sections: &[Section]) -> Result<Self> {
         let text = match file {
             Some(path) => std::fs::read_to_string(path).map_err(|error| {
                 wrong(format!(
@@ -58,28 +60,41 @@ impl Config {
             })?,
             None => String::new(),
         };
-        Self::read_text(&text, sources)
+        Self::read_text(&text, sources, sections)
     }
 
     /// [`Config::load`] from text.
-    pub fn parse(text: &str, sources: &Sources) -> Result<Self> {
-        let config = Self::read_text(text, sources)?;
+    pub fn parse(text: &str, sources: &Sources, sections: &[Section]) -> Result<Self> {
+        let config = Self::read_text(text, sources, sections)?;
         config.validate()?;
         Ok(config)
     }
 
-    fn read_text(text: &str, sources: &Sources) -> Result<Self> {
+    fn read_text(text: &str, sources: &Sources, sections: &[Section]) -> Result<Self> {
         let mut table: toml::Table =
             toml::from_str(text).map_err(|error| wrong(one_line(&error, text)))?;
-        layers::environment(&mut table, &sources.environment)?;
-        layers::flags(&mut table, &sources.flags)?;
-        known::check(&table)?;
-        table.try_into().map_err(|error: toml::de::Error| {
-            wrong(format!(
-                "the configuration is not valid: {}",
-                unquoted(&short(&error.to_string()))
-            ))
+        known::with_keys(sections, |keys| {
+            layers::environment(&mut table, keys, &sources.environment)?;
+            layers::flags(&mut table, keys, &sources.flags)?;
+            known::check(&table, keys, "")
+        })?;
+        let applications = application::take(&mut table, sections)?;
+        let config: Self = table.try_into().map_err(|error| not_valid(&error))?;
+        Ok(Self {
+            applications,
+            ..config
         })
+    }
+
+    /// The values of an application's section; `None`: no source has the section.
+    pub fn section<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        let values = self.applications.get(name);
+        values.map(|values| values.get()).transpose()
+    }
+
+    /// Every key that is accepted, such as `store.url` and `route.retry.base`.
+    pub fn keys(sections: &[Section]) -> Vec<String> {
+        known::with_keys(sections, |keys| known::list(keys, ""))
     }
 
     /// Every effective value, with secrets masked: `clinch serve --print-config`.
@@ -95,6 +110,11 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
         before.matches('\n').count() + 1
     });
     format!("line {line} is not TOML: {}", short(error.message()))
+}
+
+fn not_valid(error: &toml::de::Error) -> Error {
+    let message = unquoted(&short(&error.to_string()));
+    wrong(format!("the configuration is not valid: {message}"))
 }
 
 /// A value of the wrong type may be a secret and is not shown.

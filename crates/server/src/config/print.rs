@@ -11,13 +11,21 @@ pub(super) fn masked(config: &Config) -> String {
         return String::new();
     };
     mask_table(&mut table);
+    for (name, values) in &config.applications {
+        let mut section = values.table.clone();
+        mask_table(&mut section);
+        for key in values.secrets {
+            section.get_mut(*key).into_iter().for_each(mask_all);
+        }
+        table.insert((*name).to_owned(), Value::Table(section));
+    }
     toml::to_string(&table).unwrap_or_default()
 }
 
 fn mask_table(table: &mut Table) {
     for (key, value) in table.iter_mut() {
         match key.as_str() {
-            "headers" | "tokens" => mask_all(value),
+            "headers" => mask_all(value),
             // The path of a webhook is often its secret.
             "alert_url" => mask_past_host(value),
             _ => mask_value(value),

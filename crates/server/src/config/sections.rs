@@ -1,5 +1,6 @@
 //! The sections of the file with their defaults.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use clinch::{Error, Result};
@@ -9,6 +10,7 @@ use clinch_core::ports::Prune;
 use clinch_engine::Config as EngineConfig;
 use serde::{Deserialize, Serialize};
 
+use super::application::SectionValues;
 use super::{RouteConfig, Size, Span, wrong};
 
 /// Rows of one prune step: a short step does not delay other writes.
@@ -31,35 +33,36 @@ macro_rules! section {
     };
 }
 
-section!(
-    /// Everything that can be set.
-    Config {
-        /// The store of operations.
-        store: Store = Store::default(),
-        /// The queue that announces due work.
-        bus: Bus = Bus::default(),
-        /// The HTTP API.
-        server: ServerConfig = ServerConfig::default(),
-        /// The workers of this process.
-        worker: Worker = Worker::default(),
-        /// Announces operations again whose announcement was lost.
-        sweeper: Sweeper = Sweeper::default(),
-        /// Makes recorded answers final.
-        finalizer: Finalizer = Finalizer::default(),
-        /// Recovers attempts whose worker was lost.
-        reaper: Reaper = Reaper::default(),
-        /// Traces and metrics.
-        telemetry: TelemetryConfig = TelemetryConfig::default(),
-        /// Retention period of each kind of data.
-        retention: Retention = Retention::default(),
-        /// Files and alerts for failures that the store cannot record.
-        dead_letter: DeadLetter = DeadLetter::default(),
-        /// The GitHub collector; without the section it does not run.
-        github: Option<Github> = None,
-        /// How each kind of call is made.
-        route: Vec<RouteConfig> = Vec::new(),
-    }
-);
+/// Everything that can be set.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The store of operations.
+    pub store: Store,
+    /// The queue that announces due work.
+    pub bus: Bus,
+    /// The HTTP API.
+    pub server: ServerConfig,
+    /// The workers of this process.
+    pub worker: Worker,
+    /// Announces operations again whose announcement was lost.
+    pub sweeper: Sweeper,
+    /// Makes recorded answers final.
+    pub finalizer: Finalizer,
+    /// Recovers attempts whose worker was lost.
+    pub reaper: Reaper,
+    /// Traces and metrics.
+    pub telemetry: TelemetryConfig,
+    /// Retention period of each kind of data.
+    pub retention: Retention,
+    /// Files and alerts for failures that the store cannot record.
+    pub dead_letter: DeadLetter,
+    /// The sections of applications that are present, by name; see [`Config::section`].
+    #[serde(skip)]
+    pub(super) applications: BTreeMap<&'static str, SectionValues>,
+    /// How each kind of call is made.
+    pub route: Vec<RouteConfig>,
+}
 
 section!(
     /// `[store]`
@@ -237,28 +240,6 @@ section!(
     }
 );
 
-section!(
-    /// `[github]`
-    Github {
-        /// GitHub, GitHub Enterprise or a test server.
-        api_url: String = "https://api.github.com".to_owned(),
-        /// `api_url` may name a host whose addresses are private or loopback.
-        allow_private: bool = false,
-        /// Tokens. Values are secrets.
-        tokens: Vec<String> = Vec::new(),
-        /// `store`, `postgres://` or `mongodb://`.
-        sink: String = "store".to_owned(),
-        /// Quota kept in reserve.
-        threshold: u32 = 100,
-        /// Items of one page.
-        page_size: u32 = 100,
-        /// Concurrent requests.
-        concurrency: usize = 8,
-        /// `{ login = "octocat", cron = "0 3 * * *" }`
-        schedule: Vec<toml::Table> = Vec::new(),
-    }
-);
-
 impl Config {
     /// Refuses contradictions, with one line that says what to do.
     pub fn validate(&self) -> Result<()> {
@@ -304,7 +285,8 @@ impl Config {
         ];
         let is_zero = zero.iter().filter(|(_, is_zero)| *is_zero);
         problems.extend(is_zero.map(|(key, _)| wrong(format!("{key} must be more than 0"))));
-        problems.extend(self.github.iter().flat_map(Github::problems));
+        let of_applications = self.applications.values();
+        problems.extend(of_applications.flat_map(SectionValues::problems));
         problems.extend(self.route_problems());
         problems
     }

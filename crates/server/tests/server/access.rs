@@ -8,10 +8,11 @@ use clinch_core::Domain;
 use clinch_core::ports::ApiKeys;
 use clinch_memory::Memory;
 use clinch_server::auth::{Restriction, Scope, create_restricted};
-use clinch_server::{Role, openapi};
+use clinch_server::{Application, Role, openapi};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use utoipa::openapi::OpenApi;
 
 use crate::auth::now;
 use crate::harness::{Provider, ROUTES, Reply, Running, command, parts, store};
@@ -162,12 +163,19 @@ pub(crate) async fn ask(
     server.send(method, path, &headers, &body).await
 }
 
-/// The routes of an application, in the domains `pay` and `lane`.
-fn application() -> Router {
-    Router::new()
-        .route("/v1/pay/report", get(async || "pay"))
+/// Applications in the domains `pay` and `lane`; the second also has routes outside of its domain.
+fn applications() -> Vec<Application> {
+    let pay = Router::new().route("/v1/pay/report", get(async || "pay"));
+    let lane = Router::new()
         .route("/v1/lane/report", get(async || "lane"))
-        .route("/unknown", get(async || "pay"))
+        .route("/v1/away/report", get(async || "away"))
+        .route("/unknown", get(async || "pay"));
+    let application = |(domain, router)| Application {
+        domain,
+        router,
+        described: OpenApi::default(),
+    };
+    [("pay", pay), ("lane", lane)].map(application).into()
 }
 
 impl World {
@@ -175,7 +183,7 @@ impl World {
         let (memory, provider) = (store(), Provider::default());
         let admin = key(&memory, &[Scope::Admin], &RIGHT).await;
         let mut parts = parts(&memory, &provider);
-        parts.extra = application();
+        parts.applications = applications();
         let server = Running::of(ROUTES, parts, memory.clone(), provider, &Role::ALL).await;
         let submit = async |domain, event_type, wait: &str| {
             let path = format!("/v1/operations?wait={wait}");
@@ -409,6 +417,7 @@ async fn core_16_routes_of_an_application_belong_to_its_domain() {
     let world = World::new().await;
     let whole = key(&world.memory, &[Scope::Read], &[]).await;
     let pay = key(&world.memory, &[Scope::Read], &["pay"]).await;
+    let away = key(&world.memory, &[Scope::Read], &["away"]).await;
     let submit = key(&world.memory, &[Scope::Submit], &["pay"]).await;
     let charges = Restriction {
         domains: vec![Domain::new("pay").expect("a name")],
@@ -423,6 +432,9 @@ async fn core_16_routes_of_an_application_belong_to_its_domain() {
         (&pay, "/v1/pay/report", 200),
         (&pay, "/v1/lane/report", 404),
         (&pay, "/unknown", 404),
+        // No application has registered this domain.
+        (&whole, "/v1/away/report", 200),
+        (&away, "/v1/away/report", 404),
         (&submit, "/v1/pay/report", 403),
         // The key covers some event types of the domain; the application's route needs all of them.
         (some.reveal(), "/v1/pay/report", 404),

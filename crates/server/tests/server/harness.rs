@@ -178,7 +178,7 @@ pub(crate) struct Running {
 }
 
 pub(crate) fn config(text: &str) -> Config {
-    Config::parse(text, &Sources::default()).expect("a valid configuration")
+    Config::parse(text, &Sources::default(), &[]).expect("a valid configuration")
 }
 
 pub(crate) fn parts(memory: &Memory, provider: &Provider) -> Parts {

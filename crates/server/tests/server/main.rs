@@ -10,6 +10,7 @@ mod access;
 mod auth;
 mod batches;
 mod config;
+mod config_sections;
 mod dead_letters;
 mod ended_keys;
 mod harness;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use clinch_core::WorkerId;
 use clinch_memory::{ManualClock, Memory};
-use clinch_server::Role;
+use clinch_server::{Application, Role};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use utoipa::openapi::OpenApi;
 
 use crate::harness::{ROUTES, Running, command, config, store};
 
@@ -178,9 +179,13 @@ async fn a_panic_in_a_handler_is_500_and_the_next_request_is_answered() {
     let memory = store();
     let provider = crate::harness::Provider::default();
     let mut parts = crate::harness::parts(&memory, &provider);
-    parts.extra = axum::Router::new().route("/panics", axum::routing::get(panics));
+    parts.applications.push(Application {
+        domain: "reports",
+        router: axum::Router::new().route("/v1/reports", axum::routing::get(panics)),
+        described: OpenApi::default(),
+    });
     let server = Running::of(ROUTES, parts, memory, provider, &Role::ALL).await;
-    let reply = server.get("/panics").await;
+    let reply = server.get("/v1/reports").await;
     reply.is_problem(500, "internal");
     assert!(!reply.text.contains("hunter2"));
     assert_eq!(server.get("/healthz").await.status, 200);

@@ -7,7 +7,7 @@ use clinch_system::FileJournal;
 use serde_json::json;
 
 use crate::args::Global;
-use crate::commands::serve;
+use crate::config;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     if !args.file.is_file() {
         return Err(CliError::NotThere(format!("there is no file {shown}")));
     }
-    let config = serve::load(global, &[])?;
+    let config = config::load(global, &[])?;
     store_check::say_database(global, &StoreConfig::of(&config)?);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

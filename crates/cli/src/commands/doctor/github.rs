@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use clinch_core::ports::{Clock, DomainView};
-use clinch_github::{ApiRequest, DOMAIN, Settings, Token, Transport};
-use clinch_server::config::Github;
+use clinch_github::{ApiRequest, Config, DOMAIN, Settings, Token, Transport};
 use clinch_system::SystemClock;
 
 use super::{Finding, Subject};
@@ -14,16 +13,18 @@ use crate::github;
 use crate::store::StoreConfig;
 
 pub(super) fn check(subject: &Subject) -> Vec<Finding> {
-    let Some(config) = &subject.config.github else {
-        return left_over(subject);
+    let parts = match github::config(&subject.config) {
+        Ok(None) => return left_over(subject),
+        Ok(Some(config)) => parts(&config),
+        Err(error) => Err(error),
     };
-    match parts(config) {
+    match parts {
         Ok((settings, transport)) => tokens(subject, &settings, &*transport),
         Err(error) => vec![Finding::error(&error)],
     }
 }
 
-fn parts(config: &Github) -> Result<(Settings, Arc<dyn Transport>), CliError> {
+fn parts(config: &Config) -> Result<(Settings, Arc<dyn Transport>), CliError> {
     let settings = github::settings(config)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let transport = github::transport(config, &settings, &clock)?;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::args::Global;
 use crate::client::{Base, Client, Request};
-use crate::commands::serve;
+use crate::config;
 use crate::context::Context;
 use crate::error::{CliError, note};
 use crate::github::{self, LocalCollector};
@@ -49,8 +49,8 @@ impl CollectorClient {
                 local: None,
             });
         }
-        let config = serve::load(&global, &[])?;
-        let github = config.github.clone().unwrap_or_default();
+        let config = config::load(&global, &[])?;
+        let github = github::config(&config)?.unwrap_or_default();
         let settings = github::settings(&github)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let transport = github::transport(&github, &settings, &clock)?;

@@ -11,7 +11,7 @@ use super::follow::{self, Ended, Wait};
 use super::summary::{self, Pages, Report, grouped};
 use crate::args::Global;
 use crate::client::query;
-use crate::commands::serve;
+use crate::config;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::github::{self, FakeHub};
@@ -109,7 +109,7 @@ pub(crate) async fn fake(args: &Args, global: Global) -> Result<Exit, CliError> 
         let message = "--fake works in this process; leave out --url and CLINCH_URL";
         return Err(CliError::usage(message));
     }
-    let config = serve::load(&global, &[])?;
+    let config = config::load(&global, &[])?;
     let hub = FakeHub::start(args.seed).await?;
     let mut logins = hub.logins();
     let named = |login: &String| login.eq_ignore_ascii_case(&args.login);
@@ -119,7 +119,7 @@ pub(crate) async fn fake(args: &Args, global: Global) -> Result<Exit, CliError> 
     }
     logins.sort_by_key(|login| !named(login));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let github = config.github.clone().unwrap_or_default();
+    let github = github::config(&config)?.unwrap_or_default();
     let settings = hub.settings(github::settings(&github)?)?;
     let transport = hub.transport(clock)?;
     let mut client =

@@ -1,19 +1,20 @@
 //! `docs/guide/configuration.md` against the reader: every key that is accepted has a row there,
 //! with its type, its default and an example that the reader takes, and no other key has one.
 //!
-//! The default column is printed: `UPDATE_DOCS=1 cargo test -p clinch-server --lib reference`.
+//! The default column is printed: `UPDATE_DOCS=1 cargo test -p clinch-cli --bin clinch reference`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clinch_core::policy::RetryRules;
 use clinch_protect::{BulkheadConfig, CircuitConfig, RatioConfig};
+use clinch_server::Config;
+use clinch_server::config::{BreakerConfig, ProbeConfig, RouteConfig, Sources, Span};
 use toml::{Table, Value};
 
-use super::known::{Keys, Kind, ROOT};
-use super::{BreakerConfig, Config, Github, ProbeConfig, RouteConfig, Sources, Span};
+use super::sections;
 
-const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p clinch-server --lib reference";
+const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p clinch-cli --bin clinch reference";
 
 /// What an example needs beside itself to be a configuration.
 const NEEDS: &[(&str, &str)] = &[
@@ -80,20 +81,6 @@ fn rows(page: &str) -> Vec<Row> {
     rows
 }
 
-/// Every key that the reader accepts, without the tables around them.
-fn accepted(keys: Keys, place: &str, all: &mut Vec<String>) {
-    for (key, kind) in keys {
-        let place = match place {
-            "" => (*key).to_owned(),
-            place => format!("{place}.{key}"),
-        };
-        match kind {
-            Kind::Keys(keys) | Kind::Each(keys) => accepted(keys, &place, all),
-            Kind::Text | Kind::Other | Kind::Free => all.push(place),
-        }
-    }
-}
-
 fn at<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     let mut parts = key.split('.');
     let mut value = table.get(parts.next()?)?;
@@ -123,11 +110,9 @@ fn table_of(value: &impl serde::Serialize) -> Table {
 
 /// What holds where a key is left out, by the code.
 fn defaults() -> Table {
-    let config = Config {
-        github: Some(Github::default()),
-        ..Config::default()
-    };
-    let mut defaults = table_of(&config);
+    let mut defaults = table_of(&Config::default());
+    let github = table_of(&clinch_github::Config::default());
+    defaults.insert("github".to_owned(), Value::Table(github));
     let route = RouteConfig::default();
     let mut table = table_of(&route);
     table.insert(
@@ -195,8 +180,12 @@ fn configuration(key: &str, text: &str) -> String {
 }
 
 fn parse(text: &str) -> Result<Table, String> {
-    let config = Config::parse(text, &Sources::default()).map_err(|error| error.to_string())?;
+    let sections = sections().expect("sections");
+    let config = Config::parse(text, &Sources::default(), &sections);
+    let config = config.map_err(|error| error.to_string())?;
     let mut table = table_of(&config);
+    let github: Option<Table> = config.section("github").expect("read before");
+    table.extend(github.map(|github| ("github".to_owned(), Value::Table(github))));
     if let Some(Value::Array(routes)) = table.remove("route") {
         let first = routes.into_iter().next();
         table.insert(
@@ -233,8 +222,7 @@ fn printed(page: &str) -> String {
 #[test]
 fn core_19_every_key_has_a_row_and_every_row_is_a_key() {
     let page: Vec<String> = rows(&read()).into_iter().map(|row| row.key).collect();
-    let mut keys = Vec::new();
-    accepted(ROOT, "", &mut keys);
+    let keys = Config::keys(&sections().expect("sections"));
     let missing: Vec<_> = keys.iter().filter(|key| !page.contains(key)).collect();
     let unknown: Vec<_> = page.iter().filter(|key| !keys.contains(key)).collect();
     assert!(
