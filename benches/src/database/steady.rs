@@ -39,7 +39,7 @@ impl<D: Database> Scene<D> {
             event.options.run_at = Some(self.clock.now());
             let (orchestrator, clock) = (orchestrator.clone(), self.clock.clone());
             at_work.push(tokio::spawn(async move {
-                let (known, _) = orchestrator.accept(event).await?;
+                let known = orchestrator.accept(event).await?.known;
                 let accepted = clock.monotonic();
                 let ended = orchestrator.await_settled(known.op_id, TIMEOUT).await?;
                 if !ended.operation.state.is_terminal() {

@@ -14,10 +14,12 @@ pub mod json;
 pub mod ledger;
 pub mod letters;
 pub mod names;
+mod needs;
 mod news;
 mod page;
 pub mod receipts;
 
 pub use fault::{Fault, Faults};
+pub use needs::Needs;
 pub use news::{News, wait_for};
 pub use page::Filling;

@@ -63,7 +63,7 @@ use std::time::Duration;
 use clinch_core::policy::Routes;
 use clinch_core::ports::Clock;
 use clinch_core::{Result, Timestamp};
-use clinch_stored::{Faults, News};
+use clinch_stored::{Faults, Needs, News};
 use mysql_async::Pool;
 
 pub use caller::WakeUp;
@@ -87,6 +87,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     pool: Pool,
     time: Time,
+    needs: Arc<Needs>,
     streams: Arc<KnownStreams>,
     news: Arc<News>,
     faults: Faults,
@@ -114,6 +115,7 @@ impl Mysql {
             settings,
             clock,
             time: Time::default(),
+            needs: Arc::default(),
             streams: Arc::default(),
             news: Arc::new(News::default()),
             faults: Faults::default(),

@@ -1,13 +1,11 @@
 //! The store's clock is the server's. Tests may shift or stop it.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clinch_core::Timestamp;
-use clinch_core::ports::Scan;
 
-/// How a transaction gets the time, and the needs that recovery already knows. Clones share it.
+/// How a transaction gets the time. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Time(Arc<Mutex<TimeState>>);
 
@@ -16,8 +14,6 @@ struct TimeState {
     /// The clock is stopped at this time.
     fixed: Option<Timestamp>,
     ahead: Duration,
-    /// For each scan, the earliest future need that a notice has announced.
-    needs: BTreeMap<Scan, Timestamp>,
 }
 
 impl Time {
@@ -48,19 +44,5 @@ impl Time {
         if cfg!(debug_assertions) {
             self.lock().fixed = Some(at);
         }
-    }
-
-    /// Whether one of these needs comes before every need that recovery already waits for.
-    pub(crate) fn is_news(&self, needs: &BTreeMap<Scan, Timestamp>, now: Timestamp) -> bool {
-        let mut told = self.lock();
-        let mut news = false;
-        for (scan, at) in needs {
-            let known = told.needs.get(scan);
-            if known.is_none_or(|known| *known <= now || at < known) {
-                told.needs.insert(*scan, *at);
-                news = true;
-            }
-        }
-        news
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use clinch_core::ports::{Notice, Scan};
 use clinch_core::{Domain, Error, Fingerprint, KeyHash, LaneKey, OpId, Result, Timestamp};
+use clinch_stored::Needs;
 use clinch_stored::commit::{Plan, Row};
 
 use crate::Shared;
@@ -18,14 +19,13 @@ use crate::query::Query;
 use crate::row::{rank_of, stream_of};
 use crate::streams::KnownStreams;
 use crate::text;
-use crate::time::Time;
 
 /// The transaction of one call.
 pub(crate) struct Tx<'c> {
     link: &'c mut (dyn Link + 'c),
     /// Sent before the first statement.
     preamble: Option<Script>,
-    time: Time,
+    needs: Arc<Needs>,
     streams: Arc<KnownStreams>,
     /// Streams that this transaction inserts unless they exist.
     pub new_streams: HashSet<(String, i8)>,
@@ -110,15 +110,14 @@ impl PendingNotices {
 impl<'c> Tx<'c> {
     /// A transaction that begins with its first statement.
     pub(crate) fn new(link: &'c mut (dyn Link + 'c), shared: &Shared, opening: &str) -> Self {
-        let time = shared.time.clone();
         let mut preamble = Script::default();
         preamble.add(opening);
-        preamble.add(&time.statement());
+        preamble.add(&shared.time.statement());
         preamble.add("SELECT @clinch_now, @@auto_increment_increment");
         Self {
             link,
             preamble: Some(preamble),
-            time,
+            needs: shared.needs.clone(),
             streams: shared.streams.clone(),
             new_streams: HashSet::new(),
             now: Timestamp::default(),
@@ -252,7 +251,7 @@ impl<'c> Tx<'c> {
         let wakes = std::mem::take(&mut self.wakes);
         let settled = wakes.settled.into_iter().map(Notice::Settled);
         let due = wakes.due.into_iter().map(Notice::Due);
-        let is_news = self.time.is_news(&wakes.needs, self.now);
+        let is_news = self.needs.are_new(&wakes.needs, self.now);
         let recovery = is_news.then_some(Notice::Recovery);
         settled.chain(due).chain(recovery).collect()
     }

@@ -1,6 +1,7 @@
 //! One connection with its prepared statements.
 
 use clinch_core::Result;
+use clinch_stored::Needs;
 use rusqlite::{CachedStatement, Connection, Params, Row};
 
 use crate::error;
@@ -13,6 +14,8 @@ pub(crate) struct Db<'c> {
     statements: Vec<Option<CachedStatement<'c>>>,
     writes: u64,
     pub names: Names,
+    /// Recovery that the commits of this connection have announced.
+    pub needs: Needs,
 }
 
 impl<'c> Db<'c> {
@@ -22,6 +25,7 @@ impl<'c> Db<'c> {
             statements: Query::ALL.iter().map(|_| None).collect(),
             writes: 0,
             names: Names::default(),
+            needs: Needs::default(),
         }
     }
 

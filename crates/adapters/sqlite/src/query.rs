@@ -62,8 +62,6 @@ statements! {
     Domain = "domain",
     Domains = "domains",
     EndOfSlice = "end_of_slice",
-    FirstNeeding = "first_needing",
-    FirstOverdue = "first_overdue",
     HasOperation = "has_operation",
     HintOf = "hint_of",
     DueRows = "due_rows",

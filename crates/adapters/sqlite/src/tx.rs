@@ -7,12 +7,11 @@ use clinch_core::{Domain, OpId, Result, Timestamp};
 use clinch_stored::commit::Plan;
 use rusqlite::params;
 
-use crate::column::{Column, millis, stored};
+use crate::column::{Column, stored};
 use crate::db::Db;
 use crate::error;
 use crate::keys::StoreRow;
 use crate::query::Query;
-use crate::row::need_of;
 
 /// The transaction that all jobs of a commit share. The domain counters and the store row are read
 /// once and written once, however many rows change.
@@ -148,29 +147,18 @@ impl<'t, 'c> Tx<'t, 'c> {
             }
         }
         self.finish_keys()?;
-        self.notices()
+        Ok(self.notices())
     }
 
-    fn notices(&mut self) -> Result<Vec<Notice>> {
+    fn notices(&mut self) -> Vec<Notice> {
         let news = std::mem::take(&mut self.news);
         let settled = news.settled.into_iter().map(Notice::Settled);
         let mut notices: Vec<_> = settled
             .chain(news.due.into_iter().map(Notice::Due))
             .collect();
-        for (scan, at) in news.needs {
-            let first = match need_of(scan) {
-                None => self.db.first(Query::FirstOverdue, [], |row| row.int(0))?,
-                Some(need) => self
-                    .db
-                    .first(Query::FirstNeeding, [need], |row| row.int(0))?,
-            };
-            // An earlier need exists, so recovery is already waiting for an earlier time.
-            if first.is_some_and(|first| first >= millis(at)) {
-                notices.push(Notice::Recovery);
-                break;
-            }
-        }
-        Ok(notices)
+        let recovery = self.db.needs.are_new(&news.needs, self.now);
+        notices.extend(recovery.then_some(Notice::Recovery));
+        notices
     }
 }
 

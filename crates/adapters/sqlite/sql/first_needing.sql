@@ -1,1 +1,0 @@
-SELECT need_at FROM clinch_operation WHERE need = ?1 ORDER BY need_at LIMIT 1
