@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use clinch_core::ports::{Delivery, Extension, Hint, Operation, Receipt, Reschedule};
+use clinch_core::policy::Routes;
+use clinch_core::ports::{Delivery, Extension, Hint, Operation, Receipt, Reschedule, Store, Write};
 use clinch_core::{Error, ErrorKind, OpId, Result, Retry, WorkerId};
 
 /// The hint of an operation.
@@ -28,8 +29,31 @@ pub fn delivery(operation: Operation) -> Delivery {
     }
 }
 
+/// Gives these deliveries back.
+pub async fn nack(
+    store: &(impl Store + ?Sized),
+    receipts: &[(Receipt, Duration)],
+    routes: &Routes,
+) -> Result<()> {
+    let ended = nacks(receipts)?.into_iter().map(Write::Reschedule);
+    let ended: Vec<Write> = ended.collect();
+    store.commit(&ended, routes).await.map(drop)
+}
+
+/// Extends the leases of these deliveries.
+pub async fn extend(
+    store: &(impl Store + ?Sized),
+    receipts: &[Receipt],
+    lease: Duration,
+) -> Result<()> {
+    let leases = extensions(receipts, lease)?.into_iter().map(Write::Extend);
+    let leases: Vec<Write> = leases.collect();
+    // The rules of an extension do not depend on the route.
+    store.commit(&leases, &Routes::new()).await.map(drop)
+}
+
 /// The reschedules that give these deliveries back.
-pub fn nacks(receipts: &[(Receipt, Duration)]) -> Result<Vec<Reschedule>> {
+fn nacks(receipts: &[(Receipt, Duration)]) -> Result<Vec<Reschedule>> {
     let worker = WorkerId::new("nack");
     let worker = worker.map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
     let attempt = |(receipt, delay): &(Receipt, Duration)| {
@@ -46,7 +70,7 @@ pub fn nacks(receipts: &[(Receipt, Duration)]) -> Result<Vec<Reschedule>> {
 }
 
 /// The extensions of these deliveries' leases.
-pub fn extensions(receipts: &[Receipt], lease: Duration) -> Result<Vec<Extension>> {
+fn extensions(receipts: &[Receipt], lease: Duration) -> Result<Vec<Extension>> {
     let extension = |receipt| {
         let (op_id, fence) = parse(receipt)?;
         Ok(Extension {

@@ -5,13 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::policy::Routes;
-use clinch_core::ports::{
-    BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt, Store, Write,
-};
+use clinch_core::ports::{BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt, Write};
 use clinch_core::{LaneKey, Result};
 use clinch_stored::commit::{Seen, Unit};
-use clinch_stored::receipts::{delivery, extensions, nacks};
+use clinch_stored::receipts::{self, delivery};
 use clinch_stored::wait_for;
 
 use crate::Mysql;
@@ -150,15 +147,10 @@ impl Bus for Mysql {
 
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
         let routes = self.last_routes().clone();
-        let ended = nacks(receipts)?.into_iter().map(Write::Reschedule);
-        let ended: Vec<Write> = ended.collect();
-        self.commit(&ended, &routes).await.map(|_| ())
+        receipts::nack(self, receipts, &routes).await
     }
 
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
-        let leases = extensions(receipts, visibility)?;
-        let leases: Vec<Write> = leases.into_iter().map(Write::Extend).collect();
-        // The rules of an extension do not depend on the route.
-        self.commit(&leases, &Routes::new()).await.map(|_| ())
+        receipts::extend(self, receipts, visibility).await
     }
 }

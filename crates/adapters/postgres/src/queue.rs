@@ -7,11 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    BeginRequest, Bus, Delivery, Dequeue, Notice, Publication, Receipt, Store, Write, Written,
+    BeginRequest, Bus, Delivery, Dequeue, Notice, Publication, Receipt, Write, Written,
 };
 use clinch_core::{AttemptId, OpId, Result, Timestamp};
 use clinch_stored::commit::{Plan, Seen, Unit};
-use clinch_stored::receipts::{delivery, extensions, nacks};
+use clinch_stored::receipts::{self, delivery};
 use clinch_stored::wait_for;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -301,15 +301,10 @@ impl Bus for Postgres {
 
     async fn nack(&self, receipts: &[(Receipt, Duration)]) -> Result<()> {
         let routes = self.last_routes().clone();
-        let ended = nacks(receipts)?.into_iter().map(Write::Reschedule);
-        let ended: Vec<Write> = ended.collect();
-        self.commit(&ended, &routes).await.map(drop)
+        receipts::nack(self, receipts, &routes).await
     }
 
     async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<()> {
-        let leases = extensions(receipts, visibility)?;
-        let leases: Vec<Write> = leases.into_iter().map(Write::Extend).collect();
-        // No guard of an extension looks at the route.
-        self.commit(&leases, &Routes::new()).await.map(drop)
+        receipts::extend(self, receipts, visibility).await
     }
 }

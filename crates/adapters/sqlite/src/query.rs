@@ -1,8 +1,9 @@
-//! Every statement by name; its text is in `sql/`, one query per file.
+//! Every statement by name; its text is in `sql/`, one query per file. What several statements begin
+//! with is in `sql/parts/`.
 
 /// Names the statements, and numbers them so that a prepared statement is found without its text.
 macro_rules! statements {
-    ($($name:ident = $file:literal),+ $(,)?) => {
+    ($($name:ident = $file:literal $(after $($part:literal)+)?),+ $(,)?) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Query { $($name),+ }
 
@@ -17,7 +18,10 @@ macro_rules! statements {
 
             pub(crate) const fn text(self) -> &'static str {
                 match self {
-                    $(Self::$name => include_str!(concat!("../sql/", $file, ".sql"))),+
+                    $(Self::$name => concat!(
+                        $($(include_str!(concat!("../sql/parts/", $part, ".sql")),)+)?
+                        include_str!(concat!("../sql/", $file, ".sql")),
+                    )),+
                 }
             }
         }
@@ -84,9 +88,9 @@ statements! {
     LeaveLane = "leave_lane",
     LedgerPages = "ledger_pages",
     LineUp = "line_up",
-    List = "list",
-    ListOfBatch = "list_of_batch",
-    ListOfKey = "list_of_key",
+    List = "list" after "operation" "filter",
+    ListOfBatch = "list_of_batch" after "operation" "filter",
+    ListOfKey = "list_of_key" after "operation" "filter",
     Lock = "lock",
     MarkDeadLetter = "mark_dead_letter",
     MergeNewKeys = "merge_new_keys",
@@ -103,9 +107,9 @@ statements! {
     OldKeptKeys = "old_kept_keys",
     OpenOperations = "open_operations",
     OpenRoutes = "open_routes",
-    OperationById = "operation_by_id",
-    OperationBySeq = "operation_by_seq",
-    OperationsLive = "operations_live",
+    OperationById = "operation_by_id" after "operation",
+    OperationBySeq = "operation_by_seq" after "operation",
+    OperationsLive = "operations_live" after "operation",
     Overdue = "overdue",
     Prunable = "prunable",
     Published = "published",
@@ -126,8 +130,8 @@ statements! {
     RequestBySeq = "request_by_seq",
     RevokeApiKey = "revoke_api_key",
     RevokeApiKeys = "revoke_api_keys",
-    RowById = "row_by_id",
-    RowBySeq = "row_by_seq",
+    RowById = "row_by_id" after "row",
+    RowBySeq = "row_by_seq" after "row",
     SeenAt = "seen_at",
     SetRedriven = "set_redriven",
     SettledRows = "settled_rows",
