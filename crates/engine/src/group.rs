@@ -219,9 +219,6 @@ fn start(shared: &Arc<Shared>) {
 
 async fn drive(shared: Arc<Shared>) {
     loop {
-        // The callers that the last commit answered run first, so that their next writes join this
-        // group instead of forming the one after it.
-        yield_once().await;
         let batch = shared.next();
         if batch.is_empty() {
             return;
@@ -229,7 +226,12 @@ async fn drive(shared: Arc<Shared>) {
         let mut served = pin!(serve(&shared, batch));
         tokio::select! {
             biased;
-            () = &mut served => continue,
+            () = &mut served => {
+                // The callers that this commit answered run first, so that their next writes join
+                // the next group instead of forming the one after it.
+                yield_once().await;
+                continue;
+            }
             () = shared.clock.sleep(shared.timeout / STALLED_AFTER) => {}
         }
         match shared.stalled.clone().try_acquire_owned() {

@@ -226,7 +226,7 @@ impl Executor for Chain {
     async fn execute(&self, envelope: &Envelope, attempt: &Arc<dyn Attempt>) -> Outcome {
         let outcome = self.copies(envelope, attempt).await;
         // An attempt that is canceled or has lost its lease must not answer.
-        let may_answer = attempt.holds_lease() && !attempt.is_canceled();
+        let may_answer = attempt.refusal().is_none();
         let fallback = self.fall_back(envelope, &outcome).filter(|_| may_answer);
         match fallback {
             Some(success) => Outcome::Ok(success),

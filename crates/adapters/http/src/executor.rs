@@ -291,11 +291,7 @@ impl Executor for HttpExecutor {
             Ok(outgoing) => outgoing,
             Err(problem) => return invalid_request(problem),
         };
-        let gate = || match (attempt.holds_lease(), attempt.is_canceled()) {
-            (false, _) => Some("lease_lost"),
-            (true, true) => Some("canceled"),
-            (true, false) => None,
-        };
+        let gate = || attempt.refusal();
         let endpoint = &self.plan.endpoint;
         let answered = self
             .client

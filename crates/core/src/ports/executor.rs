@@ -29,6 +29,15 @@ pub trait Attempt: Send + Sync {
     /// Cancel was requested. An Ok still wins.
     fn is_canceled(&self) -> bool;
 
+    /// Why no call may be made any more: `lease_lost` or `canceled`. `None`: a call may be made.
+    fn refusal(&self) -> Option<&'static str> {
+        match (self.holds_lease(), self.is_canceled()) {
+            (false, _) => Some("lease_lost"),
+            (true, true) => Some("canceled"),
+            (true, false) => None,
+        }
+    }
+
     /// The destination's guards have given their permits: from here on they count the call, and the
     /// engine's reservation for it ends. Code that composes guards calls this before the call
     /// leaves.

@@ -211,8 +211,8 @@ async fn call(workers: &Arc<Workers>, envelope: &Envelope, running: &Arc<Running
         let given_back = Retry::not_called("the worker is shutting down");
         return Outcome::Retry(given_back.after(Duration::ZERO));
     }
-    if !running.holds_lease() {
-        return Outcome::Retry(Retry::not_called("the lease ended before the call"));
+    if let Some(reason) = running.refusal() {
+        return Outcome::Retry(Retry::not_called(reason));
     }
     let attempt: Arc<dyn Attempt> = running.clone();
     let call = executor.execute(envelope, &attempt);

@@ -107,11 +107,8 @@ impl Chain {
         }
         attempt.admitted();
         // Getting the permits may have taken time, and a further copy starts late anyway.
-        if !attempt.holds_lease() {
-            return Outcome::Retry(Retry::not_called("lease_lost"));
-        }
-        if attempt.is_canceled() {
-            return Outcome::Retry(Retry::not_called("canceled"));
+        if let Some(reason) = attempt.refusal() {
+            return Outcome::Retry(Retry::not_called(reason));
         }
         if pass.begin() && envelope.attempt == 1 {
             self.destination.budget().deposit();
