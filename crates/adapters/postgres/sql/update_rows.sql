@@ -34,9 +34,9 @@ WITH changed AS (
     ) AS u
     WHERE q.op_id = u.op_id AND q.version = u.version_before AND q.ledger = u.ledger_before
         AND (SELECT abs(clinch_now() - $20) <= $21)
-        AND NOT (u.became = 1 AND u.was <> 1 AND EXISTS (
-            SELECT FROM clinch_stream AS s JOIN clinch_domain AS d ON d.id = s.domain
-            WHERE s.id = q.stream AND d.paused))
+        AND NOT (u.became = 1 AND u.was <> 1 AND q.stream IN (
+            SELECT s.id FROM clinch_stream AS s JOIN clinch_domain AS d ON d.id = s.domain
+            WHERE d.paused))
     RETURNING q.op_id, q.stream, u.was, u.became
 ), counted AS (
     INSERT INTO clinch_delta

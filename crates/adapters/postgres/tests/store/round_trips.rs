@@ -243,6 +243,14 @@ fn dequeue(max: usize) -> Dequeue {
     }
 }
 
+/// The same, and it waits: a process learns of a new stream by a notification.
+fn waiting(max: usize) -> Dequeue {
+    Dequeue {
+        wait: LEASE,
+        ..dequeue(max)
+    }
+}
+
 async fn take(store: &Postgres, max: usize) -> Vec<OpId> {
     let taken = store.dequeue(&dequeue(max)).await.expect("deliveries");
     taken.into_iter().map(|one| one.hint.op_id).collect()
@@ -286,7 +294,8 @@ fn a_row_that_another_process_took_is_not_begun_again() {
         assert_eq!(take(&store, 9).await, [], "a look that finds nothing");
         let new = [1, 2, 3].map(|number| operation("natural", number));
         accept(&store, &new).await;
-        assert_eq!(take(&other, 1).await, [new[0].op_id]);
+        let first = other.dequeue(&waiting(1)).await.expect("a delivery");
+        assert_eq!(first[0].hint.op_id, new[0].op_id);
         assert_eq!(take(&store, 9).await, [new[1].op_id, new[2].op_id]);
         assert_eq!(take(&store, 9).await, []);
         for one in &new {
@@ -306,11 +315,7 @@ fn a_row_of_another_process_is_found_after_its_notification() {
         assert_eq!(take(&store, 1).await, [], "a look that finds nothing");
         let new = operation("natural", 1);
         accept(&other, std::slice::from_ref(&new)).await;
-        let waits = Dequeue {
-            wait: LEASE,
-            ..dequeue(1)
-        };
-        let taken = store.dequeue(&waits).await.expect("a delivery");
+        let taken = store.dequeue(&waiting(1)).await.expect("a delivery");
         assert_eq!(taken[0].hint.op_id, new.op_id);
     });
 }
@@ -333,11 +338,7 @@ fn a_kept_row_is_not_begun_in_a_domain_that_was_paused_elsewhere() {
             .set_paused(&new.keys.domain, false)
             .await
             .expect("resumed");
-        let waits = Dequeue {
-            wait: LEASE,
-            ..dequeue(1)
-        };
-        let taken = store.dequeue(&waits).await.expect("a delivery");
+        let taken = store.dequeue(&waiting(1)).await.expect("a delivery");
         assert_eq!(taken[0].hint.op_id, new.op_id);
     });
 }
