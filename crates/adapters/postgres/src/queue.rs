@@ -162,7 +162,7 @@ fn due_in(row: &Row) -> Option<Duration> {
 }
 
 impl Postgres {
-    /// Rows that this process accepted into lines that are otherwise empty, begun in one round
+    /// Rows that this process accepted into streams that are otherwise empty, begun in one round
     /// trip; `None`: the server has to be asked for rows.
     async fn take_own(&self, dequeue: &Dequeue, streams: &[i32]) -> Result<Option<Taken>> {
         let own_rows = &self.shared.own_rows;
@@ -171,7 +171,7 @@ impl Postgres {
             return Ok(None);
         };
         if rows.is_empty() {
-            // A call that waits asks again when the lines are no longer known.
+            // A call that waits asks again when the streams are no longer known.
             let is_idle = own_rows.are_idle(streams, now);
             let due_in = (!is_idle).then(|| own_rows.known_for(streams, now));
             return Ok(Some(Taken {
@@ -193,7 +193,7 @@ impl Postgres {
             Err(_) => 0,
         };
         if deliveries < begins.len() {
-            // Another process has them, or they may not be called: the server knows.
+            // Another process has the missing ones, or they may not be called: ask the server.
             streams.iter().for_each(|id| own_rows.announced(*id));
         }
         let taken = Taken {
@@ -231,7 +231,7 @@ impl Postgres {
         if let Some(taken) = self.take_own(dequeue, streams).await? {
             return Ok(taken);
         }
-        let look = self.shared.own_rows.look();
+        let begun_at = self.shared.own_rows.claim_begins();
         let from = self.shared.horizon.start(streams);
         let call = (dequeue.clone(), streams.to_vec());
         let taken = self.write(call, move |tx, (dequeue, streams)| {
@@ -241,7 +241,7 @@ impl Postgres {
         let (rows, now) = (taken.deliveries.len(), self.clock().monotonic());
         if rows == 0 {
             let own_rows = &self.shared.own_rows;
-            own_rows.found_nothing(look, streams, taken.due_in, now);
+            own_rows.found_nothing(begun_at, streams, taken.due_in, now);
         }
         let horizon = &self.shared.horizon;
         if let Some(look) = horizon.next_look(streams, taken.took, rows, now) {

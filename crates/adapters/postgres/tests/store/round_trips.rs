@@ -57,6 +57,14 @@ async fn warm_up(store: &Postgres) {
     settled.expect("settled")[0].clone().expect("changed");
 }
 
+/// Two processes on one database; the first is warmed up.
+async fn two_processes() -> (Postgres, Postgres, Arc<Database>) {
+    let database = Database::new().await.expect("a database");
+    let (store, other) = (database.store().await, database.store().await);
+    warm_up(&store).await;
+    (store, other, database)
+}
+
 /// Statements since the count began, but for the settings of a new connection, and announcements:
 /// many commits share one of those, and nobody waits for it.
 async fn statements(client: &Client) -> Vec<(String, i64)> {
@@ -111,9 +119,7 @@ fn an_inline_operation_is_two_round_trips() {
 #[test]
 fn a_key_that_is_known_leaves_the_rest_of_its_group_new() {
     on_a_runtime(async {
-        let database = Database::new().await.expect("a database");
-        let (store, other) = (database.store().await, database.store().await);
-        warm_up(&store).await;
+        let (store, other, _database) = two_processes().await;
         let (first, second, third) = (inline(1), inline(2), inline(3));
         accept(&other, std::slice::from_ref(&second)).await;
         let again = NewOperation {
@@ -155,9 +161,7 @@ fn a_key_that_is_known_leaves_the_rest_of_its_group_new() {
 #[test]
 fn a_row_that_another_process_changed_is_read_again() {
     on_a_runtime(async {
-        let database = Database::new().await.expect("a database");
-        let (store, other) = (database.store().await, database.store().await);
-        warm_up(&store).await;
+        let (store, other, _database) = two_processes().await;
         let (kept, moved, noted) = (inline(1), inline(2), inline(3));
         accept(&store, &[kept.clone(), moved.clone(), noted.clone()]).await;
         // The version of one moves on.
@@ -216,9 +220,7 @@ fn a_row_that_another_process_changed_is_read_again() {
 #[test]
 fn nothing_begins_in_a_domain_that_was_paused_elsewhere() {
     on_a_runtime(async {
-        let database = Database::new().await.expect("a database");
-        let (store, other) = (database.store().await, database.store().await);
-        warm_up(&store).await;
+        let (store, other, _database) = two_processes().await;
         let domain = keys("natural", 0).domain;
         other.set_paused(&domain, true).await.expect("paused");
         let new = inline(1);
@@ -257,7 +259,7 @@ async fn take(store: &Postgres, max: usize) -> Vec<OpId> {
 }
 
 #[test]
-fn a_queued_operation_is_three_round_trips_in_a_line_that_is_otherwise_empty() {
+fn a_queued_operation_is_three_round_trips_in_an_otherwise_empty_stream() {
     on_a_runtime(async {
         let (store, client, _database) = counted().await;
         warm_up(&store).await;
@@ -269,7 +271,7 @@ fn a_queued_operation_is_three_round_trips_in_a_line_that_is_otherwise_empty() {
             settled.expect("settled")[0].clone().expect("changed");
         };
         run(1).await;
-        assert_eq!(take(&store, 1).await, [], "a look that finds nothing");
+        assert_eq!(take(&store, 1).await, [], "a claim that finds nothing");
         count_from_now(&client).await;
         for number in 2..2 + ROUNDS {
             run(number).await;
@@ -288,10 +290,8 @@ fn a_queued_operation_is_three_round_trips_in_a_line_that_is_otherwise_empty() {
 #[test]
 fn a_row_that_another_process_took_is_not_begun_again() {
     on_a_runtime(async {
-        let database = Database::new().await.expect("a database");
-        let (store, other) = (database.store().await, database.store().await);
-        warm_up(&store).await;
-        assert_eq!(take(&store, 9).await, [], "a look that finds nothing");
+        let (store, other, _database) = two_processes().await;
+        assert_eq!(take(&store, 9).await, [], "a claim that finds nothing");
         let new = [1, 2, 3].map(|number| operation("natural", number));
         accept(&store, &new).await;
         let first = other.dequeue(&waiting(1)).await.expect("a delivery");
@@ -309,10 +309,8 @@ fn a_row_that_another_process_took_is_not_begun_again() {
 #[test]
 fn a_row_of_another_process_is_found_after_its_notification() {
     on_a_runtime(async {
-        let database = Database::new().await.expect("a database");
-        let (store, other) = (database.store().await, database.store().await);
-        warm_up(&store).await;
-        assert_eq!(take(&store, 1).await, [], "a look that finds nothing");
+        let (store, other, _database) = two_processes().await;
+        assert_eq!(take(&store, 1).await, [], "a claim that finds nothing");
         let new = operation("natural", 1);
         accept(&other, std::slice::from_ref(&new)).await;
         let taken = store.dequeue(&waiting(1)).await.expect("a delivery");
@@ -323,10 +321,8 @@ fn a_row_of_another_process_is_found_after_its_notification() {
 #[test]
 fn a_kept_row_is_not_begun_in_a_domain_that_was_paused_elsewhere() {
     on_a_runtime(async {
-        let database = Database::new().await.expect("a database");
-        let (store, other) = (database.store().await, database.store().await);
-        warm_up(&store).await;
-        assert_eq!(take(&store, 1).await, [], "a look that finds nothing");
+        let (store, other, _database) = two_processes().await;
+        assert_eq!(take(&store, 1).await, [], "a claim that finds nothing");
         let new = operation("natural", 1);
         accept(&store, std::slice::from_ref(&new)).await;
         other
