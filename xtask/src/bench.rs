@@ -5,10 +5,11 @@ use std::process::Command;
 
 use crate::{Failure, cargo};
 
-const BENCHES: [&str; 8] = [
+const BENCHES: [&str; 9] = [
     "embedded",
     "github",
     "mysql",
+    "peers",
     "postgres",
     "probes",
     "redis_delay",
@@ -49,8 +50,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         let message = format!("there is no bench `{name}`; known: {known}");
         return Err(Failure::Usage(message));
     }
-    if name == "github" {
-        // This benchmark measures the program `clinch` itself.
+    if ["github", "peers"].contains(&name.as_str()) {
+        // These benchmarks measure the program `clinch` itself.
         let program = ["build", "--quiet", "--release", "--package", "clinch-cli"];
         succeed(cargo::command(root).args(program))?;
     }
@@ -58,6 +59,12 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     match name.as_str() {
         "slow-connections" => command.args(SLOW_CONNECTIONS),
         "probes" => command.args(PROBES).env("PROBES_HELD", "10000"),
+        // A workspace of its own; with the same target folder it shares what is built here.
+        "peers" => command
+            .args(["run", "--quiet", "--release", "--locked", "--target-dir"])
+            .arg(root.join("target"))
+            .args(["--manifest-path", "benches/peers/Cargo.toml", "--"])
+            .args(rest),
         _ => command
             .args(["run", "--quiet", "--release", "--package", "clinch-bench"])
             .args(["--bin", name, "--"])

@@ -1,0 +1,83 @@
+//! Clinch and its peers on one SQLite file each.
+
+use clinch_peers_load::Result;
+
+use crate::arguments::Arguments;
+use crate::contender::{Contender, Jobs};
+use crate::folder::Folder;
+use crate::install::Installer;
+use crate::machine;
+use crate::peer::Peer;
+use crate::report::{Report, Rounds};
+use crate::rows;
+
+const PART: &str = "SQLite";
+
+pub(crate) fn measure(
+    arguments: &Arguments,
+    folder: &Folder,
+    installer: &mut Installer,
+    report: &mut Report,
+) -> Result<()> {
+    let mut contenders = Vec::new();
+    for peer in [Peer::Effectum, Peer::Apalis] {
+        if !arguments.wants(peer) {
+            continue;
+        }
+        match install(peer, installer) {
+            Ok((contender, setting)) => {
+                report.setting(peer.name(), setting);
+                contenders.push((peer, contender, Rounds::new()));
+            }
+            Err(why) => report.not_measured(peer, why),
+        }
+    }
+    if contenders.is_empty() {
+        return Ok(());
+    }
+    report.setting(
+        "Clinch on SQLite",
+        "write-ahead log, synchronous=FULL, the store's own defaults; engine with 2,000 attempts at \
+         once and claims of 1,000",
+    );
+    let jobs = Jobs {
+        singles: arguments.jobs(30_000),
+        bulk: arguments.jobs(60_000),
+        samples: arguments.jobs(2_000),
+    };
+    let clinch = Contender::clinch("sqlite")?;
+    let (mut ours, mut disk) = (Rounds::new(), Rounds::new());
+    for round in 0..arguments.rounds {
+        disk.push(machine::syncs(folder.path())?);
+        let play = |contender: &Contender| {
+            let own = Folder::new(folder.path())?;
+            contender.play(&own.path().to_string_lossy(), jobs)
+        };
+        ours.push(play(&clinch)?);
+        eprintln!("{PART}, round {round}: clinch {:?}", ours.last());
+        for (peer, contender, rounds) in &mut contenders {
+            rounds.push(play(contender)?);
+            eprintln!("{PART}, round {round}: {} {:?}", peer.name(), rounds.last());
+        }
+    }
+    report.compare(PART, rows::SQLITE, &ours, Peer::Disk, &disk)?;
+    for (peer, _, rounds) in &contenders {
+        report.compare(PART, rows::SQLITE, &ours, *peer, rounds)?;
+    }
+    Ok(())
+}
+
+/// The program, and how it is set up.
+fn install(peer: Peer, installer: &Installer) -> Result<(Contender, String)> {
+    if peer == Peer::Apalis {
+        let version = installer.version("apalis", "apalis-sqlite");
+        let setting = format!("apalis-sqlite {version}");
+        return Ok((installer.build("apalis", "clinch-peers-apalis")?, setting));
+    }
+    let version = installer.version("effectum", "effectum");
+    let setting = format!(
+        "{version}, 500 jobs at once, write-ahead log, synchronous=FULL (it sets NORMAL and no \
+         write-ahead log itself: two lines of a copy are changed)"
+    );
+    Ok((installer.effectum()?, setting))
+}
