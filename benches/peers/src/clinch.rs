@@ -174,7 +174,10 @@ fn command(job: &Job) -> Result<Command> {
         biz_key: BizKey::new(format!("order-{}", job.number))?,
         idem_key: IdemKey::new(format!("key-{}", job.number))?,
     };
-    Ok(Command::new(keys, Payload::parse(&job.json(), PAYLOAD_MAX)?))
+    Ok(Command::new(
+        keys,
+        Payload::parse(&job.json(), PAYLOAD_MAX)?,
+    ))
 }
 
 /// Answers Ok at once, with a result.

@@ -17,7 +17,8 @@ pub(crate) fn write(root: &Path, report: &Report) -> Result<()> {
     let (before, rest) = text.split_once(BEGIN).ok_or("the page has no begin")?;
     let (_, after) = rest.split_once(END).ok_or("the page has no end")?;
     let (table, settings) = (report.table(), report.settings());
-    let written = format!("{before}{BEGIN}\n\n{table}\n\n### Settings\n\n{settings}\n\n{END}{after}");
+    let written =
+        format!("{before}{BEGIN}\n\n{table}\n\n### Settings\n\n{settings}\n\n{END}{after}");
     std::fs::write(page, written)?;
     std::fs::write(root.join("docs/benchmarks.svg"), plot::svg(report))?;
     Ok(())

@@ -71,8 +71,7 @@ fn clinch(
     folder: &Path,
 ) -> Result<Figures> {
     let own = std::env::current_exe()?;
-    let (_upstream, upstream) =
-        Server::start_with_port(Command::new(own).arg(upstream::ARGUMENT))?;
+    let (_upstream, upstream) = Server::start_with_port(Command::new(own).arg(upstream::ARGUMENT))?;
     let port = free_port()?;
     let config = format!(
         "[server]\nlisten = \"127.0.0.1:{port}\"\n\n[[route]]\nname = \"noop\"\ndomain = \"bench\"\n\
@@ -96,7 +95,8 @@ fn request(job: &Job) -> (String, String, String) {
     let body = format!(
         r#"{{"domain":"bench","event_type":"call","biz_key":"order-{number}","idem_key":"key-{number}","payload":{payload}}}"#
     );
-    ("/v1/operations".to_owned(), String::new(), body)
+    let headers = "prefer: wait=30\r\n".to_owned();
+    ("/v1/operations".to_owned(), headers, body)
 }
 
 /// Requests per second by connections, then the server's memory.

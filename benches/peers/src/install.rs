@@ -81,8 +81,11 @@ impl Installer {
             .and_then(|list| list.iter().find(|one| one["name"] == "effectum"))
             .and_then(|one| one["manifest_path"].as_str());
         let source = package.and_then(|path| Path::new(path).parent());
-        copy_folder(source.ok_or("cargo does not know effectum")?, copy)?;
-        let file = copy.join("src/local_queue.rs");
+        // Takes its place only when it is whole and changed.
+        let new = self.target().join("effectum-new");
+        let _ = std::fs::remove_dir_all(&new);
+        copy_folder(source.ok_or("cargo does not know effectum")?, &new)?;
+        let file = new.join("src/local_queue.rs");
         let mut text = std::fs::read_to_string(&file)?;
         for (was, is) in EFFECTUM_SETTINGS {
             ensure(
@@ -91,7 +94,8 @@ impl Installer {
             )?;
             text = text.replace(was, is);
         }
-        Ok(std::fs::write(file, text)?)
+        std::fs::write(file, text)?;
+        Ok(std::fs::rename(new, copy)?)
     }
 
     /// Builds a package of one of the workspaces below `benches/peers`.
@@ -151,7 +155,13 @@ impl Installer {
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join("package.json"), "{\"private\":true}")?;
         let output = Command::new("npm")
-            .args(["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"])
+            .args([
+                "install",
+                "--silent",
+                "--no-audit",
+                "--no-fund",
+                "--ignore-scripts",
+            ])
             .args(packages)
             .current_dir(&folder)
             .output();

@@ -39,7 +39,11 @@ pub(crate) fn describe(folder: &Folder, report: &mut Report) -> Result<()> {
 pub(crate) fn load(report: &mut Report) {
     let loads = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let minute = loads.split_whitespace().next().unwrap_or_default();
-    let when = match report.settings.iter().any(|(name, _)| name.contains("load")) {
+    let when = match report
+        .settings
+        .iter()
+        .any(|(name, _)| name.contains("load"))
+    {
         true => "load average at the end",
         false => "load average at the start",
     };

@@ -181,6 +181,9 @@ fn describe(server: &Server, report: &mut Report) -> Result<()> {
              database and a checkpoint before each round"
         ),
     );
-    report.setting("pgbench", "16 clients, 2 threads, prepared, one row a commit, 5 s");
+    report.setting(
+        "pgbench",
+        "16 clients, 2 threads, prepared, one row a commit, 5 s",
+    );
     Ok(())
 }

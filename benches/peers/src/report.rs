@@ -157,7 +157,9 @@ impl Report {
         let line = |(name, value): &(String, String)| format!("- {name}: {value}");
         let mut lines: Vec<String> = self.settings.iter().map(line).collect();
         let rounds = self.rounds;
-        lines.push(format!("- rounds: {rounds}; median and range of the rounds"));
+        lines.push(format!(
+            "- rounds: {rounds}; median and range of the rounds"
+        ));
         lines.join("\n")
     }
 

@@ -68,7 +68,10 @@ where
 {
     let from = Instant::now();
     while !ask().await? {
-        ensure(from.elapsed() < TIMEOUT, "the jobs are not completed in time")?;
+        ensure(
+            from.elapsed() < TIMEOUT,
+            "the jobs are not completed in time",
+        )?;
         if pause.is_zero() {
             tokio::task::yield_now().await;
         } else {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use clinch_peers_load::{Job, Result};
-use restate_sdk::prelude::{Context, Endpoint, HandlerResult, HttpServer, handler, service};
+use restate_sdk::prelude::{Context, Endpoint, HandlerResult, HttpServer, service};
 use restate_sdk::serde::Json;
 use tokio::net::TcpListener;
 

@@ -76,11 +76,20 @@ impl Queue for Graphile {
             async {}
         });
         if tuning == Tuning::Throughput {
-            let e = |n: &str, d: usize| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
+            let e = |n: &str, d: usize| {
+                std::env::var(n)
+                    .ok()
+                    .and_then(|v| v.parse().ok())
+                    .unwrap_or(d)
+            };
             options = options
                 .concurrency(e("C", 16))
                 .complete_job_batch_delay(Duration::from_millis(e("B", 5) as u64))
-                .local_queue(LocalQueueConfig::default().with_size(e("L", 100)).with_queue_count(e("Q", 1)));
+                .local_queue(
+                    LocalQueueConfig::default()
+                        .with_size(e("L", 100))
+                        .with_queue_count(e("Q", 1)),
+                );
         }
         let worker = Arc::new(options.init().await?);
         let running = worker.clone();
