@@ -54,12 +54,26 @@ impl Contender {
     }
 }
 
+/// Jobs of [`Jobs::few`].
+const FEW: u64 = 3_000;
+
 /// How much a round does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Jobs {
     pub(crate) singles: u64,
     pub(crate) bulk: u64,
     pub(crate) samples: u64,
+}
+
+impl Jobs {
+    /// For a peer whose drain would take many minutes.
+    pub(crate) fn few(self) -> Self {
+        Self {
+            singles: self.singles.min(FEW),
+            bulk: self.bulk.min(FEW),
+            samples: self.samples,
+        }
+    }
 }
 
 fn figure(line: &str) -> Option<(String, f64)> {

@@ -12,6 +12,9 @@ use crate::server::{Server, free_port};
 
 const PACKAGE: &str = "@restatedev/restate-server";
 
+/// On two cores nearly twice as fast at 64 connections as the default of 24, with less memory.
+const PARTITIONS: &str = "4";
+
 /// The installed programs.
 pub(crate) struct Restate {
     server: PathBuf,
@@ -40,8 +43,8 @@ impl Restate {
 
     pub(crate) fn setting(&self) -> String {
         format!(
-            "{}; one node with its own defaults (24 partitions, replicated log that syncs every \
-             write: rocksdb-disable-wal-fsync = false), telemetry off",
+            "{}; one node, {PARTITIONS} partitions (faster here than its default of 24), its default log \
+             that syncs every write (rocksdb-disable-wal-fsync = false), telemetry off",
             self.versions
         )
     }
@@ -58,6 +61,7 @@ impl Restate {
             .args(["--bind-port", &node.to_string()])
             .current_dir(folder)
             .env("RESTATE_BASE_DIR", folder.join("data"))
+            .env("RESTATE_DEFAULT_NUM_PARTITIONS", PARTITIONS)
             .env("RESTATE_DISABLE_TELEMETRY", "true")
             .env("DO_NOT_TRACK", "1")
             .env("RESTATE_INGRESS__BIND_PORT", ingress.to_string())

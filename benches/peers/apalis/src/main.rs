@@ -6,15 +6,16 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use apalis::prelude::{BackendExt, BoxDynError, Data, TaskSink, WorkerBuilder};
+use apalis::prelude::{BackendExt, BoxDynError, Data, TaskSink, WorkerBuilder, WorkerBuilderExt};
 use apalis_sqlite::{Config, SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteStorage};
 use clinch_peers_load::{Counter, Job, Queue, Result, Tuning, wait_for};
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 use tokio::task::JoinHandle;
 
-/// Jobs of one claim, and jobs at once.
-const BATCH: usize = 1_000;
+/// Jobs of one claim, and jobs at once: the default. Larger values are slower, because the statement
+/// that completes a batch compares each of its jobs with every job that the worker ever took.
+const BATCH: usize = 10;
 
 /// One queue on one file.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::{Failure, Job, Queue, Result, Tuning};
 
@@ -14,6 +14,10 @@ pub const CHUNK: u64 = 1_000;
 const BULK_CALLERS: u64 = 4;
 /// Jobs that warm up every part: added one by one, and completed by workers.
 const WARM_UP: u64 = 2_000;
+
+/// Before the drain: a database server has the time to count its new rows, as it has had in any
+/// backlog that is older than a minute.
+const PAUSE: Duration = Duration::from_secs(4);
 
 /// Numbers jobs; shared by all callers of a round.
 #[derive(Clone, Default)]
@@ -51,6 +55,7 @@ pub async fn round<Q: Queue>(
     let rate = add(queue, &numbers, BULK_CALLERS, CHUNK, bulk).await?;
     figures.push(("bulk", rate));
 
+    tokio::time::sleep(PAUSE).await;
     let backlog = numbers.made() - before;
     let from = Instant::now();
     let workers = queue.start(Tuning::Throughput).await?;

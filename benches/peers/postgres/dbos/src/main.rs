@@ -18,9 +18,8 @@ const WORKFLOW: &str = "call";
 const QUEUE: &str = "calls";
 /// Connections of each pool.
 const CONNECTIONS: u32 = 20;
-/// Workflows at once.
-const CONCURRENCY: i32 = 500;
-/// Between two claims; one second by default, which would limit the rate.
+/// Between two claims. One second by default, and at the start in any case. So the queue has no
+/// limit of concurrency: the first claim takes the whole backlog.
 const POLLING_INTERVAL: Duration = Duration::from_millis(10);
 
 type Call = WorkflowRef<Job, String, EngineOnly>;
@@ -42,7 +41,6 @@ impl Dbos {
         let first = DBOS::new(config(&url));
         first.launch().await?;
         let options = QueueOptions {
-            worker_concurrency: Some(CONCURRENCY),
             polling_interval: POLLING_INTERVAL,
             ..QueueOptions::default()
         };
