@@ -66,6 +66,15 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
+    pub(crate) fn text(self) -> String {
+        let Self {
+            singles,
+            bulk,
+            samples,
+        } = self;
+        format!("{singles} one by one, {bulk} in bulk, {samples} for each latency")
+    }
+
     /// For a peer whose drain would take many minutes.
     pub(crate) fn few(self) -> Self {
         Self {

@@ -12,6 +12,7 @@ use crate::client::{self, Client};
 use crate::contender::Figures;
 use crate::folder::Folder;
 use crate::install::Installer;
+use crate::machine::{self, Ticks};
 use crate::peer::Peer;
 use crate::report::{Report, Rounds};
 use crate::restate::Restate;
@@ -46,10 +47,13 @@ pub(crate) fn measure(
         "SQLite, synchronous=FULL; one route to an HTTP upstream in a process of its own, safety \
          natural, concurrency 64; all else by default",
     );
+    let requests = LOADS.map(|(_, name, usual)| format!("{} over {name}", arguments.jobs(usual)));
+    report.setting("requests, by connections", requests.join(", "));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     let (mut ours, mut theirs) = (Rounds::new(), Rounds::new());
+    let since = Ticks::now()?;
     for round in 0..arguments.rounds {
         let own = Folder::new(folder.path())?;
         ours.push(clinch(arguments, &runtime, &program, own.path())?);
@@ -60,6 +64,7 @@ pub(crate) fn measure(
         theirs.push(load(arguments, &runtime, &client, &server)?);
         eprintln!("{PART}, round {round}: restate {:?}", theirs.last());
     }
+    machine::others(PART, since, report)?;
     report.compare(PART, rows::HTTP, &ours, Peer::Restate, &theirs)
 }
 

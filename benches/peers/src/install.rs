@@ -98,20 +98,27 @@ impl Installer {
         Ok(std::fs::rename(new, copy)?)
     }
 
-    /// Builds a package of one of the workspaces below `benches/peers`.
+    /// Builds a package of one of the workspaces below `benches/peers`. The packages of a workspace
+    /// share their crates if they are built together; if one of them fails, the others are built
+    /// alone.
     pub(crate) fn build(&self, workspace: &str, package: &str) -> Result<Contender> {
         let target = self.target().join("build");
         let manifest = self.root.join("benches/peers").join(workspace);
-        let status = self
-            .cargo()
-            .args(["build", "--release", "--locked", "--package", package])
-            .arg("--manifest-path")
-            .arg(manifest.join("Cargo.toml"))
-            .arg("--target-dir")
-            .arg(&target)
-            .stdout(Stdio::null())
-            .status()?;
-        ensure(status.success(), &format!("{package} cannot be built"))?;
+        let run = |what: &[&str]| -> Result<bool> {
+            let status = self
+                .cargo()
+                .args(["build", "--release", "--locked"])
+                .args(what)
+                .arg("--manifest-path")
+                .arg(manifest.join("Cargo.toml"))
+                .arg("--target-dir")
+                .arg(&target)
+                .stdout(Stdio::null())
+                .status()?;
+            Ok(status.success())
+        };
+        let is_built = run(&["--workspace"])? || run(&["--package", package])?;
+        ensure(is_built, &format!("{package} cannot be built"))?;
         Ok(Contender::new(target.join("release").join(package), &[]))
     }
 

@@ -35,6 +35,55 @@ pub(crate) fn describe(folder: &Folder, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
+/// Processor time so far, in ticks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ticks {
+    /// Of all processes, on all cores.
+    busy: f64,
+    idle: f64,
+    /// Of this process and of those that it has started and awaited.
+    own: f64,
+}
+
+impl Ticks {
+    pub(crate) fn now() -> Result<Self> {
+        let all = std::fs::read_to_string("/proc/stat")?;
+        let all = all.lines().next().unwrap_or_default();
+        let all: Vec<f64> = all
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let idle: f64 = all.iter().skip(3).take(2).sum();
+        let own = std::fs::read_to_string("/proc/self/stat")?;
+        // The name before may hold blanks; user and system time, then those of children.
+        let own = own.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let own = own.split_whitespace().skip(11).take(4);
+        Ok(Self {
+            busy: all.iter().take(8).sum::<f64>() - idle,
+            idle,
+            own: own.filter_map(|word| word.parse::<f64>().ok()).sum(),
+        })
+    }
+
+    /// The share of all processor time since then that other processes took.
+    fn taken_by_others(self) -> Result<f64> {
+        let now = Self::now()?;
+        let busy = now.busy - self.busy;
+        let others = (busy - (now.own - self.own)).max(0.0);
+        Ok(others / (busy + now.idle - self.idle).max(1.0))
+    }
+}
+
+/// Adds how busy other processes kept the machine since then.
+pub(crate) fn others(part: &str, since: Ticks, report: &mut Report) -> Result<()> {
+    let percent = since.taken_by_others()? * 100.0;
+    report.setting(
+        format!("other processes, {part}"),
+        format!("took {percent:.0} % of all processor time"),
+    );
+    Ok(())
+}
+
 /// Adds the load average of the last minute, which includes this program.
 pub(crate) fn load(report: &mut Report) {
     let loads = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();

@@ -8,6 +8,7 @@ use clinch_testbed::{Kind, Server, sql};
 use crate::arguments::Arguments;
 use crate::contender::{Contender, Figures, Jobs};
 use crate::install::Installer;
+use crate::machine::{self, Ticks};
 use crate::peer::Peer;
 use crate::report::{Report, Rounds};
 use crate::rows;
@@ -61,8 +62,10 @@ pub(crate) fn measure(
         bulk: arguments.jobs(40_000),
         samples: arguments.jobs(1_000),
     };
+    report.setting(format!("jobs, {PART}"), jobs.text());
     let clinch = Contender::clinch("postgres")?;
     let (mut ours, mut plain) = (Rounds::new(), Rounds::new());
+    let since = Ticks::now()?;
     for round in 0..arguments.rounds {
         ours.push(play(&server, &clinch, jobs)?);
         eprintln!("{PART}, round {round}: clinch {:?}", ours.last());
@@ -84,6 +87,8 @@ pub(crate) fn measure(
             eprintln!("{PART}, round {round}: {} {:?}", peer.name(), rounds.last());
         }
     }
+    drop(server);
+    machine::others(PART, since, report)?;
     if wants_pgbench {
         report.compare(PART, rows::POSTGRES, &ours, Peer::Pgbench, &plain)?;
     }

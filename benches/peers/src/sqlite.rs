@@ -6,7 +6,7 @@ use crate::arguments::Arguments;
 use crate::contender::{Contender, Jobs};
 use crate::folder::Folder;
 use crate::install::Installer;
-use crate::machine;
+use crate::machine::{self, Ticks};
 use crate::peer::Peer;
 use crate::report::{Report, Rounds};
 use crate::rows;
@@ -45,8 +45,10 @@ pub(crate) fn measure(
         bulk: arguments.jobs(60_000),
         samples: arguments.jobs(2_000),
     };
+    report.setting(format!("jobs, {PART}"), jobs.text());
     let clinch = Contender::clinch("sqlite")?;
     let (mut ours, mut disk) = (Rounds::new(), Rounds::new());
+    let since = Ticks::now()?;
     for round in 0..arguments.rounds {
         disk.push(machine::syncs(folder.path())?);
         let play = |contender: &Contender, jobs: Jobs| {
@@ -64,6 +66,7 @@ pub(crate) fn measure(
             eprintln!("{PART}, round {round}: {} {:?}", peer.name(), rounds.last());
         }
     }
+    machine::others(PART, since, report)?;
     report.compare(PART, rows::SQLITE, &ours, Peer::Disk, &disk)?;
     for (peer, _, rounds) in &contenders {
         report.compare(PART, rows::SQLITE, &ours, *peer, rounds)?;
