@@ -127,8 +127,13 @@ impl Installer {
         let mut command = Command::new(program);
         // The settings of cargo, such as the flags of SQLite, are those of Clinch.
         command.current_dir(&self.root);
-        // Those of this program itself are not.
-        command.env_remove("CARGO_TARGET_DIR");
+        // What cargo told this program about its own package would make crates build again.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+                command.env_remove(&name);
+            }
+        }
         command
     }
 

@@ -10,7 +10,7 @@ use crate::contender::{Contender, Figures, Jobs};
 use crate::install::Installer;
 use crate::machine::{self, Ticks};
 use crate::peer::Peer;
-use crate::report::{Report, Rounds};
+use crate::report::{Measured, Report, Rounds};
 use crate::rows;
 
 const PART: &str = "PostgreSQL";
@@ -41,9 +41,6 @@ const PEERS: [(Peer, &str, &str, &str); 3] = [
     ),
 ];
 
-/// A peer, its program and its figures.
-type Measured = (Peer, Contender, Rounds);
-
 pub(crate) fn measure(
     arguments: &Arguments,
     installer: &mut Installer,
@@ -65,7 +62,7 @@ pub(crate) fn measure(
     report.setting(format!("jobs, {PART}"), jobs.text());
     let clinch = Contender::clinch("postgres")?;
     let (mut ours, mut plain) = (Rounds::new(), Rounds::new());
-    let since = Ticks::now()?;
+    let (since, mut failed) = (Ticks::now()?, Vec::new());
     for round in 0..arguments.rounds {
         ours.push(play(&server, &clinch, jobs)?);
         eprintln!("{PART}, round {round}: clinch {:?}", ours.last());
@@ -78,9 +75,13 @@ pub(crate) fn measure(
                 Peer::Dbos => jobs.few(),
                 _ => jobs,
             };
-            rounds.push(play(&server, contender, jobs)?);
+            match play(&server, contender, jobs) {
+                Ok(figures) => rounds.push(figures),
+                Err(why) => failed.push((*peer, why)),
+            }
             eprintln!("{PART}, round {round}: {} {:?}", peer.name(), rounds.last());
         }
+        report.leave_out(&mut contenders, &mut failed);
         if let Some((peer, contender, rounds)) = &mut bullmq {
             let redis = Server::start_with(Kind::Redis, &["--appendfsync", "always"])?;
             rounds.push(contender.play(&redis.url(), jobs)?);

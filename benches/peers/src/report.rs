@@ -2,15 +2,18 @@
 
 use std::fmt::Write;
 
-use clinch_peers_load::Result;
+use clinch_peers_load::{Failure, Result};
 use serde_json::json;
 
-use crate::contender::Figures;
+use crate::contender::{Contender, Figures};
 use crate::peer::Peer;
 use crate::rows::Row;
 
 /// Figures of one contender, a round each.
 pub(crate) type Rounds = Vec<Figures>;
+
+/// A peer, its program and its figures.
+pub(crate) type Measured = (Peer, Contender, Rounds);
 
 /// Lowest, middle and highest value of the rounds.
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +99,18 @@ impl Report {
         let line = format!("{}: not measured: {why}", peer.name());
         eprintln!("{line}");
         self.missing.push(line);
+    }
+
+    /// Reports peers that failed in a round, and takes them out of the following rounds.
+    pub(crate) fn leave_out(
+        &mut self,
+        measured: &mut Vec<Measured>,
+        failed: &mut Vec<(Peer, Failure)>,
+    ) {
+        for (peer, why) in failed.drain(..) {
+            measured.retain(|(one, ..)| *one != peer);
+            self.not_measured(peer, why);
+        }
     }
 
     /// Compares Clinch with one peer in the rows of a part.

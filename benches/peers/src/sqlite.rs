@@ -48,7 +48,7 @@ pub(crate) fn measure(
     report.setting(format!("jobs, {PART}"), jobs.text());
     let clinch = Contender::clinch("sqlite")?;
     let (mut ours, mut disk) = (Rounds::new(), Rounds::new());
-    let since = Ticks::now()?;
+    let (since, mut failed) = (Ticks::now()?, Vec::new());
     for round in 0..arguments.rounds {
         disk.push(machine::syncs(folder.path())?);
         let play = |contender: &Contender, jobs: Jobs| {
@@ -62,9 +62,13 @@ pub(crate) fn measure(
                 Peer::Apalis => jobs.few(),
                 _ => jobs,
             };
-            rounds.push(play(contender, jobs)?);
+            match play(contender, jobs) {
+                Ok(figures) => rounds.push(figures),
+                Err(why) => failed.push((*peer, why)),
+            }
             eprintln!("{PART}, round {round}: {} {:?}", peer.name(), rounds.last());
         }
+        report.leave_out(&mut contenders, &mut failed);
     }
     machine::others(PART, since, report)?;
     report.compare(PART, rows::SQLITE, &ours, Peer::Disk, &disk)?;
