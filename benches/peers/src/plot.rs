@@ -5,7 +5,9 @@ use std::fmt::Write;
 use crate::report::{Compared, Report, number};
 use crate::rows::Goal;
 
-const WIDTH: f64 = 900.0;
+const WIDTH: f64 = 970.0;
+/// Room for long names, left of everything else.
+const MARGIN: f64 = 70.0;
 /// Where the axis begins and ends.
 const LEFT: f64 = 430.0;
 const RIGHT: f64 = 840.0;
@@ -94,9 +96,9 @@ pub(crate) fn svg(report: &Report) -> String {
     let bottom = TOP + LINE * points.len() as f64;
     let height = bottom + 62.0;
     let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"-{MARGIN} 0 {WIDTH} {height}\" role=\"img\" \
          aria-label=\"Clinch beside other systems: how many times as good as the peer\">{STYLE}\n\
-         <rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
+         <rect class=\"back\" x=\"-{MARGIN}\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
          <text x=\"16\" y=\"26\" font-size=\"16\" font-weight=\"600\">Clinch beside other durable \
          systems, the same job on the same machine</text>\n"
     );
@@ -106,10 +108,10 @@ pub(crate) fn svg(report: &Report) -> String {
         let y = TOP + LINE * (at as f64 + 0.5);
         line(&mut text, &axis, one, point, y);
     }
-    let middle = f64::midpoint(LEFT, RIGHT);
+    let end = RIGHT + 50.0;
     let _ = write!(
         text,
-        "<text class=\"soft\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">times as good as the peer \
+        "<text class=\"soft\" x=\"{end}\" y=\"{}\" text-anchor=\"end\">times as good as the peer \
          (rate: Clinch / peer; time and memory: peer / Clinch), logarithmic</text>\n</svg>\n",
         bottom + 44.0
     );
