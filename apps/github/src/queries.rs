@@ -189,6 +189,7 @@ impl Collector {
             if run.status.is_terminal() {
                 continue;
             }
+            self.inner.records.note_active(&run.run_id).await?;
             match self.inner.replan(&run).await {
                 Err(error) if error.is_retryable() => return Err(error),
                 Err(error) => {
@@ -212,10 +213,23 @@ impl Collector {
         }
     }
 
+    /// Runs that have not ended: few, however many there were.
+    async fn active(&self) -> Result<Vec<Run>> {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let (runs, next) = self.inner.records.active_runs(after, PAGE).await?;
+            all.extend(runs);
+            after = next;
+            if after.is_none() || all.len() >= RECENT_MAX {
+                return Ok(all);
+            }
+        }
+    }
+
     /// Updates the gauges. Call it when metrics are scraped: there is no polling.
     pub async fn measure(&self) -> Result<()> {
         let (mut active, mut pending, mut statistics) = (0, 0, 0);
-        for run in self.recent().await? {
+        for run in self.active().await? {
             if !run.status.is_terminal() {
                 active += 1;
                 statistics += u64::from(run.status == RunStatus::Finalizing);

@@ -115,6 +115,11 @@ fn recent_key(run: &Run) -> String {
     format!("github-recent/{at:015}/{}", run.run_id)
 }
 
+/// The key that lists the runs that have not ended.
+fn active_key(run: &RunId) -> String {
+    format!("github-active/{run}")
+}
+
 fn cursor_key(job: &PageJob) -> String {
     let (space, login) = (job.run_id.space.collection(), &job.run_id.login);
     format!("{space}/cursor/{login}/{}/{}", job.kind, job.resource())
@@ -193,6 +198,7 @@ impl CollectorRecords {
                 write(key.clone(), expected(version), &Latest { number })?,
                 write(run_key(&run.run_id), Expected::Absent, &run)?,
                 write(recent_key(&run), Expected::Anything, &run.run_id)?,
+                write(active_key(&run.run_id), Expected::Anything, &run.run_id)?,
             ];
             if self.records.write_records(&writes).await? {
                 return Ok(Ok(run));
@@ -224,11 +230,50 @@ impl CollectorRecords {
         id: &RunId,
         mut change: impl FnMut(&mut Run) -> bool,
     ) -> Result<Option<Run>> {
-        let changed = |run: Option<Run>| {
-            let mut run = run?;
-            change(&mut run).then(|| (run.clone(), run))
+        for _ in 0..TRIES_MAX {
+            let Some((mut run, version)) = self.read::<Run>(run_key(id)).await? else {
+                return Ok(None);
+            };
+            if !change(&mut run) {
+                return Ok(None);
+            }
+            let is_active = !run.status.is_terminal();
+            let writes = [
+                write(run_key(id), expected(Some(version)), &run)?,
+                RecordWrite {
+                    key: active_key(id),
+                    expected: Expected::Anything,
+                    body: is_active.then(|| text(id)).transpose()?,
+                },
+            ];
+            if self.records.write_records(&writes).await? {
+                return Ok(Some(run));
+            }
+        }
+        Err(contended(&run_key(id)))
+    }
+
+    /// Lists a run as active. Runs are listed by themselves; those that an older release created
+    /// are not.
+    pub(crate) async fn note_active(&self, id: &RunId) -> Result<()> {
+        let write = write(active_key(id), Expected::Anything, id)?;
+        self.records.write_records(&[write]).await?;
+        Ok(())
+    }
+
+    /// Runs that have not ended, and the cursor of the next page.
+    pub(crate) async fn active_runs(
+        &self,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<(Vec<Run>, Option<String>)> {
+        let list = RecordList {
+            prefix: "github-active/".to_owned(),
+            descending: false,
+            after,
+            limit,
         };
-        self.change(run_key(id), changed).await
+        self.listed_runs(&list).await
     }
 
     /// Runs, newest first, and the cursor of the next page.
@@ -243,8 +288,13 @@ impl CollectorRecords {
             after,
             limit,
         };
-        let recent = self.records.list_records(&list).await?;
-        let next = (recent.len() == limit).then(|| recent.last().map(|one| one.key.clone()));
+        self.listed_runs(&list).await
+    }
+
+    /// The runs that are named by listed records.
+    async fn listed_runs(&self, list: &RecordList) -> Result<(Vec<Run>, Option<String>)> {
+        let recent = self.records.list_records(list).await?;
+        let next = (recent.len() == list.limit).then(|| recent.last().map(|one| one.key.clone()));
         let mut keys = Vec::with_capacity(recent.len());
         for record in &recent {
             keys.push(run_key(&parse::<RunId>(record)?));
