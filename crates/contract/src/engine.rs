@@ -312,6 +312,9 @@ impl Inspect for CountedReads {
     ) -> Result<Page<Operation>> {
         self.inspect.list(filter, cursor, limit).await
     }
+    async fn long_in_progress(&self, before: Timestamp, max: usize) -> Result<Vec<OpId>> {
+        self.inspect.long_in_progress(before, max).await
+    }
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
         self.inspect.ledger(op).await
     }

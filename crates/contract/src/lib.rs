@@ -40,6 +40,7 @@ mod cases;
 mod chance;
 mod compare;
 mod concurrent;
+pub mod cost;
 mod differ;
 mod engine;
 mod fixtures;

@@ -136,6 +136,7 @@ pass_on!(Domains {
 pass_on!(Inspect {
     read get(ops: &[OpId]) -> Vec<Option<Operation>>;
     read begun(attempts: &[AttemptId]) -> Vec<Option<Operation>>;
+    read long_in_progress(before: Timestamp, max: usize) -> Vec<OpId>;
     read find(keys: &[Keys]) -> Vec<Option<Known>>;
     read list(filter: &Filter, cursor: Option<&str>, limit: usize) -> Page<Operation>;
     read ledger(op: OpId) -> Vec<LedgerLine>;

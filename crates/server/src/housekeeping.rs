@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::ports::{
-    Alert, AlertNote, Clock, DeadLetter, Filter, Inspect, Journal, Recovery, Severity,
+    Alert, AlertNote, Clock, DeadLetter, Inspect, Journal, Recovery, Severity,
 };
-use clinch_core::{OpId, Result, Status, Timestamp};
+use clinch_core::{OpId, Result, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::serve::Look;
@@ -53,24 +53,8 @@ impl Overdue {
 
     async fn look(&self) -> Result<BTreeSet<OpId>> {
         let before = self.inspect.now().await? - self.limit;
-        let filter = Filter {
-            status: Some(Status::InProgress),
-            to: Some(before),
-            ..Filter::default()
-        };
-        let (mut overdue, mut looked_at, mut cursor) = (BTreeSet::new(), 0, None);
-        loop {
-            let left = LOOK_MAX.saturating_sub(looked_at);
-            let page = self.inspect.list(&filter, cursor.as_deref(), left).await?;
-            looked_at += page.items.len();
-            let rows = page.items.into_iter();
-            let late = rows.filter(|row| row.started_at.is_some_and(|at| at < before));
-            overdue.extend(late.map(|row| row.op_id));
-            match page.next_cursor {
-                Some(next) if looked_at < LOOK_MAX => cursor = Some(next),
-                _ => return Ok(overdue),
-            }
-        }
+        let overdue = self.inspect.long_in_progress(before, LOOK_MAX).await?;
+        Ok(overdue.into_iter().collect())
     }
 
     async fn tell(&self, overdue: &BTreeSet<OpId>, told: &BTreeSet<OpId>) {

@@ -319,6 +319,13 @@ impl Inspect for NetworkedStore {
     ) -> Result<Page<Operation>> {
         far!(self, "list", self.memory.list(filter, cursor, limit))
     }
+    async fn long_in_progress(&self, before: Timestamp, max: usize) -> Result<Vec<OpId>> {
+        far!(
+            self,
+            "long_in_progress",
+            self.memory.long_in_progress(before, max)
+        )
+    }
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
         far!(self, "ledger", self.memory.ledger(op))
     }

@@ -59,6 +59,17 @@ impl<T> Filling<T> {
         }
     }
 
+    /// The same of a search that ended before all rows were looked at; `rest` is where it continues
+    /// if the page is not full.
+    pub fn page_of_search(self, cursor: impl Fn(&T) -> String, rest: Option<String>) -> Page<T> {
+        let is_full = self.more;
+        let mut page = self.page(cursor);
+        if !is_full {
+            page.next_cursor = rest;
+        }
+        page
+    }
+
     /// The same page with other items, one for each and in order.
     pub fn with<U>(self, items: Vec<U>) -> Filling<U> {
         Filling {

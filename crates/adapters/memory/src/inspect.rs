@@ -1,9 +1,9 @@
 //! Reading.
 
 use async_trait::async_trait;
-use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
+use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, PAGE_MAX, Page};
 use clinch_core::protocol::Phase;
-use clinch_core::{AttemptId, Keys, OpId, Result, Timestamp};
+use clinch_core::{AttemptId, Keys, OpId, Result, Status, Timestamp};
 use clinch_stored::Filling;
 
 use crate::Memory;
@@ -50,6 +50,18 @@ impl Inspect for Memory {
             let rank = |operation: &Operation| format!("{:020}", operation.seq);
             let found = found.into_iter().rev();
             page(found, rank, Operation::bytes, cursor, limit)
+        }))
+    }
+
+    async fn long_in_progress(&self, before: Timestamp, max: usize) -> Result<Vec<OpId>> {
+        Ok(self.read(|tables, _| {
+            let rows = tables.rows.iter().map(|(_, row)| &row.operation);
+            let long = rows.filter(|operation| {
+                let started = operation.started_at.is_some_and(|at| at < before);
+                started && operation.state.status == Status::InProgress
+            });
+            let long = long.map(|operation| operation.op_id);
+            long.take(max.min(PAGE_MAX)).collect()
         }))
     }
 

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::{OpId, Result, Status, Timestamp};
+use clinch_stored::commit::BatchRow;
 use clinch_stored::letters::{bytes, check};
 
 use crate::inspect::page;
@@ -109,9 +110,19 @@ impl Recovery for Memory {
             for hash in &keys {
                 tx.tables.keys.remove(hash);
             }
+            let is_old = |row: &BatchRow| {
+                let end = row.batch.completed_at;
+                end.is_some_and(|end| end + prune.batches() <= at)
+            };
+            let batches = tx.tables.batches.iter().filter(|(_, row)| is_old(row));
+            let batches: Vec<_> = batches.map(|(id, _)| *id).take(prune.max).collect();
+            for batch in &batches {
+                tx.tables.batches.remove(batch);
+            }
             Ok(Pruned {
                 operations: old.len(),
                 keys: keys.len(),
+                batches: batches.len(),
                 time,
             })
         })

@@ -1,3 +1,2 @@
-SELECT r.domain, r.event_type, MIN(q.next_retry_at)
-FROM clinch_queue AS q JOIN clinch_request AS r ON r.seq = q.seq
-WHERE q.line = 2 GROUP BY r.domain, r.event_type
+SELECT announced_due FROM clinch_queue FORCE INDEX (announced)
+WHERE announced_stream = {stream} ORDER BY announced_due LIMIT 1

@@ -1,7 +1,6 @@
+-- Rows of a stream that were announced {rounds} times, the last time by {by}.
 SELECT {queue}, r.trace, q.due_at
 FROM clinch_queue AS q FORCE INDEX (due) STRAIGHT_JOIN clinch_request AS r ON r.seq = q.seq
-WHERE q.line = 2 AND q.stream = '' AND q.rank_no = 0 AND q.due_at <= @clinch_now
+WHERE q.line = 2 AND q.stream = {stream} AND q.rank_no = {rounds} AND q.due_at <= {by}
     AND (q.locked_until IS NULL OR q.locked_until <= @clinch_now)
-    AND q.due_at + LEAST({grace} * (1 << LEAST(GREATEST(q.rounds, 1) - 1, 16)), {pause_max}) <= @clinch_now
-    AND NOT EXISTS (SELECT 1 FROM clinch_domain AS d WHERE d.domain = r.domain AND d.paused = 1){routes}
 ORDER BY q.due_at, q.seq LIMIT {limit} FOR UPDATE SKIP LOCKED

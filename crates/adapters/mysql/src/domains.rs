@@ -36,12 +36,7 @@ fn read_counts(row: &mysql_async::Row) -> Result<Counts> {
 impl Tx<'_> {
     async fn views(&mut self) -> Result<Vec<DomainView>> {
         let mut script = Script::default();
-        for query in [
-            Query::Domains,
-            Query::Paused,
-            Query::Streams,
-            Query::OldestAnnounced,
-        ] {
+        for query in [Query::Domains, Query::Paused, Query::Streams] {
             script.add(query.text());
         }
         let answers = self.run(script).await?;
@@ -55,20 +50,20 @@ impl Tx<'_> {
             found.entry(row.domain(0)?).or_default().paused = row.int(1)? != 0;
         }
         let streams: Vec<Stream> = rows(2).iter().map(Stream::read).collect::<Result<_>>()?;
-        let mut dues = Vec::new();
-        for row in rows(3) {
-            dues.push((row.domain(0)?, row.event_type(1)?, row.moment(2)?));
-        }
+        // Announced rows have no priority any more: those of a route are one range.
         let mut script = Script::default();
         for stream in &streams {
             script.add(&stream.oldest());
+            script.add(&stream.oldest_announced());
         }
-        for (stream, answer) in streams.into_iter().zip(self.run(script).await?) {
-            let due = answer.rows.first().map(|row| row.moment(0)).transpose()?;
-            dues.extend(
-                due.filter(|due| *due <= self.now)
-                    .map(|due| (stream.domain, stream.event_type, due)),
-            );
+        let answers = self.run(script).await?;
+        let mut dues = Vec::new();
+        for (stream, answers) in streams.into_iter().zip(answers.chunks(2)) {
+            for answer in answers {
+                let due = answer.rows.first().map(|row| row.moment(0)).transpose()?;
+                let due = due.filter(|due| *due <= self.now);
+                dues.extend(due.map(|due| (stream.domain.clone(), stream.event_type.clone(), due)));
+            }
         }
         for (domain, event_type, due) in dues {
             found.entry(domain).or_default().due.push((event_type, due));

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
-use clinch_core::{AttemptId, Error, ErrorKind, KeyHash, Keys, OpId, Result, Timestamp};
+use clinch_core::ports::{
+    Filter, Inspect, Known, LedgerLine, Operation, PAGE_MAX, Page, SEARCH_MAX,
+};
+use clinch_core::{AttemptId, Error, ErrorKind, KeyHash, Keys, OpId, Result, Status, Timestamp};
 use clinch_stored::Filling;
 use clinch_stored::ledger::{self, status_code};
 
@@ -65,14 +67,18 @@ fn conditions(filter: &Filter, below: Option<u64>) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// The statement of one page.
-fn page_of(filter: &Filter, below: Option<u64>, limit: usize) -> Result<String> {
+/// The statement of one page, of operations from `lowest` up.
+fn page_of(filter: &Filter, below: Option<u64>, lowest: u64, limit: usize) -> Result<String> {
     let shared = conditions(filter, below)?.join(" AND ");
     let txn = filter.provider_txn_id.as_ref().map(text::literal);
     let of = |table: &str| {
         let mut all = shared.clone();
         if let Some(status) = filter.status {
-            all += &format!(" AND {table}.status = {}", status_code(status));
+            let is_open = matches!(status, Status::Pending | Status::InProgress);
+            all += &match is_open == (table == "q") {
+                true => format!(" AND {table}.status = {}", status_code(status)),
+                false => " AND FALSE".to_owned(),
+            };
         }
         if let Some(txn) = &txn {
             all += &format!(" AND {table}.txn_id = {txn}");
@@ -84,12 +90,50 @@ fn page_of(filter: &Filter, below: Option<u64>, limit: usize) -> Result<String> 
         open += &format!(" AND q.phase = {}", phase_code(phase));
         ended += " AND FALSE";
     }
+    let limit = limit.to_string();
+    let from = |table: &str, name: &str| {
+        let has_index = filter.biz_key.is_some() || filter.batch_id.is_some();
+        let by_state = filter.status.is_some() || filter.phase.is_some() || txn.is_some();
+        let row = format!("STRAIGHT_JOIN {table} AS {name} ON {name}.seq = r.seq");
+        match (has_index, by_state) {
+            // Every request has one row in one of the two tables.
+            (true, false) => format!(
+                "(SELECT r.seq FROM clinch_request AS r WHERE {shared} ORDER BY r.seq DESC \
+                 LIMIT {limit}) AS w STRAIGHT_JOIN clinch_request AS r ON r.seq = w.seq {row}"
+            ),
+            (true, true) => format!("clinch_request AS r {row}"),
+            (false, _) => {
+                format!("{table} AS {name} STRAIGHT_JOIN clinch_request AS r ON r.seq = {name}.seq")
+            }
+        }
+    };
+    let (from_queue, from_history) = (from("clinch_queue", "q"), from("clinch_history", "h"));
+    let range = |name: &str| {
+        let below = below.map(|seq| format!(" AND {name}.seq < {seq}"));
+        format!(" AND {name}.seq >= {lowest}{}", below.unwrap_or_default())
+    };
+    open += &range("q");
+    ended += &range("h");
     let values = [
-        ("where_queue", open.as_str()),
+        ("from_queue", from_queue.as_str()),
+        ("from_history", &from_history),
+        ("where_queue", &open),
         ("where_history", &ended),
-        ("limit", &limit.to_string()),
+        ("limit", &limit),
     ];
     Ok(Query::List.of_rows(true, &values))
+}
+
+impl Mysql {
+    /// The newest operation below a seq.
+    async fn last_seq(&self, below: u64) -> Result<Option<u64>> {
+        let below = below.to_string();
+        let rows = self
+            .query(Query::LastSeq.with(&[("below", &below)]))
+            .await?;
+        let last = rows.first().map(|row| row.maybe_int(0)).transpose()?;
+        Ok(last.flatten().and_then(|seq| u64::try_from(seq).ok()))
+    }
 }
 
 #[async_trait]
@@ -141,11 +185,32 @@ impl Inspect for Mysql {
         let message = "the cursor is not one of this list; start without one";
         let below = below.map_err(|_| Error::new(ErrorKind::Invalid, message))?;
         let rows = Filling::<()>::new(limit).rows();
-        let sql = page_of(filter, below, rows)?;
+        // A search looks at one range of seqs. Holes before it are skipped.
+        let newest = match filter.searches() {
+            true => self.last_seq(below.unwrap_or(u64::MAX)).await?,
+            false => None,
+        };
+        let lowest = newest.map_or(0, |newest| (newest + 1).saturating_sub(SEARCH_MAX as u64));
+        let sql = page_of(filter, below, lowest, rows)?;
         let filling = self.fill(sql, limit, bytes).await?;
         let items = operations(filling.items())?;
+        let rest = match lowest {
+            0 => None,
+            lowest => self.last_seq(lowest).await?,
+        };
+        let rest = rest.map(|seq| (seq + 1).to_string());
         let page = filling.with(items);
-        Ok(page.page(|operation| operation.seq.to_string()))
+        Ok(page.page_of_search(|operation| operation.seq.to_string(), rest))
+    }
+
+    async fn long_in_progress(&self, before: Timestamp, max: usize) -> Result<Vec<OpId>> {
+        let sql = Query::LongInProgress.with(&[
+            ("before", &before.as_millis().to_string()),
+            ("limit", &max.min(PAGE_MAX).to_string()),
+            ("live", &PAGE_MAX.to_string()),
+        ]);
+        let rows = self.query(sql).await?;
+        rows.iter().map(|row| row.op_id(0)).collect()
     }
 
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {

@@ -51,6 +51,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "the time that the store has seen",
         sql: include_str!("../sql/migrations/0006.sql"),
     },
+    Migration {
+        version: 7,
+        name: "costs that do not grow",
+        sql: include_str!("../sql/migrations/0007.sql"),
+    },
 ];
 
 /// Seconds that a node waits for another node that applies migrations.

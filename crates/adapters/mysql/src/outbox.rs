@@ -13,13 +13,16 @@ use crate::Mysql;
 use crate::column::Column;
 use crate::link::Script;
 use crate::query::Query;
-use crate::row::{self, ROW_COLUMNS};
-use crate::streams::Columns;
+use crate::row::{self, ROW_COLUMNS, stream_of};
+use crate::streams::{Columns, Stream};
 use crate::text;
 use crate::tx::Tx;
 
-/// Longer than any real pause; a longer one could overflow a sum in SQL.
-const PAUSE_MAX_MS: u128 = 1_000_000_000_000;
+/// Maximum doublings of the pause between two announcements of a silent row; the caller caps the
+/// pause itself.
+const ROUNDS_MAX: u32 = 16;
+/// Longer than any real pause; a longer one could overflow a time in SQL.
+const PAUSE_MAX: Duration = Duration::from_secs(1_000_000_000);
 
 /// A row to claim, its trace, and the time since which it needs the claim.
 pub(crate) type Claimable = (Row, Option<String>, Timestamp);
@@ -51,15 +54,16 @@ fn among(routes: &Routes) -> String {
     conditions.join(" OR ")
 }
 
+fn read_claimable(row: &mysql_async::Row) -> Result<Claimable> {
+    let trace = row.maybe_text(ROW_COLUMNS)?;
+    Ok((row::read(row)?, trace, row.moment(ROW_COLUMNS + 1)?))
+}
+
 impl Tx<'_> {
     /// Runs a statement that finds rows to claim.
     pub(crate) async fn find(&mut self, sql: &str) -> Result<Vec<Claimable>> {
         let rows = self.query(sql).await?;
-        let read = |row: &mysql_async::Row| {
-            let trace = row.maybe_text(ROW_COLUMNS)?;
-            Ok((row::read(row)?, trace, row.moment(ROW_COLUMNS + 1)?))
-        };
-        rows.iter().map(read).collect()
+        rows.iter().map(read_claimable).collect()
     }
 
     /// Claims rows that are locked.
@@ -106,21 +110,57 @@ impl Tx<'_> {
         Ok(self.claim(found, claim))
     }
 
+    /// Claims silent rows, those that were announced first at the front.
+    ///
+    /// The pause of a row depends on how often it was announced. So for each stream and each number
+    /// of announcements, the silent rows are the beginning of one range of the index.
     async fn claim_quiet(&mut self, claim: &Claim, silence: &Silence) -> Result<Vec<Claimed>> {
-        let pause = |pause: Duration| pause.as_millis().min(PAUSE_MAX_MS).to_string();
-        let (grace, pause_max) = (pause(silence.grace), pause(silence.pause_max));
-        let routes = routes_of(claim);
-        let sql = Query::Silent.of_rows(
-            false,
-            &[
-                ("grace", &grace),
-                ("pause_max", &pause_max),
-                ("routes", &routes),
-                ("limit", &claim.max.to_string()),
-            ],
-        );
-        let found = self.find(&sql).await?;
+        let mut streams = self
+            .open_streams(|domain, event_type| claim.covers(domain, event_type))
+            .await?;
+        // Announced rows have no priority any more.
+        streams.dedup_by(|one, other| {
+            one.domain == other.domain && one.event_type == other.event_type
+        });
+        let mut script = Script::default();
+        for stream in &streams {
+            script.add(&stream.oldest_announced());
+        }
+        let announced = self.run(script).await?;
+        let mut script = Script::default();
+        for (stream, first) in streams.iter().zip(announced) {
+            if !first.rows.is_empty() {
+                self.add_silent(stream, claim, silence, &mut script);
+            }
+        }
+        let mut found = Vec::new();
+        for answer in self.run(script).await? {
+            for row in &answer.rows {
+                found.push(read_claimable(row)?);
+            }
+        }
+        found.sort_by_key(|(row, _, announced_at)| (*announced_at, row.seq));
+        found.truncate(claim.max);
         Ok(self.claim(found, claim))
+    }
+
+    /// Adds the statements that find the silent rows of a stream.
+    fn add_silent(&self, stream: &Stream, claim: &Claim, silence: &Silence, script: &mut Script) {
+        let name = text::literal(stream_of(&stream.domain, &stream.event_type));
+        let limit = claim.max.to_string();
+        for doublings in 0..=ROUNDS_MAX {
+            let pause = silence.grace.saturating_mul(1 << doublings);
+            let by = self.now - pause.min(silence.pause_max).min(PAUSE_MAX);
+            script.add(&Query::Silent.of_rows(
+                false,
+                &[
+                    ("stream", &name),
+                    ("rounds", &(doublings + 1).to_string()),
+                    ("by", &by.as_millis().to_string()),
+                    ("limit", &limit),
+                ],
+            ));
+        }
     }
 
     /// Runs a statement for each claim that still holds; tells for each whether it changed a row.

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Counts, Prune, Pruned};
-use clinch_core::{Domain, Result, Timestamp};
+use clinch_core::{Domain, Result, Status, Timestamp};
 use clinch_stored::ledger::status_code;
 
 use crate::column::Column;
 use crate::keys::put_key;
+use crate::link::Script;
 use crate::query::Query;
 use crate::row::{self, RAW_COLUMN, plain_fingerprint};
 use crate::text::{self, Tuple};
@@ -22,19 +23,24 @@ impl Tx<'_> {
         let at = time.trusted();
         let before = |age| (at - age).as_millis().to_string();
         let limit = prune.max.to_string();
-        let sql = Query::OldRows.of_rows(
-            true,
-            &[
-                ("completed", &before(prune.completed)),
-                ("failed", &before(prune.failed)),
-                ("limit", &limit),
-            ],
-        );
-        let old = self.query(&sql).await?;
+        let mut old = Vec::new();
+        for (status, age) in [
+            (Status::Completed, prune.completed),
+            (Status::Failed, prune.failed),
+        ] {
+            let left = prune.max - old.len();
+            let values = [
+                ("status", status_code(status).to_string()),
+                ("before", before(age)),
+                ("limit", left.to_string()),
+            ];
+            let values: Vec<_> = values.iter().map(|(name, v)| (*name, v.as_str())).collect();
+            old.extend(self.query(&Query::OldRows.of_rows(true, &values)).await?);
+        }
         self.delete_operations(&old)?;
         // The keys of operations that were just deleted may be old enough to be deleted as well.
         self.flush().await?;
-        let values = [("before", before(prune.keys)), ("limit", limit)];
+        let values = [("before", before(prune.keys)), ("limit", limit.clone())];
         let values: Vec<_> = values.iter().map(|(name, v)| (*name, v.as_str())).collect();
         let keys = self.query(&Query::OldKept.with(&values)).await?;
         let mut hashes = Vec::with_capacity(keys.len());
@@ -47,9 +53,16 @@ impl Tx<'_> {
                 self.later.add(&query.with(&[("hashes", &list)]));
             }
         }
+        let values = [("before", before(prune.batches())), ("limit", limit)];
+        let values: Vec<_> = values.iter().map(|(name, v)| (*name, v.as_str())).collect();
+        let mut script = Script::default();
+        script.add(&Query::DeleteOldBatches.with(&values));
+        let answers = self.run(script).await?;
+        let batches = answers.first().map_or(0, |answer| answer.affected);
         Ok(Pruned {
             operations: old.len(),
             keys: hashes.len(),
+            batches: usize::try_from(batches).unwrap_or(0),
             time,
         })
     }

@@ -82,6 +82,12 @@ impl Stream {
         let rank = self.rank.to_string();
         Query::OldestDue.with(&[("stream", &name), ("rank", &rank)])
     }
+
+    /// The same of announced rows, of every priority.
+    pub(crate) fn oldest_announced(&self) -> String {
+        let name = text::literal(stream_of(&self.domain, &self.event_type));
+        Query::OldestAnnounced.with(&[("stream", &name)])
+    }
 }
 
 /// The statement that reads the first rows of a stream, in the given `line`.

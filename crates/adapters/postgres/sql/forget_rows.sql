@@ -1,8 +1,12 @@
 -- Deletes ended operations that are old enough, with what goes with them. Their keys stay.
 WITH old AS (
-    SELECT op_id, finished_at FROM clinch_history
-    WHERE finished_at <= greatest($1::bigint, $2::bigint) AND finished_at <= CASE status WHEN 2 THEN $1 ELSE $2 END
-    ORDER BY finished_at, seq LIMIT $3
+    SELECT op_id, finished_at FROM (
+        (SELECT op_id, finished_at FROM clinch_history
+        WHERE status = 2 AND finished_at <= $1::bigint ORDER BY finished_at LIMIT $3)
+        UNION ALL
+        (SELECT op_id, finished_at FROM clinch_history
+        WHERE status = 3 AND finished_at <= $2::bigint ORDER BY finished_at LIMIT $3)
+    ) AS both_kinds ORDER BY finished_at LIMIT $3
 ), gone AS (
     DELETE FROM clinch_history AS h USING old
     WHERE h.op_id = old.op_id AND h.finished_at = old.finished_at

@@ -4,7 +4,7 @@ SELECT o.op_id, o.seq, o.stream, o.accepted_at, o.batch_id, o.biz_key, o.idem_ke
     o.state, o.ledger, o.dispatch_no, o.started_at, o.finished_at, o.txn_id, o.result, o.redriven_by, o.line
 FROM clinch_operation AS o
 WHERE o.batch_id = $10
-    AND ($1::bigint IS NULL OR o.seq < $1)
+    AND o.seq < $1 AND o.seq >= $14
     AND ($2::integer[] IS NULL OR o.stream = ANY ($2))
     AND ($3::text IS NULL OR o.biz_key = $3) AND ($4::text IS NULL OR o.idem_key = $4)
     AND ($5::text IS NULL OR o.txn_id = $5) AND ($6::smallint IS NULL OR o.status = $6)

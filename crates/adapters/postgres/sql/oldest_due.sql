@@ -10,5 +10,8 @@ CROSS JOIN LATERAL (
     ORDER BY q.next_attempt_at LIMIT 1
 ) AS first GROUP BY s.domain, s.event_type
 UNION ALL
-SELECT s.domain, s.event_type, min(q.next_attempt_at) FROM clinch_queue AS q
-JOIN clinch_stream AS s ON s.id = q.stream WHERE q.line = 2 GROUP BY s.domain, s.event_type
+SELECT s.domain, s.event_type, min(first.due) FROM clinch_stream AS s
+CROSS JOIN LATERAL (
+    SELECT q.next_attempt_at AS due FROM clinch_queue AS q
+    WHERE q.line = 2 AND q.stream = s.id ORDER BY q.next_attempt_at LIMIT 1
+) AS first GROUP BY s.domain, s.event_type

@@ -1,9 +1,15 @@
--- Announced rows that nobody has begun for longer than their pause.
-SELECT q.op_id, q.announced_at FROM clinch_queue AS q
-JOIN clinch_stream AS s ON s.id = q.stream
+-- Announced rows that nobody has begun for longer than their pause. The pause depends on how often
+-- a row was announced, at most 17 times.
+SELECT q.op_id, q.announced_at FROM clinch_stream AS s
 JOIN clinch_domain AS d ON d.id = s.domain AND NOT d.paused
-WHERE q.line = 2 AND q.announced_at <= $1 AND (q.claim_until IS NULL OR q.claim_until <= $1)
-    AND q.announced_at + least($2 * (1::bigint << least(coalesce(q.rounds, 1) - 1, 16)), $3) <= $1
-    AND q.stream = ANY ($4::integer[])
+CROSS JOIN generate_series(1, 17) AS r (rounds)
+CROSS JOIN LATERAL (
+    SELECT c.op_id, c.announced_at, c.seq FROM clinch_queue AS c
+    WHERE c.line = 2 AND c.stream = s.id AND c.rounds = r.rounds
+        AND c.announced_at <= $1 - least($2 * (1::bigint << (r.rounds - 1)), $3)
+        AND (c.claim_until IS NULL OR c.claim_until <= $1)
+    ORDER BY c.announced_at, c.seq LIMIT $5
+    FOR UPDATE SKIP LOCKED
+) AS q
+WHERE s.id = ANY ($4::integer[])
 ORDER BY q.announced_at, q.seq LIMIT $5
-FOR UPDATE OF q SKIP LOCKED

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
+use clinch_core::ports::{
+    Filter, Inspect, Known, LedgerLine, Operation, PAGE_MAX, Page, SEARCH_MAX,
+};
 use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Sealed, Timestamp};
 use clinch_stored::commit::KnownKey;
 use clinch_stored::{Filling, ledger};
@@ -60,6 +62,12 @@ impl Shared {
         let page = filling.with(items);
         Ok(page.page(|operation| operation.seq.to_string()))
     }
+}
+
+/// The newest operation below a seq.
+async fn last_seq(link: &Link<'_>, below: i64) -> Result<Option<i64>> {
+    let rows = link.query(Query::LastSeq, &[&below]).await?;
+    Ok(rows.first().and_then(|row| row.get(0)))
 }
 
 #[async_trait]
@@ -134,6 +142,12 @@ impl Inspect for Postgres {
         let phase = filter.phase.map(phase_column);
         let batch = filter.batch_id.map(|id| id.0);
         let (from, to) = (millis(filter.from), millis(filter.to));
+        let below = below.unwrap_or(i64::MAX);
+        // A search looks at one range of seqs. Holes before it are skipped.
+        let lowest = match filter.searches() {
+            true => last_seq(&link, below).await?.unwrap_or(below) - SEARCH_MAX as i64 + 1,
+            false => i64::MIN,
+        };
         let filling = Filling::new(limit);
         let limit = stored(filling.rows() as u64);
         let mut params: Vec<&(dyn ToSql + Sync)> = vec![
@@ -150,6 +164,7 @@ impl Inspect for Postgres {
             &from,
             &to,
             &limit,
+            &lowest,
         ];
         let (first, last);
         let query = match &range {
@@ -161,7 +176,19 @@ impl Inspect for Postgres {
             None if batch.is_some() => Query::ListOfBatch,
             None => Query::List,
         };
-        self.shared.page(&link, query, &params, filling).await
+        let mut page = self.shared.page(&link, query, &params, filling).await?;
+        if page.next_cursor.is_none() && lowest > i64::MIN {
+            let rest = last_seq(&link, lowest).await?;
+            page.next_cursor = rest.map(|seq| (seq + 1).to_string());
+        }
+        Ok(page)
+    }
+
+    async fn long_in_progress(&self, before: Timestamp, max: usize) -> Result<Vec<OpId>> {
+        let max = stored(max.min(PAGE_MAX) as u64);
+        let params: Params<'_> = &[&before.as_millis(), &max, &stored(PAGE_MAX as u64)];
+        let rows = self.shared.query(Query::LongInProgress, params).await?;
+        Ok(rows.iter().map(|row| OpId(row.get(0))).collect())
     }
 
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {

@@ -71,6 +71,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "commits in one round trip",
         sql: include_str!("../sql/migrations/0010.sql"),
     },
+    Migration {
+        version: 11,
+        name: "costs that do not grow",
+        sql: include_str!("../sql/migrations/0011.sql"),
+    },
 ];
 
 /// Held while steps are applied, so that many nodes can start at once.

@@ -24,6 +24,8 @@ impl Tx<'_> {
             .query(Query::ForgetRows, &[&completed, &failed, &max])
             .await?;
         let keys = self.query(Query::ForgetKeys, &[&keys, &max]).await?;
+        let batches = before(prune.batches());
+        let batches = self.query(Query::ForgetBatches, &[&batches, &max]).await?;
         let count = |rows: &[tokio_postgres::Row]| {
             let count = rows.first().map_or(0, |row| row.get::<_, i64>(0));
             usize::try_from(count).unwrap_or(0)
@@ -31,6 +33,7 @@ impl Tx<'_> {
         Ok(Pruned {
             operations: count(&rows),
             keys: count(&keys),
+            batches: count(&batches),
             time,
         })
     }

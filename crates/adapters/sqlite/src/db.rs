@@ -1,12 +1,33 @@
 //! One connection with its prepared statements.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use clinch_core::Result;
 use clinch_stored::Needs;
-use rusqlite::{CachedStatement, Connection, Params, Row};
+use rusqlite::{CachedStatement, Connection, Params, Row, StatementStatus};
 
 use crate::error;
 use crate::names::Names;
 use crate::query::Query;
+
+/// Steps of SQLite's virtual machine that the statements of a store have taken. A statement takes at
+/// least one step for each row that it examines. Counted in debug builds only, for tests.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Steps(Arc<AtomicU64>);
+
+impl Steps {
+    pub(crate) fn taken(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn add(&self, statement: Option<&CachedStatement<'_>>) {
+        let steps = |one: &CachedStatement<'_>| one.reset_status(StatementStatus::VmStep);
+        let steps = statement.map_or(0, steps);
+        let steps = u64::try_from(steps).unwrap_or_default();
+        self.0.fetch_add(steps, Ordering::SeqCst);
+    }
+}
 
 /// A connection, its prepared statements by number, and the names that it has seen.
 pub(crate) struct Db<'c> {
@@ -16,6 +37,7 @@ pub(crate) struct Db<'c> {
     pub names: Names,
     /// Recovery that the commits of this connection have announced.
     pub needs: Needs,
+    pub steps: Steps,
 }
 
 impl<'c> Db<'c> {
@@ -26,6 +48,7 @@ impl<'c> Db<'c> {
             writes: 0,
             names: Names::default(),
             needs: Needs::default(),
+            steps: Steps::default(),
         }
     }
 
@@ -49,6 +72,13 @@ impl<'c> Db<'c> {
         }
     }
 
+    /// Counts the steps of the statement's last run.
+    fn count_steps(&self, query: Query) {
+        if cfg!(debug_assertions) {
+            self.steps.add(self.statements[query as usize].as_ref());
+        }
+    }
+
     /// Begins or ends a transaction.
     pub(crate) fn control(&mut self, query: Query) -> rusqlite::Result<()> {
         let mut statement = self.conn.prepare_cached(query.text())?;
@@ -59,7 +89,9 @@ impl<'c> Db<'c> {
     pub(crate) fn run(&mut self, query: Query, params: impl Params) -> Result<usize> {
         self.writes += 1;
         let statement = self.statement(query)?;
-        statement.execute(params).map_err(error::sql)
+        let changed = statement.execute(params).map_err(error::sql);
+        self.count_steps(query);
+        changed
     }
 
     /// The first row, if there is one. The statement is reset afterwards.
@@ -70,10 +102,13 @@ impl<'c> Db<'c> {
         read: impl FnOnce(&Row<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
         let mut rows = self.statement(query)?.query(params).map_err(error::sql)?;
-        match rows.next().map_err(error::sql)? {
+        let first = match rows.next().map_err(error::sql)? {
             Some(row) => read(row).map(Some),
             None => Ok(None),
-        }
+        };
+        drop(rows);
+        self.count_steps(query);
+        first
     }
 
     /// The first row. `read` also gets the connection, for rows that refer to names by number.
@@ -113,6 +148,7 @@ impl<'c> Db<'c> {
             Ok(())
         })();
         self.statements[query as usize] = Some(statement);
+        self.count_steps(query);
         outcome
     }
 
@@ -131,6 +167,8 @@ impl<'c> Db<'c> {
         };
         // A statement's changes are complete only when it has run to its end.
         while rows.next().map_err(error::sql)?.is_some() {}
+        drop(rows);
+        self.count_steps(query);
         Ok(first)
     }
 
@@ -162,6 +200,8 @@ impl<'c> Db<'c> {
                 break;
             }
         }
+        drop(rows);
+        self.count_steps(query);
         Ok(())
     }
 }

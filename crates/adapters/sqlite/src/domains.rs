@@ -35,9 +35,12 @@ impl Domains for Sqlite {
             })?;
             let mut views = Vec::with_capacity(rows.len());
             for (id, row) in rows {
-                let mut due = db.all(Query::AnnouncedDue, [id], |row| {
-                    Ok((row.int(0)?, row.moment(1)?))
-                })?;
+                let mut due = Vec::new();
+                for event_type in db.announced_types(id)? {
+                    let asked = [id, event_type];
+                    let first = db.first(Query::AnnouncedDue, asked, |row| row.moment(0))?;
+                    due.extend(first.map(|first| (event_type, first)));
+                }
                 for stream in db.streams(id, |_| true)? {
                     let first = db.oldest(&stream)?.filter(|due| *due <= now);
                     due.extend(first.map(|first| (stream.event_type, first)));

@@ -1,14 +1,16 @@
 //! Reads: operations, lists and ledgers.
 
 use async_trait::async_trait;
-use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, Page};
+use clinch_core::ports::{
+    Filter, Inspect, Known, LedgerLine, Operation, PAGE_MAX, Page, SEARCH_MAX,
+};
 use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Timestamp};
 use clinch_stored::commit::Row;
 use clinch_stored::{Filling, ledger};
 use rusqlite::params;
 
 use crate::Sqlite;
-use crate::column::{Column, maybe_millis, stored};
+use crate::column::{Column, maybe_millis, millis, stored};
 use crate::db::Db;
 use crate::query::Query;
 use crate::request::biz_hash;
@@ -76,6 +78,13 @@ impl Db<'_> {
             (None, Some(_)) => Query::ListOfBatch,
             (None, None) => Query::List,
         };
+        let below = below.unwrap_or(i64::MAX);
+        // A search looks at one range of seqs. Holes before it are skipped.
+        let newest = self.last_seq(below)?;
+        let from = match newest {
+            Some(newest) if filter.searches() => newest - SEARCH_MAX as i64 + 1,
+            _ => i64::MIN,
+        };
         let mut filling = Filling::new(limit);
         let rows = stored(filling.rows() as u64);
         let params = params![
@@ -93,9 +102,10 @@ impl Db<'_> {
             maybe_millis(filter.from),
             maybe_millis(filter.to),
             rows,
+            from,
             biz,
         ];
-        let params = if biz.is_some() { params } else { &params[..14] };
+        let params = if biz.is_some() { params } else { &params[..15] };
         self.each_with(query, params, |row, db| {
             let row = read_row(row, Width::Whole, db)?;
             let bytes = bytes(&row);
@@ -104,8 +114,22 @@ impl Db<'_> {
         let whole = |row| self.with_checkpoint(row)?.operation();
         let items = filling.take().into_iter().map(whole);
         let items = items.collect::<Result<_>>()?;
+        let rest = self.last_seq(from)?.map(|seq| (seq + 1).to_string());
         let page = filling.with(items);
-        Ok(page.page(|operation| operation.seq.to_string()))
+        Ok(page.page_of_search(|operation| operation.seq.to_string(), rest))
+    }
+
+    /// The newest operation below a seq.
+    fn last_seq(&mut self, below: i64) -> Result<Option<i64>> {
+        let last = self.first(Query::LastSeq, [below], |row| row.maybe_int(0))?;
+        Ok(last.flatten())
+    }
+
+    /// Those that run are few; the others have an index by their first begin.
+    fn long_in_progress(&mut self, before: Timestamp, max: usize) -> Result<Vec<OpId>> {
+        let max = stored(max.min(PAGE_MAX) as u64);
+        let params = params![millis(before), max, PAGE_MAX as i64];
+        self.all(Query::LongInProgress, params, |row| row.op_id(0))
     }
 }
 
@@ -168,6 +192,10 @@ impl Inspect for Sqlite {
         let below = below.map_err(|_| Error::new(ErrorKind::Invalid, message))?;
         let filter = filter.clone();
         self.read(move |db| db.list(&filter, below, limit)).await
+    }
+
+    async fn long_in_progress(&self, before: Timestamp, max: usize) -> Result<Vec<OpId>> {
+        self.read(move |db| db.long_in_progress(before, max)).await
     }
 
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {

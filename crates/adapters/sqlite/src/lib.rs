@@ -111,7 +111,7 @@ pub use settings::Settings;
 pub use turn::Turn;
 
 use checkpointer::Checkpointer;
-use db::Db;
+use db::{Db, Steps};
 use integrity::{FileWatch, OpenCheck};
 use open::Purpose;
 use peers::PeerSocket;
@@ -142,6 +142,7 @@ struct Shared {
     watch: Arc<FileWatch>,
     /// The routes of the last dequeue: `nack` needs them.
     routes: Mutex<Arc<Routes>>,
+    steps: Steps,
 }
 
 impl Drop for Shared {
@@ -184,8 +185,10 @@ impl Sqlite {
         let readers = (0..settings.readers.max(1))
             .map(reader)
             .collect::<Result<_>>()?;
-        let readers = Readers::start(readers)?;
-        let inline_reader = InlineReader::new(open::connect(&path, &settings, Purpose::Read)?);
+        let steps = Steps::default();
+        let readers = Readers::start(readers, &steps)?;
+        let inline_reader = open::connect(&path, &settings, Purpose::Read)?;
+        let inline_reader = InlineReader::new(inline_reader, steps.clone());
         let news = Arc::new(News::default());
         let heard = news.clone();
         let peers = PeerSocket::bind(&wake_dir, move |notices| heard.tell(notices))?;
@@ -198,6 +201,7 @@ impl Sqlite {
             checkpointer,
             watch: watch.clone(),
             notify: notifier(&news, &peers),
+            steps: steps.clone(),
         };
         let builder = thread::Builder::new().name("clinch-sqlite-write".into());
         let started = builder.spawn(move || writer_loop.run(&conn, jobs, open_mark));
@@ -219,6 +223,7 @@ impl Sqlite {
                 faults,
                 watch,
                 routes,
+                steps,
             }),
         })
     }
@@ -247,6 +252,12 @@ impl Sqlite {
     /// Makes the next writing call fail. Does nothing in a release build.
     pub fn fail_next(&self, fault: Fault) {
         self.shared.faults.arm(fault);
+    }
+
+    /// Steps of SQLite's virtual machine that the statements of this store have taken: at least one
+    /// for each row that was examined. Not counted in a release build.
+    pub fn steps(&self) -> u64 {
+        self.shared.steps.taken()
     }
 
     /// The query plan of each statement, by name: for finding out why one is slow.

@@ -84,40 +84,78 @@ impl Tx<'_, '_> {
         }))
     }
 
-    /// Rows of `found` that the claim covers, up to its maximum.
-    pub(crate) fn covered(&mut self, found: Vec<Found>, claim: &Claim) -> Result<Vec<Found>> {
+    /// Rows of a statement that the claim covers, in order, up to its maximum. The statement ends
+    /// there.
+    pub(crate) fn covered(
+        &mut self,
+        query: Query,
+        params: impl rusqlite::Params,
+        claim: &Claim,
+    ) -> Result<Vec<Found>> {
         let mut covered = Vec::new();
-        for row in found {
-            if covered.len() == claim.max {
-                break;
+        self.db.each_with(query, params, |row, db| {
+            if covered.len() >= claim.max {
+                return Ok(false);
             }
-            let (domain, event_type) = (self.db.domain(row.2)?, self.db.event_type(row.3)?);
+            let found = (row.count(0)?, row.moment(1)?, row.int(2)?, row.int(3)?);
+            let (domain, event_type) = (db.domain(found.2)?, db.event_type(found.3)?);
             if claim.covers(&domain, &event_type) {
-                covered.push(row);
-            }
-        }
-        Ok(covered)
-    }
-
-    fn silent(&mut self, silence: &Silence) -> Result<Vec<Found>> {
-        let now = self.now;
-        let mut silent = Vec::new();
-        self.db.each(Query::Silent, [millis(now)], |row| {
-            let announced_at = row.moment(1)?;
-            let rounds = row.small(2)?.saturating_sub(1).min(ROUNDS_MAX);
-            let pause = silence.grace.saturating_mul(1 << rounds);
-            if announced_at + pause.min(silence.pause_max) <= now {
-                silent.push((row.count(0)?, announced_at, row.int(3)?, row.int(4)?));
+                covered.push(found);
             }
             Ok(true)
         })?;
-        let mut awake = Vec::new();
-        for row in silent {
-            if !self.domain_row(row.2)?.paused {
-                awake.push(row);
+        Ok(covered)
+    }
+
+    /// Silent rows that the claim covers, those that were announced first at the front.
+    ///
+    /// The pause of a row depends on how often it was announced. So for each event type and each
+    /// number of announcements, the silent rows are the beginning of one range of the index.
+    fn silent(&mut self, silence: &Silence, claim: &Claim) -> Result<Vec<Found>> {
+        let domains = self.db.all(Query::Domains, [], |row| {
+            Ok((row.int(0)?, row.int(1)? != 0))
+        })?;
+        let mut silent = Vec::new();
+        for (domain, _) in domains.into_iter().filter(|(_, paused)| !paused) {
+            let name = self.db.domain(domain)?;
+            for event_type in self.db.announced_types(domain)? {
+                if claim.covers(&name, &self.db.event_type(event_type)?) {
+                    self.silent_of(domain, event_type, silence, claim.max, &mut silent)?;
+                }
             }
         }
-        Ok(awake)
+        silent.sort_unstable_by_key(|(seq, announced_at, ..)| (*announced_at, *seq));
+        silent.truncate(claim.max);
+        Ok(silent)
+    }
+
+    fn silent_of(
+        &mut self,
+        domain: i64,
+        event_type: i64,
+        silence: &Silence,
+        max: usize,
+        silent: &mut Vec<Found>,
+    ) -> Result<()> {
+        let (now, max) = (self.now, stored(max as u64));
+        let mut last = i64::MIN;
+        while let Some(rounds) =
+            self.db
+                .first(Query::NextRounds, [domain, event_type, last], |row| {
+                    row.int(0)
+                })?
+        {
+            last = rounds;
+            let doublings = u32::try_from(rounds).unwrap_or(0).saturating_sub(1);
+            let pause = silence.grace.saturating_mul(1 << doublings.min(ROUNDS_MAX));
+            let by = now - pause.min(silence.pause_max);
+            let params = params![domain, event_type, rounds, millis(by), millis(now), max];
+            self.db.each(Query::Silent, params, |row| {
+                silent.push((row.count(0)?, row.moment(1)?, domain, event_type));
+                Ok(true)
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -139,8 +177,7 @@ impl Outbox for Sqlite {
     async fn claim_silent(&self, claim: &Claim, silence: &Silence) -> Result<Vec<Claimed>> {
         let (claim, silence) = (claim.clone(), silence.clone());
         let work = move |tx: &mut Tx<'_, '_>| {
-            let silent = tx.silent(&silence)?;
-            let silent = tx.covered(silent, &claim)?;
+            let silent = tx.silent(&silence, &claim)?;
             tx.claim(&silent, &claim)
         };
         self.write(work).await

@@ -2,8 +2,11 @@
 //!
 //! A reader finds the rows, so that the search does not block the writer. The writer checks each
 //! row again and deletes it: terminal rows never change, but another process may have deleted them
-//! already. Rows are read in order of acceptance; the search stops at the first row that was
-//! accepted too late to be old.
+//! already.
+//!
+//! FAILED operations have an index by age. COMPLETED ones are read in order of seq, each row once:
+//! the file remembers how far pruning has come. A row that was open or too young at that moment is
+//! remembered too (`clinch_passed`), and looked at again later, some at a time.
 
 use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Prune, Pruned};
@@ -32,6 +35,26 @@ struct OldRow {
     fingerprint: Fingerprint,
 }
 
+/// Rows to look at in one step of a prune.
+const LOOK_MAX: i64 = 10_000;
+
+/// What one step of a prune deletes and remembers.
+#[derive(Debug, Clone, Default)]
+struct OldRows {
+    /// Operations to delete.
+    seqs: Vec<i64>,
+    /// Operations that are passed by.
+    passed: Vec<i64>,
+    /// Operations that were passed by and need no more looks.
+    no_longer_passed: Vec<i64>,
+    /// How far this step has come.
+    up_to: i64,
+    /// Where the next look at passed operations begins.
+    passed_from: i64,
+    /// The step ended because it had looked at enough rows.
+    more: bool,
+}
+
 impl OldRow {
     fn read(row: &rusqlite::Row<'_>) -> Result<Self> {
         let fingerprint = Fingerprint::from_bytes(row.bytes(7)?);
@@ -55,24 +78,83 @@ impl Db<'_> {
         Ok(seen_at.flatten())
     }
 
-    fn old_rows(&mut self, prune: &Prune, now: Timestamp) -> Result<Vec<i64>> {
-        let horizon = now - prune.completed.min(prune.failed);
-        let mut old = Vec::new();
-        self.each(Query::SettledRows, [], |row| {
-            if old.len() == prune.max || row.moment(2)? > horizon {
-                return Ok(false);
+    /// The next rows to delete, at most `prune.max`.
+    fn old_rows(&mut self, prune: &Prune, now: Timestamp) -> Result<OldRows> {
+        let place = self.first(Query::Pruned, [], |row| Ok((row.int(0)?, row.int(1)?)))?;
+        let (up_to, passed_from) = place.ok_or_else(|| error::corrupt("clinch_pruned"))?;
+        let mut old = OldRows {
+            up_to,
+            passed_from,
+            ..OldRows::default()
+        };
+        self.passed_rows(prune, now, &mut old)?;
+        let left = stored((prune.max - old.seqs.len()) as u64);
+        let failed = params![millis(now - prune.failed), left];
+        let failed = self.all(Query::OldFailed, failed, |row| row.int(0))?;
+        old.seqs.extend(failed);
+        self.completed_rows(prune, now, &mut old)?;
+        Ok(old)
+    }
+
+    /// Rows that an earlier prune has passed by.
+    fn passed_rows(&mut self, prune: &Prune, now: Timestamp, old: &mut OldRows) -> Result<()> {
+        let max = stored(prune.max as u64);
+        let from = std::mem::take(&mut old.passed_from);
+        let mut looked_at = 0;
+        self.each(Query::PassedRows, params![from, max], |row| {
+            let seq = row.int(0)?;
+            looked_at += 1;
+            old.passed_from = seq;
+            let status = row.maybe_int(1)?.map(status_of).transpose()?;
+            match status {
+                Some(Status::Pending | Status::InProgress) => return Ok(true),
+                Some(Status::Completed) => {
+                    let finished_at = row.maybe_moment(2)?;
+                    if finished_at.is_none_or(|end| end + prune.completed > now) {
+                        return Ok(true);
+                    }
+                    old.seqs.push(seq);
+                }
+                Some(Status::Failed) | None => {}
             }
-            let age = match status_of(row.int(1)?)? {
-                Status::Completed => prune.completed,
-                Status::Failed => prune.failed,
-                Status::Pending | Status::InProgress => return Ok(true),
-            };
-            if row.maybe_moment(3)?.is_some_and(|end| end + age <= now) {
-                old.push(row.int(0)?);
-            }
+            old.no_longer_passed.push(seq);
             Ok(true)
         })?;
-        Ok(old)
+        if looked_at < max {
+            old.passed_from = 0;
+        }
+        Ok(())
+    }
+
+    /// COMPLETED rows from where the last prune ended.
+    fn completed_rows(&mut self, prune: &Prune, now: Timestamp, old: &mut OldRows) -> Result<()> {
+        let horizon = now - prune.completed;
+        let (mut looked_at, mut ended) = (0, true);
+        let from = old.up_to;
+        self.each(Query::SettledRows, params![from, LOOK_MAX], |row| {
+            if row.moment(2)? > horizon {
+                ended = true;
+                return Ok(false);
+            }
+            let seq = row.int(0)?;
+            match status_of(row.int(1)?)? {
+                Status::Failed => {}
+                Status::Completed if row.maybe_moment(3)?.is_some_and(|end| end <= horizon) => {
+                    if old.seqs.len() >= prune.max {
+                        ended = true;
+                        return Ok(false);
+                    }
+                    old.seqs.push(seq);
+                }
+                _ => old.passed.push(seq),
+            }
+            old.up_to = seq;
+            looked_at += 1;
+            ended = looked_at < LOOK_MAX;
+            Ok(true)
+        })?;
+        old.more = !ended;
+        Ok(())
     }
 }
 
@@ -127,6 +209,29 @@ impl Tx<'_, '_> {
         Ok(time)
     }
 
+    /// Deletes what a reader has found, and remembers how far it came.
+    fn delete_old(&mut self, old: &OldRows) -> Result<usize> {
+        let mut operations = 0;
+        for seq in &old.seqs {
+            operations += usize::from(self.delete_operation(*seq)?);
+        }
+        for seq in &old.passed {
+            self.db.run(Query::InsertPassed, [seq])?;
+        }
+        for seq in &old.no_longer_passed {
+            self.db.run(Query::DeletePassed, [seq])?;
+        }
+        let place = [old.up_to, old.passed_from];
+        self.db.run(Query::PutPruned, place)?;
+        Ok(operations)
+    }
+
+    fn delete_batches(&mut self, prune: &Prune, at: Timestamp) -> Result<usize> {
+        let max = stored(prune.max as u64);
+        let params = params![millis(at - prune.batches()), max];
+        self.db.run(Query::DeleteOldBatches, params)
+    }
+
     fn delete_keys(&mut self, prune: &Prune, at: Timestamp) -> Result<usize> {
         let max = stored(prune.max as u64);
         let params = params![millis(at - prune.keys), max];
@@ -146,17 +251,26 @@ impl Sqlite {
         let ages = prune.clone();
         let advance = move |tx: &mut Tx<'_, '_>| tx.advance_seen_time(&ages);
         let time = self.write(advance).await?;
-        let (ages, at) = (prune.clone(), time.trusted());
-        let old = self.read(move |db| db.old_rows(&ages, at)).await?;
-        let work = move |tx: &mut Tx<'_, '_>| {
-            let mut operations = 0;
-            for seq in &old {
-                operations += usize::from(tx.delete_operation(*seq)?);
+        let at = time.trusted();
+        let mut operations = 0;
+        loop {
+            let ages = Prune {
+                max: prune.max.saturating_sub(operations),
+                ..prune.clone()
+            };
+            let old = self.read(move |db| db.old_rows(&ages, at)).await?;
+            let more = old.more;
+            let delete = move |tx: &mut Tx<'_, '_>| tx.delete_old(&old);
+            operations += self.write(delete).await?;
+            if !more || operations >= prune.max {
+                break;
             }
-            let keys = tx.delete_keys(&prune, at)?;
+        }
+        let work = move |tx: &mut Tx<'_, '_>| {
             Ok(Pruned {
                 operations,
-                keys,
+                keys: tx.delete_keys(&prune, at)?,
+                batches: tx.delete_batches(&prune, at)?,
                 time,
             })
         };

@@ -9,7 +9,7 @@ use clinch_core::{Error, ErrorKind, Result};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::db::Db;
+use crate::db::{Db, Steps};
 use crate::error;
 use crate::names::Names;
 use crate::query::Query;
@@ -21,11 +21,11 @@ type Job = Box<dyn FnOnce(&mut Db<'_>) + Send>;
 
 /// A connection for short reads on the caller's own thread: reading a row by its id takes less time
 /// than waking another thread.
-pub(crate) struct InlineReader(Mutex<(Connection, Names)>);
+pub(crate) struct InlineReader(Mutex<(Connection, Names)>, Steps);
 
 impl InlineReader {
-    pub(crate) fn new(conn: Connection) -> Self {
-        Self(Mutex::new((conn, Names::default())))
+    pub(crate) fn new(conn: Connection, steps: Steps) -> Self {
+        Self(Mutex::new((conn, Names::default())), steps)
     }
 
     /// `None`: another caller is using the connection; use the pool.
@@ -36,6 +36,7 @@ impl InlineReader {
         let mut guard = self.0.try_lock().ok()?;
         let (conn, names) = &mut *guard;
         let mut db = Db::new(conn);
+        db.steps = self.1.clone();
         db.names = std::mem::take(names);
         let read = on_a_snapshot(&mut db, work);
         db.names.committed();
@@ -51,13 +52,13 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    pub(crate) fn start(connections: Vec<Connection>) -> Result<Self> {
+    pub(crate) fn start(connections: Vec<Connection>, steps: &Steps) -> Result<Self> {
         let (jobs, waiting) = sync_channel(WAITING_MAX);
         let waiting = Arc::new(Mutex::new(waiting));
         for conn in connections {
-            let waiting = waiting.clone();
+            let (waiting, steps) = (waiting.clone(), steps.clone());
             let builder = thread::Builder::new().name("clinch-sqlite-read".into());
-            let started = builder.spawn(move || run(&conn, &waiting));
+            let started = builder.spawn(move || run(&conn, &waiting, steps));
             started.map_err(|error| {
                 Error::new(ErrorKind::Unavailable, "cannot start a thread").caused_by(error)
             })?;
@@ -97,8 +98,9 @@ fn on_a_snapshot<T>(db: &mut Db<'_>, work: impl FnOnce(&mut Db<'_>) -> Result<T>
     read.and_then(|value| ended.map(|()| value).map_err(error::sql))
 }
 
-fn run(conn: &Connection, waiting: &Mutex<Receiver<Job>>) {
+fn run(conn: &Connection, waiting: &Mutex<Receiver<Job>>, steps: Steps) {
     let mut db = Db::new(conn);
+    db.steps = steps;
     loop {
         let next = waiting
             .lock()

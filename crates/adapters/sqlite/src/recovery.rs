@@ -22,13 +22,10 @@ impl Tx<'_, '_> {
     /// Unclaimed rows that need `scan` now and that the claim covers, the oldest need first.
     fn needing(&mut self, scan: Scan, claim: &Claim) -> Result<Vec<Found>> {
         let now = millis(self.now);
-        let read =
-            |row: &rusqlite::Row<'_>| Ok((row.count(0)?, row.moment(1)?, row.int(2)?, row.int(3)?));
-        let found = match need_of(scan) {
-            Some(need) => self.db.all(Query::Needing, params![need, now], read)?,
-            None => self.db.all(Query::Overdue, [now], read)?,
-        };
-        self.covered(found, claim)
+        match need_of(scan) {
+            Some(need) => self.covered(Query::Needing, params![need, now], claim),
+            None => self.covered(Query::Overdue, [now], claim),
+        }
     }
 
     /// False: the operation has a dead letter already.
@@ -68,11 +65,13 @@ impl Recovery for Sqlite {
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
         let after = cursor.map(parse_cursor).transpose()?;
         let read = move |db: &mut Db<'_>| {
+            // Before the newest one at first.
             let (at, op_id) = after.unzip();
-            let op_id = op_id.map(|op_id: OpId| op_id.0.into_bytes());
+            let at = at.map_or(i64::MAX, millis);
+            let op_id = op_id.map_or([u8::MAX; 16], |op_id: OpId| op_id.0.into_bytes());
             let mut filling = Filling::new(limit);
             let rows = stored(filling.rows() as u64);
-            let params = params![at.map(millis), op_id, rows];
+            let params = params![at, op_id, rows];
             db.each(Query::DeadLetters, params, |row| {
                 let letter: DeadLetter = json::read(row.text(0)?.as_bytes())?;
                 let bytes = bytes(&letter);

@@ -24,7 +24,7 @@ pub struct Version {
 }
 
 /// Every version of the schema. A file of version n gets the versions after the n-th.
-pub(crate) static VERSIONS: [Version; 7] = [
+pub(crate) static VERSIONS: [Version; 8] = [
     Version {
         number: 1,
         name: "operations, their keys and their queue",
@@ -59,6 +59,11 @@ pub(crate) static VERSIONS: [Version; 7] = [
         number: 7,
         name: "the time that the store has seen",
         sql: include_str!("../sql/schema/0007.sql"),
+    },
+    Version {
+        number: 8,
+        name: "costs that do not grow",
+        sql: include_str!("../sql/schema/0008.sql"),
     },
 ];
 

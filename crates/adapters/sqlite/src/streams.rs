@@ -62,6 +62,18 @@ impl Db<'_> {
         Ok(streams)
     }
 
+    /// The event types of a domain's announced rows.
+    pub(crate) fn announced_types(&mut self, domain: i64) -> Result<Vec<i64>> {
+        let (mut types, mut last) = (Vec::new(), i64::MIN);
+        while let Some(next) =
+            self.first(Query::NextAnnouncedType, [domain, last], |row| row.int(0))?
+        {
+            last = next;
+            types.push(next);
+        }
+        Ok(types)
+    }
+
     /// At most `max` rows of these streams that are due and not claimed, in the order of service.
     /// Rows past their deadline are left out: recovery ends them.
     pub(crate) fn due_in(

@@ -22,7 +22,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::checkpointer::Checkpointer;
-use crate::db::Db;
+use crate::db::{Db, Steps};
 use crate::error;
 use crate::integrity::{FileWatch, OpenMark};
 use crate::query::Query;
@@ -190,6 +190,7 @@ pub(crate) struct WriterLoop {
     pub watch: Arc<FileWatch>,
     /// Called after each commit, before the answers.
     pub notify: Box<dyn Fn(Vec<Notice>) + Send>,
+    pub steps: Steps,
 }
 
 /// A job and its result so far.
@@ -218,6 +219,7 @@ impl WriterLoop {
 
     fn serve(&mut self, conn: &Connection, jobs: &Jobs) {
         let mut db = Db::new(conn);
+        db.steps = self.steps.clone();
         while let Some(first) = jobs.next() {
             if let Some(fault) = self.faults.take() {
                 self.run_armed(&mut db, first, fault);

@@ -1,13 +1,15 @@
 //! Batches: groups whose end is one event.
 
-use clinch_core::ports::{Batch, Changed, NewBatch, NewOperation, Operation, Restriction};
+use std::time::Duration;
+
+use clinch_core::ports::{Batch, Changed, NewBatch, NewOperation, Operation, Prune, Restriction};
 use clinch_core::protocol::{Event, Resolution};
 use clinch_core::{BatchId, EventType, OpId, Retry, Status};
 
 use crate::calls::Calls;
 use crate::case::{Case, Failure, Verdict};
 use crate::concurrent::together;
-use crate::fixtures::{NATURAL, UNSAFE, domain, ok_answer};
+use crate::fixtures::{AGES, LONG, NATURAL, UNSAFE, domain, ok_answer, secs};
 use crate::world::{World, ids, only};
 
 pub(super) const CASES: &[Case] = area!(
@@ -29,6 +31,7 @@ pub(super) const CASES: &[Case] = area!(
         completes_once_in_one_call: ["COL-10"],
         completes_once_under_concurrent_settlers: ["COL-10"],
         completes_once_when_seal_and_last_settle_race: ["COL-10"],
+        a_complete_batch_goes_after_its_members: ["OUT-9"],
         survives_a_crash: ["COL-10", "COL-12"],
     }
 );
@@ -417,6 +420,33 @@ async fn completes_once_when_seal_and_last_settle_race(w: World) -> Verdict {
         );
         ensure_eq!(w.counts(UNSAFE).await?.pending, round, "completions");
     }
+    Ok(())
+}
+
+async fn a_complete_batch_goes_after_its_members(w: World) -> Verdict {
+    let (complete, unsealed) = (open(&w, None).await?, open(&w, None).await?);
+    for batch in [complete, unsealed] {
+        let attempt = live_member(&w, NATURAL, batch).await?;
+        w.settle_ok(&attempt).await??;
+    }
+    seal(&w, complete).await?;
+    w.advance(LONG).await;
+    let mut prune = Prune {
+        completed: secs(1),
+        failed: AGES,
+        keys: AGES,
+        max: 100,
+        reckoned: None,
+        jump_max: Duration::MAX,
+    };
+    let pruned = w.recovery.prune(&prune).await?;
+    ensure_eq!((pruned.operations, pruned.batches), (2, 0), "members first");
+    ensure_eq!(counts(&w, complete).await?, (1, 1, 0), "its counts");
+    prune.failed = secs(1);
+    ensure_eq!(w.recovery.prune(&prune).await?.batches, 1, "then the batch");
+    let read = w.batches.read(&[complete, unsealed]).await?;
+    let is_there: Vec<bool> = read.iter().map(Option::is_some).collect();
+    ensure_eq!(is_there, [false, true], "the batches that are left");
     Ok(())
 }
 

@@ -26,6 +26,7 @@ pub(super) const CASES: &[Case] = area!(
         list_narrows_by_what_became_of_it: ["OUT-10", "COL-15"],
         list_narrows_by_all_fields_together: ["OUT-10"],
         list_narrows_to_sets_of_names_page_by_page: ["CORE-16"],
+        what_began_long_ago_and_has_not_ended_is_found: ["CORE-15"],
         ledger_has_one_line_a_change: ["OUT-10", "CORE-16"],
         ledger_names_who_said_what_and_when: ["OUT-10", "CORE-16"],
         ledger_keeps_refused_and_late_answers: ["OUT-10"],
@@ -304,6 +305,26 @@ async fn versions(w: &World, op: OpId) -> Verdict<Vec<u64>> {
         .iter()
         .filter(|line| line.refused.is_none() && line.late.is_none());
     Ok(changes.map(|line| line.version).collect())
+}
+
+async fn what_began_long_ago_and_has_not_ended_is_found(w: World) -> Verdict {
+    let (live, waiting) = (w.live(NATURAL).await?, w.waiting(NATURAL).await?);
+    let (held, recorded) = (w.held(UNSAFE).await?, w.live(NATURAL).await?);
+    w.record_ok(&recorded).await?;
+    w.completed(NATURAL).await?;
+    w.failed(NATURAL).await?;
+    w.pending(NATURAL).await?;
+    w.advance(LONG).await;
+    w.live(NATURAL).await?;
+    w.waiting(NATURAL).await?;
+    let before = w.now().await? - secs(60);
+    let found = w.inspect.long_in_progress(before, 99).await?;
+    let found: BTreeSet<OpId> = found.into_iter().collect();
+    let expected = [live, waiting, held, recorded].map(|row| row.op_id);
+    ensure_eq!(found, BTreeSet::from(expected), "those of long ago");
+    let some = w.inspect.long_in_progress(before, 3).await?;
+    ensure_eq!(some.len(), 3, "at most so many");
+    Ok(())
 }
 
 async fn ledger_has_one_line_a_change(w: World) -> Verdict {

@@ -24,6 +24,7 @@ pub(super) const CASES: &[Case] = area!(
         prune_goes_by_the_state: ["OUT-9"],
         prune_takes_at_most_so_many: ["OUT-9"],
         open_operations_are_never_pruned: ["OUT-9"],
+        what_was_open_at_one_prune_goes_with_a_later_one: ["OUT-9"],
         a_key_outlives_its_operation: ["CORE-6", "OUT-9"],
         a_mismatch_is_still_found_after_a_prune: ["CORE-6"],
         a_key_goes_by_its_own_retention: ["CORE-6", "OUT-9"],
@@ -423,6 +424,27 @@ async fn pruned_operations_leave_the_counters(w: World) -> Verdict {
     let counts = w.counts(NATURAL).await?;
     ensure_eq!((counts.completed, counts.failed), (1, 0), "the counters");
     Ok(())
+}
+
+async fn what_was_open_at_one_prune_goes_with_a_later_one(w: World) -> Verdict {
+    let (open, failed) = (w.live(NATURAL).await?, w.failed(NATURAL).await?);
+    let prune = Prune {
+        completed: secs(1),
+        ..PRUNE
+    };
+    let mut pruned = 0;
+    for _ in 0..2 {
+        w.completed(NATURAL).await?;
+        w.advance(LONG).await;
+        pruned += w.recovery.prune(&prune).await?.operations;
+    }
+    ensure_eq!(pruned, 2, "around the open one");
+    w.settle_ok(&open).await??;
+    ensure_eq!(w.recovery.prune(&prune).await?.operations, 0, "too young");
+    w.advance(LONG).await;
+    ensure_eq!(w.recovery.prune(&prune).await?.operations, 1, "old enough");
+    ensure_eq!(w.look(open.op_id).await?, None, "the one that was open");
+    w.row(failed.op_id).await.map(|_| ())
 }
 
 async fn pruned_members_stay_in_their_batch(w: World) -> Verdict {

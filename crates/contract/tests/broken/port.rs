@@ -235,6 +235,9 @@ impl Inspect for Port {
     ) -> Result<Page<Operation>> {
         self.flaw.list(&self.real, filter, cursor, limit).await
     }
+    async fn long_in_progress(&self, before: Timestamp, max: usize) -> Result<Vec<OpId>> {
+        self.real.memory.long_in_progress(before, max).await
+    }
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
         self.real.memory.ledger(op).await
     }

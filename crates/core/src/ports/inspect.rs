@@ -16,6 +16,9 @@ pub const PAGE_MAX: usize = 1_000;
 /// items are: a list of long operations must not take more memory than one of short ones.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// A list that searches (see [`Filter::searches`]) looks at no more rows than this for one page.
+pub const SEARCH_MAX: usize = 10_000;
+
 /// Read-only views. Never on the hot path.
 #[async_trait]
 pub trait Inspect: Send + Sync {
@@ -41,12 +44,20 @@ pub trait Inspect: Send + Sync {
     /// - At most `limit`, at most [`PAGE_MAX`].
     /// - Ends with the item that reaches [`PAGE_BYTES_MAX`], and reads no further than the one
     ///   after it: only `next_cursor` tells whether there are more.
+    /// - A list that [searches](Filter::searches) may end a page after [`SEARCH_MAX`] rows, with
+    ///   fewer items or none: the search continues at `next_cursor`.
     async fn list(
         &self,
         filter: &Filter,
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<Page<Operation>>;
+
+    /// Operations that are IN_PROGRESS and whose first attempt began before this time: at most
+    /// `max`, at most [`PAGE_MAX`].
+    ///
+    /// - If there are more, any of them are returned.
+    async fn long_in_progress(&self, before: Timestamp, max: usize) -> Result<Vec<OpId>>;
 
     /// Every event of an operation, in order.
     ///
@@ -185,6 +196,16 @@ pub struct Filter {
     pub from: Option<Timestamp>,
     /// Accepted before this moment.
     pub to: Option<Timestamp>,
+}
+
+impl Filter {
+    /// Whether the rows that it selects can be far apart in the list of all operations, so that
+    /// many rows are looked at for one that is found. Operations of one business object and of
+    /// one batch have an index.
+    pub fn searches(&self) -> bool {
+        let has_index = self.biz_key.is_some() || self.batch_id.is_some();
+        !has_index && *self != Self::default()
+    }
 }
 
 /// One page of a list.

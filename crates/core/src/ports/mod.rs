@@ -41,6 +41,7 @@ pub use guard::{
 };
 pub use inspect::{
     Counts, Filter, Inspect, LedgerLine, Operation, PAGE_BYTES_MAX, PAGE_MAX, Page, ResultRecord,
+    SEARCH_MAX,
 };
 pub use lock::{LockManager, Tenure};
 pub use outbox::{Among, Claim, Claimed, Outbox, Silence};

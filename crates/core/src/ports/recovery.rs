@@ -44,6 +44,8 @@ pub trait Recovery: Send + Sync {
     /// - A key outlives its operation: a replay still answers id and final state.
     /// - A key is deleted only after its operation, by its own retention.
     /// - Dead letters and ledgers are deleted with their operation.
+    /// - A batch is deleted when it completed longer ago than both retentions of operations: its
+    ///   members are gone by then. A batch that has not completed is never pruned.
     /// - Ages count by [`SeenTime`], which this call advances in the same commit: a clock that
     ///   jumps ahead makes nothing old, and a clock that goes back makes nothing young for good.
     async fn prune(&self, prune: &Prune) -> Result<Pruned>;
@@ -109,6 +111,13 @@ pub struct Prune {
     pub jump_max: Duration,
 }
 
+impl Prune {
+    /// Batches that completed longer ago than this are deleted.
+    pub fn batches(&self) -> Duration {
+        self.completed.max(self.failed)
+    }
+}
+
 /// What a prune deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
@@ -116,6 +125,8 @@ pub struct Pruned {
     pub operations: usize,
     /// Number of keys.
     pub keys: usize,
+    /// Number of batches.
+    pub batches: usize,
     /// The time by which ages were counted.
     pub time: SeenTime,
 }

@@ -20,7 +20,8 @@ impl Recoverer {
         let pruned = self.prune(&self.config.retention).await?;
         let full = self.config.retention.max;
         // A full step means that there may be more.
-        let more = pruned.operations >= full || pruned.keys >= full;
+        let counts = [pruned.operations, pruned.keys, pruned.batches];
+        let more = counts.into_iter().any(|count| count >= full);
         Ok(Scanned {
             found: if more { self.config.batch } else { 0 },
             next: None,
@@ -34,7 +35,12 @@ impl Recoverer {
         };
         let pruned = self.ports.recovery.prune(&prune).await?;
         self.note_time(pruned.time).await;
-        for (kind, count) in [("operations", pruned.operations), ("keys", pruned.keys)] {
+        let kinds = [
+            ("operations", pruned.operations),
+            ("keys", pruned.keys),
+            ("batches", pruned.batches),
+        ];
+        for (kind, count) in kinds {
             if count > 0 {
                 let labels = [("kind", kind)];
                 let meter = &self.ports.meter;

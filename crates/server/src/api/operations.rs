@@ -24,10 +24,14 @@ use super::problem::{Problem, ProblemDocument};
 use super::query::QueryParameters;
 use super::wait::Wait;
 
+/// Pages that a request looks through for the first item of a search.
+const SEARCHES_MAX: usize = 20;
+
 /// One page.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OperationPage {
-    /// May be fewer than `limit` although there are more: a page of long results ends earlier.
+    /// May be fewer than `limit` although there are more: a page of long results ends earlier, and
+    /// so does a search through many operations.
     operations: Vec<OperationDocument>,
     /// Pass it as `cursor` to get the next page; null: this is the last page.
     next_cursor: Option<String>,
@@ -148,7 +152,7 @@ pub(crate) async fn list(
     let filter = filter(&mut query)?;
     query.finish()?;
     let page = match caller.narrow(filter) {
-        Some(filter) => app.inspect.list(&filter, cursor.as_deref(), limit).await?,
+        Some(filter) => search(&app, &filter, cursor, limit).await?,
         None => Page {
             items: Vec::new(),
             next_cursor: None,
@@ -170,6 +174,24 @@ pub(crate) async fn list(
         next_cursor: page.next_cursor,
     };
     json(StatusCode::OK, &page)
+}
+
+/// One page. A search that finds nothing goes on for a while, so that most callers need not follow
+/// empty pages.
+async fn search(
+    app: &Shared,
+    filter: &Filter,
+    mut cursor: Option<String>,
+    limit: usize,
+) -> clinch_core::Result<Page<Operation>> {
+    for _ in 1..SEARCHES_MAX {
+        let page = app.inspect.list(filter, cursor.as_deref(), limit).await?;
+        if !page.items.is_empty() || page.next_cursor.is_none() {
+            return Ok(page);
+        }
+        cursor = page.next_cursor;
+    }
+    app.inspect.list(filter, cursor.as_deref(), limit).await
 }
 
 fn filter(query: &mut QueryParameters) -> Result<Filter, Problem> {

@@ -218,6 +218,9 @@ mod tests {
         async fn list(&self, _: &Filter, _: Option<&str>, _: usize) -> Result<Page<Operation>> {
             damaged()
         }
+        async fn long_in_progress(&self, _: Timestamp, _: usize) -> Result<Vec<OpId>> {
+            damaged()
+        }
         async fn ledger(&self, _: OpId) -> Result<Vec<LedgerLine>> {
             damaged()
         }

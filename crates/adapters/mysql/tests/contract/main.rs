@@ -8,6 +8,7 @@ mod atomicity;
 mod caller;
 mod commit;
 mod common;
+mod cost;
 mod deadlocks;
 mod differential;
 mod migrations;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         atomicity::trials(),
         caller::trials(),
         commit::trials(),
+        cost::trials(),
         deadlocks::trials(),
         differential::trials(),
         migrations::trials(),

@@ -5,6 +5,7 @@
 mod atomicity;
 mod caller;
 mod common;
+mod cost;
 #[path = "../database/mod.rs"]
 mod database;
 mod differential;

@@ -1,4 +1,4 @@
-WHERE (?1 IS NULL OR o.seq < ?1)
+WHERE o.seq < ?1 AND o.seq >= ?15
     AND (?2 IS NULL OR o.domain IN (SELECT value FROM json_each(?2)))
     AND (?3 IS NULL OR o.event_type IN (SELECT value FROM json_each(?3)))
     AND (?4 IS NULL OR r.biz_key = ?4) AND (?5 IS NULL OR r.idem_key = ?5)

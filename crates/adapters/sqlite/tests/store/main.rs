@@ -10,6 +10,7 @@ mod backup;
 mod caller;
 mod clock;
 mod common;
+mod cost;
 mod differential;
 mod engine;
 mod files;

@@ -1,0 +1,1 @@
+DELETE FROM clinch_passed WHERE seq = ?1

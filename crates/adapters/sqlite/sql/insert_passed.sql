@@ -1,0 +1,1 @@
+INSERT INTO clinch_passed (seq) VALUES (?1) ON CONFLICT DO NOTHING

@@ -1,0 +1,2 @@
+-- The newest operation below a seq.
+SELECT max(seq) FROM clinch_operation WHERE seq < ?1
