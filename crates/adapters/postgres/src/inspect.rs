@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use clinch_core::ports::{
     Filter, Inspect, Known, LedgerLine, Operation, PAGE_MAX, Page, SEARCH_MAX,
 };
-use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Sealed, Timestamp};
+use clinch_core::{AttemptId, BizKey, Error, ErrorKind, Keys, OpId, Result, Sealed, Timestamp};
 use clinch_stored::commit::KnownKey;
 use clinch_stored::{Filling, ledger};
 use tokio_postgres::types::ToSql;
@@ -70,6 +70,25 @@ async fn last_seq(link: &Link<'_>, below: i64) -> Result<Option<i64>> {
     Ok(rows.first().and_then(|row| row.get(0)))
 }
 
+impl Postgres {
+    /// The streams of the filter's domains and event types.
+    fn streams_of(&self, filter: &Filter) -> Vec<i32> {
+        let (domains, types) = (&filter.domains, &filter.event_types);
+        self.shared.names.streams(|stream| {
+            (domains.is_empty() || domains.contains(&stream.domain))
+                && (types.is_empty() || types.contains(&stream.event_type))
+        })
+    }
+}
+
+/// The keys that a business key can be part of: from the first to the last.
+fn range_of(biz_key: &BizKey) -> (Key, Key) {
+    let (mut from, mut to) = ([0; 24], [0xff; 24]);
+    from[..4].copy_from_slice(&biz_bytes(biz_key));
+    to[..4].copy_from_slice(&biz_bytes(biz_key));
+    (from, to)
+}
+
 #[async_trait]
 impl Inspect for Postgres {
     async fn get(&self, ops: &[OpId]) -> Result<Vec<Option<Operation>>> {
@@ -121,20 +140,9 @@ impl Inspect for Postgres {
         if by_stream {
             self.shared.names.load(&link).await?;
         }
-        let streams = by_stream.then(|| {
-            self.shared.names.streams(|stream| {
-                let (domains, types) = (&filter.domains, &filter.event_types);
-                (domains.is_empty() || domains.contains(&stream.domain))
-                    && (types.is_empty() || types.contains(&stream.event_type))
-            })
-        });
+        let streams = by_stream.then(|| self.streams_of(filter));
         let biz_key = filter.biz_key.as_ref();
-        let range = biz_key.map(|key| {
-            let (mut from, mut to) = ([0; 24], [0xff; 24]);
-            from[..4].copy_from_slice(&biz_bytes(key));
-            to[..4].copy_from_slice(&biz_bytes(key));
-            (from, to)
-        });
+        let range = biz_key.map(range_of);
         let (label, value) = filter.label.clone().unzip();
         let biz_key = biz_key.map(|key| key.as_str());
         let idem_key = filter.idem_key.as_ref().map(|key| key.as_str());

@@ -8,7 +8,7 @@ use clinch_core::ports::{
     Bus, Claimed, Dequeue, Extension, Filter, NewOperation, Operation, PAGE_MAX, Page, Prune,
     Pruned, Reschedule, SEARCH_MAX, Scan, Silence, Topic,
 };
-use clinch_core::{BizKey, Domain, EventType, OpId, Retry, Status};
+use clinch_core::{BizKey, Domain, EventType, OpId, Retry, Status, Timestamp};
 
 use super::{Cost, Examined, Templates, backlog};
 use crate::StorePorts;
@@ -269,79 +269,8 @@ impl Measuring<'_> {
     }
 
     async fn lists(&mut self, templates: &Templates, middle: &str) -> Verdict {
-        let any = Filter::default;
         let before = self.ports.inspect.now().await? - DAY;
-        let other = Domain::new(REAPED)?;
-        let lists = [
-            ("list", None, any()),
-            ("list, a page in the middle", Some(middle), any()),
-            (
-                "list of a domain",
-                None,
-                Filter {
-                    domains: vec![other],
-                    ..any()
-                },
-            ),
-            (
-                "list of an event type that is not there",
-                None,
-                Filter {
-                    event_types: vec![EventType::new("absent")?],
-                    ..any()
-                },
-            ),
-            (
-                "list of IN_PROGRESS, a day old",
-                None,
-                Filter {
-                    status: Some(Status::InProgress),
-                    to: Some(before),
-                    ..any()
-                },
-            ),
-            (
-                "list of FAILED",
-                None,
-                Filter {
-                    status: Some(Status::Failed),
-                    ..any()
-                },
-            ),
-            (
-                "list of a label that is not there",
-                None,
-                Filter {
-                    label: Some(("tenant".into(), "nobody".into())),
-                    ..any()
-                },
-            ),
-            (
-                "list of a transaction id",
-                None,
-                Filter {
-                    provider_txn_id: Some("absent".into()),
-                    ..any()
-                },
-            ),
-            (
-                "list of a batch",
-                None,
-                Filter {
-                    batch_id: Some(templates.batch),
-                    ..any()
-                },
-            ),
-            (
-                "list of a business object",
-                None,
-                Filter {
-                    biz_key: Some(BizKey::new("template")?),
-                    ..any()
-                },
-            ),
-        ];
-        for (name, cursor, filter) in lists {
+        for (name, cursor, filter) in filters(templates, middle, before)? {
             let inspect = self.ports.inspect.clone();
             let page = inspect.list(&filter, cursor, ASKED);
             let search = if filter.searches() { SEARCH } else { 0 };
@@ -376,4 +305,50 @@ impl Measuring<'_> {
 
 fn of_page<T>(page: &Page<T>) -> usize {
     page.items.len()
+}
+
+/// Lists by name, with their cursor and filter.
+fn filters<'a>(
+    templates: &Templates,
+    middle: &'a str,
+    before: Timestamp,
+) -> Verdict<Vec<(&'static str, Option<&'a str>, Filter)>> {
+    let any = Filter::default;
+    let mut lists = vec![
+        ("list", None, any()),
+        ("list, a page in the middle", Some(middle), any()),
+    ];
+    let mut add = |name, change: &dyn Fn(&mut Filter)| {
+        let mut filter = any();
+        change(&mut filter);
+        lists.push((name, None, filter));
+    };
+    let (domain, absent) = (Domain::new(REAPED)?, EventType::new("absent")?);
+    let biz_key = BizKey::new("template")?;
+    add("list of a domain", &|filter| {
+        filter.domains = vec![domain.clone()]
+    });
+    add("list of an event type that is not there", &|filter| {
+        filter.event_types = vec![absent.clone()];
+    });
+    add("list of IN_PROGRESS, a day old", &|filter| {
+        filter.status = Some(Status::InProgress);
+        filter.to = Some(before);
+    });
+    add("list of FAILED", &|filter| {
+        filter.status = Some(Status::Failed)
+    });
+    add("list of a label that is not there", &|filter| {
+        filter.label = Some(("tenant".into(), "nobody".into()));
+    });
+    add("list of a transaction id", &|filter| {
+        filter.provider_txn_id = Some("absent".into());
+    });
+    add("list of a batch", &|filter| {
+        filter.batch_id = Some(templates.batch)
+    });
+    add("list of a business object", &|filter| {
+        filter.biz_key = Some(biz_key.clone());
+    });
+    Ok(lists)
 }
