@@ -232,6 +232,8 @@ impl Postgres {
             return Ok(taken);
         }
         let begun_at = self.shared.own_rows.claim_begins();
+        // When the next row is due counts from here: the server was asked no earlier.
+        let asked_at = self.clock().monotonic();
         let from = self.shared.horizon.start(streams);
         let call = (dequeue.clone(), streams.to_vec());
         let taken = self.write(call, move |tx, (dequeue, streams)| {
@@ -241,7 +243,7 @@ impl Postgres {
         let (rows, now) = (taken.deliveries.len(), self.clock().monotonic());
         if rows == 0 {
             let own_rows = &self.shared.own_rows;
-            own_rows.found_nothing(begun_at, streams, taken.due_in, now);
+            own_rows.found_nothing(begun_at, streams, taken.due_in, asked_at);
         }
         let horizon = &self.shared.horizon;
         if let Some(look) = horizon.next_look(streams, taken.took, rows, now) {
