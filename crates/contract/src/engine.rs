@@ -122,7 +122,7 @@ impl Engine {
                 executor: Some(provider.clone()),
                 ..Handler::new(rules.clone())
             };
-            handlers = handlers.with(domain.clone(), event_types.clone(), handler);
+            handlers = handlers.with(domain.clone(), event_types, handler);
         }
         let config = Config {
             lease: LEASE,
@@ -161,7 +161,7 @@ impl Engine {
                 handler.gate = chain.gate();
             }
             handler.executor = Some(Arc::new(chain));
-            handlers = handlers.with(domain.clone(), event_types.clone(), handler);
+            handlers = handlers.with(domain.clone(), event_types, handler);
         }
         let runtime = Runtime::new(self.ports.clone(), handlers, self.config.clone())?;
         Ok((Self { runtime, ..self }, psp))
@@ -173,7 +173,7 @@ impl Engine {
         for (domain, event_types, rules) in self.w.routes.iter() {
             let mut handler = Handler::new(rules.clone());
             handler.leased = true;
-            handlers = handlers.with(domain.clone(), event_types.clone(), handler);
+            handlers = handlers.with(domain.clone(), event_types, handler);
         }
         let runtime = Runtime::new(self.ports.clone(), handlers, self.config.clone())?;
         Ok(Self { runtime, ..self })

@@ -49,23 +49,21 @@ impl Tx<'_, '_> {
         let seq = self.next_seq()?;
         let key = write.key.ok_or_else(|| error::corrupt("key"))?;
         let short = short_hash(&write.row.keys()?, &key.hash);
-        let mut write = write.clone();
-        self.grow_ledger(&mut write, seq)?;
-        self.db.insert_request(seq, &write, key.fingerprint)?;
-        self.db.insert_row(&write, seq)?;
+        let ledger = self.grown_ledger(write, seq)?;
+        self.db.insert_request(seq, write, key.fingerprint)?;
+        self.db.insert_row(write, seq, &ledger)?;
         self.insert_key(short, seq)?;
         self.accepted(write.row.op_id);
         Ok(seq)
     }
 
     fn update(&mut self, write: &RowWrite) -> Result<()> {
-        let mut write = write.clone();
         let seq = write.row.seq;
-        self.grow_ledger(&mut write, seq)?;
+        let ledger = self.grown_ledger(write, seq)?;
         if write.extent == Extent::Ledger {
-            self.db.update_ledger(&write.row)?;
+            self.db.update_ledger(&write.row, &ledger)?;
         } else {
-            self.db.update_row(&write)?;
+            self.db.update_row(write, &ledger)?;
         }
         if let Some(bytes) = &write.checkpoint {
             let params = params![stored(seq), bytes.as_bytes()];
@@ -82,10 +80,11 @@ impl Tx<'_, '_> {
             }
         }
         if write.dead_letter {
-            if write.row.request.is_none() {
-                write.row.request = self.db.request(seq)?.map(Into::into);
+            let mut row = write.row.clone();
+            if row.request.is_none() {
+                row.request = self.db.request(seq)?.map(Into::into);
             }
-            self.insert_dead_letter(&letters::of(&write.row, self.now)?)?;
+            self.insert_dead_letter(&letters::of(&row, self.now)?)?;
         }
         if write.late_ok {
             let id = [write.row.op_id.0.as_bytes()];
@@ -94,18 +93,18 @@ impl Tx<'_, '_> {
         Ok(())
     }
 
-    /// Appends ledger lines; what is too long for the row moves to ledger pages.
-    fn grow_ledger(&mut self, write: &mut RowWrite, seq: u64) -> Result<()> {
+    /// The row's ledger with the new lines; what is too long for the row moves to ledger pages.
+    fn grown_ledger(&mut self, write: &RowWrite, seq: u64) -> Result<Vec<u8>> {
         let accepted_at = write.row.accepted_at;
-        let blob = &mut write.row.ledger;
-        let pages = ledger::grow(blob, &write.lines, accepted_at, |worker| {
+        let mut blob = write.row.ledger.clone();
+        let pages = ledger::grow(&mut blob, &write.lines, accepted_at, |worker| {
             Ok(By::Number(self.db.name(worker.as_str())?))
         })?;
         for page in pages {
             let params = params![stored(seq), page.as_slice()];
             self.db.run(Query::InsertLedgerPage, params)?;
         }
-        Ok(())
+        Ok(blob)
     }
 
     fn write_lane(&mut self, write: &LaneWrite, drawn: impl Fn(u64) -> u64) -> Result<()> {

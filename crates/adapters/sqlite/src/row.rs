@@ -214,7 +214,7 @@ pub(crate) fn status_column(status: Status) -> i64 {
 }
 
 impl Db<'_> {
-    pub(crate) fn insert_row(&mut self, write: &RowWrite, seq: u64) -> Result<()> {
+    pub(crate) fn insert_row(&mut self, write: &RowWrite, seq: u64, ledger: &[u8]) -> Result<()> {
         let row = &write.row;
         let (domain, event_type) = (
             self.name(row.domain.as_str())?,
@@ -272,13 +272,13 @@ impl Db<'_> {
                 .failure
                 .as_ref()
                 .map(|failure| effect_code(failure.effect)),
-            row.ledger.as_slice(),
+            ledger,
         ];
         self.run(Query::InsertOperation, params).map(|_| ())
     }
 
     /// Updates a row if its version is still the one that was read.
-    pub(crate) fn update_row(&mut self, write: &RowWrite) -> Result<()> {
+    pub(crate) fn update_row(&mut self, write: &RowWrite, ledger: &[u8]) -> Result<()> {
         let row = &write.row;
         let state = &row.state;
         let (recorded, recorded_fence) = recorded_code(&state.write_ahead);
@@ -324,7 +324,7 @@ impl Db<'_> {
                 .failure
                 .as_ref()
                 .map(|failure| effect_code(failure.effect)),
-            row.ledger.as_slice(),
+            ledger,
             stored(before),
         ];
         match self.run(Query::UpdateOperation, params)? {
@@ -334,8 +334,8 @@ impl Db<'_> {
     }
 
     /// Updates only the ledger and the flags of a row.
-    pub(crate) fn update_ledger(&mut self, row: &Row) -> Result<()> {
-        let params = params![stored(row.seq), row.ledger.as_slice(), flags(row)];
+    pub(crate) fn update_ledger(&mut self, row: &Row, ledger: &[u8]) -> Result<()> {
+        let params = params![stored(row.seq), ledger, flags(row)];
         self.run(Query::UpdateLedger, params).map(|_| ())
     }
 

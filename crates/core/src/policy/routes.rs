@@ -19,9 +19,17 @@ pub enum EventTypes {
 /// safety changes, open operations follow the new rules.
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
-    /// `None`: the event type has a route of its own that is not among these.
-    by_domain: BTreeMap<Domain, BTreeMap<EventTypes, Option<Arc<Rules>>>>,
+    /// Shared: a clone costs nothing.
+    by_domain: Arc<BTreeMap<Domain, OfDomain>>,
     undeclared: Arc<Rules>,
+}
+
+/// The routes of one domain.
+#[derive(Debug, Clone, Default)]
+struct OfDomain {
+    any: Option<Arc<Rules>>,
+    /// `None`: the event type has a route of its own that is not among these.
+    named: BTreeMap<EventType, Option<Arc<Rules>>>,
 }
 
 /// The event types of a domain that some routes cover.
@@ -42,48 +50,50 @@ impl Routes {
     /// Declares a route. A route that was declared before for the same event types is replaced.
     #[must_use]
     pub fn with(mut self, domain: Domain, event_types: EventTypes, rules: Rules) -> Self {
-        self.by_domain
-            .entry(domain)
-            .or_default()
-            .insert(event_types, Some(Arc::new(rules)));
+        let routes = self.of_domain(domain);
+        let rules = Some(Arc::new(rules));
+        match event_types {
+            EventTypes::Any => routes.any = rules,
+            EventTypes::One(event_type) => _ = routes.named.insert(event_type, rules),
+        }
         self
+    }
+
+    fn of_domain(&mut self, domain: Domain) -> &mut OfDomain {
+        let by_domain = Arc::make_mut(&mut self.by_domain);
+        by_domain.entry(domain).or_default()
     }
 
     /// Excludes an event type from the domain's route for all event types.
     #[must_use]
     pub fn without(mut self, domain: Domain, event_type: EventType) -> Self {
-        let routes = self.by_domain.entry(domain).or_default();
-        routes.insert(EventTypes::One(event_type), None);
+        self.of_domain(domain).named.insert(event_type, None);
         self
     }
 
     /// Which event types of the domain have a route here.
     pub fn covered(&self, domain: &Domain) -> Covered<'_> {
-        let routes = self.by_domain.get(domain).into_iter().flatten();
-        let named = |here: bool| {
-            let named = routes
-                .clone()
-                .filter_map(move |(types, rules)| match types {
-                    EventTypes::One(event_type) if rules.is_some() == here => Some(event_type),
-                    _ => None,
-                });
-            named.collect()
+        let Some(routes) = self.by_domain.get(domain) else {
+            return Covered::Only(Vec::new());
         };
-        let all = routes.clone().any(|(types, _)| *types == EventTypes::Any);
-        if all {
-            Covered::AllBut(named(false))
-        } else {
-            Covered::Only(named(true))
+        let named = |here: bool| {
+            let named = routes.named.iter();
+            let named = named.filter(|(_, rules)| rules.is_some() == here);
+            named.map(|(event_type, _)| event_type).collect()
+        };
+        match routes.any {
+            Some(_) => Covered::AllBut(named(false)),
+            None => Covered::Only(named(true)),
         }
     }
 
     /// The rules of the most specific route, if one is declared.
     pub fn find(&self, domain: &Domain, event_type: &EventType) -> Option<&Rules> {
         let routes = self.by_domain.get(domain)?;
-        routes
-            .get(&EventTypes::One(event_type.clone()))
-            .or_else(|| routes.get(&EventTypes::Any))?
-            .as_deref()
+        match routes.named.get(event_type) {
+            Some(rules) => rules.as_deref(),
+            None => routes.any.as_deref(),
+        }
     }
 
     /// The rules to apply: those of the route, or the safe default ([`Safety::Unsafe`], no probe)
@@ -95,11 +105,14 @@ impl Routes {
     }
 
     /// Every declared route in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Domain, &EventTypes, &Rules)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Domain, EventTypes, &Rules)> {
         self.by_domain.iter().flat_map(|(domain, routes)| {
-            routes
-                .iter()
-                .filter_map(move |(types, rules)| Some((domain, types, rules.as_deref()?)))
+            let any = routes.any.as_deref().map(|rules| (EventTypes::Any, rules));
+            let named = routes.named.iter().filter_map(|(event_type, rules)| {
+                Some((EventTypes::One(event_type.clone()), rules.as_deref()?))
+            });
+            let routes = any.into_iter().chain(named);
+            routes.map(move |(types, rules)| (domain, types, rules))
         })
     }
 }

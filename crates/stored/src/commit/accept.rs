@@ -141,7 +141,7 @@ impl Work<'_> {
         {
             self.redrive(predecessor, new.op_id);
         }
-        let mut write = RowWrite {
+        let mut write = Box::new(RowWrite {
             row: self.row(new, seq, lane),
             before: None,
             extent: Extent::Whole,
@@ -152,7 +152,7 @@ impl Work<'_> {
             spawn: SpawnWrite::Leave,
             dead_letter: false,
             late_ok: false,
-        };
+        });
         let accepted = Note {
             event: "Accept",
             ..Note::default()

@@ -176,7 +176,11 @@ impl Work<'_> {
 
     /// A provider's yes came after the operation had FAILED: the operation that redrives it is
     /// told, because both send the same outbound key.
-    fn applied_late(&mut self, mut write: RowWrite, brought: Brought<'_>) -> Step<Option<BatchId>> {
+    fn applied_late(
+        &mut self,
+        mut write: Box<RowWrite>,
+        brought: Brought<'_>,
+    ) -> Step<Option<BatchId>> {
         let (op_id, successor) = (write.row.op_id, write.row.redriven_by);
         write.late_ok = true;
         self.put(write);
@@ -196,7 +200,7 @@ impl Work<'_> {
     /// Does what the actions ask for, and keeps the row. The batch that this completed.
     fn follow(
         &mut self,
-        mut write: RowWrite,
+        mut write: Box<RowWrite>,
         before: &State,
         effects: &[Action],
     ) -> Step<Option<BatchId>> {

@@ -44,7 +44,7 @@ pub(super) struct Work<'a> {
     pub seen: &'a Seen,
     pub now: Timestamp,
     pub wanted: Wanted,
-    rows: HashMap<OpId, RowWrite>,
+    rows: HashMap<OpId, Box<RowWrite>>,
     /// Rows in the order in which they were first taken.
     order: Vec<OpId>,
     new_rows: u64,
@@ -83,8 +83,8 @@ impl<'a> Work<'a> {
                 lane_depth: 2 * ends + 1,
                 ..Wanted::default()
             },
-            rows: HashMap::new(),
-            order: Vec::new(),
+            rows: HashMap::with_capacity(writes.len()),
+            order: Vec::with_capacity(writes.len()),
             new_rows: 0,
             keys: HashMap::new(),
             lanes: BTreeMap::new(),
@@ -130,7 +130,7 @@ impl<'a> Work<'a> {
     // Rows.
 
     /// The row of an operation, to change it; `None`: there is no such operation.
-    pub(super) fn take(&mut self, op_id: OpId, whole: bool) -> Step<Option<RowWrite>> {
+    pub(super) fn take(&mut self, op_id: OpId, whole: bool) -> Step<Option<Box<RowWrite>>> {
         if let Some(write) = self.rows.get(&op_id) {
             if write.before.is_none() {
                 return Err(Stop::WriteFirst);
@@ -149,7 +149,7 @@ impl<'a> Work<'a> {
             row.redriven_by = Some(*by);
         }
         self.order.push(op_id);
-        Ok(Some(RowWrite::of(row)))
+        Ok(Some(Box::new(RowWrite::of(row))))
     }
 
     fn want_row(&mut self, op_id: OpId, whole: bool) -> Stop {
@@ -158,12 +158,12 @@ impl<'a> Work<'a> {
     }
 
     /// Keeps a row that was taken.
-    pub(super) fn put(&mut self, write: RowWrite) {
+    pub(super) fn put(&mut self, write: Box<RowWrite>) {
         self.rows.insert(write.row.op_id, write);
     }
 
     /// Keeps a new row.
-    pub(super) fn put_new(&mut self, write: RowWrite) {
+    pub(super) fn put_new(&mut self, write: Box<RowWrite>) {
         self.new_rows += 1;
         self.order.push(write.row.op_id);
         self.rows.insert(write.row.op_id, write);
@@ -357,7 +357,7 @@ impl<'a> Work<'a> {
             if write.extent != Extent::Nothing {
                 let is_behind = write.row.is_head == Some(false);
                 write.awaits = Awaits::of(&write.row.state, is_behind, self.now);
-                rows.push(write);
+                rows.push(*write);
             }
         }
         let mut plan = Plan {
