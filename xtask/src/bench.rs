@@ -5,13 +5,14 @@ use std::process::Command;
 
 use crate::{Failure, cargo};
 
-const BENCHES: [&str; 9] = [
+const BENCHES: [&str; 10] = [
     "embedded",
     "github",
     "mysql",
     "peers",
     "postgres",
     "probes",
+    "recovery",
     "redis_delay",
     "retries",
     "slow-connections",
@@ -40,6 +41,18 @@ const PROBES: [&str; 8] = [
     "--nocapture",
 ];
 
+/// Also measured by tests: a thousand calls in flight when their process is killed.
+const RECOVERY: [&str; 8] = [
+    "test",
+    "--package",
+    "clinch-cli",
+    "--test",
+    "nodes",
+    "calls_of_a_killed_process",
+    "--",
+    "--nocapture",
+];
+
 /// Runs one benchmark by name. The following arguments are passed to it unchanged.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     let known = BENCHES.join(", ");
@@ -59,6 +72,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     match name.as_str() {
         "slow-connections" => command.args(SLOW_CONNECTIONS),
         "probes" => command.args(PROBES).env("PROBES_HELD", "10000"),
+        "recovery" => command.args(RECOVERY).env("DEATHS_IN_FLIGHT", "1000"),
         // A workspace of its own; with the same target folder it shares what is built here.
         "peers" => command
             .args(["run", "--quiet", "--release", "--locked", "--target-dir"])

@@ -76,9 +76,12 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        arguments: "embedded|github|peers|postgres|mysql|redis_delay|retries|slow-connections [--json]",
-        summary: "benchmarks: stores, delayed hints, outcomes with and without retries, slow callers;\n      \
-                  peers [--only PEER,…] [--rounds N] [--write] measures other queues beside Clinch",
+        arguments: "embedded|github|peers|postgres|mysql|probes|recovery|redis_delay|retries|slow-connections [--json]",
+        summary: "benchmarks: stores, delayed hints, outcomes with and without retries, slow callers, held
+      \
+                  operations, a killed process; peers [--only PEER,…] [--rounds N] [--write] measures
+      \
+                  other queues beside Clinch",
         run: bench::run,
     },
     Command {

@@ -156,7 +156,6 @@ fn options(config: &Config) -> Options {
         busy_timeout: store.timeout.0 / 2,
         accept_data_loss: false,
         bus_prefix: config.bus.prefix.clone(),
-        visibility: config.worker.lease.0,
     }
 }
 

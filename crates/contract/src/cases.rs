@@ -19,6 +19,7 @@ mod late;
 mod locks;
 mod notices;
 mod outbox;
+mod presence;
 mod proof;
 mod protection;
 mod queue;
@@ -56,6 +57,7 @@ const AREAS: &[&[Case]] = &[
     sweep::CASES,
     sweep::WITH_BUS,
     recovery::CASES,
+    presence::CASES,
     retention::CASES,
     clock::CASES,
     domains::CASES,

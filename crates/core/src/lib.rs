@@ -26,7 +26,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use hash::{ContentHash, Fingerprint, KeyHash, LaneKey, OutboundKey};
 pub use names::{
     AttemptId, BatchId, BizKey, Domain, EventType, IdemKey, Invalid, KEY_BYTES_MAX, LeaseToken,
-    NAME_BYTES_MAX, OpId, WORKER_BYTES_MAX, WorkerId,
+    NAME_BYTES_MAX, OpId, ProcessId, WORKER_BYTES_MAX, WorkerId,
 };
 pub use outcome::{
     Applied, CODE_BYTES_MAX, Effect, Fail, Failure, MESSAGE_BYTES_MAX, Outcome, Retry,

@@ -219,6 +219,63 @@ impl AttemptId {
     pub fn is_leased(self) -> bool {
         self.0.get_version_num() == 8
     }
+
+    /// The process that makes the call. `None`: a remote worker makes it.
+    pub fn process(self) -> Option<ProcessId> {
+        let (process, _) = self.0.as_u64_pair();
+        (!self.is_leased()).then_some(ProcessId(process))
+    }
+}
+
+/// Names one running process. The first half of the id of every attempt that the process makes
+/// itself is this number, so that a row tells which process must be alive for its attempt to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(u64);
+
+impl ProcessId {
+    /// A name made from a fresh random id: [`Ids::attempt_id`](crate::ports::Ids::attempt_id).
+    pub fn new(random: AttemptId) -> Self {
+        Self(random.0.as_u64_pair().0)
+    }
+
+    /// The process with this number.
+    pub fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Its number.
+    pub fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The id of an attempt of this process, made from a fresh random id.
+    pub fn attempt(self, random: AttemptId) -> AttemptId {
+        let (_, random) = random.0.as_u64_pair();
+        AttemptId(Uuid::from_u64_pair(self.0, random))
+    }
+
+    /// The first and the last id that an attempt of this process can have.
+    pub fn attempts(self) -> [AttemptId; 2] {
+        [0, u64::MAX].map(|low| AttemptId(Uuid::from_u64_pair(self.0, low)))
+    }
+}
+
+/// Sixteen hexadecimal digits.
+impl fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl FromStr for ProcessId {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let invalid = || Invalid::new("process", "is not 16 hexadecimal digits");
+        let is_hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let bits = is_hex.then(|| u64::from_str_radix(text, 16).ok()).flatten();
+        bits.map(Self).ok_or_else(invalid)
+    }
 }
 
 /// Hides the token: it is a secret of its worker.
@@ -261,6 +318,25 @@ mod tests {
         assert!("".parse::<LeaseToken>().is_err());
         let drawn = uuid::Builder::from_random_bytes([0xff; 16]).into_uuid();
         assert!(!AttemptId(drawn).is_leased(), "one of our own");
+    }
+
+    #[test]
+    fn an_attempt_names_the_process_that_makes_it() {
+        let random = |low| AttemptId(uuid::Builder::from_random_bytes([low; 16]).into_uuid());
+        let process = ProcessId::new(random(1));
+        let (one, other) = (process.attempt(random(2)), process.attempt(random(3)));
+        assert_ne!(one, other);
+        assert_eq!(one.process(), Some(process));
+        assert_eq!(other.process(), Some(process));
+        assert_ne!(random(2).process(), Some(process));
+        let [first, last] = process.attempts();
+        assert!(first <= one && one <= last && !(first..=last).contains(&random(2)));
+        assert_eq!(LeaseToken::new(one).attempt_id().process(), None);
+        assert_eq!(ProcessId::from_bits(process.to_bits()), process);
+        assert_eq!(process.to_string().parse(), Ok(process));
+        for bad in ["", "12", "+123456789abcdef", "0123456789abcdefg"] {
+            assert!(bad.parse::<ProcessId>().is_err(), "{bad:?}");
+        }
     }
 
     #[test]

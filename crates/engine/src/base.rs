@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{Among, Claim, Operation};
-use clinch_core::{Domain, Error, ErrorKind, OpId, Result};
+use clinch_core::{AttemptId, Domain, Error, ErrorKind, OpId, ProcessId, Result};
 use tokio::sync::watch;
 
 use crate::group::{GroupCommit, may_help};
@@ -22,6 +22,8 @@ pub(crate) struct Base {
     pub handlers: Handlers,
     pub config: Config,
     pub routes: Arc<Routes>,
+    /// This process, as the attempts that it makes name it.
+    pub process: ProcessId,
     pub commits: GroupCommit,
     pub wakes: Wakes,
     pub concerns: Concerns,
@@ -72,11 +74,17 @@ impl Base {
             wakes: Wakes::new(handlers.by_domain().map(|(domain, _)| domain)),
             concerns: Concerns::default(),
             stage: watch::Sender::new(Stage::Running),
+            process: ProcessId::new(ports.ids.attempt_id()),
             ports,
             handlers,
             config,
             routes,
         })
+    }
+
+    /// A fresh id for an attempt of this process.
+    pub(crate) fn attempt_id(&self) -> AttemptId {
+        self.process.attempt(self.ports.ids.attempt_id())
     }
 
     pub(crate) fn stop(&self) {

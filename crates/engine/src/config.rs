@@ -5,6 +5,9 @@ use std::time::Duration;
 use clinch_core::ports::Prune;
 use clinch_core::{Error, ErrorKind, Result, WorkerId};
 
+/// Default of [`Config::hint_visibility`]; buses that set it once are opened with it.
+pub const HINT_VISIBILITY: Duration = Duration::from_secs(5);
+
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The engine settings of one process.
@@ -32,9 +35,11 @@ pub struct Config {
     pub retention: Prune,
     /// How often the pruner looks for data past its retention.
     pub prune_interval: Duration,
-    /// Length of a lease, which is extended while the attempt runs. Also the visibility timeout of
-    /// hints.
+    /// Length of a lease, which is extended while the attempt runs.
     pub lease: Duration,
+    /// Visibility timeout of hints: a hint whose worker died before its begin is delivered again
+    /// after this time. Longer than a begin takes; a hint that comes twice changes nothing.
+    pub hint_visibility: Duration,
     /// A row that was announced but not begun for this long is announced again.
     pub sweep_grace: Duration,
     /// Upper bound of the pause between such announcements.
@@ -45,6 +50,8 @@ pub struct Config {
     pub pending_age_max: Duration,
     /// Upper bound of the Reaper's sleep.
     pub reaper_interval: Duration,
+    /// How often this process tells the store that it is alive and learns which processes died.
+    pub presence_interval: Duration,
     /// How long an operation without a route here is left to a process that declares its route.
     pub undeclared_grace: Duration,
     /// Timeout of every call to the store, the bus or a file. The call may still happen: a change
@@ -72,6 +79,7 @@ impl Config {
             ("settle_pause", self.settle_pause.is_zero()),
             ("store_timeout", self.store_timeout.is_zero()),
             ("recovery_claim", self.recovery_claim.is_zero()),
+            ("presence_interval", self.presence_interval.is_zero()),
         ];
         match zero.iter().find(|(_, is_zero)| *is_zero) {
             Some((name, _)) => {
@@ -90,7 +98,7 @@ impl Config {
             batch: 100,
             queue_max: 10_000,
             fallback_poll: Duration::from_secs(5),
-            claim: Duration::from_secs(300),
+            claim: Duration::from_secs(10),
             recovery_claim: Duration::from_secs(30),
             probes: 16,
             retention: Prune {
@@ -103,11 +111,13 @@ impl Config {
             },
             prune_interval: Duration::from_secs(600),
             lease: Duration::from_secs(30),
+            hint_visibility: HINT_VISIBILITY,
             sweep_grace: Duration::from_secs(30),
             sweep_pause_max: Duration::from_secs(600),
             finalizer_interval: Duration::from_secs(5),
             pending_age_max: Duration::from_secs(300),
             reaper_interval: Duration::from_secs(5),
+            presence_interval: Duration::from_secs(1),
             undeclared_grace: Duration::from_secs(600),
             store_timeout: Duration::from_secs(10),
             settle_patience: Duration::from_secs(10),

@@ -18,7 +18,9 @@ use clinch_core::ports::{
     Notices, OpenRoute, Operation, Outbox, Page, Prune, Pruned, Publication, Receipt, Recovery,
     Scan, Silence, Store, Write, Written,
 };
-use clinch_core::{AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, Result, Timestamp};
+use clinch_core::{
+    AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, ProcessId, Result, Timestamp,
+};
 
 use crate::ports::{Dispatch, Ports};
 
@@ -115,6 +117,9 @@ pass_on!(Outbox {
 pass_on!(Recovery {
     change scan(scan: Scan, claim: &Claim) -> Vec<Claimed>;
     read next_due(scan: Scan) -> Option<Duration>;
+    change check_in(process: ProcessId) -> Vec<ProcessId>;
+    change abandoned(process: ProcessId, claim: &Claim) -> Vec<Claimed>;
+    change check_out(process: ProcessId) -> ();
     read dead_letters(cursor: Option<&str>, limit: usize) -> Page<DeadLetter>;
     change import(letters: &[DeadLetter]) -> Vec<bool>;
     change prune(prune: &Prune) -> Pruned;

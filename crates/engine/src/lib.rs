@@ -42,7 +42,7 @@ mod waiters;
 mod wakes;
 
 pub use accept::{Acceptance, Orchestrator, Redriven, Snapshot};
-pub use config::Config;
+pub use config::{Config, HINT_VISIBILITY};
 pub use execute::{LeaseRequest, Leased, LeasedAttempt, Report, Reported};
 pub use handlers::{Handler, Handlers};
 pub use ports::{Dispatch, Ports};

@@ -106,6 +106,7 @@ impl Runtime {
         let recoverer = &self.recoverer;
         recoverer.read_spill_if_any().await?;
         let finalized = recoverer.finalize_recorded().await?.found;
+        recoverer.check_in().await;
         let reaped = recoverer.reap().await?.found;
         let probed = recoverer.probe_some(self.base.config.probes).await?;
         let ended = recoverer.end_overdue().await?.found;
@@ -170,6 +171,13 @@ impl Runtime {
         let base = &self.base;
         base.stop();
         base.close();
+        let saved = self.save_answers().await;
+        self.recoverer.check_out().await;
+        saved
+    }
+
+    async fn save_answers(&self) -> bool {
+        let base = &self.base;
         tokio::select! {
             biased;
             () = self.workers.answers_saved() => true,
@@ -211,8 +219,9 @@ impl Role {
 
     fn runs(self, runner: Runner) -> bool {
         match runner {
-            // Every role waits for notices of the store, and may have spilled answers.
-            Runner::Listener | Runner::Spill => true,
+            // Every role waits for notices of the store, may have spilled answers, and may run
+            // attempts that others continue after its death.
+            Runner::Listener | Runner::Spill | Runner::Presence => true,
             Runner::Worker => self == Self::Worker,
             Runner::Relay
             | Runner::Sweeper
@@ -266,6 +275,7 @@ impl Runtime {
                 self.recoverer.read_spill_if_any().await?;
                 Ok(Scanned::nothing_to_do())
             }
+            Runner::Presence => Ok(self.recoverer.check_in_if_leases_run().await),
             Runner::Finalizer => self.recoverer.finalize_recorded().await,
             Runner::Reaper => {
                 // Read the spill file first: the answer of an attempt that looks lost may lie
@@ -299,9 +309,11 @@ impl Runtime {
             Runner::Pruner => config.prune_interval,
             // Rows past the grace period are found soon after it.
             Runner::Undeclared => (config.undeclared_grace / 2).max(config.fallback_poll),
-            Runner::Relay | Runner::Worker | Runner::Prober | Runner::Overdue => {
-                config.fallback_poll
-            }
+            Runner::Relay
+            | Runner::Worker
+            | Runner::Prober
+            | Runner::Overdue
+            | Runner::Presence => config.fallback_poll,
         };
         // The worker rests each destination separately. If its `next` is zero, a notice came
         // meanwhile.

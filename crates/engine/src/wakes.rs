@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 pub(crate) enum Runner {
     Listener,
     Spill,
+    Presence,
     Relay,
     Sweeper,
     Worker,
@@ -23,9 +24,10 @@ pub(crate) enum Runner {
 }
 
 impl Runner {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Listener,
         Self::Spill,
+        Self::Presence,
         Self::Relay,
         Self::Sweeper,
         Self::Worker,
@@ -41,6 +43,7 @@ impl Runner {
         match self {
             Self::Listener => "listener",
             Self::Spill => "spill",
+            Self::Presence => "presence",
             Self::Relay => "relay",
             Self::Sweeper => "sweeper",
             Self::Worker => "worker",

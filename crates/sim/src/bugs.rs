@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::Result;
 use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
     Claim, Claimed, DeadLetter, Journal, JournalRecords, Outbox, Page, Prune, Pruned, Recovery,
     Scan, Silence,
 };
+use clinch_core::{ProcessId, Result};
 use clinch_engine::Ports;
 
 /// A planted bug that a decorated port makes.
@@ -86,6 +86,18 @@ impl Recovery for ScanFindsNothing {
             return Ok(None);
         }
         self.port.next_due(scan).await
+    }
+    async fn check_in(&self, process: ProcessId) -> Result<Vec<ProcessId>> {
+        self.port.check_in(process).await
+    }
+    async fn abandoned(&self, process: ProcessId, claim: &Claim) -> Result<Vec<Claimed>> {
+        if self.hidden == Scan::LeaseEnded {
+            return Ok(Vec::new());
+        }
+        self.port.abandoned(process, claim).await
+    }
+    async fn check_out(&self, process: ProcessId) -> Result<()> {
+        self.port.check_out(process).await
     }
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
         self.port.dead_letters(cursor, limit).await

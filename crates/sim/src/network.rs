@@ -11,7 +11,9 @@ use clinch_core::ports::{
     Filter, Inspect, Known, LedgerLine, NewBatch, Notice, Notices, OpenRoute, Operation, Outbox,
     Page, Prune, Pruned, Publication, Receipt, Recovery, Scan, Silence, Store, Write, Written,
 };
-use clinch_core::{AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, Result, Timestamp};
+use clinch_core::{
+    AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, ProcessId, Result, Timestamp,
+};
 use clinch_memory::{Memory, MemoryBus};
 
 use crate::world::{OUTSIDE, World};
@@ -255,6 +257,15 @@ impl Recovery for NetworkedStore {
     }
     async fn next_due(&self, scan: Scan) -> Result<Option<Duration>> {
         far!(self, "next_due", Recovery::next_due(&self.memory, scan))
+    }
+    async fn check_in(&self, process: ProcessId) -> Result<Vec<ProcessId>> {
+        far!(self, "check_in", self.memory.check_in(process))
+    }
+    async fn abandoned(&self, process: ProcessId, claim: &Claim) -> Result<Vec<Claimed>> {
+        far!(self, "abandoned", self.memory.abandoned(process, claim))
+    }
+    async fn check_out(&self, process: ProcessId) -> Result<()> {
+        far!(self, "check_out", self.memory.check_out(process))
     }
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
         far!(

@@ -17,7 +17,7 @@ use crate::error;
 pub const INLINE_MAX: usize = 1_024;
 
 /// Event names by number. Only add names at the end: the numbers are stored.
-const EVENTS: [&str; 17] = [
+const EVENTS: [&str; 18] = [
     "Accept",
     "Begin",
     "Extend",
@@ -35,6 +35,7 @@ const EVENTS: [&str; 17] = [
     "Restored",
     "Spawn",
     "Other",
+    "ProcessDied",
 ];
 
 const BY: u8 = 1;
@@ -111,8 +112,9 @@ fn append_line(blob: &mut Vec<u8>, line: &Line, accepted_at: Timestamp, by: Opti
 
 /// The number of an event name. A name without a number is stored as `Other`.
 fn event_code(event: &str) -> u8 {
-    let code = EVENTS.iter().position(|name| *name == event);
-    u8::try_from(code.unwrap_or(EVENTS.len() - 1)).unwrap_or(0)
+    let code = |event: &str| EVENTS.iter().position(|name| *name == event);
+    let code = code(event).or_else(|| code("Other"));
+    u8::try_from(code.unwrap_or_default()).unwrap_or(0)
 }
 
 /// The numbers of the workers that a blob names.

@@ -17,6 +17,7 @@ pub mod names;
 mod needs;
 mod news;
 mod page;
+pub mod presence;
 pub mod receipts;
 
 pub use fault::{Fault, Faults};

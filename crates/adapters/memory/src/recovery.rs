@@ -5,12 +5,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
-use clinch_core::{OpId, Result, Status, Timestamp};
+use clinch_core::{AttemptId, OpId, ProcessId, Result, Status, Timestamp};
 use clinch_stored::commit::BatchRow;
 use clinch_stored::letters::{bytes, check};
 
 use crate::inspect::page;
 use crate::{Memory, Row, Slot, Tables, Tx};
+
+/// A process that says nothing for this long, while others do, has died.
+const SILENCE: Duration = Duration::from_secs(3);
 
 impl Tables {
     /// Rows that need `scan`, the oldest need first.
@@ -27,7 +30,36 @@ impl Tables {
     }
 }
 
+impl Tables {
+    /// Live rows without an answer whose attempt the process makes.
+    fn live_rows_of(&self, process: ProcessId) -> impl Iterator<Item = (OpId, Timestamp)> {
+        self.needing(Scan::LeaseEnded).filter(move |(op_id, _)| {
+            let row = self.rows.get(op_id);
+            let attempt = row.and_then(|row| row.operation.state.attempt_id);
+            attempt.and_then(AttemptId::process) == Some(process)
+        })
+    }
+}
+
 impl Tx<'_> {
+    /// Notes that the process is alive; the processes that were silent for too long.
+    fn check_in(&mut self, process: ProcessId) -> Vec<ProcessId> {
+        let processes = &mut self.tables.processes;
+        let mut others: Vec<_> = processes.iter().map(|(one, at)| (*one, *at)).collect();
+        others.retain(|(other, _)| *other != process);
+        let latest = processes.iter().map(|(_, at)| *at).max();
+        processes.insert(process, self.now);
+        // Nobody could be heard for a while: everybody's silence counts from now on.
+        if latest.is_some_and(|at| at + SILENCE / 2 < self.now) {
+            for (other, at) in &mut others {
+                *at = self.now;
+                processes.insert(*other, self.now);
+            }
+        }
+        others.retain(|(_, at)| *at + SILENCE < self.now);
+        others.into_iter().map(|(other, _)| other).collect()
+    }
+
     fn old_rows(&self, prune: &Prune, at: Timestamp) -> Vec<OpId> {
         let is_old = |row: &&Row| {
             let operation = &row.operation;
@@ -62,6 +94,26 @@ impl Recovery for Memory {
             let first = tables.first_free(tables.needing(scan));
             first.map(|from| from.since(now))
         }))
+    }
+
+    async fn check_in(&self, process: ProcessId) -> Result<Vec<ProcessId>> {
+        self.write(|tx| Ok(tx.check_in(process)))
+    }
+
+    async fn abandoned(&self, process: ProcessId, claim: &Claim) -> Result<Vec<Claimed>> {
+        self.write(|tx| {
+            let rows: Vec<_> = tx.tables.live_rows_of(process).collect();
+            Ok(tx.claim(rows, claim))
+        })
+    }
+
+    async fn check_out(&self, process: ProcessId) -> Result<()> {
+        self.write(|tx| {
+            if tx.tables.live_rows_of(process).next().is_none() {
+                tx.tables.processes.remove(&process);
+            }
+            Ok(())
+        })
     }
 
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {

@@ -8,7 +8,7 @@ use clinch_core::ports::{
 };
 use clinch_core::protocol::{Due, LaneStand, State};
 use clinch_core::{
-    BatchId, Domain, Fingerprint, KeyHash, LaneKey, OpId, Status, Timestamp, WorkerId,
+    BatchId, Domain, Fingerprint, KeyHash, LaneKey, OpId, ProcessId, Status, Timestamp, WorkerId,
 };
 
 use clinch_stored::commit::BatchRow;
@@ -43,6 +43,8 @@ pub struct Tables {
     pub records: Table<String, Record>,
     /// Documents of an application by collection and id.
     pub documents: Table<(String, String), Document>,
+    /// When each running process last said that it is alive.
+    pub processes: Table<ProcessId, Timestamp>,
     /// The latest time that was vouched for; moved by prunes alone.
     pub seen_at: Option<Timestamp>,
     /// The last seq given out. Not rolled back: a gap is harmless, a repeat is not.

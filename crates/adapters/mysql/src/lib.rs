@@ -40,6 +40,7 @@ mod locks;
 mod migrate;
 mod news;
 mod outbox;
+mod presence;
 mod prune;
 mod query;
 mod queue;
@@ -71,6 +72,7 @@ pub use clinch_stored::Fault;
 pub use migrate::{MIGRATIONS, Migration, migrate, pending};
 pub use settings::Settings;
 
+use presence::Session;
 use streams::KnownStreams;
 use time::Time;
 
@@ -90,6 +92,7 @@ struct Shared {
     needs: Arc<Needs>,
     streams: Arc<KnownStreams>,
     news: Arc<News>,
+    session: Session,
     faults: Faults,
     /// Transactions that were run again.
     retries: AtomicU64,
@@ -118,6 +121,7 @@ impl Mysql {
             needs: Arc::default(),
             streams: Arc::default(),
             news: Arc::new(News::default()),
+            session: Session::new(opts.clone()),
             faults: Faults::default(),
             retries: AtomicU64::new(0),
             routes: Mutex::default(),
@@ -150,6 +154,7 @@ impl Mysql {
 
     /// Closes every connection once it is free; later calls fail.
     pub async fn close(&self) {
+        self.shared.session.end().await;
         let _ = self.shared.pool.clone().disconnect().await;
     }
 

@@ -56,6 +56,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "costs that do not grow",
         sql: include_str!("../sql/migrations/0007.sql"),
     },
+    Migration {
+        version: 8,
+        name: "processes that are alive",
+        sql: include_str!("../sql/migrations/0008.sql"),
+    },
 ];
 
 /// Seconds that a node waits for another node that applies migrations.

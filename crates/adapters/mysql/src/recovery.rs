@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
-use clinch_core::{Failure, Result};
+use clinch_core::{Failure, ProcessId, Result};
 use clinch_stored::letters::{bytes, check, cursor_of, parse_cursor};
 use clinch_stored::{Filling, json};
 
@@ -29,6 +29,20 @@ fn needing(scan: Scan, claim: &Claim) -> String {
         }
         None => Query::Overdue.of_rows(false, &values),
     }
+}
+
+/// Unclaimed live rows of the process that the claim covers.
+fn abandoned(process: ProcessId, claim: &Claim) -> String {
+    let [first, last] = process.attempts().map(|id| text::literal(id.0.as_bytes()));
+    let line = line_of(Scan::LeaseEnded).unwrap_or_default().to_string();
+    let values = [
+        ("line", line.as_str()),
+        ("first", &first),
+        ("last", &last),
+        ("routes", &routes_of(claim)),
+        ("limit", &claim.max.to_string()),
+    ];
+    Query::Abandoned.of_rows(false, &values)
 }
 
 fn read_letter(row: &mysql_async::Row) -> Result<DeadLetter> {
@@ -74,6 +88,24 @@ impl Recovery for Mysql {
             })
         })
         .await
+    }
+
+    async fn check_in(&self, process: ProcessId) -> Result<Vec<ProcessId>> {
+        self.check_in_process(process).await
+    }
+
+    async fn abandoned(&self, process: ProcessId, claim: &Claim) -> Result<Vec<Claimed>> {
+        self.write(claim.clone(), move |tx, claim| {
+            Box::pin(async move {
+                let found = tx.find(&abandoned(process, claim)).await?;
+                Ok(tx.claim(found, claim))
+            })
+        })
+        .await
+    }
+
+    async fn check_out(&self, process: ProcessId) -> Result<()> {
+        self.forget_process(process).await
     }
 
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {

@@ -9,7 +9,7 @@ use clinch_core::{Error, ErrorKind, Result};
 use clinch_stored::{Fault, Filling};
 use mysql_async::Row;
 
-use crate::link::{Link, Script, Timed};
+use crate::link::{Answer, Link, Script, Timed};
 use crate::query::Query;
 use crate::tx::{LinkError, Tx};
 use crate::{Mysql, Shared, error};
@@ -65,8 +65,19 @@ impl Mysql {
         .await
     }
 
-    /// Runs one statement outside of a transaction.
+    /// Runs one statement outside of a transaction; its rows.
     pub(crate) async fn query(&self, sql: String) -> Result<Vec<Row>> {
+        let answer = self.statement(sql).await?;
+        Ok(answer.map(|answer| answer.rows).unwrap_or_default())
+    }
+
+    /// Runs one statement outside of a transaction; the number of rows that it changed.
+    pub(crate) async fn change(&self, sql: String) -> Result<u64> {
+        let answer = self.statement(sql).await?;
+        Ok(answer.map_or(0, |answer| answer.affected))
+    }
+
+    async fn statement(&self, sql: String) -> Result<Option<Answer>> {
         let shared = self.shared.clone();
         let mut script = Script::default();
         script.add(&sql);
@@ -74,8 +85,7 @@ impl Mysql {
             let run = shared.on_conn(&script, |conn, script| conn.run(script));
             run.await
         };
-        let mut answers = spawned(answers).await?;
-        Ok(answers.pop().map(|answer| answer.rows).unwrap_or_default())
+        Ok(spawned(answers).await?.pop())
     }
 
     /// Runs a statement that reads a page, one row at a time, until the page is full. `weigh`

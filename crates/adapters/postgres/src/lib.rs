@@ -43,6 +43,7 @@ mod notifier;
 mod outbox;
 mod own_rows;
 mod partitions;
+mod presence;
 mod prune;
 mod query;
 mod queue;
@@ -84,6 +85,7 @@ use live_rows::LiveRows;
 use names::Names;
 use notifier::Notifier;
 use own_rows::OwnRows;
+use presence::Session;
 use query::Query;
 use server_clock::ServerClock;
 
@@ -113,6 +115,7 @@ struct Shared {
     server_clock: ServerClock,
     live_rows: LiveRows,
     own_rows: OwnRows,
+    session: Session,
     faults: Faults,
     commits: AtomicU32,
     /// Of the last dequeue: what a nack is judged by.
@@ -183,10 +186,12 @@ impl Postgres {
             server_clock: ServerClock::default(),
             live_rows: LiveRows::default(),
             own_rows: OwnRows::default(),
+            session: Session::default(),
             faults: Faults::default(),
             commits: AtomicU32::new(0),
             routes: Mutex::default(),
         });
+        shared.session.connected(listener.client());
         let send = tokio::spawn(notifier::send(Arc::downgrade(&shared)));
         let listen = tokio::spawn(listener.run(Arc::downgrade(&shared), listen));
         let alive = Arc::new(Alive(vec![send.abort_handle(), listen.abort_handle()]));

@@ -102,7 +102,7 @@ impl Subscriber for Hub {
         self.heard(message);
     }
 
-    async fn reconnected(&self) -> bool {
+    async fn reconnected(&self, _: Arc<tokio_postgres::Client>) -> bool {
         let mut all_know = true;
         for limiter in self.living() {
             all_know &= limiter.look().await.is_ok();

@@ -14,7 +14,7 @@ use crate::error;
 
 /// Pauses between attempts to connect again: from the first, twice as long each time.
 const RECONNECT: Duration = Duration::from_millis(100);
-const RECONNECT_MAX: Duration = Duration::from_secs(5);
+const RECONNECT_MAX: Duration = Duration::from_secs(1);
 
 /// Handles the notifications of one channel.
 #[async_trait]
@@ -30,13 +30,13 @@ pub(crate) trait Subscriber: Send + Sync {
 
     /// The connection was lost and is there again: notifications were missed. False: nothing
     /// could be made up for, and the connection is made anew later.
-    async fn reconnected(&self) -> bool;
+    async fn reconnected(&self, client: Arc<Client>) -> bool;
 }
 
 /// A connection that listens, and what it hears.
 pub(crate) struct Listener {
     /// Kept: the connection ends with it.
-    _client: Client,
+    client: Arc<Client>,
     heard: UnboundedReceiver<AsyncMessage>,
 }
 
@@ -48,6 +48,11 @@ impl Listener {
             let message = "PostgreSQL does not answer";
             Err(Error::new(ErrorKind::Unavailable, message))
         })
+    }
+
+    /// The connection, for what lasts as long as it does.
+    pub(crate) fn client(&self) -> Arc<Client> {
+        self.client.clone()
     }
 
     /// Hands notifications to the subscriber, and connects again when the connection breaks,
@@ -65,8 +70,8 @@ impl Listener {
             clock.sleep(pause).await;
             pause = (pause * 2).min(RECONNECT_MAX);
             listener = Self::connect::<S>(&address).await.ok();
-            if let (Some(_), Some(subscriber)) = (&listener, subscriber.upgrade())
-                && !subscriber.reconnected().await
+            if let (Some(there), Some(subscriber)) = (&listener, subscriber.upgrade())
+                && !subscriber.reconnected(there.client()).await
             {
                 listener = None;
             }
@@ -102,7 +107,7 @@ async fn listen(address: &Address, channel: &'static str) -> Result<Listener> {
     let text = format!("LISTEN {channel}");
     client.batch_execute(&text).await.map_err(error::sql)?;
     Ok(Listener {
-        _client: client,
+        client: Arc::new(client),
         heard,
     })
 }

@@ -76,6 +76,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "costs that do not grow",
         sql: include_str!("../sql/migrations/0011.sql"),
     },
+    Migration {
+        version: 12,
+        name: "processes that are alive",
+        sql: include_str!("../sql/migrations/0012.sql"),
+    },
 ];
 
 /// Held while steps are applied, so that many nodes can start at once.

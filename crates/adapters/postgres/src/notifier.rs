@@ -210,7 +210,8 @@ impl Subscriber for Shared {
         }
     }
 
-    async fn reconnected(&self) -> bool {
+    async fn reconnected(&self, client: Arc<tokio_postgres::Client>) -> bool {
+        self.reconnected_session(client).await;
         self.horizon.forget();
         self.own_rows.forget();
         self.news.tell(vec![Notice::Lagged]);

@@ -27,6 +27,7 @@ macro_rules! queries {
 }
 
 queries! {
+    Abandoned = "abandoned",
     Accept = "accept",
     ApiKeyByHash = "api_key_by_hash",
     ApiKeys = "api_keys",
@@ -52,6 +53,7 @@ queries! {
     FirstOverdue = "first_overdue",
     FoldDeltas = "fold_deltas",
     ForgetBatches = "forget_batches",
+    ForgetProcess = "forget_process",
     ForgetQuotas = "forget_quotas",
     Fronts = "fronts",
     ForgetKeys = "forget_keys",

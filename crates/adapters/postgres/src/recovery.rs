@@ -7,13 +7,15 @@ use async_trait::async_trait;
 use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
 use clinch_core::protocol::{Inherited, State};
-use clinch_core::{BizKey, ContentHash, Failure, IdemKey, Keys, OpId, Result, Sealed, Timestamp};
+use clinch_core::{
+    BizKey, ContentHash, Failure, IdemKey, Keys, OpId, ProcessId, Result, Sealed, Timestamp,
+};
 use clinch_stored::json::to_text;
 use clinch_stored::letters::{check, cursor_of, parse_cursor};
 use clinch_stored::{Filling, codec};
 use uuid::Uuid;
 
-use crate::link::Link;
+use crate::link::{Link, Params};
 use crate::names::Names;
 use crate::outbox::{Found, found};
 use crate::query::Query;
@@ -35,6 +37,16 @@ impl Tx<'_> {
             None => self.query(Query::Overdue, &[&now, &streams, &max]).await?,
         };
         Ok(found(&rows))
+    }
+
+    /// Free live rows of the process that the claim covers.
+    async fn abandoned(&mut self, process: ProcessId, claim: &Claim) -> Result<Found> {
+        self.start().await?;
+        let (streams, now) = (self.covered(claim), self.now.as_millis());
+        let [first, last] = process.attempts().map(|id| id.0);
+        let max = stored(claim.max as u64);
+        let params: Params<'_> = &[&first, &last, &now, &streams, &max];
+        Ok(found(&self.query(Query::Abandoned, params).await?))
     }
 
     /// Keeps letters that came from outside; true where one was new.
@@ -99,6 +111,24 @@ impl Recovery for Postgres {
             let now = Timestamp::from_millis(row.get(1));
             moment(row.get(0)).map(|from| from.since(now))
         }))
+    }
+
+    async fn check_in(&self, process: ProcessId) -> Result<Vec<ProcessId>> {
+        self.check_in_process(process).await
+    }
+
+    async fn abandoned(&self, process: ProcessId, claim: &Claim) -> Result<Vec<Claimed>> {
+        self.write(claim.clone(), move |tx, claim| {
+            Box::pin(async move {
+                let found = tx.abandoned(process, claim).await?;
+                tx.claim(&found, claim).await
+            })
+        })
+        .await
+    }
+
+    async fn check_out(&self, process: ProcessId) -> Result<()> {
+        self.forget_process(process).await
     }
 
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {

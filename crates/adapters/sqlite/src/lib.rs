@@ -46,7 +46,8 @@
 //!
 //! # Several processes
 //!
-//! `turn` orders the writers of several processes and `peers` wakes processes that wait. No row is
+//! `turn` orders the writers of several processes, `peers` wakes processes that wait, and `presence`
+//! tells which processes have died. No row is
 //! cached between transactions, so each process sees the commits of the others.
 #![forbid(unsafe_code)]
 
@@ -72,6 +73,7 @@ mod outbox;
 mod partial;
 mod peers;
 mod plan;
+mod presence;
 mod private;
 mod prune;
 mod query;
@@ -115,6 +117,7 @@ use db::{Db, Steps};
 use integrity::{FileWatch, OpenCheck};
 use open::Purpose;
 use peers::PeerSocket;
+use presence::OwnProcesses;
 use query::Query;
 use readers::{InlineReader, Readers};
 use turn::Turnstile;
@@ -138,6 +141,7 @@ struct Shared {
     inline_reader: InlineReader,
     news: Arc<News>,
     peers: Arc<PeerSocket>,
+    processes: OwnProcesses,
     faults: Arc<Faults>,
     watch: Arc<FileWatch>,
     /// The routes of the last dequeue: `nack` needs them.
@@ -220,6 +224,7 @@ impl Sqlite {
                 inline_reader,
                 news,
                 peers,
+                processes: OwnProcesses::default(),
                 faults,
                 watch,
                 routes,

@@ -29,6 +29,7 @@ macro_rules! statements {
 }
 
 statements! {
+    Abandoned = "abandoned",
     AnnouncedDue = "announced_due",
     ApiKeyByHash = "api_key_by_hash",
     ApiKeyById = "api_key_by_id",
@@ -68,6 +69,7 @@ statements! {
     Domain = "domain",
     Domains = "domains",
     EndOfSlice = "end_of_slice",
+    HasLive = "has_live",
     HasOperation = "has_operation",
     HintOf = "hint_of",
     DueRows = "due_rows",

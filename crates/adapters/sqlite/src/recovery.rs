@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::policy::SeenTime;
 use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
-use clinch_core::{OpId, Result};
+use clinch_core::{OpId, ProcessId, Result};
 use clinch_stored::letters::{bytes, check, cursor_of, parse_cursor};
 use clinch_stored::{Filling, json};
 use rusqlite::params;
@@ -26,6 +26,12 @@ impl Tx<'_, '_> {
             Some(need) => self.covered(Query::Needing, params![need, now], claim),
             None => self.covered(Query::Overdue, [now], claim),
         }
+    }
+
+    /// Unclaimed live rows of the process that the claim covers.
+    fn abandoned(&mut self, process: ProcessId, claim: &Claim) -> Result<Vec<Found>> {
+        let params = params![process.to_bits().to_be_bytes(), millis(self.now)];
+        self.covered(Query::Abandoned, params, claim)
     }
 
     /// False: the operation has a dead letter already.
@@ -60,6 +66,30 @@ impl Recovery for Sqlite {
             Ok(first.map(|from| from.since(now)))
         };
         self.read(read).await
+    }
+
+    async fn check_in(&self, process: ProcessId) -> Result<Vec<ProcessId>> {
+        let shared = &self.shared;
+        shared.processes.check_in(&shared.wake_dir, process)
+    }
+
+    async fn abandoned(&self, process: ProcessId, claim: &Claim) -> Result<Vec<Claimed>> {
+        let claim = claim.clone();
+        let work = move |tx: &mut Tx<'_, '_>| {
+            let found = tx.abandoned(process, &claim)?;
+            tx.claim(&found, &claim)
+        };
+        self.write(work).await
+    }
+
+    async fn check_out(&self, process: ProcessId) -> Result<()> {
+        let of_process = [process.to_bits().to_be_bytes()];
+        let find = move |db: &mut Db<'_>| db.first(Query::HasLive, of_process, |_| Ok(()));
+        if self.read(find).await?.is_none() {
+            let shared = &self.shared;
+            shared.processes.check_out(&shared.wake_dir, process);
+        }
+        Ok(())
     }
 
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {

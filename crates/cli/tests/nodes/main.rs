@@ -7,6 +7,7 @@
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod black_hole;
+mod deaths;
 mod doctor;
 mod network;
 mod node;
@@ -42,7 +43,7 @@ impl Needs {
 
 type Test = (&'static str, Needs, fn());
 
-const TESTS: [Test; 12] = [
+const TESTS: [Test; 18] = [
     (
         "held_operations_are_asked_about_at_the_rate_and_never_over_it",
         Needs::Servers(&[]),
@@ -77,6 +78,36 @@ const TESTS: [Test; 12] = [
         "out_8_no_answer_is_lost_while_mariadb_is_a_black_hole",
         Needs::Servers(&[Kind::MariaDb]),
         black_hole::on_mariadb,
+    ),
+    (
+        "run_6_calls_of_a_killed_process_are_continued_at_once_after_a_restart",
+        Needs::Servers(&[]),
+        deaths::embedded_after_a_restart,
+    ),
+    (
+        "run_6_calls_of_a_killed_process_are_continued_at_once_beside_another_process",
+        Needs::Servers(&[]),
+        deaths::embedded_beside_another_process,
+    ),
+    (
+        "run_6_calls_of_a_killed_process_are_continued_at_once_on_postgres",
+        Needs::Servers(&[Kind::Postgres]),
+        deaths::on_postgres,
+    ),
+    (
+        "run_6_calls_of_a_killed_process_are_continued_at_once_on_mariadb",
+        Needs::Servers(&[Kind::MariaDb]),
+        deaths::on_mariadb,
+    ),
+    (
+        "run_6_calls_of_a_killed_process_are_continued_at_once_on_postgres_and_redis",
+        Needs::Servers(&[Kind::Postgres, Kind::Redis]),
+        deaths::on_postgres_and_redis,
+    ),
+    (
+        "run_6_calls_of_a_killed_process_are_continued_at_once_on_postgres_and_nats",
+        Needs::Servers(&[Kind::Postgres, Kind::Nats]),
+        deaths::on_postgres_and_nats,
     ),
     (
         "core_19_doctor_sees_how_redis_keeps_what_it_has",

@@ -28,7 +28,7 @@ pub(super) async fn connect(url: &ServerUrl, opened: Opened, options: &Options) 
 
 async fn server(url: &ServerUrl, options: &Options) -> Result<NatsBus> {
     let settings = Settings {
-        visibility: options.visibility,
+        visibility: clinch_engine::HINT_VISIBILITY,
         ..Settings::new(&options.bus_prefix)
     };
     NatsBus::connect(url.secret(), settings, Arc::new(SystemClock::new())).await

@@ -27,9 +27,6 @@ pub struct Options {
     pub accept_data_loss: bool,
     /// Redis, NATS: prefix of every name on the bus, so that several systems can share a server.
     pub bus_prefix: String,
-    /// Redis, NATS: the lease of the workers. A hint that is not acknowledged is delivered again
-    /// after this time.
-    pub visibility: Duration,
 }
 
 impl Default for Options {
@@ -41,7 +38,6 @@ impl Default for Options {
             busy_timeout: Duration::from_secs(5),
             accept_data_loss: false,
             bus_prefix: "clinch".to_owned(),
-            visibility: Duration::from_secs(30),
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) async fn connect(url: &ServerUrl, opened: Opened, options: &Options) 
 
 async fn server(url: &ServerUrl, options: &Options) -> Result<Redis> {
     let settings = Settings {
-        visibility: options.visibility,
+        visibility: clinch_engine::HINT_VISIBILITY,
         ..Settings::with_prefix(&options.bus_prefix)
     };
     Redis::connect(url.secret(), settings).await

@@ -15,8 +15,8 @@ use clinch_core::ports::{
 };
 use clinch_core::protocol::Phase;
 use clinch_core::{
-    BizKey, Command, Domain, Envelope, EventType, IdemKey, Keys, Outcome, Payload, Result, Retry,
-    Status, Success, TimeBudget, WorkerId,
+    BizKey, Command, Domain, Envelope, EventType, IdemKey, Keys, Outcome, Payload, ProcessId,
+    Result, Retry, Status, Success, TimeBudget, WorkerId,
 };
 use clinch_engine::{Config, Dispatch, Handler, Handlers, Ports, Role, Runtime};
 use clinch_memory::{Memory, MemoryBus};
@@ -98,6 +98,15 @@ impl Recovery for Late {
         let next = Recovery::next_due(&self.memory, scan).await?;
         self.asked(Question::Scan(scan), next);
         Recovery::next_due(&self.memory, scan).await
+    }
+    async fn check_in(&self, process: ProcessId) -> Result<Vec<ProcessId>> {
+        self.memory.check_in(process).await
+    }
+    async fn abandoned(&self, process: ProcessId, claim: &Claim) -> Result<Vec<Claimed>> {
+        self.memory.abandoned(process, claim).await
+    }
+    async fn check_out(&self, process: ProcessId) -> Result<()> {
+        self.memory.check_out(process).await
     }
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
         self.memory.dead_letters(cursor, limit).await

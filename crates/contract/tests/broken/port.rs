@@ -13,7 +13,9 @@ use clinch_core::ports::{
     Operation, Outbox, Page, Prune, Pruned, Publication, Receipt, Recovery, Scan, Silence, Store,
     Tenure, Write, Written,
 };
-use clinch_core::{AttemptId, BatchId, Domain, Keys, OpId, Result, Sealed, Timestamp, WorkerId};
+use clinch_core::{
+    AttemptId, BatchId, Domain, Keys, OpId, ProcessId, Result, Sealed, Timestamp, WorkerId,
+};
 
 use crate::flaw::{Flaw, Real};
 
@@ -175,6 +177,15 @@ impl Recovery for Port {
     }
     async fn next_due(&self, scan: Scan) -> Result<Option<Duration>> {
         Recovery::next_due(&self.real.memory, scan).await
+    }
+    async fn check_in(&self, process: ProcessId) -> Result<Vec<ProcessId>> {
+        self.real.memory.check_in(process).await
+    }
+    async fn abandoned(&self, process: ProcessId, claim: &Claim) -> Result<Vec<Claimed>> {
+        self.real.memory.abandoned(process, claim).await
+    }
+    async fn check_out(&self, process: ProcessId) -> Result<()> {
+        self.real.memory.check_out(process).await
     }
     async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
         self.real.memory.dead_letters(cursor, limit).await

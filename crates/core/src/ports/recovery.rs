@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Claim, Claimed, Page};
 use crate::policy::SeenTime;
-use crate::{ContentHash, Failure, Keys, OpId, Result, Sealed, Timestamp};
+use crate::{ContentHash, Failure, Keys, OpId, ProcessId, Result, Sealed, Timestamp};
 
 /// Scans for the Finalizer, the Reaper, the prober and the sweeper; dead letters; pruning.
 #[async_trait]
@@ -24,6 +24,29 @@ pub trait Recovery: Send + Sync {
     ///
     /// - `None`: no row waits for a time, sleep until notified.
     async fn next_due(&self, scan: Scan) -> Result<Option<Duration>>;
+
+    /// Tells the store that this process is alive, and returns the processes that have died.
+    ///
+    /// - Called again and again while the process runs. From the first call on its death is noticed:
+    ///   within seconds, by the next call of any other process.
+    /// - A process that died is returned until [`Recovery::check_out`].
+    /// - Never the caller, and no process that keeps calling: after the store or a connection was
+    ///   away, every process has a few seconds to call again.
+    /// - Only a hint, as a lease is: an operation stays safe if a living process is taken for dead
+    ///   ([`Event::ProcessDied`](crate::protocol::Event::ProcessDied)).
+    async fn check_in(&self, process: ProcessId) -> Result<Vec<ProcessId>>;
+
+    /// Claims live rows whose attempt the process makes, whatever is left of their lease.
+    ///
+    /// - No rows with a recorded answer: those belong to the Finalizer. No attempts of remote
+    ///   workers.
+    /// - Otherwise as [`Recovery::scan`].
+    async fn abandoned(&self, process: ProcessId, claim: &Claim) -> Result<Vec<Claimed>>;
+
+    /// The process ends, or was found dead and its rows are continued: forget it.
+    ///
+    /// - Does nothing while a live row of the process is left.
+    async fn check_out(&self, process: ProcessId) -> Result<()>;
 
     /// One page of dead letters, newest first.
     ///

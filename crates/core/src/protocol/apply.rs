@@ -66,6 +66,9 @@ pub enum Why {
     /// The lease has not ended.
     #[error("the lease has not ended")]
     LeaseRunning,
+    /// Another process runs the attempt, or a remote worker does.
+    #[error("another process runs the attempt")]
+    OtherProcess,
     /// No attempt is running.
     #[error("no attempt is live")]
     NotLive,
@@ -93,6 +96,7 @@ impl Event {
             Self::Fail { .. } => "Fail",
             Self::Retry { .. } => "Retry",
             Self::AttemptLost => "AttemptLost",
+            Self::ProcessDied { .. } => "ProcessDied",
             Self::DeadlinePassed => "DeadlinePassed",
             Self::Finalize => "Finalize",
             Self::Probed { .. } => "Probed",
@@ -223,6 +227,7 @@ impl State {
                 reason,
             } => self.retry(*fence, *after, *effect, reason, now, rules),
             Event::AttemptLost => self.attempt_lost(now, rules),
+            Event::ProcessDied { process } => self.process_died(*process, now, rules),
             Event::DeadlinePassed => self.deadline_passed(now, rules),
             Event::Probed {
                 fence,

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::apply::{Step, Why};
+use super::event::Effects;
 use super::state::{Phase, Refund, State};
 use crate::policy::{ReaperStrategy, Rules};
-use crate::{Effect, Failure, Timestamp, code};
+use crate::{AttemptId, Effect, Failure, ProcessId, Timestamp, code};
 
 impl State {
     pub(super) fn current(&self, fence: u64) -> Result<State, Why> {
@@ -65,7 +66,6 @@ impl State {
         Ok(next.wait(now + delay, reason, now, rules))
     }
 
-    /// The same as Retry{unknown}, unless the Reaper is configured to probe or to fail.
     pub(super) fn attempt_lost(&self, now: Timestamp, rules: &Rules) -> Step {
         if self.phase != Some(Phase::Live) {
             return Err(Why::NotLive);
@@ -73,6 +73,23 @@ impl State {
         if self.lease_until.is_some_and(|until| now < until) {
             return Err(Why::LeaseRunning);
         }
+        Ok(self.lost(now, rules))
+    }
+
+    /// Does not wait for the end of the lease, and does not rely on the death either: a process
+    /// that was taken for dead may still call until its lease ends, and `call_deadline` says so.
+    pub(super) fn process_died(&self, process: ProcessId, now: Timestamp, rules: &Rules) -> Step {
+        if self.phase != Some(Phase::Live) {
+            return Err(Why::NotLive);
+        }
+        if self.attempt_id.and_then(AttemptId::process) != Some(process) {
+            return Err(Why::OtherProcess);
+        }
+        Ok(self.lost(now, rules))
+    }
+
+    /// The same as Retry{unknown}, unless the Reaper is configured to probe or to fail.
+    fn lost(&self, now: Timestamp, rules: &Rules) -> (State, Effects) {
         let mut next = self.clone().ended(now);
         next.deliveries += 1;
         next.maybe_calls += rules.copies;
@@ -81,12 +98,12 @@ impl State {
         match rules.reaper {
             ReaperStrategy::Auto | ReaperStrategy::Retry => {
                 let delay = rules.retry.delay(next.attempts, None, &mut next.jitter());
-                Ok(next.wait(now + delay, message, now, rules))
+                next.wait(now + delay, message, now, rules)
             }
-            ReaperStrategy::Probe => Ok(next.end_or_hold(code::ATTEMPT_LOST, message, now, rules)),
+            ReaperStrategy::Probe => next.end_or_hold(code::ATTEMPT_LOST, message, now, rules),
             ReaperStrategy::Fail => {
                 let failure = Failure::own(code::ATTEMPT_LOST, message, Effect::Unknown);
-                Ok(next.fail(failure))
+                next.fail(failure)
             }
         }
     }

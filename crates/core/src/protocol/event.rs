@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{AttemptId, Effect, Fail, Timestamp};
+use crate::{AttemptId, Effect, Fail, ProcessId, Timestamp};
 
 /// Everything that can happen to an accepted operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -55,6 +55,11 @@ pub enum Event {
     },
     /// The lease has ended. Only the Reaper raises this event.
     AttemptLost,
+    /// The process that made the call has died. Only the Reaper raises this event.
+    ProcessDied {
+        /// The process.
+        process: ProcessId,
+    },
     /// The deadline passed while no attempt was running. Only the overdue scan raises this event.
     DeadlinePassed,
     /// Make the recorded outcome final.

@@ -120,6 +120,7 @@ impl History {
     fn remember(&mut self, step: &Step<'_>) {
         match step.event {
             Event::AttemptLost
+            | Event::ProcessDied { .. }
             | Event::Retry {
                 effect: Effect::Unknown,
                 ..

@@ -47,6 +47,8 @@ pub(crate) enum Act {
     Begin,
     /// The Reaper looks at the row.
     Lost,
+    /// The process of the live attempt is taken for dead. It need not be.
+    TakenForDead,
     /// The sweeper looks at the deadline.
     Deadline,
     /// The Finalizer looks at the row.
@@ -219,7 +221,8 @@ impl Model for Operation {
         if world.history.broken.is_some() {
             return;
         }
-        acts.extend([Act::Tick, Act::Lost, Act::Deadline, Act::Finalize]);
+        acts.extend([Act::Tick, Act::Lost, Act::TakenForDead]);
+        acts.extend([Act::Deadline, Act::Finalize]);
         if world.left.cancels > 0 {
             acts.push(Act::Cancel);
         }

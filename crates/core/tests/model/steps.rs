@@ -2,7 +2,7 @@
 //! `State::apply`.
 
 use clinch_core::protocol::{Begin, Event, LaneStand, ProbeAnswer, Resolution};
-use clinch_core::{AttemptId, Effect, Fail};
+use clinch_core::{AttemptId, Effect, Fail, ProcessId};
 use uuid::Uuid;
 
 use super::clock::NOW;
@@ -12,12 +12,19 @@ use super::operation::{Act, Heard, Operation, Word};
 use super::provider::Decision;
 use super::world::{Attempt, Known, Probe, Report, Request, World};
 
+/// Of every attempt: fences tell them apart.
+const ATTEMPT: AttemptId = AttemptId(Uuid::nil());
+
 impl Operation {
     pub(crate) fn act(&self, world: &mut World, act: Act) {
         match act {
             Act::Tick => world.tick(self.floors()),
             Act::Begin => self.begin(world),
             Act::Lost => _ = self.commit(world, &Event::AttemptLost),
+            Act::TakenForDead => {
+                let process = ProcessId::new(ATTEMPT);
+                self.commit(world, &Event::ProcessDied { process });
+            }
             Act::Deadline => _ = self.commit(world, &Event::DeadlinePassed),
             Act::Finalize => _ = self.commit(world, &Event::Finalize),
             Act::Cancel => {
@@ -80,7 +87,7 @@ impl Operation {
 
     fn begin(&self, world: &mut World) {
         let begin = Begin {
-            attempt_id: AttemptId(Uuid::nil()),
+            attempt_id: ATTEMPT,
             lease: self.rules.lease,
             paused: false,
             lane: LaneStand::Unordered,

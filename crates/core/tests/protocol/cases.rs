@@ -4,7 +4,7 @@ use clinch_core::policy::ReaperStrategy;
 use clinch_core::protocol::{
     Begin, Event, HoldThen, LaneStand, Phase, ProbeAnswer, Resolution, State, WriteAhead,
 };
-use clinch_core::{Effect, Timestamp};
+use clinch_core::{AttemptId, Effect, ProcessId, Timestamp};
 
 use crate::rows::{NOW, Route, Row, attempt_id, named, refusal, secs};
 use clinch_core::policy::Rules;
@@ -58,6 +58,15 @@ named!(Case {
     LostOverdue = "lost.overdue",
     LostCanceled = "lost.canceled",
     LostPoison = "lost.poison",
+    DiedAuto = "died.auto",
+    DiedRetry = "died.retry",
+    DiedProbe = "died.probe",
+    DiedFail = "died.fail",
+    DiedOther = "died.other_process",
+    DiedUsedUp = "died.used_up",
+    DiedOverdue = "died.overdue",
+    DiedCanceled = "died.canceled",
+    DiedPoison = "died.poison",
     DeadlinePassed = "deadline.passed",
     DeadlineBefore = "deadline.before",
     DeadlineNone = "deadline.none",
@@ -157,6 +166,9 @@ impl Case {
             Self::LostFail => scene.reap(ReaperStrategy::Fail),
             Self::LostRetry => scene.reap(ReaperStrategy::Retry),
             _ if self.name().starts_with("lost.") => scene.reap(ReaperStrategy::Auto),
+            Self::DiedProbe => scene.rules.reaper = ReaperStrategy::Probe,
+            Self::DiedFail => scene.rules.reaper = ReaperStrategy::Fail,
+            Self::DiedRetry => scene.rules.reaper = ReaperStrategy::Retry,
             Self::FinalizeStale => scene.age_record(),
             _ => {}
         }
@@ -193,6 +205,8 @@ impl Case {
             "retry_no" => retry(fence, Effect::None),
             "retry_unknown" => retry(fence, Effect::Unknown),
             "lost" => Event::AttemptLost,
+            "died" if self == Self::DiedOther => died(attempt_id(u128::MAX)),
+            "died" => died(state.attempt_id.unwrap_or(attempt_id(0))),
             "deadline" => Event::DeadlinePassed,
             "finalize" => Event::Finalize,
             "cancel" => Event::Cancel,
@@ -247,6 +261,13 @@ impl Case {
             Self::ResolveFailedOnce | Self::ResolveFailedTwice => failed(None),
             _ => Resolution::Retry,
         }
+    }
+}
+
+/// The process that made this attempt has died.
+pub(crate) fn died(attempt: AttemptId) -> Event {
+    Event::ProcessDied {
+        process: ProcessId::new(attempt),
     }
 }
 
@@ -320,17 +341,18 @@ fn number(event: &Event) -> usize {
             Resolution::Failed { .. } => 18,
             Resolution::Retry => 19,
         },
+        Event::ProcessDied { .. } => 20,
     }
 }
 
 #[test]
 fn every_event_has_a_case() {
-    let mut found = [false; 20];
+    let mut found = [false; 21];
     for case in Case::ALL {
         let (_, event) = case.scene(Row::LiveNone, Route::Unsafe);
         found[number(&event)] = true;
     }
-    assert_eq!(found, [true; 20]);
+    assert_eq!(found, [true; 21]);
 }
 
 #[test]

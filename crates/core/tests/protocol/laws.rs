@@ -8,7 +8,7 @@ use clinch_core::protocol::{
     Action, Effects, Event, HoldThen, LaneStand, Phase, ProbeAnswer, Resolution, State, Status,
     Verdict, WriteAhead,
 };
-use clinch_core::{Effect, Timestamp};
+use clinch_core::{AttemptId, Effect, Timestamp};
 
 /// One event on one row at one time.
 pub(crate) struct Step<'a> {
@@ -207,15 +207,22 @@ fn lost_is_lost(step: &Step<'_>, _: &Change<'_>) -> bool {
         .before
         .lease_until
         .is_some_and(|until| until <= step.now);
-    *step.event != Event::AttemptLost || ended
+    match step.event {
+        Event::AttemptLost => ended,
+        Event::ProcessDied { process } => {
+            step.before.attempt_id.and_then(AttemptId::process) == Some(*process)
+        }
+        _ => true,
+    }
 }
 
 fn call_deadline_is_kept(step: &Step<'_>, to: &Change<'_>) -> bool {
     let (before, after) = (step.before.call_deadline, to.after.call_deadline);
     match step.event {
-        Event::Fail { .. } | Event::Retry { .. } | Event::AttemptLost => {
-            after >= step.before.lease_until
-        }
+        Event::Fail { .. }
+        | Event::Retry { .. }
+        | Event::AttemptLost
+        | Event::ProcessDied { .. } => after >= step.before.lease_until,
         Event::Restored { .. } => after >= Some(step.now),
         _ => after == before,
     }
@@ -224,7 +231,7 @@ fn call_deadline_is_kept(step: &Step<'_>, to: &Change<'_>) -> bool {
 fn maybe_calls_count(step: &Step<'_>, to: &Change<'_>) -> bool {
     let more = to.after.maybe_calls.checked_sub(step.before.maybe_calls);
     match step.event {
-        Event::Fail { .. } | Event::AttemptLost => more == Some(1),
+        Event::Fail { .. } | Event::AttemptLost | Event::ProcessDied { .. } => more == Some(1),
         Event::Retry { effect, .. } => more == Some(u32::from(*effect == Effect::Unknown)),
         Event::Ok { .. } => more == Some(u32::from(did(to, Action::Record))),
         Event::Restored { .. } => more >= Some(2),
@@ -272,7 +279,7 @@ fn doubt_has_a_cause(step: &Step<'_>, to: &Change<'_>) -> bool {
     let doubted = (step.before.effect, to.after.effect) == (Effect::None, Effect::Unknown);
     let ended_unknown = match step.event {
         Event::Retry { effect, .. } => *effect == Effect::Unknown,
-        Event::AttemptLost | Event::Restored { .. } => true,
+        Event::AttemptLost | Event::ProcessDied { .. } | Event::Restored { .. } => true,
         _ => false,
     };
     // The other direction: an end that leaves doubt is never taken for none.
@@ -409,7 +416,7 @@ fn may_repeat(row: &State, step: &Step<'_>, lease: Duration) -> bool {
 fn deliveries_count(step: &Step<'_>, to: &Change<'_>) -> bool {
     let (before, after) = (step.before.deliveries, to.after.deliveries);
     match step.event {
-        Event::AttemptLost => after == before + 1,
+        Event::AttemptLost | Event::ProcessDied { .. } => after == before + 1,
         Event::Fail { .. } | Event::Retry { .. } => after == 0,
         _ => after == before || after == 0,
     }

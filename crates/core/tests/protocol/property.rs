@@ -17,6 +17,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
+use crate::cases::died;
 use crate::laws::{Change, Step, broken_by_change, broken_by_refusal};
 use crate::rows::{NOW, attempt_id, refusal, secs};
 
@@ -145,7 +146,8 @@ impl Draw {
         }
         match (row.phase, self.event) {
             (Some(Phase::Live), 0..=29) => self.retry(fence),
-            (Some(Phase::Live), 30..=47) => Event::AttemptLost,
+            (Some(Phase::Live), 30..=41) => Event::AttemptLost,
+            (Some(Phase::Live), 42..=47) => self.died(row),
             (Some(Phase::Live), 48..=58) => self.not_called(fence),
             (Some(Phase::Live), 59..=64) => self.extend(fence),
             (Some(Phase::Live), 65..=74) => self.fail(fence),
@@ -158,10 +160,17 @@ impl Draw {
         }
     }
 
+    /// Mostly the process of the row's attempt.
+    fn died(&self, row: &State) -> Event {
+        let id = row.attempt_id.filter(|_| !self.detail.is_multiple_of(5));
+        died(id.unwrap_or(attempt_id(u128::MAX)))
+    }
+
     fn anything(&self, fence: u64, row: &State, now: Timestamp) -> Event {
         match self.event % 20 {
             0 | 1 => Event::Begin(self.begin(row)),
             2 | 3 => self.retry(fence),
+            4 if self.detail.is_multiple_of(2) => self.died(row),
             4 => Event::AttemptLost,
             5 | 6 => self.not_called(fence),
             7 | 8 => self.fail(fence),
@@ -406,7 +415,8 @@ const EXPECTED: &[(&str, u32)] = &[
     ("Ok", 1_000),
     ("Fail", 800),
     ("Retry", 2_000),
-    ("AttemptLost", 1_000),
+    ("AttemptLost", 800),
+    ("ProcessDied", 400),
     ("DeadlinePassed", 50),
     ("Finalize", 800),
     ("Probed", 3_000),

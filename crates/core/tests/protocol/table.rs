@@ -22,6 +22,7 @@ const NO_ANSWER: &[&str] = &[
     "retry_no",
     "retry_unknown",
     "lost",
+    "died",
     "deadline",
     "probed_failed",
     "not_found",
@@ -167,7 +168,8 @@ fn leaves_ledger_line(event: &Event) -> bool {
         Event::NotCalled { .. } | Event::Ok { .. } | Event::Fail { .. } => true,
         Event::Retry { .. } | Event::Probed { .. } | Event::Resolve(_) | Event::Cancel => true,
         Event::Begin(_) | Event::Extend { .. } | Event::Checkpoint { .. } => false,
-        Event::AttemptLost | Event::DeadlinePassed | Event::Finalize => false,
+        Event::AttemptLost | Event::ProcessDied { .. } => false,
+        Event::DeadlinePassed | Event::Finalize => false,
         Event::Restored { .. } => false,
     }
 }
@@ -222,9 +224,10 @@ fn number(why: Why) -> usize {
         Why::LaneBusy => 13,
         Why::LeaseRunning => 14,
         Why::NotLive => 15,
-        Why::NeverBegun => 16,
-        Why::OtherAttempt => 17,
-        Why::EarlierAttempt => 18,
+        Why::OtherProcess => 16,
+        Why::NeverBegun => 17,
+        Why::OtherAttempt => 18,
+        Why::EarlierAttempt => 19,
     }
 }
 
@@ -237,7 +240,7 @@ fn the_table_expects_every_reason_to_refuse() {
             given.insert(number(refused.why));
         }
     }
-    assert!(given.into_iter().eq(0..16));
+    assert!(given.into_iter().eq(0..17));
 }
 
 #[test]
@@ -264,7 +267,7 @@ fn run_7_of_reports_that_name_an_attempt_only_the_last_begin_is_heard() {
     let never = History::begun(rules(Safety::Unsafe)).state;
     let ahead = never.apply_as(never.attempt_id, &ok(2), NOW, &rules(Safety::Unsafe));
     given.insert(number(ahead.expect_err("never begun").why));
-    assert!(given.into_iter().eq(16..19));
+    assert!(given.into_iter().eq(17..20));
 }
 
 #[test]

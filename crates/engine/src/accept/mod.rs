@@ -274,7 +274,7 @@ impl Orchestrator {
         let room = accept.workers.inline_room(&new);
         new.begin = room.as_ref().map(|_| BeginRequest {
             op_id: new.op_id,
-            attempt_id: accept.ports.ids.attempt_id(),
+            attempt_id: accept.attempt_id(),
             worker: accept.config.worker.clone(),
             lease: accept.config.lease,
         });

@@ -259,7 +259,7 @@ impl Workers {
     async fn begin(&self, op_id: OpId) -> Result<Result<Operation, Refused>> {
         let request = BeginRequest {
             op_id,
-            attempt_id: self.ports.ids.attempt_id(),
+            attempt_id: self.attempt_id(),
             worker: self.config.worker.clone(),
             lease: self.config.lease,
         };

@@ -297,9 +297,12 @@ impl Workers {
             topics,
             max,
             wait: Duration::ZERO,
-            visibility: self.config.lease,
+            visibility: match self.ports.dispatch {
+                Dispatch::Queue(_) => self.config.lease,
+                Dispatch::Hints(_) => self.config.hint_visibility,
+            },
             worker: self.config.worker.clone(),
-            attempts: (0..max).map(|_| self.ports.ids.attempt_id()).collect(),
+            attempts: (0..max).map(|_| self.attempt_id()).collect(),
             routes: self.routes.clone(),
             only,
         }

@@ -3,6 +3,7 @@
 
 mod dead_letters;
 mod finalizer;
+mod presence;
 mod prober;
 mod pruner;
 mod reaper;
@@ -17,6 +18,8 @@ use tokio::sync::Semaphore;
 
 use crate::settle::Settler;
 
+use presence::OtherProcesses;
+
 pub use dead_letters::ImportedLetters;
 pub(crate) use spill::Unread;
 
@@ -28,6 +31,7 @@ pub(crate) struct Recoverer {
     spill_paged: AtomicBool,
     /// An alert about the store's clock was raised since the clock was last right.
     clock_ahead: AtomicBool,
+    processes: OtherProcesses,
 }
 
 impl Deref for Recoverer {
@@ -44,6 +48,7 @@ impl Recoverer {
             settler,
             spill_paged: AtomicBool::new(false),
             clock_ahead: AtomicBool::new(false),
+            processes: OtherProcesses::default(),
         }
     }
 

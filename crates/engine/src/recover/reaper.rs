@@ -1,37 +1,71 @@
 //! The Reaper, the only owner of lost attempts. Also ends operations that are overdue.
 
-use clinch_core::Result;
 use clinch_core::ports::{Amendment, Claimed, Level, Scan, Write};
 use clinch_core::protocol::Event;
+use clinch_core::{ProcessId, Result};
 
 use super::Recoverer;
 use crate::Scanned;
 
 impl Recoverer {
-    /// One pass over live rows whose lease has ended: the protocol decides what a lost attempt
-    /// means.
+    /// One pass over live rows whose process has died or whose lease has ended: the protocol
+    /// decides what a lost attempt means.
     pub(crate) async fn reap(&self) -> Result<Scanned> {
         self.count("orchestrator.reaper.scan.count", None, 1);
-        let (scanned, changed) = self.tell(Scan::LeaseEnded, &Event::AttemptLost).await?;
-        self.count("orchestrator.reaper.reconciled.count", None, changed);
-        self.log_pass("reaper pass", scanned.found);
-        Ok(scanned)
+        let mut found = 0;
+        for process in self.processes.dead() {
+            found += self.reap_process(process).await?;
+        }
+        let recovery = &self.ports.recovery;
+        let claimed = recovery.scan(Scan::LeaseEnded, &self.brief_claim()).await?;
+        found += self.reap_rows(claimed, &Event::AttemptLost).await;
+        let next = recovery.next_due(Scan::LeaseEnded).await?;
+        self.note_leases(next.is_some());
+        self.log_pass("reaper pass", found);
+        Ok(Scanned { found, next })
     }
 
     /// One pass over rows whose deadline passed while no attempt was running.
     pub(crate) async fn end_overdue(&self) -> Result<Scanned> {
-        let (scanned, _) = self.tell(Scan::Overdue, &Event::DeadlinePassed).await?;
-        Ok(scanned)
+        let recovery = &self.ports.recovery;
+        let claimed = recovery.scan(Scan::Overdue, &self.brief_claim()).await?;
+        let found = claimed.len();
+        self.tell(&claimed, &Event::DeadlinePassed).await;
+        let next = recovery.next_due(Scan::Overdue).await?;
+        Ok(Scanned { found, next })
     }
 
-    /// Applies `event` to every row that `scan` finds.
-    async fn tell(&self, scan: Scan, event: &Event) -> Result<(Scanned, usize)> {
+    /// Continues the live rows of a process that died, without waiting for the end of their leases.
+    /// Rows whose route is not declared here are left to a process that declares it.
+    async fn reap_process(&self, process: ProcessId) -> Result<usize> {
         let recovery = &self.ports.recovery;
-        let mut claimed = recovery.scan(scan, &self.brief_claim()).await?;
+        let claimed = recovery.abandoned(process, &self.brief_claim()).await?;
+        let is_last = claimed.len() < self.config.batch;
+        let found = self
+            .reap_rows(claimed, &Event::ProcessDied { process })
+            .await;
+        if is_last {
+            recovery.check_out(process).await?;
+            self.processes.forget(process);
+        }
+        Ok(found)
+    }
+
+    /// Returns the number of rows that do not run here.
+    async fn reap_rows(&self, mut claimed: Vec<Claimed>, event: &Event) -> usize {
         // An attempt that runs in this process is not lost, even if the store could not extend its
         // lease: its answer will follow.
-        let runs_here = |row: &Claimed| self.attempts.has(row.op_id(), row.fence);
-        claimed.retain(|row| scan != Scan::LeaseEnded || !runs_here(row));
+        claimed.retain(|row| !self.attempts.has(row.op_id(), row.fence));
+        let lost = self.tell(&claimed, event).await;
+        for row in &lost {
+            self.log_op(Level::Warn, "an attempt was lost", row.op_id());
+        }
+        self.count("orchestrator.reaper.reconciled.count", None, lost.len());
+        claimed.len()
+    }
+
+    /// Applies `event` to the rows, and returns those that it changed.
+    async fn tell<'a>(&self, rows: &'a [Claimed], event: &Event) -> Vec<&'a Claimed> {
         let amendment = |row: &Claimed| Amendment {
             op_id: row.op_id(),
             event: event.clone(),
@@ -41,20 +75,15 @@ impl Recoverer {
             reason: String::new(),
             attempt_id: None,
         };
-        let writes = claimed.iter().map(|row| Write::Amend(amendment(row)));
-        let mut changed = 0;
+        let writes = rows.iter().map(|row| Write::Amend(amendment(row)));
         let results = self.commits.change_all(writes.collect()).await;
-        for (row, result) in claimed.iter().zip(results) {
+        let mut changed = Vec::new();
+        for (row, result) in rows.iter().zip(results) {
             if let Ok(Ok(result)) = result {
-                changed += 1;
-                if scan == Scan::LeaseEnded {
-                    self.log_op(Level::Warn, "an attempt was lost", row.op_id());
-                }
+                changed.push(row);
                 self.follow(row.op_id(), &result).await;
             }
         }
-        let next = recovery.next_due(scan).await?;
-        let found = claimed.len();
-        Ok((Scanned { found, next }, changed))
+        changed
     }
 }

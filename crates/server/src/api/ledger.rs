@@ -100,7 +100,7 @@ fn outcome(event: &str) -> Option<&'static str> {
         "Fail" => Some("fail"),
         "Retry" => Some("retry"),
         "NotCalled" => Some("not_called"),
-        "AttemptLost" => Some("lost"),
+        "AttemptLost" | "ProcessDied" => Some("lost"),
         _ => None,
     }
 }

@@ -149,7 +149,7 @@ section!(
         /// An operation that was announced and not begun for this long is announced again.
         grace: Span = Span::secs(30),
         /// An operation that a lost process was announcing is announced by another after this time.
-        stalled: Span = Span::secs(300),
+        stalled: Span = Span::secs(10),
     }
 );
 

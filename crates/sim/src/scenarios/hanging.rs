@@ -73,7 +73,7 @@ fn run_12_a_stop_spills_what_the_store_does_not_take() {
 #[test]
 fn run_9_a_settle_that_hangs_holds_up_no_other() {
     // With this seed the second call is made at once.
-    let scene = scene(27, false, 1);
+    let scene = scene(31, false, 1);
     let hour = u64::try_from(HOUR.as_millis()).expect("small");
     scene
         .network_faults

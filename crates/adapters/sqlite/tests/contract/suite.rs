@@ -3,7 +3,7 @@
 //! A crash copies the file and its log as they are at that moment, as a killed process
 //! leaves them, and opens the copy.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +54,19 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// The files of the processes that the crash killed; nobody locks the copies.
+fn copy_processes(from: &Path, to: &Path) {
+    let folder = |path: &Path| PathBuf::from(format!("{}.wake", path.display()));
+    let (from, to) = (folder(from), folder(to));
+    for entry in std::fs::read_dir(from).expect("the folder can be read") {
+        let entry = entry.expect("the folder can be read");
+        let name = entry.file_name();
+        if name.to_string_lossy().ends_with(".process") {
+            std::fs::copy(entry.path(), to.join(name)).expect("the file can be copied");
+        }
+    }
+}
+
 #[async_trait]
 impl Control for Hands {
     async fn advance(&self, by: Duration) {
@@ -75,7 +88,10 @@ impl Control for Hands {
     async fn crash(&self) -> Subject {
         let folder = Arc::new(Folder::new("crash"));
         copy(&self.folder.file(), &folder.file());
-        open(self.clock.clone(), folder).expect("what was committed can be opened")
+        let copy = folder.file();
+        let subject = open(self.clock.clone(), folder).expect("what was committed can be opened");
+        copy_processes(&self.folder.file(), &copy);
+        subject
     }
 }
 

@@ -1,0 +1,1 @@
+SELECT GET_LOCK('clinch_{name}', 0)

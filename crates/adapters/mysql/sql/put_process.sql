@@ -1,0 +1,1 @@
+INSERT IGNORE INTO clinch_process (process) VALUES ({process})
