@@ -26,6 +26,10 @@ mod store_check;
 
 use std::process::ExitCode;
 
+/// Operations are allocated on one thread and freed on another, which glibc's allocator serializes.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let exit = match args::parse() {
         Ok(cli) => commands::run(cli).unwrap_or_else(|error| error.report()),

@@ -11,7 +11,7 @@ use clinch_engine::Runtime;
 use clinch_sqlite::{Settings, Sqlite};
 use clinch_system::{SystemClock, SystemIds};
 
-use crate::report::bytes_written;
+use crate::report::{bytes_written, cpu_micros};
 
 /// A part that takes longer is stuck.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -71,31 +71,40 @@ impl Scene {
             let before = bytes_written();
             for callers in [1, 16, 64] {
                 let count = if callers == 1 { 10_000 } else { 60_000 };
+                let cpu = cpu_micros();
                 let rate = load
                     .accept(&orchestrator, callers, Amount::Count(count))
                     .await?;
-                report.add(format!("accept, {callers} callers"), rate, "/s");
+                let name = format!("accept, {callers} callers");
+                report.add(&name, rate, "/s");
+                add_cpu(report, &name, cpu, count);
             }
             for callers in [1, 4] {
                 let amount = Amount::Count(operations);
+                let cpu = cpu_micros();
                 let rate = load.accept_bulk(&orchestrator, callers, amount).await?;
-                report.add(format!("accept in bulk, {callers} callers"), rate, "/s");
+                let name = format!("accept in bulk, {callers} callers");
+                report.add(&name, rate, "/s");
+                add_cpu(report, &name, cpu, operations);
             }
             let backlog = load.made() - history / Load::CHUNK * Load::CHUNK;
             let bytes = (bytes_written() - before) / backlog as f64;
             report.add("bytes written, accept", bytes, "B/operation");
-            let before = bytes_written();
+            let (before, cpu) = (bytes_written(), cpu_micros());
             let (rate, missing) = load.drain(&engine, &sqlite, backlog, TIMEOUT).await?;
             if missing > 0 {
                 return Err(Error::new(ErrorKind::Internal, "the drain hangs"));
             }
             report.add("drain", rate, "/s");
+            add_cpu(report, "drain", cpu, backlog);
             let bytes = (bytes_written() - before) / backlog as f64;
             report.add("bytes written, drain", bytes, "B/operation");
             for (name, queued) in [("inline", false), ("queued", true)] {
                 let amount = Amount::Count(SAMPLES);
+                let cpu = cpu_micros();
                 let millis = load.latencies(&orchestrator, queued, amount).await?;
                 report.add_times(name, millis);
+                add_cpu(report, name, cpu, SAMPLES);
             }
             engine.stop();
             Ok(())
@@ -142,6 +151,12 @@ impl Scene {
         let store = Arc::new(sqlite.clone());
         self.node.engine(store, Some(Arc::new(Provider))).await
     }
+}
+
+/// Adds the processor time of each operation since `before`.
+fn add_cpu(report: &mut Report, of: &str, before: f64, operations: usize) {
+    let micros = (cpu_micros() - before) / operations as f64;
+    report.add(format!("processor time, {of}"), micros, "µs/operation");
 }
 
 impl Drop for Scene {

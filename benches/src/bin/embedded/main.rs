@@ -33,6 +33,10 @@ struct Arguments {
     keep: bool,
 }
 
+/// The allocator of `clinch`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let Some(arguments) = parse(std::env::args().skip(1)) else {
         eprintln!("{USAGE}");

@@ -1,4 +1,4 @@
-//! Floors and goals, and the bytes written to disk.
+//! Floors and goals, the bytes written to disk, and the processor time.
 
 use clinch_bench::Bounds;
 
@@ -21,4 +21,17 @@ pub(crate) fn bytes_written() -> f64 {
     bytes
         .and_then(|bytes| bytes.trim().parse().ok())
         .unwrap_or(0.0)
+}
+
+/// Processor time that all threads of this process have used so far, in microseconds. Unlike a
+/// rate, it hardly depends on what else the machine does.
+pub(crate) fn cpu_micros() -> f64 {
+    /// Linux counts in hundredths of a second, on every architecture.
+    const MICROS_A_TICK: f64 = 10_000.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The program's name is in parentheses and may contain spaces.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    let ticks: f64 = ticks.filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
+    ticks * MICROS_A_TICK
 }

@@ -70,6 +70,10 @@ impl Database for Bench {
     }
 }
 
+/// The allocator of `clinch`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     database::main::<Bench>()
 }
