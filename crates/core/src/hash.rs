@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use hmac::digest::{KeyInit, Update};
 use hmac::{Hmac, Mac};
@@ -347,7 +348,7 @@ impl LaneKey {
 /// send the outbound key of the operation that it redrives.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct OutboundKey(Box<str>);
+pub struct OutboundKey(Arc<str>);
 
 /// Bytes of the digest that a derived key shows. 192 bits do not collide in practice. In base32
 /// they make a key of 43 characters, which fits the lowest known limit (Square's 45); 256 bits
@@ -366,7 +367,7 @@ impl OutboundKey {
         let tag = "clinch/outbound/1";
         let digest = of_keys(tag, domain, event_type, biz_key, idem_key);
         let text = base32(&digest[..OUTBOUND_DIGEST_BYTES]);
-        Self(format!("ck1_{text}").into_boxed_str())
+        Self(format!("ck1_{text}").into())
     }
 
     /// The caller's own key, for a route that is configured to send it. It is any valid

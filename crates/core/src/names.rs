@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -80,7 +81,7 @@ macro_rules! text_type {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(Box<str>);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// The value, if the text is valid.
@@ -88,7 +89,7 @@ macro_rules! text_type {
                 let text = text.into();
                 let check: fn(&str) -> Result<(), Invalid> = $check;
                 check(&text)?;
-                Ok(Self(text.into_boxed_str()))
+                Ok(Self(text.into()))
             }
 
             /// The text.
@@ -112,7 +113,7 @@ macro_rules! text_type {
 
         impl From<$name> for String {
             fn from(value: $name) -> String {
-                value.0.into()
+                value.as_str().to_owned()
             }
         }
 

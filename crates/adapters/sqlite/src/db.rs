@@ -8,6 +8,7 @@ use clinch_stored::Needs;
 use rusqlite::{CachedStatement, Connection, Params, Row, StatementStatus};
 
 use crate::error;
+use crate::kept::Kept;
 use crate::names::Names;
 use crate::query::Query;
 
@@ -38,6 +39,7 @@ pub(crate) struct Db<'c> {
     /// Recovery that the commits of this connection have announced.
     pub needs: Needs,
     pub steps: Steps,
+    pub kept: Kept,
 }
 
 impl<'c> Db<'c> {
@@ -49,6 +51,7 @@ impl<'c> Db<'c> {
             names: Names::default(),
             needs: Needs::default(),
             steps: Steps::default(),
+            kept: Kept::default(),
         }
     }
 

@@ -64,6 +64,15 @@ impl StoreRow {
         })
     }
 
+    /// The row as the next transaction reads it.
+    fn written(self) -> Self {
+        Self {
+            inserted: 0,
+            read: (self.last_seq, self.new, self.mid, self.from),
+            ..self
+        }
+    }
+
     fn is_changed(&self) -> bool {
         self.read != (self.last_seq, self.new, self.mid, self.from)
     }
@@ -127,16 +136,16 @@ impl Db<'_> {
 }
 
 impl Tx<'_, '_> {
-    /// The row of the store, read once per transaction.
+    /// The row of the store, read at most once per transaction.
     pub(crate) fn store_row(&mut self) -> Result<&mut StoreRow> {
-        let row = match self.store {
+        let row = match self.db.kept.store {
             Some(known) => known,
             None => {
                 let row = self.db.first(Query::Store, [], StoreRow::read)?;
                 row.ok_or_else(|| error::corrupt("row of the store"))?
             }
         };
-        Ok(self.store.insert(row))
+        Ok(self.db.kept.store.insert(row))
     }
 
     /// True: an operation has this id.
@@ -176,7 +185,7 @@ impl Tx<'_, '_> {
     /// Merges the levels that are too full, and writes the row of the store. Called once, before
     /// the commit.
     pub(crate) fn finish_keys(&mut self) -> Result<()> {
-        let Some(mut row) = self.store else {
+        let Some(mut row) = self.db.kept.store else {
             return Ok(());
         };
         if row.inserted > 0 {
@@ -198,7 +207,7 @@ impl Tx<'_, '_> {
             ];
             self.db.run(Query::PutStore, params)?;
         }
-        self.store = None;
+        self.db.kept.store = Some(row.written());
         Ok(())
     }
 

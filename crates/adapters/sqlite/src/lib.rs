@@ -47,8 +47,9 @@
 //! # Several processes
 //!
 //! `turn` orders the writers of several processes, `peers` wakes processes that wait, and `presence`
-//! tells which processes have died. No row is
-//! cached between transactions, so each process sees the commits of the others.
+//! tells which processes have died. What
+//! the writer keeps between transactions is dropped when another process has committed (`kept`), so
+//! each process sees the commits of the others.
 #![forbid(unsafe_code)]
 
 mod api_keys;
@@ -64,6 +65,7 @@ mod error;
 mod filesystem;
 mod inspect;
 mod integrity;
+mod kept;
 mod keys;
 mod locks;
 mod names;

@@ -33,6 +33,7 @@ impl Tx<'_, '_> {
         for (predecessor, by) in &plan.redriven {
             let params = params![predecessor.0.as_bytes(), by.0.as_bytes()];
             self.db.run(Query::SetRedriven, params)?;
+            self.db.kept.take_row(*predecessor);
         }
         for write in &plan.batches {
             self.put_batch(&write.batch, write.completes)?;
@@ -53,6 +54,7 @@ impl Tx<'_, '_> {
         self.db.insert_request(seq, write, key.fingerprint)?;
         self.db.insert_row(write, seq, &ledger)?;
         self.insert_key(short, seq)?;
+        self.db.kept.row_written(&write.row, seq, ledger);
         self.accepted(write.row.op_id);
         Ok(seq)
     }
@@ -65,6 +67,7 @@ impl Tx<'_, '_> {
         } else {
             self.db.update_row(write, &ledger)?;
         }
+        self.db.kept.row_written(&write.row, seq, ledger);
         if let Some(bytes) = &write.checkpoint {
             let params = params![stored(seq), bytes.as_bytes()];
             self.db.run(Query::PutCheckpoint, params)?;

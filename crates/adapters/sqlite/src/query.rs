@@ -47,6 +47,7 @@ statements! {
     CompleteBatch = "complete_batch",
     CountDocuments = "count_documents",
     CountDocumentsOfUser = "count_documents_of_user",
+    DataVersion = "data_version",
     DeadLetters = "dead_letters",
     DeleteApiKey = "delete_api_key",
     DeleteCheckpoint = "delete_checkpoint",
@@ -153,6 +154,7 @@ statements! {
     Store = "store",
     UpdateLedger = "update_ledger",
     UpdateOperation = "update_operation",
+    UpdateRunning = "update_running",
 }
 
 impl Query {

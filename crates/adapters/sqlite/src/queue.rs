@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{
-    BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt, Write, Written,
-};
+use clinch_core::ports::{BeginRequest, Bus, Delivery, Dequeue, Publication, Receipt, Write};
 use clinch_core::{AttemptId, Result};
 use clinch_stored::commit::Seen;
 use clinch_stored::receipts::{self, delivery};
@@ -78,33 +76,40 @@ impl Tx<'_, '_> {
             }
             // The begin of an operation that must not be called holds or fails it. Such a row needs
             // no worker, so the next row takes its place.
-            for (seq, attempt_id) in seqs.iter().zip(left) {
-                deliveries.extend(self.deliver(*seq, *attempt_id, dequeue)?);
-            }
+            deliveries.extend(self.deliver(&seqs, left, dequeue)?);
             tried.extend(seqs);
         }
     }
 
+    /// Begins these rows, which are in streams of domains that are not paused.
     fn deliver(
         &mut self,
-        seq: u64,
-        attempt_id: AttemptId,
+        seqs: &[u64],
+        attempts: &[AttemptId],
         dequeue: &Dequeue,
-    ) -> Result<Option<Delivery>> {
-        let Some(row) = self.db.whole_row_at(seq)? else {
-            return Ok(None);
-        };
-        let begin = BeginRequest {
-            op_id: row.op_id,
-            attempt_id,
-            worker: dequeue.worker.clone(),
-            lease: dequeue.visibility,
-        };
+    ) -> Result<Vec<Delivery>> {
         let mut seen = Seen::default();
-        seen.row(row);
-        let mut begun = self.commit(&[Write::Begin(begin)], &dequeue.routes, seen)?;
-        let begun = begun.pop().map(Written::begun).transpose()?;
-        Ok(begun.and_then(Result::ok).map(delivery))
+        let mut begins = Vec::with_capacity(seqs.len());
+        for (seq, attempt_id) in seqs.iter().zip(attempts) {
+            let Some(row) = self.db.whole_row_at(*seq)? else {
+                continue;
+            };
+            begins.push(Write::Begin(BeginRequest {
+                op_id: row.op_id,
+                attempt_id: *attempt_id,
+                worker: dequeue.worker.clone(),
+                lease: dequeue.visibility,
+            }));
+            if !seen.knows_pause(&row.domain) {
+                seen.not_paused(row.domain.clone());
+            }
+            seen.row(row);
+        }
+        let mut deliveries = Vec::with_capacity(begins.len());
+        for begun in self.commit(&begins, &dequeue.routes, seen)? {
+            deliveries.extend(begun.begun()?.ok().map(delivery));
+        }
+        Ok(deliveries)
     }
 }
 

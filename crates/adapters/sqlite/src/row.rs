@@ -213,6 +213,18 @@ pub(crate) fn status_column(status: Status) -> i64 {
     i64::from(status_code(status))
 }
 
+/// The attempt of the row runs, and the row does not go back into the queue: neither its columns there
+/// nor its deadline change.
+fn stays_out_of_queue(write: &RowWrite) -> bool {
+    let state = &write.row.state;
+    let stays_out = |before: &State| {
+        before.phase == Some(Phase::Live)
+            && before.next_attempt_at == state.next_attempt_at
+            && before.deadline == state.deadline
+    };
+    state.next_attempt_at.is_none() && write.before.as_ref().is_some_and(stays_out)
+}
+
 impl Db<'_> {
     pub(crate) fn insert_row(&mut self, write: &RowWrite, seq: u64, ledger: &[u8]) -> Result<()> {
         let row = &write.row;
@@ -327,7 +339,11 @@ impl Db<'_> {
             ledger,
             stored(before),
         ];
-        match self.run(Query::UpdateOperation, params)? {
+        let query = match stays_out_of_queue(write) {
+            true => Query::UpdateRunning,
+            false => Query::UpdateOperation,
+        };
+        match self.run(query, params)? {
             1 => Ok(()),
             _ => Err(error::corrupt("a row that vanished")),
         }

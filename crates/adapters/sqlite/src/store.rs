@@ -49,7 +49,10 @@ impl Tx<'_, '_> {
         for (op_id, whole) in &wanted.rows {
             let row = match whole {
                 true => self.db.whole_row(*op_id)?,
-                false => self.db.row(*op_id)?,
+                false => match self.db.kept.take_row(*op_id) {
+                    Some(row) => Some(row),
+                    None => self.db.row(*op_id)?,
+                },
             };
             row.into_iter().for_each(|row| seen.row(row));
         }

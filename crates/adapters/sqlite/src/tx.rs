@@ -10,19 +10,14 @@ use rusqlite::params;
 use crate::column::{Column, stored};
 use crate::db::Db;
 use crate::error;
-use crate::keys::StoreRow;
 use crate::query::Query;
 
-/// The transaction that all jobs of a commit share. The domain counters and the store row are read
-/// once and written once, however many rows change.
+/// The transaction that all jobs of a commit share. The domain counters and the store row are read at
+/// most once and written once, however many rows change.
 pub(crate) struct Tx<'t, 'c> {
     pub db: &'t mut Db<'c>,
     pub now: Timestamp,
     pub news: PendingNotices,
-    domains: BTreeMap<i64, DomainRow>,
-    pub store: Option<StoreRow>,
-    /// The largest operation id in the file; the outer `None`: not read yet.
-    newest: Option<Option<OpId>>,
 }
 
 /// Whether a domain is paused, and its counters.
@@ -48,40 +43,36 @@ impl<'t, 'c> Tx<'t, 'c> {
             db,
             now,
             news: PendingNotices::default(),
-            domains: BTreeMap::new(),
-            store: None,
-            newest: None,
         }
     }
 
     /// The largest operation id in the file: no operation has a larger one.
     pub(crate) fn newest_op_id(&mut self) -> Result<Option<OpId>> {
-        if let Some(newest) = self.newest {
+        if let Some(newest) = self.db.kept.newest {
             return Ok(newest);
         }
         let newest = self
             .db
             .first(Query::LastOpId, [], |row| row.maybe_op_id(0))?;
-        self.newest = Some(newest.flatten());
+        self.db.kept.newest = Some(newest.flatten());
         Ok(newest.flatten())
     }
 
     pub(crate) fn accepted(&mut self, op_id: OpId) {
-        self.newest = self.newest.map(|newest| newest.max(Some(op_id)));
+        let newest = &mut self.db.kept.newest;
+        *newest = newest.map(|newest| newest.max(Some(op_id)));
     }
 
     /// The domain's row; an empty one if it has none yet.
     pub(crate) fn domain_row(&mut self, domain: i64) -> Result<&mut DomainRow> {
-        use std::collections::btree_map::Entry;
-        match self.domains.entry(domain) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(unknown) => {
-                let row = self
-                    .db
-                    .first(Query::Domain, [domain], |row| DomainRow::read(row, 0))?;
-                Ok(unknown.insert(row.unwrap_or_default()))
-            }
+        if !self.db.kept.domains.contains_key(&domain) {
+            let row = self
+                .db
+                .first(Query::Domain, [domain], |row| DomainRow::read(row, 0))?;
+            let row = row.unwrap_or_default();
+            self.db.kept.domains.insert(domain, row);
         }
+        Ok(self.db.kept.domains.entry(domain).or_default())
     }
 
     pub(crate) fn set_paused(&mut self, domain: i64, paused: bool) -> Result<()> {
@@ -129,7 +120,8 @@ impl<'t, 'c> Tx<'t, 'c> {
     /// Writes the cached counters right before the commit, and returns the notices to send after
     /// it.
     pub(crate) fn finish(&mut self) -> Result<Vec<Notice>> {
-        for (id, row) in &mut self.domains {
+        let mut domains = std::mem::take(&mut self.db.kept.domains);
+        for (id, row) in &mut domains {
             if std::mem::take(&mut row.changed) {
                 let c = &row.counts;
                 let params = params![
@@ -146,6 +138,7 @@ impl<'t, 'c> Tx<'t, 'c> {
                 self.db.run(Query::PutDomain, params)?;
             }
         }
+        self.db.kept.domains = domains;
         self.finish_keys()?;
         Ok(self.notices())
     }

@@ -25,6 +25,7 @@ use crate::checkpointer::Checkpointer;
 use crate::db::{Db, Steps};
 use crate::error;
 use crate::integrity::{FileWatch, OpenMark};
+use crate::kept::Kept;
 use crate::query::Query;
 use crate::turn::Turnstile;
 use crate::tx::Tx;
@@ -284,6 +285,10 @@ impl WriterLoop {
         if let Err(error) = db.control(Query::BeginWrite) {
             return Group::Failed(unrun(jobs), error::sql(error));
         }
+        if let Err(error) = db.check_kept() {
+            roll_back(db);
+            return Group::Failed(unrun(jobs), error);
+        }
         let (start, mut ran) = (db.writes(), Vec::with_capacity(jobs.len()));
         let mut tx = Tx::new(db, self.clock.now());
         let mut next = jobs.into_iter();
@@ -318,9 +323,10 @@ impl WriterLoop {
         match fault {
             Fault::BeforeCommit => job.answer(Err(down())),
             Fault::MidCommit => {
-                let begun = db.control(Query::BeginWrite);
+                let begun = db.control(Query::BeginWrite).map_err(error::sql);
+                let begun = begun.and_then(|()| db.check_kept());
                 let mut tx = Tx::new(db, self.clock.now());
-                let outcome = begun.map_err(error::sql).and_then(|()| job.run(&mut tx));
+                let outcome = begun.and_then(|()| job.run(&mut tx));
                 roll_back(tx.db);
                 job.answer(outcome.and_then(|()| Err(down())));
             }
@@ -358,6 +364,7 @@ fn commit(tx: &mut Tx<'_, '_>) -> Result<Vec<Notice>> {
     match tx.db.control(Query::Commit) {
         Ok(()) => {
             tx.db.names.committed();
+            tx.db.keep();
             Ok(notices)
         }
         Err(failed) => {
@@ -373,6 +380,7 @@ fn roll_back(db: &mut Db<'_>) {
         let _ = db.conn().execute_batch("ROLLBACK");
     }
     db.names.rolled_back();
+    db.kept = Kept::default();
 }
 
 /// A panic in one job must not end the thread that serves all of them.

@@ -141,6 +141,11 @@ impl Seen {
         self.paused.insert(domain, false);
     }
 
+    /// Whether it is known if the domain is paused.
+    pub fn knows_pause(&self, domain: &Domain) -> bool {
+        self.paused.contains_key(domain)
+    }
+
     /// What the recorded answer of an operation spawns.
     pub fn spawned(&mut self, op_id: OpId, spawn: Vec<NewOperation>) {
         self.spawns.insert(op_id, spawn);

@@ -1,0 +1,2 @@
+-- Changes with each commit of another connection.
+PRAGMA data_version
