@@ -1,6 +1,7 @@
 //! The declared routes with their handlers, and the destinations that they call.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,7 +54,8 @@ impl Handler {
 /// Every declared route with its handler.
 #[derive(Clone, Default)]
 pub struct Handlers {
-    pub(crate) by_route: BTreeMap<(Domain, EventTypes), Handler>,
+    /// In order: a lookup, of which every operation makes several, copies nothing.
+    pub(crate) by_route: Vec<((Domain, EventTypes), Handler)>,
 }
 
 /// Routes without a destination use the domain-wide topic.
@@ -73,7 +75,11 @@ impl Handlers {
     /// Declares a route. A route that was declared before for the same event types is replaced.
     #[must_use]
     pub fn with(mut self, domain: Domain, event_types: EventTypes, handler: Handler) -> Self {
-        self.by_route.insert((domain, event_types), handler);
+        let route = (domain, event_types);
+        match self.by_route.binary_search_by(|(of, _)| of.cmp(&route)) {
+            Ok(at) => self.by_route[at].1 = handler,
+            Err(at) => self.by_route.insert(at, (route, handler)),
+        }
         self
     }
 
@@ -109,17 +115,26 @@ impl Handlers {
 
     /// The handler of the most specific route.
     pub(crate) fn find(&self, domain: &Domain, event_type: &EventType) -> Option<&Handler> {
-        let one = (domain.clone(), EventTypes::One(event_type.clone()));
-        let any = || (domain.clone(), EventTypes::Any);
-        self.by_route
-            .get(&one)
-            .or_else(|| self.by_route.get(&any()))
+        self.get(domain, Some(event_type))
+            .or_else(|| self.get(domain, None))
+    }
+
+    /// The handler of the event type's own route; `None`: of the route for all event types.
+    fn get(&self, domain: &Domain, event_type: Option<&EventType>) -> Option<&Handler> {
+        let found = self.by_route.binary_search_by(|((of, types), _)| {
+            of.cmp(domain).then_with(|| match (types, event_type) {
+                (EventTypes::Any, None) => Ordering::Equal,
+                (EventTypes::Any, Some(_)) => Ordering::Less,
+                (EventTypes::One(_), None) => Ordering::Greater,
+                (EventTypes::One(one), Some(other)) => one.cmp(other),
+            })
+        });
+        found.ok().map(|at| &self.by_route[at].1)
     }
 
     /// Whether the event type has a route of its own.
     pub(crate) fn is_named(&self, domain: &Domain, event_type: &EventType) -> bool {
-        let one = (domain.clone(), EventTypes::One(event_type.clone()));
-        self.by_route.contains_key(&one)
+        self.get(domain, Some(event_type)).is_some()
     }
 
     /// Every handler with its domain, ordered by domain.
@@ -149,7 +164,7 @@ impl Handlers {
 
     /// Sets the lease of every route: the protocol judges by the lease that attempts really have.
     pub(crate) fn with_lease(mut self, lease: Duration) -> Self {
-        for handler in self.by_route.values_mut() {
+        for (_, handler) in &mut self.by_route {
             handler.rules.lease = lease;
         }
         self

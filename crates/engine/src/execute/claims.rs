@@ -8,7 +8,7 @@
 //! A destination without due rows is not asked again until its next row is due or a notice names
 //! one of its domains, so that idle destinations cost the busy ones nothing.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -63,6 +63,44 @@ impl Rest {
         let rested = *self.rested.lock().unwrap_or_else(PoisonError::into_inner);
         let left = rested.until.saturating_sub(now);
         (rested.seen == self.news() && !left.is_zero()).then_some(left)
+    }
+}
+
+/// How many deliveries a look asks for. Each of them costs a permit, a reservation and an attempt id
+/// before the look, so a look that will most likely find one row does not ask for hundreds.
+pub(super) struct AskSize {
+    next: AtomicUsize,
+    min: usize,
+    max: usize,
+}
+
+impl AskSize {
+    /// The least that a look asks for, besides one for each destination.
+    const MIN: usize = 16;
+    /// A look that found all it asked for is followed by one that asks for this many times as much.
+    const GROWTH: usize = 4;
+
+    pub(super) fn new(destinations: usize, batch: usize) -> Self {
+        let min = (Self::MIN + destinations).min(batch);
+        Self {
+            next: AtomicUsize::new(min),
+            min,
+            max: batch,
+        }
+    }
+
+    pub(super) fn get(&self) -> usize {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// A look asked for `asked` deliveries and found `found`.
+    pub(super) fn learn(&self, asked: usize, found: usize) {
+        let next = match found >= asked {
+            true => asked.saturating_mul(Self::GROWTH),
+            false => found.saturating_mul(2),
+        };
+        self.next
+            .store(next.clamp(self.min, self.max), Ordering::Relaxed);
     }
 }
 
@@ -179,6 +217,22 @@ mod tests {
         assert_eq!(rest.left(SECOND * 5), None);
         rest.wake();
         assert_eq!(rest.left(SECOND), None);
+    }
+
+    #[test]
+    fn a_look_asks_for_more_while_it_finds_all_it_asked_for() {
+        let size = AskSize::new(4, 1_000);
+        assert_eq!(size.get(), 20);
+        size.learn(20, 20);
+        assert_eq!(size.get(), 80);
+        size.learn(80, 80);
+        size.learn(320, 320);
+        assert_eq!(size.get(), 1_000, "never more than the batch");
+        size.learn(1_000, 300);
+        assert_eq!(size.get(), 600);
+        size.learn(600, 0);
+        assert_eq!(size.get(), 20);
+        assert_eq!(AskSize::new(4, 7).get(), 7, "a batch may be smaller");
     }
 
     #[test]

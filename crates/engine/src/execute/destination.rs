@@ -35,7 +35,8 @@ impl Destination {
     pub(super) fn all(handlers: &Handlers) -> Vec<Self> {
         let runnable = |handler: &&Handler| handler.executor.is_some();
         let mut gates = BTreeMap::new();
-        for handler in handlers.by_route.values().filter(runnable) {
+        let declared = handlers.by_route.iter().map(|(_, handler)| handler);
+        for handler in declared.filter(runnable) {
             let gate = handler.gate.clone();
             gates.entry(gate.destination().to_owned()).or_insert(gate);
         }

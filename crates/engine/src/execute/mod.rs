@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 
 use crate::settle::Settler;
 pub(crate) use attempt::{Begun, InlineRoom};
+use claims::AskSize;
 pub(crate) use destination::Destination;
 use held_leases::Leases;
 pub use remote::{LeaseRequest, Leased, LeasedAttempt, Report, Reported};
@@ -35,6 +36,8 @@ pub(crate) struct Workers {
     turn: AtomicUsize,
     /// The attempts that remote workers hold.
     leases: Leases,
+    /// How many deliveries the next look asks for.
+    ask_size: AskSize,
     /// Permits for attempts from the queue.
     queue_permits: Arc<Semaphore>,
     /// Permits for attempts that begin with their accept.
@@ -51,9 +54,11 @@ impl Deref for Workers {
 impl Workers {
     pub(crate) fn new(settler: Arc<Settler>) -> Self {
         let concurrency = settler.config.concurrency;
+        let destinations = Destination::all(&settler.handlers);
         Self {
+            ask_size: AskSize::new(destinations.len(), settler.config.batch),
             runnable: Arc::new(settler.handlers.runnable()),
-            destinations: Destination::all(&settler.handlers),
+            destinations,
             turn: AtomicUsize::new(0),
             leases: Leases::default(),
             queue_permits: Arc::new(Semaphore::new(concurrency)),

@@ -54,10 +54,13 @@ impl Workers {
         if self.is_stopping() {
             return Ok(Scanned::nothing_to_do());
         }
-        match &self.ports.dispatch {
-            Dispatch::Queue(_) => self.work_from_queue(permits).await,
-            Dispatch::Hints(_) => self.work_from_hints(permits).await,
-        }
+        let asked = permits.len();
+        let scanned = match &self.ports.dispatch {
+            Dispatch::Queue(_) => self.work_from_queue(permits).await?,
+            Dispatch::Hints(_) => self.work_from_hints(permits).await?,
+        };
+        self.ask_size.learn(asked, scanned.found);
+        Ok(scanned)
     }
 
     /// Asks for the rows of all destinations with room concurrently, each for a fair share of the
@@ -256,10 +259,10 @@ impl Workers {
         }
     }
 
-    /// At least one permit, at most `batch`. Waits for the first.
+    /// At least one permit, at most as many as the look will ask for. Waits for the first.
     async fn take_permits(&self) -> Vec<OwnedSemaphorePermit> {
         let first = self.queue_permits.clone().acquire_owned().await;
-        let more = self.permits_left(self.config.batch.saturating_sub(1));
+        let more = self.permits_left(self.ask_size.get().saturating_sub(1));
         first.into_iter().chain(more).collect()
     }
 

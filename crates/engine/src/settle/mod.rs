@@ -27,8 +27,10 @@ mod dead_letter;
 mod spill;
 
 use std::ops::Deref;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::base::{Base, PAUSE_MAX};
 use crate::waiters::Waiters;
@@ -42,8 +44,7 @@ pub(crate) struct Settler {
     pub waiters: Arc<Waiters>,
     pub attempts: Attempts,
     pub spill: Spill,
-    /// Number of answers that neither the store nor the spill file has yet.
-    unsaved_answers: watch::Sender<usize>,
+    unsaved_answers: UnsavedAnswers,
 }
 
 impl Deref for Settler {
@@ -53,12 +54,22 @@ impl Deref for Settler {
     }
 }
 
-/// Counts one answer in [`Settler::unsaved_answers`] until it is dropped.
-struct UnsavedAnswer<'a>(&'a watch::Sender<usize>);
+/// Counts the answers that neither the store nor the spill file has yet.
+#[derive(Default)]
+struct UnsavedAnswers {
+    count: AtomicUsize,
+    /// Told when the count falls to zero.
+    all_saved: Notify,
+}
+
+/// Counts one answer until it is dropped.
+struct UnsavedAnswer<'a>(&'a UnsavedAnswers);
 
 impl Drop for UnsavedAnswer<'_> {
     fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+        if self.0.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.all_saved.notify_waiters();
+        }
     }
 }
 
@@ -80,23 +91,28 @@ impl Settler {
             waiters: Arc::default(),
             attempts: Attempts::default(),
             spill: Spill::default(),
-            unsaved_answers: watch::Sender::new(0),
+            unsaved_answers: UnsavedAnswers::default(),
         }
     }
 
     /// Notes that a provider's answer has arrived: an exiting process waits for it.
     fn note_unsaved(&self) -> UnsavedAnswer<'_> {
-        self.unsaved_answers.send_modify(|count| *count += 1);
+        self.unsaved_answers.count.fetch_add(1, Ordering::SeqCst);
         UnsavedAnswer(&self.unsaved_answers)
     }
 
     /// Returns when the store or the spill file has every answer.
     pub(crate) async fn answers_saved(&self) {
-        let _ = self
-            .unsaved_answers
-            .subscribe()
-            .wait_for(|count| *count == 0)
-            .await;
+        let unsaved = &self.unsaved_answers;
+        loop {
+            // Before the count is read, so that a fall to zero in between is not missed.
+            let mut all_saved = pin!(unsaved.all_saved.notified());
+            all_saved.as_mut().enable();
+            if unsaved.count.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            all_saved.await;
+        }
     }
 
     /// Settles an outcome. True: the operation is terminal now.
