@@ -1,1 +1,1 @@
-DELETE FROM clinch_key_new WHERE hash = ?1 AND seq = ?2
+DELETE FROM clinch_key_new WHERE seq = ?1

@@ -1,1 +1,1 @@
-INSERT INTO clinch_key_new (hash, seq) VALUES (?1, ?2)
+INSERT INTO clinch_key_new (seq, hash) VALUES (?1, ?2)

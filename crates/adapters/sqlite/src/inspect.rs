@@ -6,7 +6,7 @@ use clinch_core::ports::{
 };
 use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Timestamp};
 use clinch_stored::commit::Row;
-use clinch_stored::{Filling, ledger};
+use clinch_stored::{Filling, json, ledger};
 use rusqlite::params;
 
 use crate::Sqlite;
@@ -73,6 +73,10 @@ impl Db<'_> {
         let label = label.map(|label| format!("$.{}", serde_json::Value::from(label)));
         let batch = filter.batch_id.map(|id| id.0.into_bytes());
         let biz = filter.biz_key.as_ref().map(biz_hash);
+        let new_keys = match biz {
+            Some(hash) => Some(json::to_text(&self.new_keys(hash, hash | 0xffff_ffff)?)?),
+            None => None,
+        };
         let query = match (biz, batch) {
             (Some(_), _) => Query::ListOfKey,
             (None, Some(_)) => Query::ListOfBatch,
@@ -104,6 +108,7 @@ impl Db<'_> {
             rows,
             from,
             biz,
+            new_keys,
         ];
         let params = if biz.is_some() { params } else { &params[..15] };
         self.each_with(query, params, |row, db| {

@@ -12,7 +12,7 @@ use clinch_stored::commit::Row;
 
 use crate::column::Column;
 use crate::db::Db;
-use crate::keys::StoreRow;
+use crate::keys::{NewKeys, StoreRow};
 use crate::query::Query;
 use crate::tx::DomainRow;
 
@@ -27,6 +27,7 @@ pub(crate) struct Kept {
     data_version: Option<i64>,
     pub domains: BTreeMap<i64, DomainRow>,
     pub store: Option<StoreRow>,
+    pub new_keys: NewKeys,
     /// The largest operation id in the file; the outer `None`: not read yet.
     pub newest: Option<Option<OpId>>,
     /// Operations with a running attempt: the next commit that names one most likely ends it.
@@ -63,8 +64,12 @@ impl Db<'_> {
     pub(crate) fn check_kept(&mut self) -> Result<()> {
         let version = self.first(Query::DataVersion, [], |row| row.int(0))?;
         if version.is_none() || self.kept.data_version != version {
+            // What was added to the new keys is read when they are needed.
+            let mut new_keys = std::mem::take(&mut self.kept.new_keys);
+            new_keys.is_current = false;
             self.kept = Kept {
                 data_version: version,
+                new_keys,
                 ..Kept::default()
             };
         }

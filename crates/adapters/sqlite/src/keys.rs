@@ -3,18 +3,22 @@
 //! Key hashes are random. In one large index each new key would land on a page of its own, which an
 //! accept would write to the log and again to the file. So keys are gathered first:
 //!
-//! - `clinch_key_new` takes every key. It has a few dozen pages, which each commit rewrites.
-//! - `clinch_key_mid` takes all of `new` once that is full.
+//! - `clinch_key_new` takes every key, in the order of acceptance: the keys of a commit share a page.
+//!   Each connection keeps its content in memory, by hash, and reads what was added since
+//!   ([`NewKeys`]).
+//! - `clinch_key_mid` takes all of `new`, by hash, once that is full.
 //! - `clinch_key` takes a slice of `mid` at a time while `mid` is over its limit. A slice is a
 //!   range of hashes that starts where the last slice ended, round and round.
 //!
-//! Both merges go in order of hash, so that one page write covers several keys. They are part of
+//! Both merges are in order of hash, so that one page write covers several keys. They are part of
 //! the commit that made them necessary: a reader finds each key in exactly one level, and any
 //! process that writes next can continue. The counts, the start of the next slice and the limits
 //! are in the store row, like the last seq: read once and written once per commit.
 //!
 //! A commit does one of the two merges, and each is bounded: `new` by its limit, a slice by a small
 //! part of `mid`. Only a commit that overfills `new` by itself does both.
+
+use std::collections::BTreeSet;
 
 use clinch_core::ports::Known;
 use clinch_core::{Fingerprint, KeyHash, Keys, OpId, Result};
@@ -48,6 +52,31 @@ pub(crate) struct StoreRow {
 
 /// The values that were read: the row is written only if they have changed.
 type ReadAs = (u64, u64, u64, i64);
+
+/// The keys of `clinch_key_new`, in order of hash.
+///
+/// Keys are only added behind the last seq, except by a merge, which empties the table, and by a prune.
+/// So the rows behind the last known seq and the count in the store row tell whether this is complete.
+/// A key that another process has merged meanwhile does no harm here: its operation has the keys.
+#[derive(Debug, Default)]
+pub(crate) struct NewKeys {
+    by_hash: BTreeSet<(i64, i64)>,
+    last_seq: i64,
+    /// Whether this is what the current snapshot has.
+    pub is_current: bool,
+}
+
+impl NewKeys {
+    fn of_range(&self, first: i64, last: i64) -> impl Iterator<Item = i64> {
+        let range = self.by_hash.range((first, i64::MIN)..=(last, i64::MAX));
+        range.map(|(_, seq)| *seq)
+    }
+
+    fn insert(&mut self, hash: i64, seq: i64) {
+        self.by_hash.insert((hash, seq));
+        self.last_seq = self.last_seq.max(seq);
+    }
+}
 
 impl StoreRow {
     fn read(row: &rusqlite::Row<'_>) -> Result<Self> {
@@ -86,13 +115,56 @@ impl Db<'_> {
         hash: &KeyHash,
     ) -> Result<Option<(Known, Fingerprint)>> {
         let short = short_hash(keys, hash);
-        let seqs = self.all(Query::KeysByHash, [short], |row| row.int(0))?;
+        let mut seqs = self.new_keys(short, short)?;
+        self.each(Query::KeysByHash, [short], |row| {
+            seqs.push(row.int(0)?);
+            Ok(true)
+        })?;
         for seq in seqs {
             if let Some(known) = self.known_at(seq, keys, hash)? {
                 return Ok(Some(known));
             }
         }
         Ok(None)
+    }
+
+    /// The seqs of the new keys from one hash to another.
+    pub(crate) fn new_keys(&mut self, first: i64, last: i64) -> Result<Vec<i64>> {
+        self.read_new_keys()?;
+        Ok(self.kept.new_keys.of_range(first, last).collect())
+    }
+
+    /// Reads the keys that were added since the last time, or all of them.
+    fn read_new_keys(&mut self) -> Result<()> {
+        if self.kept.new_keys.is_current {
+            return Ok(());
+        }
+        let count = match self.kept.store {
+            Some(store) => store.new,
+            None => self.store_row()?.new,
+        };
+        self.read_new_keys_after(self.kept.new_keys.last_seq)?;
+        if self.kept.new_keys.by_hash.len() as u64 != count {
+            self.kept.new_keys = NewKeys::default();
+            self.read_new_keys_after(0)?;
+        }
+        self.kept.new_keys.is_current = true;
+        Ok(())
+    }
+
+    fn read_new_keys_after(&mut self, seq: i64) -> Result<()> {
+        let mut added = std::mem::take(&mut self.kept.new_keys);
+        self.each(Query::NewKeys, [seq], |row| {
+            added.insert(row.int(0)?, row.int(1)?);
+            Ok(true)
+        })?;
+        self.kept.new_keys = added;
+        Ok(())
+    }
+
+    fn store_row(&mut self) -> Result<StoreRow> {
+        let row = self.first(Query::Store, [], StoreRow::read)?;
+        row.ok_or_else(|| error::corrupt("row of the store"))
     }
 
     /// Checks one candidate: the full keys decide, not the short hash.
@@ -140,10 +212,7 @@ impl Tx<'_, '_> {
     pub(crate) fn store_row(&mut self) -> Result<&mut StoreRow> {
         let row = match self.db.kept.store {
             Some(known) => known,
-            None => {
-                let row = self.db.first(Query::Store, [], StoreRow::read)?;
-                row.ok_or_else(|| error::corrupt("row of the store"))?
-            }
+            None => self.db.store_row()?,
         };
         Ok(self.db.kept.store.insert(row))
     }
@@ -159,7 +228,8 @@ impl Tx<'_, '_> {
     }
 
     pub(crate) fn insert_key(&mut self, short: i64, seq: u64) -> Result<()> {
-        self.db.run(Query::InsertKey, params![short, stored(seq)])?;
+        self.db.run(Query::InsertKey, params![stored(seq), short])?;
+        self.db.kept.new_keys.insert(short, stored(seq));
         let row = self.store_row()?;
         row.new += 1;
         row.inserted += 1;
@@ -173,7 +243,10 @@ impl Tx<'_, '_> {
         }
         let mid = self.db.run(Query::DeleteKeyMid, [short, seq])? as u64;
         let new = match mid {
-            0 => self.db.run(Query::DeleteKeyNew, [short, seq])? as u64,
+            0 => {
+                self.db.kept.new_keys.by_hash.remove(&(short, seq));
+                self.db.run(Query::DeleteKeyNew, [seq])? as u64
+            }
             _ => 0,
         };
         let row = self.store_row()?;
@@ -214,6 +287,7 @@ impl Tx<'_, '_> {
     fn merge_new(&mut self, row: &mut StoreRow) -> Result<()> {
         let moved = self.db.run(Query::MergeNewKeys, [])?;
         self.db.run(Query::ClearNewKeys, [])?;
+        self.db.kept.new_keys.by_hash.clear();
         row.mid += moved as u64;
         row.new = 0;
         Ok(())

@@ -35,7 +35,7 @@
 //!
 //! In pages of 4 KiB, for operations of about 100 bytes of payload: a thousand accepts in one
 //! commit fill about 75 pages of requests, 45 of operations and 10 of their indexes, all of them
-//! neighbours, and rewrite the 40 pages of new keys. A begin or a settle of a thousand rewrites the
+//! neighbours, and 4 pages of new keys. A begin or a settle of a thousand rewrites the
 //! same 45 to 80 pages of operations.
 //!
 //! Merges of keys come on top: after every 8,192 keys one commit writes the pages of

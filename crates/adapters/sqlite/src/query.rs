@@ -106,6 +106,7 @@ statements! {
     NameById = "name_by_id",
     NameByText = "name_by_text",
     Needing = "needing",
+    NewKeys = "new_keys",
     NextAnnouncedType = "next_announced_type",
     NextDue = "next_due",
     NextEventType = "next_event_type",

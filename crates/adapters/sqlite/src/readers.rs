@@ -92,6 +92,7 @@ impl Readers {
 
 fn on_a_snapshot<T>(db: &mut Db<'_>, work: impl FnOnce(&mut Db<'_>) -> Result<T>) -> Result<T> {
     db.control(Query::BeginRead).map_err(error::sql)?;
+    db.kept.new_keys.is_current = false;
     let read = work(db);
     // Nothing was written, so a failed COMMIT loses nothing.
     let ended = db.control(Query::Commit);

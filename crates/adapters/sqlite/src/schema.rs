@@ -24,7 +24,7 @@ pub struct Version {
 }
 
 /// Every version of the schema. A file of version n gets the versions after the n-th.
-pub(crate) static VERSIONS: [Version; 8] = [
+pub(crate) static VERSIONS: [Version; 9] = [
     Version {
         number: 1,
         name: "operations, their keys and their queue",
@@ -64,6 +64,11 @@ pub(crate) static VERSIONS: [Version; 8] = [
         number: 8,
         name: "costs that do not grow",
         sql: include_str!("../sql/schema/0008.sql"),
+    },
+    Version {
+        number: 9,
+        name: "new keys in the order of acceptance",
+        sql: include_str!("../sql/schema/0009.sql"),
     },
 ];
 

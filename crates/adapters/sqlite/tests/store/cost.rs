@@ -8,14 +8,23 @@ use clinch_contract::cost::{
     Copies, Examined, History, Span, Templates, add_backlog, check, measure,
 };
 use clinch_core::ports::Bus;
-use clinch_sqlite::Sqlite;
+use clinch_sqlite::{Settings, Sqlite};
 use rusqlite::Connection;
 
-use crate::common::{Folder, clock, on_a_runtime, open};
+use crate::common::{Folder, clock, on_a_runtime};
 
 /// Steps of the virtual machine that count as one row: about as many as it takes to look at one and
 /// leave it. Reading or writing a whole operation takes many more.
 const STEPS_A_ROW: u64 = 10;
+
+/// The connection that reads keeps what an earlier call of the same test has read.
+fn with_one_reader(folder: &Folder) -> Sqlite {
+    let settings = Settings {
+        readers: 1,
+        ..Settings::default()
+    };
+    Sqlite::open(folder.file(), settings, clock()).expect("the file opens")
+}
 
 struct Steps(Sqlite);
 
@@ -147,7 +156,7 @@ impl Fill<'_> {
 fn out_2_no_call_examines_more_rows_because_the_history_is_long() {
     on_a_runtime(async {
         let folder = Folder::new("cost");
-        let sqlite = open(&folder);
+        let sqlite = with_one_reader(&folder);
         let store = Arc::new(sqlite.clone());
         let ports = StorePorts::of(&store);
         let history = History::of_this_run();
@@ -164,7 +173,7 @@ fn out_2_no_call_examines_more_rows_because_the_history_is_long() {
         // Names and counters that a connection remembers are those of before the fill.
         sqlite.close().expect("closed");
         drop((store, ports, sqlite));
-        let sqlite = open(&folder);
+        let sqlite = with_one_reader(&folder);
         let store = Arc::new(sqlite.clone());
         let ports = StorePorts::of(&store);
         add_backlog(&ports).await.expect("a backlog");

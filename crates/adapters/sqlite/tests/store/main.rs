@@ -16,6 +16,7 @@ mod engine;
 mod files;
 #[path = "../folder/mod.rs"]
 mod folder;
+mod kept;
 mod keys;
 mod processes;
 mod restored_keys;
