@@ -21,7 +21,7 @@ WITH gone AS (
             unnest($13::smallint[]) AS was,
             unnest($14::smallint[]) AS became
     ) AS u
-    WHERE q.op_id = u.op_id AND q.version = u.version_before AND q.ledger = u.ledger_before
+    WHERE q.op_id = ANY (ARRAY[u.op_id]) AND q.version = u.version_before AND q.ledger = u.ledger_before
         AND (SELECT abs(clinch_now() - $15) <= $16)
     RETURNING q.op_id, q.seq, q.accepted_at, u.deadline, u.version, q.dispatch_no, u.started_at,
         q.stream, u.status, u.attempt_id, q.batch_id, q.redriven_by, q.biz_key, q.idem_key,

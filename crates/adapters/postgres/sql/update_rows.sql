@@ -32,7 +32,7 @@ WITH changed AS (
             unnest($18::smallint[]) AS was,
             unnest($19::smallint[]) AS became
     ) AS u
-    WHERE q.op_id = u.op_id AND q.version = u.version_before AND q.ledger = u.ledger_before
+    WHERE q.op_id = ANY (ARRAY[u.op_id]) AND q.version = u.version_before AND q.ledger = u.ledger_before
         AND (SELECT abs(clinch_now() - $20) <= $21)
         AND NOT (u.became = 1 AND u.was <> 1 AND q.stream IN (
             SELECT s.id FROM clinch_stream AS s JOIN clinch_domain AS d ON d.id = s.domain
