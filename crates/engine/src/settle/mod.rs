@@ -58,7 +58,10 @@ struct UnsavedAnswer<'a>(&'a watch::Sender<usize>);
 
 impl Drop for UnsavedAnswer<'_> {
     fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+        self.0.send_if_modified(|count| {
+            *count -= 1;
+            *count == 0
+        });
     }
 }
 
@@ -86,7 +89,11 @@ impl Settler {
 
     /// Notes that a provider's answer has arrived: an exiting process waits for it.
     fn note_unsaved(&self) -> UnsavedAnswer<'_> {
-        self.unsaved_answers.send_modify(|count| *count += 1);
+        // Whoever waits, waits for zero: to wake them for every answer costs more than to count it.
+        self.unsaved_answers.send_if_modified(|count| {
+            *count += 1;
+            false
+        });
         UnsavedAnswer(&self.unsaved_answers)
     }
 
