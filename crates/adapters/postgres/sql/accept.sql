@@ -1,7 +1,7 @@
 -- Takes operations in: keys, rows and counters in one statement. Left out, and not returned: an
 -- operation whose key or id is known; all of them if one begins in a domain that is paused, or if
 -- $25 is further than $26 from the server's clock. If $27, it fails instead of leaving one out.
--- The first column is the clock.
+-- Returns the clock, and the operations that were taken in with their seqs.
 WITH offered AS (
     -- In the list, not in FROM: there the server would store each array once more.
     SELECT
@@ -58,7 +58,6 @@ WITH offered AS (
         0, 0, 0, 0, 0
     FROM taken AS t JOIN clinch_stream AS s ON s.id = t.stream GROUP BY s.domain
 )
-SELECT now.at, t.op_id, t.seq,
-    (SELECT CASE WHEN $27 THEN
-        clinch_require((SELECT count(*) FROM taken) = cardinality($1)) END)
-FROM (SELECT clinch_now() AS at) AS now LEFT JOIN taken AS t ON true
+SELECT clinch_now(), w.ids, w.seqs,
+    CASE WHEN $27 THEN clinch_require(w.rows = cardinality($1)) END
+FROM (SELECT count(*) AS rows, array_agg(op_id) AS ids, array_agg(seq) AS seqs FROM taken) AS w

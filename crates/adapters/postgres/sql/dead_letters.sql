@@ -6,5 +6,5 @@ FROM (
     WHERE $1::bigint IS NULL OR (failed_at, op_id) < ($1, $2::uuid)
     ORDER BY failed_at DESC, op_id DESC LIMIT $3
 ) AS l
-LEFT JOIN clinch_history AS h ON h.op_id = l.op_id AND l.letter IS NULL
+LEFT JOIN clinch_history AS h ON h.op_id = ANY (ARRAY[l.op_id]) AND l.letter IS NULL
 ORDER BY l.failed_at DESC, l.op_id DESC

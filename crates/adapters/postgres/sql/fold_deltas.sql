@@ -2,8 +2,8 @@
 WITH turn AS (
     SELECT pg_try_advisory_xact_lock(7166012, 1) AS is_ours
 ), gone AS (
-    DELETE FROM clinch_delta WHERE id IN (
-        SELECT id FROM clinch_delta WHERE (SELECT is_ours FROM turn) ORDER BY id LIMIT 10000)
+    DELETE FROM clinch_delta WHERE id = ANY (ARRAY(
+        SELECT id FROM clinch_delta WHERE (SELECT is_ours FROM turn) ORDER BY id LIMIT 10000))
     RETURNING *
 ), sums AS (
     SELECT domain, sum(pending)::bigint AS pending, sum(live)::bigint AS live,

@@ -9,16 +9,16 @@ WITH old AS (
     ) AS both_kinds ORDER BY finished_at LIMIT $3
 ), gone AS (
     DELETE FROM clinch_history AS h USING old
-    WHERE h.op_id = old.op_id AND h.finished_at = old.finished_at
+    WHERE h.op_id = ANY (ARRAY[old.op_id]) AND h.finished_at = old.finished_at
     RETURNING h.op_id, h.status, h.finished_at, h.stream
 ), kept AS (
     INSERT INTO clinch_kept SELECT op_id, status, finished_at FROM gone
 ), letters AS (
-    DELETE FROM clinch_dead_letter AS l USING gone WHERE l.op_id = gone.op_id
+    DELETE FROM clinch_dead_letter AS l USING gone WHERE l.op_id = ANY (ARRAY[gone.op_id])
 ), pages AS (
-    DELETE FROM clinch_ledger_page AS p USING gone WHERE p.op_id = gone.op_id
+    DELETE FROM clinch_ledger_page AS p USING gone WHERE p.op_id = ANY (ARRAY[gone.op_id])
 ), checkpoints AS (
-    DELETE FROM clinch_checkpoint AS c USING gone WHERE c.op_id = gone.op_id
+    DELETE FROM clinch_checkpoint AS c USING gone WHERE c.op_id = ANY (ARRAY[gone.op_id])
 ), counted AS (
     INSERT INTO clinch_delta (domain, pending, live, recorded, waiting, held, completed, failed)
     SELECT s.domain, 0, 0, 0, 0, 0, -count(*) FILTER (WHERE gone.status = 2),

@@ -1,7 +1,7 @@
 -- Moves ended operations from the queue to the history, and moves their counters. Left out, and
 -- not returned: an operation that changed since it was read, and all of them if $15 is further
--- than $16 from the server's clock. If $17, it fails instead of leaving one out. The first column
--- is the clock.
+-- than $16 from the server's clock. If $17, it fails instead of leaving one out. Returns the clock,
+-- the operations that were moved unless all were, and whether all were.
 WITH gone AS (
     DELETE FROM clinch_queue AS q
     USING (
@@ -21,7 +21,7 @@ WITH gone AS (
             unnest($13::smallint[]) AS was,
             unnest($14::smallint[]) AS became
     ) AS u
-    WHERE q.op_id = u.op_id AND q.version = u.version_before AND q.ledger = u.ledger_before
+    WHERE q.op_id = ANY (ARRAY[u.op_id]) AND q.version = u.version_before AND q.ledger = u.ledger_before
         AND (SELECT abs(clinch_now() - $15) <= $16)
     RETURNING q.op_id, q.seq, q.accepted_at, u.deadline, u.version, q.dispatch_no, u.started_at,
         q.stream, u.status, u.attempt_id, q.batch_id, q.redriven_by, q.biz_key, q.idem_key,
@@ -50,7 +50,7 @@ WITH gone AS (
     FROM gone AS c JOIN clinch_stream AS s ON s.id = c.stream
     WHERE was <> became GROUP BY s.domain
 )
-SELECT now.at, c.op_id, NULL::bigint,
-    (SELECT CASE WHEN $17 THEN
-        clinch_require((SELECT count(*) FROM gone) = cardinality($1)) END)
-FROM (SELECT clinch_now() AS at) AS now LEFT JOIN gone AS c ON true
+SELECT clinch_now(), CASE WHEN w.rows < cardinality($1) THEN w.ids END,
+    w.rows = cardinality($1),
+    CASE WHEN $17 THEN clinch_require(w.rows = cardinality($1)) END
+FROM (SELECT count(*) AS rows, array_agg(op_id) AS ids FROM gone) AS w

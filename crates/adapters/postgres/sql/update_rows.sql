@@ -1,8 +1,8 @@
 -- Changes open operations, and moves their counters. A change ends every claim: nobody has
 -- announced or claimed what the row is now. Left out, and not returned: an operation that changed
--- since it was read, one that begins in a paused domain, and all of them if $20 is further than
--- $21 from the server's clock. If $22, it fails instead of leaving one out. The first column is
--- the clock.
+-- since it was read, one that begins before it is due or in a paused domain, and all of them if $20
+-- is further than $21 from the server's clock. If $22, it fails instead of leaving one out. Returns
+-- the clock, the operations that were changed unless all were, and whether all were.
 WITH changed AS (
     UPDATE clinch_queue AS q SET
         status = u.status, phase = u.phase, version = u.version,
@@ -32,11 +32,13 @@ WITH changed AS (
             unnest($18::smallint[]) AS was,
             unnest($19::smallint[]) AS became
     ) AS u
-    WHERE q.op_id = u.op_id AND q.version = u.version_before AND q.ledger = u.ledger_before
+    WHERE q.op_id = ANY (ARRAY[u.op_id]) AND q.version = u.version_before AND q.ledger = u.ledger_before
         AND (SELECT abs(clinch_now() - $20) <= $21)
-        AND NOT (u.became = 1 AND u.was <> 1 AND q.stream IN (
-            SELECT s.id FROM clinch_stream AS s JOIN clinch_domain AS d ON d.id = s.domain
-            WHERE d.paused))
+        AND NOT (u.became = 1 AND u.was <> 1 AND (
+            (q.next_attempt_at > (SELECT clinch_now())) IS TRUE
+            OR q.stream IN (
+                SELECT s.id FROM clinch_stream AS s JOIN clinch_domain AS d ON d.id = s.domain
+                WHERE d.paused)))
     RETURNING q.op_id, q.stream, u.was, u.became
 ), counted AS (
     INSERT INTO clinch_delta
@@ -52,7 +54,7 @@ WITH changed AS (
     FROM changed AS c JOIN clinch_stream AS s ON s.id = c.stream
     WHERE was <> became GROUP BY s.domain
 )
-SELECT now.at, c.op_id, NULL::bigint,
-    (SELECT CASE WHEN $22 THEN
-        clinch_require((SELECT count(*) FROM changed) = cardinality($1)) END)
-FROM (SELECT clinch_now() AS at) AS now LEFT JOIN changed AS c ON true
+SELECT clinch_now(), CASE WHEN w.rows < cardinality($1) THEN w.ids END,
+    w.rows = cardinality($1),
+    CASE WHEN $22 THEN clinch_require(w.rows = cardinality($1)) END
+FROM (SELECT count(*) AS rows, array_agg(op_id) AS ids FROM changed) AS w

@@ -2,16 +2,20 @@
 //!
 //! A claim that finds no row shows that its streams are empty. From then on only announcements tell
 //! of new rows. A row that this process accepts into an empty stream is kept here and begun without
-//! a claim, by compare-and-set on the row as it was accepted. Any other announcement, a row that
-//! becomes due by time, or [`TRUSTED`] ends that: the next claim asks the server. A lost
-//! announcement costs no more than it does without this: the fallback poll finds the row.
+//! a claim, by compare-and-set on the row as it was accepted. So is a row that is due in a moment:
+//! `run_at` is often the caller's "now", and no two clocks agree. Any other announcement, a row that
+//! becomes due later, or [`TRUSTED`] ends that: the next claim asks the server. A lost announcement
+//! costs no more than it does without this: the fallback poll finds the row.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use clinch_core::Timestamp;
 use clinch_stored::commit::Row;
 
+/// A row that is due within this time is kept, too.
+pub(crate) const SOON: Duration = Duration::from_millis(20);
 /// How long a stream is taken to be empty.
 const TRUSTED: Duration = Duration::from_secs(1);
 /// Rows kept of one stream at most. With more of them the server is asked.
@@ -28,6 +32,18 @@ struct EmptyStream {
     rows: VecDeque<Row>,
 }
 
+impl EmptyStream {
+    /// How long until one of the rows is due; `None`: there is none.
+    fn due_in(&self, now: Timestamp) -> Option<Duration> {
+        self.rows.iter().map(|row| due_in(row, now)).min()
+    }
+}
+
+fn due_in(row: &Row, now: Timestamp) -> Duration {
+    let due = row.state.next_attempt_at;
+    due.map_or(Duration::ZERO, |due| due.since(now))
+}
+
 #[derive(Default)]
 struct Streams {
     empty: HashMap<i32, EmptyStream>,
@@ -41,6 +57,15 @@ impl Streams {
         let is_known = |id| self.empty.get(id).is_some_and(|one| now < one.until);
         streams.iter().all(is_known)
     }
+}
+
+/// When a row can be taken next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// After this time.
+    In(Duration),
+    /// Only news can tell.
+    News,
 }
 
 /// The streams that are known to be empty, and the rows that were accepted into them since.
@@ -88,7 +113,7 @@ impl OwnRows {
         empty.is_some_and(|one| now < one.until && one.rows.len() < ROWS_MAX)
     }
 
-    /// This process accepted a row that is due.
+    /// This process accepted a row that is due now or [`SOON`].
     pub(crate) fn accepted(&self, stream: i32, row: Row) {
         let payload = row.request.as_ref().map(|one| one.payload.as_bytes().len());
         let is_small = payload.is_some_and(|bytes| bytes <= PAYLOAD_MAX);
@@ -114,9 +139,15 @@ impl OwnRows {
         known.empty.clear();
     }
 
-    /// Up to `max` rows of these streams, in the order of the streams; `None`: the server has to
-    /// be asked.
-    pub(crate) fn take(&self, streams: &[i32], max: usize, now: Duration) -> Option<Vec<Row>> {
+    /// Up to `max` rows of these streams that are due at `server_now`, in the order of the streams;
+    /// `None`: the server has to be asked.
+    pub(crate) fn take(
+        &self,
+        streams: &[i32],
+        max: usize,
+        now: Duration,
+        server_now: Timestamp,
+    ) -> Option<Vec<Row>> {
         let mut known = self.known();
         if !known.know(streams, now) {
             return None;
@@ -124,35 +155,45 @@ impl OwnRows {
         let mut taken = Vec::new();
         for stream in streams {
             if let Some(empty) = known.empty.get_mut(stream) {
-                let count = empty.rows.len().min(max - taken.len());
-                taken.extend(empty.rows.drain(..count));
+                for row in std::mem::take(&mut empty.rows) {
+                    match taken.len() < max && due_in(&row, server_now).is_zero() {
+                        true => taken.push(row),
+                        false => empty.rows.push_back(row),
+                    }
+                }
             }
         }
         Some(taken)
     }
 
-    /// How long these streams are known at least.
-    pub(crate) fn known_for(&self, streams: &[i32], now: Duration) -> Duration {
+    /// When to look for a row of these streams again; `None`: the server has to be asked.
+    pub(crate) fn next(
+        &self,
+        streams: &[i32],
+        now: Duration,
+        server_now: Timestamp,
+    ) -> Option<Next> {
         let known = self.known();
-        let until = streams.iter().filter_map(|id| known.empty.get(id));
-        let until = until.map(|one| one.until).min().unwrap_or(now);
-        until.saturating_sub(now)
-    }
-
-    /// No row of these streams is due, now or by time. False: the server has to be asked.
-    pub(crate) fn are_idle(&self, streams: &[i32], now: Duration) -> bool {
-        let known = self.known();
-        let is_idle = |one: &EmptyStream| one.rows.is_empty() && !one.is_due_later;
-        known.know(streams, now)
-            && streams
-                .iter()
-                .all(|id| known.empty.get(id).is_some_and(is_idle))
+        if !known.know(streams, now) {
+            return None;
+        }
+        let empty = || streams.iter().filter_map(|id| known.empty.get(id));
+        let later = empty().filter(|one| one.is_due_later);
+        let later = later.map(|one| one.until.saturating_sub(now));
+        let own = empty().filter_map(|one| one.due_in(server_now));
+        Some(own.chain(later).min().map_or(Next::News, Next::In))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const AT: Timestamp = Timestamp::from_millis(0);
+
+    fn take(own: &OwnRows, streams: &[i32], now: Duration) -> Option<usize> {
+        own.take(streams, 9, now, AT).map(|rows| rows.len())
+    }
 
     const fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -161,13 +202,13 @@ mod tests {
     #[test]
     fn a_stream_is_known_after_a_claim_that_found_nothing() {
         let own = OwnRows::default();
-        assert_eq!(own.take(&[1], 9, ms(0)).map(|rows| rows.len()), None);
+        assert_eq!(take(&own, &[1], ms(0)), None);
         let begun_at = own.claim_begins();
         own.found_nothing(begun_at, &[1], None, ms(10));
-        assert_eq!(own.take(&[1], 9, ms(20)).map(|rows| rows.len()), Some(0));
-        assert!(own.are_idle(&[1], ms(20)));
-        assert!(own.take(&[1, 2], 9, ms(20)).is_none(), "2 is unknown");
-        assert!(own.take(&[1], 9, ms(1_010)).is_none(), "it was a while ago");
+        assert_eq!(take(&own, &[1], ms(20)), Some(0));
+        assert_eq!(own.next(&[1], ms(20), AT), Some(Next::News));
+        assert!(take(&own, &[1, 2], ms(20)).is_none(), "2 is unknown");
+        assert!(take(&own, &[1], ms(1_010)).is_none(), "it was a while ago");
     }
 
     #[test]
@@ -176,23 +217,23 @@ mod tests {
         let begun_at = own.claim_begins();
         own.announced(1);
         own.found_nothing(begun_at, &[1], None, ms(10));
-        assert!(own.take(&[1], 9, ms(10)).is_none(), "during the claim");
+        assert!(take(&own, &[1], ms(10)).is_none(), "during the claim");
         own.found_nothing(own.claim_begins(), &[1, 2], None, ms(10));
         own.announced(1);
-        assert!(own.take(&[1], 9, ms(10)).is_none(), "after it");
-        assert!(own.take(&[2], 9, ms(10)).is_some(), "another stream");
+        assert!(take(&own, &[1], ms(10)).is_none(), "after it");
+        assert!(take(&own, &[2], ms(10)).is_some(), "another stream");
         own.forget();
-        assert!(own.take(&[2], 9, ms(10)).is_none());
+        assert!(take(&own, &[2], ms(10)).is_none());
     }
 
     #[test]
     fn a_row_that_becomes_due_by_time_ends_it_then() {
         let own = OwnRows::default();
         own.found_nothing(own.claim_begins(), &[1], Some(ms(300)), ms(10));
-        assert!(!own.are_idle(&[1], ms(110)));
-        assert!(own.take(&[1], 9, ms(309)).is_some());
-        assert!(own.take(&[1], 9, ms(310)).is_none());
+        assert_eq!(own.next(&[1], ms(110), AT), Some(Next::In(ms(200))));
+        assert!(take(&own, &[1], ms(309)).is_some());
+        assert!(take(&own, &[1], ms(310)).is_none());
         own.found_nothing(own.claim_begins(), &[1], Some(ms(0)), ms(400));
-        assert!(own.take(&[1], 9, ms(400)).is_none(), "a row is locked");
+        assert!(take(&own, &[1], ms(400)).is_none(), "a row is locked");
     }
 }

@@ -1,4 +1,10 @@
 //! Every statement, one file each.
+//!
+//! A row of a large table is joined to a value by `= ANY (ARRAY[value])`, not by `= value`. Both are
+//! the same lookup in an index, but the planner can use the second the other way round as well: read
+//! the whole table in the order of its index, and compare each row with all values. It does so if the
+//! table was empty when autovacuum looked at it, and queues often are. With 65,000 rows since then, a
+//! settle of 1,000 took 40 s instead of 14 ms.
 
 macro_rules! queries {
     ($($name:ident = $file:literal,)+) => {

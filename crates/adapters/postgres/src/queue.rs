@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::horizon::Look;
 use crate::link::Command;
+use crate::own_rows::Next;
 use crate::query::Query;
 use crate::row::{moment, stored};
 use crate::tx::{Stage, Tx};
@@ -118,12 +119,28 @@ impl Shared {
         if streams.is_empty() {
             return Ok(None);
         }
-        if self.own_rows.are_idle(streams, self.clock.monotonic()) {
+        // A row that is kept may have been claimed or begun by other means since.
+        if let Some(None) = self.next_own(streams) {
             return Ok(None);
         }
+        let (begun_at, asked_at) = (self.own_rows.claim_begins(), self.clock.monotonic());
         let from = self.horizon.start(streams);
         let row = self.first(Query::FirstDue, &[&streams, &from]).await?;
-        Ok(row.as_ref().and_then(due_in))
+        let due_in = row.as_ref().and_then(due_in);
+        // A worker that takes the last row asks this, and no claim that finds nothing follows.
+        self.own_rows
+            .found_nothing(begun_at, streams, due_in, asked_at);
+        Ok(due_in)
+    }
+
+    /// The same, where this process knows it; `None`: the server has to be asked.
+    fn next_own(&self, streams: &[i32]) -> Option<Option<Duration>> {
+        let now = self.clock.monotonic();
+        let server_now = self.server_clock.now(now)?;
+        match self.own_rows.next(streams, now, server_now)? {
+            Next::In(pause) => Some(Some(pause)),
+            Next::News => Some(None),
+        }
     }
 
     /// Notes where the lines of these streams begin, and wakes dequeues for rows that were due
@@ -165,16 +182,17 @@ impl Postgres {
     /// Rows that this process accepted into streams that are otherwise empty, begun in one round
     /// trip; `None`: the server has to be asked for rows.
     async fn take_own(&self, dequeue: &Dequeue, streams: &[i32]) -> Result<Option<Taken>> {
-        let own_rows = &self.shared.own_rows;
-        let (now, max) = (self.clock().monotonic(), dequeue.max);
-        let Some(rows) = own_rows.take(streams, max.min(dequeue.attempts.len()), now) else {
+        let (own_rows, now) = (&self.shared.own_rows, self.clock().monotonic());
+        let Some(server_now) = self.shared.server_clock.now(now) else {
+            return Ok(None);
+        };
+        let max = dequeue.max.min(dequeue.attempts.len());
+        let Some(rows) = own_rows.take(streams, max, now, server_now) else {
             return Ok(None);
         };
         if rows.is_empty() {
-            // A call that waits asks again when the streams are no longer known.
-            let is_idle = own_rows.are_idle(streams, now);
-            let due_in = (!is_idle).then(|| own_rows.known_for(streams, now));
-            return Ok(Some(Taken {
+            let next = self.shared.next_own(streams);
+            return Ok(next.map(|due_in| Taken {
                 due_in,
                 ..Taken::default()
             }));

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use clinch_core::ports::ResultRecord;
 use clinch_core::{OpId, Result, Sealed, Timestamp};
 use clinch_stored::codec::{self, SideRows};
 use clinch_stored::commit::{Awaits, Extent, Plan, Request, Row, RowWrite, SpawnWrite};
@@ -17,6 +18,7 @@ use crate::keys::key_of;
 use crate::link::Command;
 use crate::live_rows::{Left, left};
 use crate::names::Names;
+use crate::own_rows::SOON;
 use crate::query::Query;
 use crate::row::{Extras, count, millis, need_of, phase_column, status_column, stored};
 use crate::server_clock::ERROR_MAX;
@@ -106,8 +108,10 @@ impl Command {
         fn bytes(payload: &Sealed) -> Vec<u8> {
             payload.as_bytes().to_vec()
         }
-        let result = |one: &Grown<'_>| one.write.row.result.clone();
-        self.each(rows, |one| result(one)?.provider_txn_id)
+        fn result<'r>(one: &'r Grown<'_>) -> Option<&'r ResultRecord> {
+            one.write.row.result.as_ref()
+        }
+        self.each(rows, |one| result(one)?.provider_txn_id.clone())
             .each(rows, |one| result(one)?.payload.as_ref().map(bytes))
     }
 }
@@ -286,9 +290,12 @@ impl Tx<'_> {
             };
             let rank = -row.priority.get();
             let stream = names.find_stream(&row.domain, &row.event_type, rank);
-            let is_due_now = one.write.awaits == Awaits::Begin(plan.now);
+            let is_due_soon = match one.write.awaits {
+                Awaits::Begin(at) => at.since(plan.now) <= SOON,
+                Awaits::Recovery(..) | Awaits::Nothing => false,
+            };
             match stream {
-                Some(id) if is_due_now && self.shared.own_rows.wants(id, now) => {
+                Some(id) if is_due_soon && self.shared.own_rows.wants(id, now) => {
                     let row = Row {
                         seq: *seq,
                         ledger: one.ledger.clone(),
@@ -386,7 +393,7 @@ impl Tx<'_> {
             true => self.send_last(&commands).await?,
             false => self.send(&commands).await?,
         };
-        let written = self.keep_written(&commands, &written)?;
+        let written = self.keep_written(&groups, &commands, &written)?;
         self.left.extend(groups.left(&written));
         self.announce(plan, &groups, &written);
         let seq = |write: &RowWrite| written.get(&write.row.op_id).copied().flatten();
@@ -407,7 +414,7 @@ impl Tx<'_> {
         }
         let commands = groups.commands(names, plan.now.as_millis(), Guard::EachRow)?;
         let written = self.send_last(&commands).await?;
-        let written = self.keep_written(&commands, &written)?;
+        let written = self.keep_written(&groups, &commands, &written)?;
         self.left.extend(groups.left(&written));
         self.announce(plan, &groups, &written);
         let settled = &mut self.announcements.settled;
@@ -419,22 +426,32 @@ impl Tx<'_> {
     /// The operations that were written, with the seqs of new ones.
     fn keep_written(
         &self,
+        groups: &Groups<'_>,
         commands: &[Command],
         answers: &[Vec<SqlRow>],
     ) -> Result<HashMap<OpId, Option<u64>>> {
         let mut written = HashMap::new();
-        let rows = [Query::Accept, Query::UpdateRows, Query::Settle];
-        let answers = commands.iter().zip(answers);
-        let answers = answers.filter(|(command, _)| rows.contains(&command.query));
-        for (_, rows) in answers {
-            if let Some(first) = rows.first() {
-                self.learn_now(Timestamp::from_millis(first.get(0)));
-            }
-            for row in rows {
-                if let Some(op) = row.get::<_, Option<Uuid>>(1) {
-                    let seq = row.get::<_, Option<i64>>(2).map(count).transpose()?;
-                    written.insert(OpId(op), seq);
+        for (command, rows) in commands.iter().zip(answers) {
+            let sent = match command.query {
+                Query::Accept => &groups.new,
+                Query::UpdateRows => &groups.open,
+                Query::Settle => &groups.ended,
+                _ => continue,
+            };
+            let Some(row) = rows.first() else {
+                continue;
+            };
+            self.learn_now(Timestamp::from_millis(row.get(0)));
+            let ids = row.get::<_, Option<Vec<Uuid>>>(1);
+            if command.query == Query::Accept {
+                let seqs = row.get::<_, Option<Vec<i64>>>(2).unwrap_or_default();
+                for (id, seq) in ids.unwrap_or_default().into_iter().zip(seqs) {
+                    written.insert(OpId(id), Some(count(seq)?));
                 }
+            } else if let Some(ids) = ids {
+                written.extend(ids.into_iter().map(|id| (OpId(id), None)));
+            } else if row.get(2) {
+                written.extend(sent.iter().map(|one| (one.write.row.op_id, None)));
             }
         }
         Ok(written)

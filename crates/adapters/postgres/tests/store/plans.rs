@@ -1,8 +1,11 @@
 //! How the server runs the statements of the hot path, beside a million ended operations
 //! (OUT-1, OUT-2): none reads a large table from end to end.
 
+use std::sync::Arc;
+
 use clinch_contract::Calls;
 use clinch_postgres::Postgres;
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::common::{Database, on_a_runtime, operation, routes};
 
@@ -12,7 +15,7 @@ const HISTORY: &str = "
         status, biz_key, idem_key, content_hash, state, ledger, payload)
     SELECT gen_random_uuid(), n, clinch_now() - 1000000000 + n, clinch_now() - 1000000000 + n, 3, 0,
         1, 2, 'old-' || n, 'old-' || n, '\\x01', '\\x010000000000', '', '{}'
-    FROM generate_series(1, 1000000) AS n;
+    FROM generate_series(1, ENDED) AS n;
     INSERT INTO clinch_key SELECT substr(sha256(uuid_send(op_id)), 1, 24), op_id, '\\x01'
     FROM clinch_history;
     INSERT INTO clinch_kept SELECT gen_random_uuid(), 2, n FROM generate_series(1, 100000) AS n";
@@ -52,39 +55,75 @@ fn arguments(text: &str) -> usize {
     numbers.max().unwrap_or(0)
 }
 
+/// Fills the tables that are joined by ids, and empties them: their pages stay, and the next ANALYZE
+/// finds no row in them.
+const EMPTIED: &str = "
+    INSERT INTO clinch_record SELECT n::text, 1, '{}' FROM generate_series(1, 10000) AS n;
+    INSERT INTO clinch_batch (batch_id) SELECT gen_random_uuid() FROM generate_series(1, 10000);
+    INSERT INTO clinch_dead_letter SELECT gen_random_uuid(), 1, NULL FROM generate_series(1, 10000);
+    INSERT INTO clinch_delta (domain, pending, live, recorded, waiting, held, completed, failed)
+    SELECT 1, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 10000);
+    DELETE FROM clinch_queue;
+    DELETE FROM clinch_history;
+    DELETE FROM clinch_key;
+    DELETE FROM clinch_kept;
+    DELETE FROM clinch_record;
+    DELETE FROM clinch_batch;
+    DELETE FROM clinch_dead_letter;
+    DELETE FROM clinch_delta";
+
+/// Statements that read the first rows in the order of an index, no more than a page of them, and
+/// one that adds up the few deltas that are not folded yet.
+const IN_ORDER: [&str; 4] = ["dead_letters", "first_overdue", "fold_deltas", "domains"];
+
+/// The generic plan of every statement but those in `except`, with the settings of the pool.
+async fn plans(client: &Client, except: &[&str]) -> Vec<(&'static str, String)> {
+    let settings = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; \
+                    SET enable_bitmapscan = off; SET enable_hashjoin = off; \
+                    SET enable_mergejoin = off";
+    client.batch_execute(settings).await.expect("settings");
+    let mut plans = Vec::new();
+    for (name, text) in Postgres::statements().filter(|(name, _)| !except.contains(name)) {
+        let prepare = format!("PREPARE clinch_plan AS {text}");
+        client.batch_execute(&prepare).await.expect(name);
+        let nulls = vec!["NULL"; arguments(text)].join(", ");
+        let explain = match nulls.is_empty() {
+            true => "EXPLAIN EXECUTE clinch_plan".to_owned(),
+            false => format!("EXPLAIN EXECUTE clinch_plan ({nulls})"),
+        };
+        let rows = client.simple_query(&explain).await.expect(name);
+        let lines = rows.iter().filter_map(|row| match row {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        plans.push((name, lines.collect::<Vec<_>>().join("\n")));
+        let done = client.batch_execute("DEALLOCATE clinch_plan").await;
+        done.expect("done");
+    }
+    assert!(plans.len() > 50, "only {} were explained", plans.len());
+    plans
+}
+
+/// A database with this many ended operations and a backlog.
+async fn filled(ended: usize) -> (Arc<Database>, Client) {
+    let database = Database::new().await.expect("a database");
+    let store = database.store().await;
+    let new = [operation("natural", 1)];
+    store.accept(&new, &routes()).await.expect("a stream");
+    let client = database.client().await;
+    let history = HISTORY.replace("ENDED", &ended.to_string());
+    for text in [&history, BACKLOG] {
+        client.batch_execute(text).await.expect("rows");
+    }
+    (database, client)
+}
+
 #[test]
 fn out_2_no_hot_statement_reads_a_large_table_from_end_to_end() {
     on_a_runtime(async {
-        let database = Database::new().await.expect("a database");
-        let store = database.store().await;
-        let new = [operation("natural", 1)];
-        store.accept(&new, &routes()).await.expect("a stream");
-        let client = database.client().await;
-        for text in [HISTORY, BACKLOG, "ANALYZE"] {
-            client.batch_execute(text).await.expect("rows");
-        }
-        let settings = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; \
-                        SET enable_bitmapscan = off; SET enable_hashjoin = off; \
-                        SET enable_mergejoin = off";
-        client.batch_execute(settings).await.expect("settings");
-        let mut explained = 0;
-        for (name, text) in Postgres::statements() {
-            if NOT_HOT.contains(&name) {
-                continue;
-            }
-            let prepare = format!("PREPARE clinch_plan AS {text}");
-            client.batch_execute(&prepare).await.expect(name);
-            let nulls = vec!["NULL"; arguments(text)].join(", ");
-            let explain = match nulls.is_empty() {
-                true => "EXPLAIN EXECUTE clinch_plan".to_owned(),
-                false => format!("EXPLAIN EXECUTE clinch_plan ({nulls})"),
-            };
-            let rows = client.simple_query(&explain).await.expect(name);
-            let lines = rows.iter().filter_map(|row| match row {
-                tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
-                _ => None,
-            });
-            let plan = lines.collect::<Vec<_>>().join("\n");
+        let (_database, client) = filled(1_000_000).await;
+        client.batch_execute("ANALYZE").await.expect("statistics");
+        for (name, plan) in plans(&client, &NOT_HOT).await {
             for table in LARGE {
                 let scan = format!("Seq Scan on {table}");
                 assert!(
@@ -92,12 +131,37 @@ fn out_2_no_hot_statement_reads_a_large_table_from_end_to_end() {
                     "{name} reads all of {table}:\n{plan}"
                 );
             }
-            client
-                .batch_execute("DEALLOCATE clinch_plan")
-                .await
-                .expect("done");
-            explained += 1;
         }
-        assert!(explained > 50, "only {explained} statements were explained");
     });
+}
+
+/// A queue is empty most of the time, and that is when autovacuum looks at it. With a backlog since
+/// then, a plan that suits an empty table read the whole queue for each row that it settled.
+#[test]
+fn out_2_plans_suit_a_backlog_in_tables_that_were_empty_when_they_were_analyzed() {
+    on_a_runtime(async {
+        let (_database, client) = filled(10_000).await;
+        for text in [EMPTIED, "ANALYZE", BACKLOG] {
+            client.batch_execute(text).await.expect("rows");
+        }
+        let pages = "SELECT relpages, reltuples FROM pg_class WHERE relname = 'clinch_queue'";
+        let row = client.query_one(pages, &[]).await.expect("statistics");
+        assert!(row.get::<_, i32>(0) > 0, "the queue has pages");
+        assert!(row.get::<_, f32>(1) < 1.0, "the queue has no rows");
+        let except = [&NOT_HOT[..], &IN_ORDER].concat();
+        for (name, plan) in plans(&client, &except).await {
+            let lines: Vec<&str> = plan.lines().collect();
+            for scan in lines.windows(2).filter(|pair| is_large(pair[0])) {
+                let is_bounded = scan[1].contains("Index Cond");
+                assert!(is_bounded, "{name} reads a whole index:\n{plan}");
+            }
+        }
+    });
+}
+
+/// Whether a line of a plan is a scan of a large table.
+fn is_large(line: &str) -> bool {
+    let tables = LARGE.iter().chain(&["clinch_batch", "clinch_delta"]);
+    let mut scans = tables.map(|table| format!(" on {table}"));
+    line.contains("Scan") && scans.any(|scan| line.contains(&scan))
 }

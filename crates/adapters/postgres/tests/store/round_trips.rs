@@ -10,13 +10,13 @@ use clinch_core::ports::{
     Inspect, NewOperation, Outbox, StoredOk, Topic,
 };
 use clinch_core::protocol::{Event, Phase};
-use clinch_core::{Fail, OpId, Status};
+use clinch_core::{Fail, OpId, Status, Timestamp};
 use clinch_memory::ManualClock;
 use clinch_postgres::{Postgres, Settings};
 use clinch_system::SystemIds;
 use tokio_postgres::Client;
 
-use crate::common::{Database, keys, on_a_runtime, operation, routes, worker};
+use crate::common::{Database, advance, keys, on_a_runtime, operation, routes, worker};
 
 const LEASE: Duration = Duration::from_secs(30);
 const ROUNDS: usize = 20;
@@ -86,11 +86,14 @@ async fn count_from_now(client: &Client) {
 /// A store whose clock stands still with the server's: its estimate is exact however busy the
 /// machine is. And a client that reads the server's statistics.
 async fn counted() -> (Postgres, Client, Arc<Database>) {
+    counted_by(Arc::new(ManualClock::default())).await
+}
+
+async fn counted_by(clock: Arc<ManualClock>) -> (Postgres, Client, Arc<Database>) {
     let database = Database::with_still_clock().await.expect("a database");
     let client = database.client().await;
     let extension = "CREATE EXTENSION IF NOT EXISTS pg_stat_statements";
     client.batch_execute(extension).await.expect("statistics");
-    let clock = Arc::new(ManualClock::default());
     let store = Postgres::connect(&database.url(), Settings::default(), clock).await;
     (store.expect("the store opens"), client, database)
 }
@@ -282,6 +285,44 @@ fn a_queued_operation_is_three_round_trips_in_an_otherwise_empty_stream() {
         }
         // Accept, begin and settle, each alone; no transaction around them.
         let counted = statements(&client).await;
+        let total: i64 = counted.iter().map(|(_, calls)| calls).sum();
+        assert_eq!(total, 3 * ROUNDS as i64, "{counted:#?}");
+    });
+}
+
+/// As a worker does that takes the last row: it asks when the next one is due, and claims no more.
+#[test]
+fn so_is_one_that_is_due_in_a_moment_after_a_worker_took_the_last_row() {
+    on_a_runtime(async {
+        let clock = Arc::new(ManualClock::default());
+        let (store, client, _database) = counted_by(clock.clone()).await;
+        warm_up(&store).await;
+        let soon = Duration::from_millis(3);
+        let run = async |number| {
+            let now = client.query_one("SELECT clinch_now()", &[]).await;
+            let now = Timestamp::from_millis(now.expect("the time").get(0));
+            let mut new = operation("natural", number);
+            new.options.run_at = Some(now + soon);
+            accept(&store, std::slice::from_ref(&new)).await;
+            assert_eq!(take(&store, 1).await, [], "it is not due");
+            advance(&client, soon).await;
+            clock.advance(soon);
+            assert_eq!(take(&store, 1).await, [new.op_id]);
+            let settled = store.settle(&[ok(new.op_id)], &routes()).await;
+            settled.expect("settled")[0].clone().expect("changed");
+            let next = store.next_due(Some(&routes())).await.expect("answered");
+            assert_eq!(next, None);
+        };
+        run(1).await;
+        count_from_now(&client).await;
+        for number in 2..2 + ROUNDS {
+            run(number).await;
+        }
+        let mut counted = statements(&client).await;
+        let is_ours = |query: &str| {
+            query.contains("clinch_test_clock") || query.starts_with("SELECT clinch_now()")
+        };
+        counted.retain(|(query, _)| !is_ours(query));
         let total: i64 = counted.iter().map(|(_, calls)| calls).sum();
         assert_eq!(total, 3 * ROUNDS as i64, "{counted:#?}");
     });
