@@ -145,7 +145,7 @@ impl Tracer for Telemetry {
     fn within<'a>(&self, stage: &'static str, tags: &Tags<'_>, work: Work<'a>) -> Work<'a> {
         let told = self.also.iter();
         let work = told.fold(work, |work, (_, tracer)| tracer.within(stage, tags, work));
-        let enabled = tracing::enabled!(target: "clinch", tracing::Level::INFO);
+        let enabled = tracing::span_enabled!(target: "clinch", tracing::Level::INFO);
         if !enabled && self.link.is_none() {
             return work;
         }

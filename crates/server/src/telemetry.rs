@@ -11,6 +11,9 @@ use clinch::{Error, Result};
 use clinch_core::ErrorKind;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,12 +39,14 @@ pub fn logs(format: LogFormat, filter: &str) -> Result<()> {
             "{filter:?} is not a log filter; write info or clinch=debug"
         ))
     })?;
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    // A line has every field itself: a span would repeat them in front, and be formatted for each
+    // stage of an operation whether or not a line is written.
+    let lines_only = filter_fn(|metadata| metadata.is_event());
+    let subscriber = tracing_subscriber::registry().with(filter).with(lines_only);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let installed = match format {
-        LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+        LogFormat::Text => subscriber.with(lines).try_init(),
+        LogFormat::Json => subscriber.with(lines.json().flatten_event(true)).try_init(),
     };
     installed.map_err(|_| wrong("another log subscriber is installed already".to_owned()))
 }
