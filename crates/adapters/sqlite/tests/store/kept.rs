@@ -116,7 +116,7 @@ fn run_2_a_commit_that_failed_leaves_nothing_behind() {
         }
         let lost = operation("natural", 2);
         store.fail_next(Fault::MidCommit);
-        let failed = store.accept(&[lost.clone()], &routes()).await;
+        let failed = store.accept(std::slice::from_ref(&lost), &routes()).await;
         assert!(failed.is_err());
         let accepted = store.accept(&[lost], &routes()).await.expect("accepted");
         assert!(matches!(accepted[..], [Accepted::New { .. }]));
