@@ -10,6 +10,10 @@ mod measure;
 mod program;
 mod queue;
 
+/// The allocator of `clinch`, for every system that is measured in Rust.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub use counter::Counter;
 pub use job::Job;
 pub use measure::{CALLERS, CHUNK, percentile, round};
