@@ -41,7 +41,7 @@ pub fn logs(format: LogFormat, filter: &str) -> Result<()> {
     })?;
     // A line has every field itself: a span would repeat them in front, and be formatted for each
     // stage of an operation whether or not a line is written.
-    let lines_only = filter_fn(|metadata| metadata.is_event());
+    let lines_only = filter_fn(|metadata| !metadata.is_span());
     let subscriber = tracing_subscriber::registry().with(filter).with(lines_only);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let installed = match format {
