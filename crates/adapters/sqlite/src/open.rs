@@ -52,7 +52,7 @@ fn set_up(conn: &Connection, settings: &Settings, purpose: Purpose) -> rusqlite:
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
     conn.pragma_update(None, "trusted_schema", false)?;
     conn.pragma_update(None, "foreign_keys", false)?;
-    // The checks repeat `State::check`, and are a third of the work of a statement that writes a row.
+    // The checks repeat `State::check`, and are two fifths of the instructions of a write.
     // Tests run with them.
     conn.pragma_update(None, "ignore_check_constraints", !cfg!(debug_assertions))?;
     let cache_kib = match purpose {
