@@ -44,6 +44,18 @@ const PROOFS: &[Proof] = &[
         environment: &[("CLINCH_PROOF", "1")],
     },
     Proof {
+        name: "letters",
+        cargo: &[
+            "test",
+            "--package",
+            "clinch-cli",
+            "--test",
+            "console",
+            "every_dead_letter",
+        ],
+        environment: &[("CLINCH_PROOF", "1")],
+    },
+    Proof {
         name: "redis",
         cargo: &[
             "test",

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use clinch_testbed::{Kind, PgBouncer, Server, nats_environment};
+use clinch_testbed::{Browser, Kind, PgBouncer, Server, nats_environment, promtool};
 
 use crate::Failure;
 
@@ -34,14 +34,22 @@ pub(crate) fn install() -> Result<(), Failure> {
     let servers = Kind::ALL.into_iter();
     let servers = servers.filter(|kind| kind.program().is_none());
     let pooler = PgBouncer::program().is_none().then_some("pgbouncer");
-    let packages: Vec<&str> = servers.filter_map(package).chain(pooler).collect();
+    // Its promtool tests alert rules.
+    let prometheus = promtool().is_none().then_some("prometheus");
+    let has_browser = Browser::missing().is_none();
+    let browser = (!has_browser).then_some(["chromium", "chromium-driver"]);
+    // Brings axe-core, which checks the pages of the console.
+    let npm = Command::new("npm").arg("--version").output().is_err();
+    let packages: Vec<&str> = servers
+        .filter_map(package)
+        .chain(pooler)
+        .chain(prometheus)
+        .chain(browser.into_iter().flatten())
+        .chain(npm.then_some("npm"))
+        .collect();
     if !packages.is_empty() {
         println!("installing {}", packages.join(", "));
-        let mut apt = Command::new("apt-get");
-        apt.args(["install", "-y", "--no-install-recommends"])
-            .args(&packages)
-            .env("DEBIAN_FRONTEND", "noninteractive");
-        finish("apt-get", &mut apt)?;
+        install_packages(&packages)?;
     }
     if Kind::Nats.program().is_none() {
         println!("installing {NATS}");
@@ -54,6 +62,21 @@ pub(crate) fn install() -> Result<(), Failure> {
         finish("pip", pip.args(["install", "--quiet", NATS]))?;
     }
     Ok(())
+}
+
+/// Installs Debian packages. A machine whose list of packages is old or empty updates it first.
+fn install_packages(packages: &[&str]) -> Result<(), Failure> {
+    let install = || {
+        let mut apt = Command::new("apt-get");
+        apt.args(["install", "-y", "--no-install-recommends"])
+            .args(packages)
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        finish("apt-get", &mut apt)
+    };
+    install().or_else(|_| {
+        finish("apt-get update", Command::new("apt-get").arg("update"))?;
+        install()
+    })
 }
 
 /// The shared servers of a test run, and the environment variables with their addresses.

@@ -1,17 +1,18 @@
 //! The collector's handle.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use clinch::policy::{BulkheadConfig, DestinationConfig};
 use clinch::ports::{Clock, DocumentSink, Inspect, Quota, Records};
-use clinch::types::{Builder, ErrorKind};
+use clinch::types::{Applied, Builder, ErrorKind};
 use clinch::{Call, Clinch, Done, Error, Refusal, Result};
 
 use crate::model::{JobKind, PageDone, PageJob};
 use crate::records::CollectorRecords;
 use crate::routes::{
-    DESTINATION, close_route, collect_route, finish_route, page_route, plan_route, statistics_route,
+    DESTINATION, PAGE_ATTEMPTS_MAX, close_route, collect_route, finish_route, page_route,
+    plan_route, statistics_route,
 };
 use crate::tokens::TokenPool;
 use crate::{ANSWER_BYTES_MAX, Settings, Transport, metrics, plan};
@@ -57,6 +58,8 @@ pub(crate) struct Inner {
     pub(crate) inspect: Arc<dyn Inspect>,
     pub(crate) clock: Arc<dyn Clock>,
     clinch: OnceLock<Clinch>,
+    /// When the runs were last read for the gauges.
+    pub(crate) runs_read_at: Mutex<Option<Duration>>,
 }
 
 impl Inner {
@@ -93,6 +96,7 @@ impl Collector {
                 inspect: parts.inspect,
                 clock: parts.clock,
                 clinch: OnceLock::new(),
+                runs_read_at: Mutex::default(),
             }),
         }
     }
@@ -165,6 +169,7 @@ impl Collector {
     pub async fn attach(&self, clinch: &Clinch) {
         // The first engine stays; a second one is ignored.
         let _ = self.inner.clinch.set(clinch.clone());
+        metrics::begin_at_zero();
         if self.catch_up().await.is_err() {
             let this = self.clone();
             tokio::spawn(async move {
@@ -213,10 +218,13 @@ async fn timed(
     call: Call<PageJob>,
 ) -> Result<Done<PageDone>, Refusal> {
     let began = inner.clock.monotonic();
+    let is_last = call.attempt() >= PAGE_ATTEMPTS_MAX;
     let ended = inner.page(kind, call).await;
     let took = inner.clock.monotonic().saturating_sub(began);
     let outcome = match &ended {
         Ok(_) => "succeeded",
+        // A retry after the last attempt is a failure.
+        Err(Refusal::Retry(retry)) if is_last && retry.applied != Applied::NotCalled => "failed",
         Err(Refusal::Retry(_)) => "retried",
         Err(Refusal::Fail(_)) => "failed",
     };

@@ -125,7 +125,13 @@ impl Inner {
             false => Statistics::Failed,
         };
         if !made {
-            tracing::error!(target: "clinch::github", run = %run_id, "the statistics of a run failed permanently; see its dead letter");
+            crate::metrics::statistics_failed();
+            let message = format!(
+                "the statistics of run {run_id} were given up; `clinch dlq ls --domain github` shows why"
+            );
+            self.clinch()?
+                .alert("github_statistics_failed", &message, None)
+                .await;
         }
         let now = self.clock.now();
         let change = |run: &mut Run| {

@@ -30,10 +30,36 @@ pub(crate) fn run(status: &'static str) {
     metrics::counter!("github.runs.count", "status" => status).increment(1);
 }
 
-/// Gauges, set when metrics are scraped.
-pub(crate) fn gauges(active: u64, pending: u64, blocked: usize, statistics: u64) {
+/// Open operations of the collector, those that wait for a budget included.
+pub(crate) fn jobs_pending(count: u64) {
+    metrics::gauge!("github.jobs.pending").set(count as f64);
+}
+
+/// Active runs, and those of them whose statistics are not computed yet.
+pub(crate) fn runs(active: usize, statistics: usize) {
     metrics::gauge!("github.runs.active").set(active as f64);
-    metrics::gauge!("github.jobs.pending").set(pending as f64);
-    metrics::gauge!("github.tokens.blocked").set(blocked as f64);
     metrics::gauge!("github.statistics.retry.size").set(statistics as f64);
+}
+
+/// Tokens that cannot be used now, and all tokens.
+pub(crate) fn tokens(blocked: usize, size: usize) {
+    metrics::gauge!("github.tokens.blocked").set(blocked as f64);
+    metrics::gauge!("github.tokens.size").set(size as f64);
+}
+
+/// Registers the counters that alert rules use: the rate of a counter that appears with its first
+/// event misses that event.
+pub(crate) fn begin_at_zero() {
+    metrics::counter!("github.sink.failed.count").increment(0);
+    metrics::counter!("github.statistics.failed.count").increment(0);
+    for kind in JobKind::ALL {
+        for outcome in ["succeeded", "retried", "failed"] {
+            let labels = [("job_type", kind.as_str()), ("outcome", outcome)];
+            metrics::counter!("github.jobs.count", &labels).increment(0);
+        }
+    }
+}
+
+pub(crate) fn statistics_failed() {
+    metrics::counter!("github.statistics.failed.count").increment(1);
 }

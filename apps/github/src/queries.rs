@@ -1,6 +1,8 @@
 //! Queries: runs, jobs, cursors, tokens, documents. Also starts runs and resumes unplanned ones.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use clinch::ports::{DOCUMENTS_MAX, Document, DocumentFilter, Filter, Operation};
 use clinch::types::{BatchId, ErrorKind, EventType, Phase, Status};
@@ -10,6 +12,7 @@ use serde::Serialize;
 use crate::collector::{Collector, Inner};
 use crate::model::{Job, JobKind, JobState, Jobs, PageDone, Run, RunId, RunStatus, Space, Trigger};
 use crate::records::{Cursor, Figures};
+use crate::routes::DOMAIN;
 use crate::tokens::TokenView;
 
 /// Rows that are read at once.
@@ -213,34 +216,57 @@ impl Collector {
         }
     }
 
-    /// Runs that have not ended: few, however many there were.
+    /// Runs that have not ended, at most [`ACTIVE_MAX`].
     async fn active(&self) -> Result<Vec<Run>> {
-        let (mut all, mut after) = (Vec::new(), None);
-        loop {
-            let (runs, next) = self.inner.records.active_runs(after, PAGE).await?;
-            all.extend(runs);
-            after = next;
-            if after.is_none() || all.len() >= RECENT_MAX {
-                return Ok(all);
-            }
-        }
+        let (runs, _) = self.inner.records.active_runs(None, ACTIVE_MAX).await?;
+        Ok(runs)
     }
 
-    /// Updates the gauges. Call it when metrics are scraped: there is no polling.
+    /// Updates the gauges. Call it when metrics are scraped: there is no polling. The cost does not
+    /// grow with the history: open jobs are a counter that the store maintains, and runs are read
+    /// at most once a minute.
     pub async fn measure(&self) -> Result<()> {
-        let (mut active, mut pending, mut statistics) = (0, 0, 0);
-        for run in self.active().await? {
-            if !run.status.is_terminal() {
-                active += 1;
-                statistics += u64::from(run.status == RunStatus::Finalizing);
-                pending += self.inner.counted(run).await?.jobs.open();
-            }
+        let tokens = &self.inner.tokens;
+        crate::metrics::tokens(tokens.blocked(), tokens.size());
+        let domains = self.inner.clinch()?.runtime().ports().domains.clone();
+        let views = domains.domains().await?;
+        let ours = views.iter().find(|view| view.domain.as_str() == DOMAIN);
+        let open = ours.map_or(0, |view| {
+            let counts = &view.counts;
+            counts.pending + counts.live + counts.recorded + counts.waiting + counts.held
+        });
+        crate::metrics::jobs_pending(open);
+        if self.inner.runs_are_due() {
+            let runs = self.active().await?;
+            let runs = runs.iter().filter(|run| !run.status.is_terminal());
+            let is_finalizing = |run: &&Run| run.status == RunStatus::Finalizing;
+            let statistics = runs.clone().filter(is_finalizing).count();
+            crate::metrics::runs(runs.count(), statistics);
         }
-        let blocked = self.inner.tokens.blocked();
-        crate::metrics::gauges(active, pending, blocked, statistics);
         Ok(())
     }
 }
+
+impl Inner {
+    /// Whether the runs have to be read again for the gauges.
+    fn runs_are_due(&self) -> bool {
+        let now = self.clock.monotonic();
+        let mut read_at = self
+            .runs_read_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_due = read_at.is_none_or(|at| now.saturating_sub(at) >= RUNS_EVERY);
+        if is_due {
+            *read_at = Some(now);
+        }
+        is_due
+    }
+}
+
+/// Runs that the gauges count: the rule fires at 100, and a greater number says no more.
+const ACTIVE_MAX: usize = 200;
+/// How often the gauges read the runs, however often metrics are scraped.
+const RUNS_EVERY: Duration = Duration::from_secs(60);
 
 pub(crate) fn of_batch(batch_id: BatchId) -> Filter {
     Filter {

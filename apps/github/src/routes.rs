@@ -26,10 +26,13 @@ const OWN_STORE: RetryRules = RetryRules {
     ..RetryRules::WORKER
 };
 
+/// Attempts of a page job.
+pub(crate) const PAGE_ATTEMPTS_MAX: u32 = 5;
+
 /// A request for a page.
 pub(crate) fn page_route(kind: JobKind) -> Route<PageJob, PageDone> {
     let retry = RetryRules {
-        max_attempts: 5,
+        max_attempts: PAGE_ATTEMPTS_MAX,
         ..RetryRules::WORKER
     };
     Route::new(DOMAIN, kind.as_str())

@@ -432,6 +432,11 @@ impl TokenPool {
         Ok(views)
     }
 
+    /// Number of tokens.
+    pub(crate) fn size(&self) -> usize {
+        self.tokens.len()
+    }
+
     /// Number of tokens that cannot be used now.
     pub(crate) fn blocked(&self) -> usize {
         let (now, seen) = (self.clock.now(), self.seen());

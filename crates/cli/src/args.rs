@@ -3,12 +3,14 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{
+    Arg, ArgAction, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+};
 
 use crate::client::{ApiKey, Trust};
 use crate::commands::{
     backup, batches, bench, completions, demo, destinations, dlq, doctor, domains, github, keys,
-    migrate, ops, restore, retention, serve, submit,
+    migrate, ops, restore, retention, serve, status, submit,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -16,12 +18,20 @@ use crate::output::Format;
 
 const EXAMPLES: &str = "\
 Examples:
+  clinch status
   clinch submit payments charge order-123 --payload '{\"amount\":5000}' --wait 3s
   clinch ops ls --state FAILED
   clinch ops get 01917f5e-0000-7000-8000-000000000000 --path
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 conflict, 5 not settled in time.
 Flags take precedence over the environment, the environment over the configuration file.";
+
+/// Examples come before the options: they are what most readers look for.
+const HELP: &str = "\
+{about-with-newline}
+{usage-heading} {usage}{after-help}
+
+{all-args}";
 
 /// Makes every call to a system you do not control end exactly one way
 #[derive(Debug, Parser)]
@@ -37,10 +47,16 @@ pub(crate) struct Cli {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The configuration file; by default clinch.toml in the working folder, if there is one
-    #[arg(long, global = true, value_name = "FILE", env = "CLINCH_CONFIG")]
+    /// Configuration file; otherwise ./clinch.toml
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "CLINCH_CONFIG",
+        hide_env_values = true
+    )]
     pub(crate) config: Option<PathBuf>,
-    /// The server; by default the configuration file's server.listen, else http://127.0.0.1:7070
+    /// Server; otherwise server.listen of the configuration
     #[arg(
         long,
         global = true,
@@ -49,7 +65,7 @@ pub(crate) struct Global {
         hide_env_values = true
     )]
     pub(crate) url: Option<String>,
-    /// The API key; better set by the environment, where other users of the machine do not see it
+    /// API key; better in the environment than here
     #[arg(
         long,
         global = true,
@@ -58,13 +74,25 @@ pub(crate) struct Global {
         hide_env_values = true
     )]
     api_key: Option<Secret>,
-    /// Also trust this certificate authority for https: certificates in PEM form
-    #[arg(long, global = true, value_name = "FILE", env = "CLINCH_CA_FILE")]
+    /// Trust this authority for https (PEM)
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "CLINCH_CA_FILE",
+        hide_env_values = true
+    )]
     ca_file: Option<PathBuf>,
-    /// Send this client certificate to a server that asks for one: PEM, with its private key
-    #[arg(long, global = true, value_name = "FILE", env = "CLINCH_CLIENT_CERT")]
+    /// Client certificate with its key (PEM)
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "CLINCH_CLIENT_CERT",
+        hide_env_values = true
+    )]
     client_cert: Option<PathBuf>,
-    /// Output format: a table for people, one JSON document, or one JSON document per line
+    /// Output format
     #[arg(
         short,
         long,
@@ -73,11 +101,10 @@ pub(crate) struct Global {
         default_value = "table"
     )]
     pub(crate) output: Format,
-    /// No colours; also by setting NO_COLOR. Colours are used on a terminal only
+    /// No colours; also by setting NO_COLOR
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
-    /// Print on standard error which server and store, or which database, the command works on; on
-    /// a terminal this is always printed
+    /// Name the server and the store on standard error
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
 }
@@ -151,6 +178,8 @@ pub(crate) enum Command {
 /// Commands that call a running server.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Client {
+    /// Show what is wrong, since when, and the next command
+    Status(status::Args),
     /// Submit one operation
     Submit(submit::Args),
     /// Show operations and act on them
@@ -162,7 +191,7 @@ pub(crate) enum Client {
     /// Queues: counters, pause, resume
     #[command(subcommand)]
     Domains(domains::Command),
-    /// Providers: breaker, rate, concurrency
+    /// Providers: their state, and what is done to them by hand
     #[command(subcommand)]
     Destinations(destinations::Command),
     /// Batches: groups of operations
@@ -173,9 +202,27 @@ pub(crate) enum Client {
     Retention(retention::Command),
 }
 
+/// The command and all its subcommands with [`HELP`].
+fn examples_first(command: clap::Command) -> clap::Command {
+    // One form for -h and --help: the long form takes three lines for each option.
+    let help = Arg::new("help").short('h').long("help");
+    let help = help.action(ArgAction::HelpShort).help("Print help");
+    let help = help.help_heading(None::<&str>);
+    let command = command
+        .help_template(HELP)
+        .disable_help_flag(true)
+        .arg(help);
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|one| one.get_name().to_owned())
+        .collect();
+    let inner = |command: clap::Command, name: String| command.mut_subcommand(name, examples_first);
+    names.into_iter().fold(command, inner)
+}
+
 /// Parses the command line; on `Err`, help or a usage error has been printed.
 pub(crate) fn parse() -> Result<Cli, Exit> {
-    let mut command = Cli::command();
+    let mut command = examples_first(Cli::command());
     // Help and usage errors are printed before the flag is parsed.
     if std::env::args_os().any(|argument| argument == "--no-color") {
         command = command.color(ColorChoice::Never);
@@ -220,6 +267,23 @@ mod tests {
             }
         }
         check(&Cli::command(), "clinch");
+    }
+
+    #[test]
+    fn examples_come_before_options_and_global_options_last() {
+        let mut command = examples_first(Cli::command());
+        command.build();
+        let ls = command
+            .find_subcommand_mut("ops")
+            .and_then(|ops| ops.find_subcommand_mut("ls"));
+        let help = ls
+            .map(|ls| ls.render_help().to_string())
+            .unwrap_or_default();
+        let place = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text}: {help}"));
+        assert!(place("Examples:") < place("Options:"), "{help}");
+        assert!(place("Filters:") < place("Global options:"), "{help}");
+        let global = help.lines().skip_while(|line| *line != "Global options:");
+        assert!(global.count() <= 10, "{help}");
     }
 
     #[test]

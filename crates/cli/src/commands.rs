@@ -22,6 +22,7 @@ mod payload;
 pub(crate) mod restore;
 pub(crate) mod retention;
 pub(crate) mod serve;
+pub(crate) mod status;
 pub(crate) mod submit;
 
 use crate::args::{Cli, Client, Command, Global};
@@ -67,6 +68,7 @@ fn client(command: Client, global: Global) -> Result<Exit, CliError> {
 
 async fn ask(command: Client, context: &mut Context) -> Result<Exit, CliError> {
     match command {
+        Client::Status(args) => status::run(args, context).await,
         Client::Submit(args) => submit::run(args, context).await,
         Client::Ops(command) => ops::run(command, context).await,
         Client::Dlq(command) => dlq::run(command, context).await,

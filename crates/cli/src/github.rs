@@ -2,6 +2,7 @@
 
 mod fake;
 mod local;
+mod pages;
 mod transport;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::store::StoreConfig;
 
 pub(crate) use fake::FakeHub;
 pub(crate) use local::LocalCollector;
+pub(crate) use pages::Pages;
 pub(crate) use transport::Http;
 
 /// Added to the request timeout: after this time no answer can arrive any more.

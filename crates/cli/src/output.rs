@@ -5,6 +5,7 @@ pub(crate) mod listing;
 pub(crate) mod record;
 pub(crate) mod table;
 pub(crate) mod text;
+pub(crate) mod times;
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -13,14 +14,18 @@ use serde_json::value::RawValue;
 
 use crate::error::CliError;
 
+/// Columns of a terminal that does not tell its size.
+const WIDTH: usize = 80;
+
 /// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// For people: cells are cut to the terminal's width.
+    // Plain comments: the parser would show documentation as a list of three lines in every help.
+    // For people: cells are cut to the terminal's width.
     Table,
-    /// One document, indented.
+    // One document, indented.
     Json,
-    /// One document per line.
+    // One document per line.
     Jsonl,
 }
 
@@ -50,7 +55,8 @@ impl Output {
         let width = is_terminal
             .then(|| terminal_size::terminal_size_of(&stdout))
             .flatten();
-        Self::new(Box::new(stdout), format, color && is_terminal, width)
+        let color = color && is_terminal;
+        Self::new(Box::new(stdout), format, color, is_terminal, width)
     }
 
     /// Standard error, for what a person must see before answering a question. Always a table.
@@ -60,25 +66,28 @@ impl Output {
         let width = is_terminal
             .then(|| terminal_size::terminal_size_of(&stderr))
             .flatten();
-        Self::new(Box::new(stderr), Format::Table, self.has_color, width)
+        let color = self.has_color;
+        Self::new(Box::new(stderr), Format::Table, color, is_terminal, width)
     }
 
     fn new(
         sink: Box<dyn Write + Send>,
         format: Format,
         color: bool,
+        is_terminal: bool,
         size: Option<(terminal_size::Width, terminal_size::Height)>,
     ) -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let is_dumb = set("TERM").is_some_and(|term| term == "dumb");
+        let size = size.map(|(width, _)| usize::from(width.0));
         let columns = set("COLUMNS").and_then(|columns| columns.parse().ok());
         Self {
             sink: BufWriter::new(sink),
             format,
             has_color: color && !is_dumb && set("NO_COLOR").is_none(),
-            is_terminal: size.is_some(),
+            is_terminal,
             // A file or a pipe gets every value uncut, for `grep` and `awk`.
-            width: columns.or(size.map(|(width, _)| usize::from(width.0))),
+            width: columns.or(size).or(is_terminal.then_some(WIDTH)),
         }
     }
 

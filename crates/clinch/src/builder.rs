@@ -20,7 +20,7 @@ use crate::handler::Typed;
 use crate::route::Spec;
 use crate::safety_net::{NoFile, OnlyLogged};
 use crate::types::{Classify, Probed, Telemetry};
-use crate::{Backend, Call, Clinch, Done, Route};
+use crate::{Backend, Call, Clinch, Done, Route, breakers};
 
 /// Builds a [`Clinch`]. Settings that are not made have the recommended value.
 ///
@@ -310,6 +310,9 @@ impl Builder {
         let no_file = || Arc::new(NoFile) as Arc<dyn Journal>;
         let meter: Arc<dyn Meter> = telemetry.clone();
         let tracer: Arc<dyn Tracer> = telemetry;
+        for destination in &destinations {
+            breakers::watch(destination, &clock, &meter, &tracer);
+        }
         let ports = Ports {
             store: backend.store,
             outbox: backend.outbox,

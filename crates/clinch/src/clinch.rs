@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Counts, Known, Meter, NewOperation};
+use clinch_core::ports::{Counts, DomainView, Known, Meter, NewOperation};
 use clinch_core::{BatchId, Command, Domain, Error, ErrorKind, OpId, Result, Status, TimeBudget};
 use clinch_engine::{Dispatch, Orchestrator, Pumped, Runtime};
 use clinch_protect::{Destination, DestinationStatus};
@@ -127,7 +127,11 @@ impl Clinch {
     /// No further call is wanted. The status says what follows: FAILED, or still IN_PROGRESS
     /// because a call is running or may have been applied.
     pub async fn cancel(&self, op_id: OpId, reason: &str) -> Result<Status> {
-        match self.orchestrator.cancel(op_id, reason).await? {
+        match self
+            .orchestrator
+            .cancel(op_id, &self.orchestrator.actor(), reason)
+            .await?
+        {
             Ok(changed) => Ok(changed.state.status),
             Err(refused) => {
                 let kind = match refused {
@@ -141,12 +145,13 @@ impl Clinch {
 
     /// No attempt of this domain begins until [`Clinch::resume`]. Running attempts settle.
     pub async fn pause(&self, domain: &Domain) -> Result<()> {
-        self.orchestrator.set_paused(domain, true).await
+        let by = self.orchestrator.actor();
+        self.orchestrator.pause(domain, &by, "").await
     }
 
     /// Attempts of this domain begin again, at once.
     pub async fn resume(&self, domain: &Domain) -> Result<()> {
-        self.orchestrator.set_paused(domain, false).await
+        self.orchestrator.resume(domain).await
     }
 
     /// Opens a batch; `on_complete` is accepted in the commit that completes it.
@@ -214,15 +219,22 @@ impl Clinch {
         self.destinations.iter().map(|one| one.status()).collect()
     }
 
+    /// The guards of one destination, for an operator who closes or opens its breaker.
+    pub fn destination(&self, name: &str) -> Option<Arc<Destination>> {
+        let mut all = self.destinations.iter();
+        all.find(|one| one.status().name == name).cloned()
+    }
+
     /// Updates the gauges. Call it when metrics are read: nothing polls.
     pub async fn measure(&self) -> Result<()> {
         for counted in self.counted.iter() {
             self.meter.add(counted.name, &[], counted.growth());
         }
+        self.measure_destinations();
         let mut all = Counts::default();
         let views = self.domains.domains().await?;
         self.orchestrator.note_load(&views);
-        for view in views {
+        for view in labelled(views) {
             let domain = view.domain.as_str();
             let counts = view.counts;
             let in_progress = counts.live + counts.recorded + counts.waiting + counts.held;
@@ -240,6 +252,12 @@ impl Clinch {
             let oldest = view.oldest_due.unwrap_or_default().as_secs_f64();
             let labels = [("domain", domain)];
             self.meter.set("orchestrator.oldest.age", &labels, oldest);
+            let letters = view.counts.dead_letters_open as f64;
+            self.meter
+                .set("orchestrator.dead_letters.open", &labels, letters);
+            let paused = f64::from(u8::from(view.paused));
+            self.meter
+                .set("orchestrator.domain.paused", &labels, paused);
             all.held += counts.held;
             all.recorded += counts.recorded;
             all.live += counts.live;
@@ -248,22 +266,32 @@ impl Clinch {
         }
         self.set("orchestrator.held", all.held);
         self.set("orchestrator.write_ahead.pending", all.recorded);
+        self.measure_bus(&all).await
+    }
+
+    /// Measures the guards of this process. Reads nothing from the store.
+    fn measure_destinations(&self) {
         for destination in self.destinations.iter() {
             let status = destination.status();
             let labels = [("destination", status.name.as_str())];
             let state = status.breaker as u8;
             self.meter
                 .set("orchestrator.breaker.state", &labels, f64::from(state));
+            let paused = status.paused.unwrap_or_default().as_secs_f64();
+            self.meter
+                .set("orchestrator.destination.pause", &labels, paused);
         }
-        self.measure_bus(&all).await
     }
 
-    /// Measures the hints on the bus. If the store is the queue, its due rows count.
+    /// Measures the hints on the bus. If the store is the queue, its rows count: every worker
+    /// claims due rows itself, so that no leader is needed.
     async fn measure_bus(&self, all: &Counts) -> Result<()> {
         match &self.dispatch {
             Dispatch::Queue(_) => {
                 self.set("orchestrator.bus.pending", all.live);
-                self.set("orchestrator.bus.lag", all.pending + all.waiting);
+                self.set("orchestrator.bus.lag", all.pending);
+                self.set("orchestrator.delayed.size", all.waiting);
+                self.set("orchestrator.leader", 1);
             }
             Dispatch::Hints(bus) => {
                 if let Some(depth) = bus.depth().await? {
@@ -297,6 +325,33 @@ impl Clinch {
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
+}
+
+/// Domains with a label of their own; the engine labels its counters by the same number.
+const LABELLED_DOMAINS_MAX: usize = 200;
+/// The label that further domains share.
+const OTHER: &str = "other";
+
+/// The domains with a label of their own, and one that is the sum of the others.
+fn labelled(mut views: Vec<DomainView>) -> Vec<DomainView> {
+    let rest = views.split_off(views.len().min(LABELLED_DOMAINS_MAX));
+    let sum = rest.into_iter().reduce(|mut sum, view| {
+        sum.counts.pending += view.counts.pending;
+        sum.counts.live += view.counts.live;
+        sum.counts.recorded += view.counts.recorded;
+        sum.counts.waiting += view.counts.waiting;
+        sum.counts.held += view.counts.held;
+        sum.counts.completed += view.counts.completed;
+        sum.counts.failed += view.counts.failed;
+        sum.oldest_due = sum.oldest_due.max(view.oldest_due);
+        sum.paused |= view.paused;
+        sum
+    });
+    if let (Some(mut sum), Ok(other)) = (sum, Domain::new(OTHER)) {
+        sum.domain = other;
+        views.push(sum);
+    }
+    views
 }
 
 /// The valid commands, and for each invalid request its error.

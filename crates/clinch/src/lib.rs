@@ -44,6 +44,7 @@
 
 pub mod backend;
 mod batch;
+mod breakers;
 mod builder;
 mod call;
 mod clinch;

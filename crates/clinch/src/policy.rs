@@ -7,6 +7,6 @@ pub use clinch_core::policy::{
 };
 pub use clinch_engine::Config;
 pub use clinch_protect::{
-    BulkheadConfig, CircuitConfig, Destination, DestinationConfig, DestinationStatus, QueueAge,
-    RateConfig, RatioConfig, Window,
+    BulkheadConfig, CallFailure, CircuitConfig, Destination, DestinationConfig, DestinationLimits,
+    DestinationStatus, QueueAge, RateConfig, RatioConfig, RecentCalls, Window,
 };

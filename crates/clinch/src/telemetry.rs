@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_core::Keys;
-use clinch_core::ports::{Level, Meter, MetricLabels, Tags, Tracer, Work};
-use clinch_system::SystemRng;
+use clinch_core::ports::{Clock, Level, Meter, MetricLabels, Tags, Tracer, Work};
+use clinch_core::{Keys, Timestamp};
+use clinch_system::{SystemClock, SystemRng};
 use metrics::Label;
 use sha2::{Digest, Sha256};
 use tracing::instrument::Instrument;
@@ -49,6 +49,8 @@ pub enum ShownKeys {
 pub struct Telemetry {
     keys: ShownKeys,
     rng: SystemRng,
+    /// Measures spans; the engine's clock may be a test's.
+    clock: Arc<SystemClock>,
     current: Option<Box<Current>>,
     link: Option<Box<Link>>,
     also: Vec<(Arc<dyn Meter>, Arc<dyn Tracer>)>,
@@ -109,12 +111,16 @@ impl Telemetry {
                 .domain
                 .map(|domain| domain.as_str().to_owned())
                 .or_else(|| name(|keys| keys.domain.as_str())),
-            event_type: name(|keys| keys.event_type.as_str()),
+            event_type: tags
+                .event_type
+                .map(|event_type| event_type.as_str().to_owned())
+                .or_else(|| name(|keys| keys.event_type.as_str())),
             biz_key: key(|keys| keys.biz_key.as_str()),
             idem_key: key(|keys| keys.idem_key.as_str()),
             trace_id: tags.trace.and_then(trace_id).map(str::to_owned),
             latency_ms: tags.latency.map(|latency| latency.as_secs_f64() * 1e3),
             age_ms: tags.age.map(|age| age.as_secs_f64() * 1e3),
+            until: tags.until.map(time_of_day),
         }
     }
 }
@@ -129,6 +135,7 @@ struct Fields {
     trace_id: Option<String>,
     latency_ms: Option<f64>,
     age_ms: Option<f64>,
+    until: Option<String>,
 }
 
 impl Tracer for Telemetry {
@@ -160,13 +167,33 @@ impl Tracer for Telemetry {
             biz.key = fields.biz_key,
             idem.key = fields.idem_key,
             attempt = tags.attempt,
-            latency.ms = fields.latency_ms,
-            outcome = tags.outcome,
+            destination = tags.destination,
+            latency.ms = tracing::field::Empty,
+            outcome = tracing::field::Empty,
+            code = tracing::field::Empty,
             trace.id = fields.trace_id,
         );
+        if let Some(outcome) = tags.outcome {
+            span.record("outcome", outcome);
+        }
         if let (Some(link), Some(trace)) = (&self.link, tags.trace) {
             link(&span, trace);
         }
+        let (ended, before) = (tags.end.cloned(), tags.latency.unwrap_or_default());
+        let began = self.clock.monotonic();
+        let (clock, inner) = (self.clock.clone(), span.clone());
+        let work = async move {
+            work.await;
+            let took = before.saturating_add(clock.monotonic().saturating_sub(began));
+            inner.record("latency.ms", took.as_secs_f64() * 1e3);
+            let Some(ended) = ended else { return };
+            if let Some(outcome) = ended.outcome() {
+                inner.record("outcome", outcome);
+            }
+            if let Some(code) = ended.code() {
+                inner.record("code", code);
+            }
+        };
         Box::pin(work.instrument(span))
     }
 
@@ -193,6 +220,8 @@ impl Tracer for Telemetry {
                         count = tags.count,
                         destination = tags.destination,
                         age.ms = fields.age_ms,
+                        until = fields.until,
+                        failure.rate = tags.failure_rate,
                         trace.id = fields.trace_id,
                         "{message}"
                     );
@@ -234,6 +263,13 @@ impl Meter for Telemetry {
 fn of(labels: MetricLabels<'_>) -> Vec<Label> {
     let label = |(name, value): &(&'static str, &str)| Label::new(*name, (*value).to_owned());
     labels.iter().map(label).collect()
+}
+
+/// `08:00:00Z`: the time of day in UTC. Conditions with an end last hours at most.
+fn time_of_day(at: Timestamp) -> String {
+    let seconds = at.as_millis().div_euclid(1_000).rem_euclid(86_400);
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}Z", seconds % 60)
 }
 
 fn trace_id(parent: &str) -> Option<&str> {

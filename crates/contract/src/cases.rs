@@ -12,12 +12,17 @@ mod clock;
 mod domains;
 mod engine;
 mod finalize;
+mod finding;
 mod inspect;
 mod keys;
 mod lane;
 mod late;
+mod letter_lists;
+mod letters;
 mod locks;
+mod notes;
 mod notices;
+mod operator;
 mod outbox;
 mod presence;
 mod proof;
@@ -47,6 +52,9 @@ const AREAS: &[&[Case]] = &[
     settle::CASES,
     late::CASES,
     redrive::CASES,
+    letters::CASES,
+    notes::CASES,
+    letter_lists::CASES,
     finalize::CASES,
     atomic::CASES,
     ambiguous::CASES,
@@ -62,6 +70,8 @@ const AREAS: &[&[Case]] = &[
     clock::CASES,
     domains::CASES,
     amend::CASES,
+    operator::CASES,
+    finding::CASES,
     inspect::CASES,
     notices::CASES,
     scenario::CASES,

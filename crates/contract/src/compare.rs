@@ -9,7 +9,7 @@ use crate::case::{Failure, Verdict};
 /// The result of [`State::apply`].
 pub(crate) type Applied = Result<(State, Effects), IllegalTransition>;
 
-fn moments(state: &State) -> [Option<Timestamp>; 7] {
+fn moments(state: &State) -> [Option<Timestamp>; 8] {
     [
         state.first_call_at,
         state.call_deadline,
@@ -18,6 +18,7 @@ fn moments(state: &State) -> [Option<Timestamp>; 7] {
         state.deadline,
         state.refund.and_then(|refund| refund.first_call_at),
         state.hold.as_ref().and_then(|hold| hold.probe_at),
+        state.last_error.as_ref().map(|error| error.at),
     ]
 }
 
@@ -35,6 +36,9 @@ fn timeless(state: &State) -> State {
     }
     if let Some(hold) = state.hold.as_mut() {
         hold.probe_at = blur(hold.probe_at);
+    }
+    if let Some(error) = state.last_error.as_mut() {
+        error.at = Timestamp::default();
     }
     state
 }

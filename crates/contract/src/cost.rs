@@ -20,7 +20,7 @@ mod copies;
 use std::fmt::Write as _;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Batches, NewBatch, Restriction};
+use clinch_core::ports::{Batches, NewBatch, NewPause, Restriction};
 use clinch_core::{BatchId, Domain, OpId};
 
 use crate::StorePorts;
@@ -146,7 +146,10 @@ impl Templates {
         let claimed = ports.outbox.claim(&fixtures::claim(1, 10)?).await?;
         ensure_eq!(claimed.len(), 2, "the templates are claimed");
         ports.outbox.published(&claimed).await?;
-        ports.domains.set_paused(&Domain::new(KEYED)?, true).await?;
+        ports
+            .domains
+            .pause(&Domain::new(KEYED)?, &NewPause::default())
+            .await?;
         Ok(Self {
             completed,
             failed,

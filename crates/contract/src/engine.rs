@@ -10,11 +10,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::policy::Safety;
 use clinch_core::ports::{
-    Alert, AlertNote, Attempt, Clock, Executor, Filter, Ids, Inspect, Journal, JournalRecords,
-    Known, LedgerLine, Operation, Page, PlainText, Spawner, Untold,
+    Alert, AlertNote, Attempt, Clock, Executor, Filter, FoundId, Ids, Inspect, Journal,
+    JournalRecords, Known, LedgerLine, Operation, Page, PlainText, Spawner, Untold,
 };
 use clinch_core::{
-    AttemptId, BatchId, Command, Envelope, Keys, OpId, Outcome, Payload, Result, Success, Timestamp,
+    AttemptId, BatchId, Command, Envelope, Keys, OpId, OpIdPrefix, Outcome, Payload, Result,
+    Success, Timestamp,
 };
 use clinch_engine::{Config, Dispatch, Handler, Handlers, Ports, Runtime};
 use clinch_protect::{Chain, Destination, DestinationConfig, Hedge, Timeouts};
@@ -314,6 +315,9 @@ impl Inspect for CountedReads {
     }
     async fn long_in_progress(&self, before: Timestamp, max: usize) -> Result<Vec<OpId>> {
         self.inspect.long_in_progress(before, max).await
+    }
+    async fn by_prefix(&self, prefix: &OpIdPrefix, max: usize) -> Result<Vec<FoundId>> {
+        self.inspect.by_prefix(prefix, max).await
     }
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
         self.inspect.ledger(op).await

@@ -151,6 +151,7 @@ pub(crate) fn operation(op_id: OpId, keys: Keys, payload: &Payload) -> NewOperat
         batch_id: None,
         redrive_of: None,
         inherited: Inherited::default(),
+        by: None,
         trace: None,
         begin: None,
     }

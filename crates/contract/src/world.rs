@@ -7,8 +7,8 @@ use std::time::Duration;
 use clinch_core::policy::{EventTypes, Routes, Rules};
 use clinch_core::ports::{
     Accepted, Amendment, Answer, AnswerBody, Batches, Changed, Claimed, Counts, DomainView,
-    Domains, Inspect, Known, LedgerLine, NewOperation, Notices, Operation, Outbox, Recovery,
-    Refused, Reschedule, Scan, Store,
+    Domains, Inspect, Known, LedgerLine, LetterFilter, LetterOrder, LetterView, NewOperation,
+    NewPause, Notices, Operation, Outbox, Recovery, Refused, Reschedule, Scan, Store,
 };
 use clinch_core::protocol::{Event, State};
 use clinch_core::{Error, ErrorKind, EventType, OpId, Retry, Timestamp};
@@ -296,6 +296,14 @@ impl World {
         Ok(self.inspect.ledger(op).await?)
     }
 
+    /// Dead letters in every state, newest first.
+    pub(crate) async fn letters(&self) -> Verdict<Vec<LetterView>> {
+        let (all, order) = (LetterFilter::all(), LetterOrder::NewestFirst);
+        let page = self.recovery.dead_letters(&all, order, None, 99).await?;
+        ensure_eq!(page.next_cursor, None, "all on one page");
+        Ok(page.items)
+    }
+
     /// The rows that a relay claims, in order.
     pub(crate) async fn claim(&self, max: usize) -> Verdict<Vec<Claimed>> {
         let claimed = self.outbox.claim(&fixtures::claim(1, max)?).await?;
@@ -326,7 +334,11 @@ impl World {
 
     pub(crate) async fn pause(&self, name: &str, paused: bool) -> Verdict {
         let domain = fixtures::domain(name)?;
-        Ok(self.domains.set_paused(&domain, paused).await?)
+        match paused {
+            true => self.domains.pause(&domain, &NewPause::default()).await?,
+            false => self.domains.resume(&domain).await?,
+        }
+        Ok(())
     }
 
     pub(crate) async fn arm(&self, fault: Fault) {

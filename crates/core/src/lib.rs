@@ -9,6 +9,7 @@
 mod command;
 mod error;
 mod hash;
+mod id_prefix;
 pub mod json;
 mod names;
 mod outcome;
@@ -24,9 +25,10 @@ pub use command::{
 };
 pub use error::{Error, ErrorKind, Result};
 pub use hash::{ContentHash, Fingerprint, KeyHash, LaneKey, OutboundKey};
+pub use id_prefix::OpIdPrefix;
 pub use names::{
-    AttemptId, BatchId, BizKey, Domain, EventType, IdemKey, Invalid, KEY_BYTES_MAX, LeaseToken,
-    NAME_BYTES_MAX, OpId, ProcessId, WORKER_BYTES_MAX, WorkerId,
+    Actor, AttemptId, BatchId, BizKey, Domain, EventType, IdemKey, Invalid, KEY_BYTES_MAX,
+    LeaseToken, NAME_BYTES_MAX, OpId, ProcessId, WORKER_BYTES_MAX, WorkerId,
 };
 pub use outcome::{
     Applied, CODE_BYTES_MAX, Effect, Fail, Failure, MESSAGE_BYTES_MAX, Outcome, Retry,

@@ -150,6 +150,70 @@ text_type!(
     WorkerId, "worker", |text| check_text("worker", text, WORKER_BYTES_MAX)
 );
 
+/// How the name of a person's or program's request begins, if it came with an API key.
+const KEY_ACTOR: &str = "key:";
+/// The actor of requests without a key.
+const LOCAL_ACTOR: &str = "local";
+
+impl WorkerId {
+    /// A name that a remote worker gives itself. Names that stand for an operator are refused, so
+    /// that no worker can sign a ledger line as one: see [`Actor`].
+    pub fn claimed(name: impl Into<String>) -> Result<Self, Invalid> {
+        let worker = Self::new(name)?;
+        let name = worker.as_str().to_ascii_lowercase();
+        if name == LOCAL_ACTOR || name.starts_with(KEY_ACTOR) {
+            let problem = "must not be \"local\" or begin with \"key:\": these stand for operators";
+            return Err(Invalid::new("worker", problem));
+        }
+        Ok(worker)
+    }
+}
+
+/// Who acts on an operation or on a domain. Ledger lines and pauses keep the name.
+///
+/// ```
+/// use clinch_core::{Actor, WorkerId};
+///
+/// assert_eq!(Actor::key("00ff", "anna").to_string(), "key:00ff (anna)");
+/// assert_eq!(Actor::local().to_string(), "local");
+/// assert!(WorkerId::claimed("key:00ff (anna)").is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor(WorkerId);
+
+impl Actor {
+    /// The owner of an API key. The id comes first: unlike the name, nobody can choose it.
+    pub fn key(id: &str, name: &str) -> Self {
+        /// Keeps id and name below the length of a worker id.
+        const NAME_MAX: usize = 80;
+        let plain = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).collect() };
+        let id = crate::shorten(plain(id), 32);
+        let name = crate::shorten(plain(name), NAME_MAX);
+        Self(WorkerId(format!("{KEY_ACTOR}{id} ({name})").into()))
+    }
+
+    /// A program on this machine that needs no key.
+    pub fn local() -> Self {
+        Self(WorkerId(LOCAL_ACTOR.into()))
+    }
+
+    /// The process itself, for what it does on its own account.
+    pub fn process(worker: &WorkerId) -> Self {
+        Self(worker.clone())
+    }
+
+    /// The name, as ledger lines keep it.
+    pub fn name(&self) -> &WorkerId {
+        &self.0
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 macro_rules! id_type {
     ($(#[$doc:meta])* $name:ident, $field:literal) => {
         $(#[$doc])*
@@ -338,6 +402,19 @@ mod tests {
         for bad in ["", "12", "+123456789abcdef", "0123456789abcdefg"] {
             assert!(bad.parse::<ProcessId>().is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn sec_no_worker_can_claim_to_be_an_operator() {
+        for forged in ["local", "LOCAL", "key:1 (x)", "Key:", "KEY:00ff"] {
+            assert!(WorkerId::claimed(forged).is_err(), "{forged:?}");
+        }
+        for fine in ["localhost", "keys", "w:key:1", "clinch-1-2"] {
+            assert!(WorkerId::claimed(fine).is_ok(), "{fine:?}");
+        }
+        let long = Actor::key(&"i".repeat(99), &format!("a\nb{}", "é".repeat(200)));
+        assert!(WorkerId::new(long.to_string()).is_ok(), "{long}");
+        assert!(WorkerId::claimed(long.to_string()).is_err());
     }
 
     #[test]

@@ -228,8 +228,14 @@ pub mod code {
     pub const POISON: &str = "poison";
     /// An attempt was lost and the Reaper's strategy is `fail`.
     pub const ATTEMPT_LOST: &str = "attempt_lost";
-    /// A call ended unknown and may not be repeated.
+    /// A call ended unknown. As the code of a failure or hold: and it may not be repeated.
     pub const EFFECT_UNKNOWN: &str = "effect_unknown";
+    /// Only of a last error: the attempt ended before it sent anything.
+    pub const NOT_CALLED: &str = "not_called";
+    /// Only of a last error: the provider did not apply the call, and may be asked again.
+    pub const NOT_APPLIED: &str = "not_applied";
+    /// Only of a last error: a probe did not tell what became of the call.
+    pub const PROBE_INCONCLUSIVE: &str = "probe_inconclusive";
 }
 
 /// Cuts `text` to at most `max` bytes at a character boundary.

@@ -1,6 +1,6 @@
 //! What every stage uses: the ports, the declared routes, the group commit, and the shutdown stage.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub(crate) struct Base {
     pub commits: GroupCommit,
     pub wakes: Wakes,
     pub concerns: Concerns,
+    /// Declared domains that share one metric label.
+    pub without_label: BTreeSet<Domain>,
     stage: watch::Sender<Stage>,
 }
 
@@ -69,17 +71,20 @@ impl Base {
         let ports = deadline::bound(ports, config.store_timeout);
         let handlers = handlers.with_lease(config.lease);
         let routes = Arc::new(handlers.routes()?);
-        Ok(Self {
+        let base = Self {
             commits: GroupCommit::new(&ports, &routes, &config),
             wakes: Wakes::new(handlers.by_domain().map(|(domain, _)| domain)),
             concerns: Concerns::default(),
+            without_label: crate::telemetry::without_label(&handlers),
             stage: watch::Sender::new(Stage::Running),
             process: ProcessId::new(ports.ids.attempt_id()),
             ports,
             handlers,
             config,
             routes,
-        })
+        };
+        base.begin_at_zero();
+        Ok(base)
     }
 
     /// A fresh id for an attempt of this process.

@@ -14,35 +14,44 @@ use async_trait::async_trait;
 use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
     Batch, Batches, Bus, Claim, Claimed, Clock, DeadLetter, Delivery, Depth, Dequeue, DomainView,
-    Domains, Filter, Inspect, Journal, JournalRecords, Known, LedgerLine, NewBatch, Notice,
-    Notices, OpenRoute, Operation, Outbox, Page, Prune, Pruned, Publication, Receipt, Recovery,
-    Scan, Silence, Store, Write, Written,
+    Domains, Filter, FoundId, Inspect, Journal, JournalRecords, Known, LedgerLine, LetterFilter,
+    LetterOrder, LetterView, NewBatch, NewPause, Notice, Notices, OpenRoute, Operation, Outbox,
+    Page, Prune, Pruned, Publication, Receipt, Recovery, Restriction, Scan, Silence, Store, Write,
+    Written,
 };
 use clinch_core::{
-    AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, ProcessId, Result, Timestamp,
+    AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, OpIdPrefix, ProcessId, Result,
+    Timestamp,
 };
 
 use crate::ports::{Dispatch, Ports};
+use crate::store_health::StoreHealth;
 
 /// Bounds every port that waits for something outside of the process.
 pub(crate) fn bound(ports: Ports, limit: Duration) -> Ports {
     let clock = ports.clock.clone();
+    let health = Arc::new(StoreHealth::new(&ports));
     macro_rules! bounded {
         ($port:expr) => {
+            bounded!($port, None)
+        };
+        ($port:expr, $health:expr) => {
             Arc::new(Bounded {
                 port: $port,
                 clock: clock.clone(),
                 limit,
+                health: $health,
             })
         };
     }
+    let store = || Some(health.clone());
     Ports {
-        store: bounded!(ports.store),
-        outbox: bounded!(ports.outbox),
-        recovery: bounded!(ports.recovery),
-        batches: bounded!(ports.batches),
-        domains: bounded!(ports.domains),
-        inspect: bounded!(ports.inspect),
+        store: bounded!(ports.store, store()),
+        outbox: bounded!(ports.outbox, store()),
+        recovery: bounded!(ports.recovery, store()),
+        batches: bounded!(ports.batches, store()),
+        domains: bounded!(ports.domains, store()),
+        inspect: bounded!(ports.inspect, store()),
         notices: bounded!(ports.notices),
         dispatch: match ports.dispatch {
             Dispatch::Queue(bus) => Dispatch::Queue(bounded!(bus)),
@@ -59,6 +68,8 @@ struct Bounded<P: ?Sized> {
     port: Arc<P>,
     clock: Arc<dyn Clock>,
     limit: Duration,
+    /// Of a port of the store.
+    health: Option<Arc<StoreHealth>>,
 }
 
 impl<P: ?Sized + Send + Sync> Bounded<P> {
@@ -78,11 +89,15 @@ impl<P: ?Sized + Send + Sync> Bounded<P> {
         call: impl Future<Output = Result<T>>,
         past: impl FnOnce() -> Error,
     ) -> Result<T> {
-        tokio::select! {
+        let done = tokio::select! {
             biased;
             done = call => done,
             () = self.clock.sleep(limit) => Err(past()),
+        };
+        if let Some(health) = &self.health {
+            health.note(done.as_ref().err());
         }
+        done
     }
 }
 
@@ -120,7 +135,13 @@ pass_on!(Recovery {
     change check_in(process: ProcessId) -> Vec<ProcessId>;
     change abandoned(process: ProcessId, claim: &Claim) -> Vec<Claimed>;
     change check_out(process: ProcessId) -> ();
-    read dead_letters(cursor: Option<&str>, limit: usize) -> Page<DeadLetter>;
+    read dead_letters(
+        filter: &LetterFilter,
+        order: LetterOrder,
+        cursor: Option<&str>,
+        limit: usize
+    ) -> Page<LetterView>;
+    read letters(ops: &[OpId]) -> Vec<Option<LetterView>>;
     change import(letters: &[DeadLetter]) -> Vec<bool>;
     change prune(prune: &Prune) -> Pruned;
     read seen_time() -> Option<SeenTime>;
@@ -130,10 +151,12 @@ pass_on!(Recovery {
 pass_on!(Batches {
     change open(batches: &[NewBatch]) -> Vec<bool>;
     read read(batches: &[BatchId]) -> Vec<Option<Batch>>;
+    read list(of: &Restriction, cursor: Option<&str>, limit: usize) -> Page<Batch>;
 });
 
 pass_on!(Domains {
-    change set_paused(domain: &Domain, paused: bool) -> ();
+    change pause(domain: &Domain, pause: &NewPause) -> ();
+    change resume(domain: &Domain) -> ();
     read domains() -> Vec<DomainView>;
     read open_routes() -> Vec<OpenRoute>;
 });
@@ -144,6 +167,7 @@ pass_on!(Inspect {
     read long_in_progress(before: Timestamp, max: usize) -> Vec<OpId>;
     read find(keys: &[Keys]) -> Vec<Option<Known>>;
     read list(filter: &Filter, cursor: Option<&str>, limit: usize) -> Page<Operation>;
+    read by_prefix(prefix: &OpIdPrefix, max: usize) -> Vec<FoundId>;
     read ledger(op: OpId) -> Vec<LedgerLine>;
     read now() -> Timestamp;
 });

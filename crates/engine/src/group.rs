@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Accepted, Amendment, Answer, BeginRequest, Changed, Clock, Extension, NewOperation, Operation,
-    Refused, Reschedule, Spawner, Store, Write, Written,
+    Accepted, Amendment, Answer, BeginRequest, Changed, Clock, Extension, LetterChange,
+    LetterChanged, NewOperation, Operation, Refused, Reschedule, Spawner, Store, Write, Written,
 };
 use clinch_core::{Error, ErrorKind, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -137,6 +137,16 @@ impl GroupCommit {
         let writes: Vec<Write> = new.into_iter().map(Write::Accept).collect();
         let written = attempt(&self.shared, &writes).await?;
         written.into_iter().map(Written::accepted).collect()
+    }
+
+    /// Commits changes of dead letters in a commit of their own: all or none.
+    pub(crate) async fn change_letters(
+        &self,
+        changes: Vec<LetterChange>,
+    ) -> Result<Vec<LetterChanged>> {
+        let writes: Vec<Write> = changes.into_iter().map(Write::Letter).collect();
+        let written = attempt(&self.shared, &writes).await?;
+        written.into_iter().map(Written::letter).collect()
     }
 
     /// Commits a write together with other waiting writes. If the caller disconnects, the commit

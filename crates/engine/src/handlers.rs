@@ -162,6 +162,17 @@ impl Handlers {
             .collect()
     }
 
+    /// Every route and the destination that this process calls for it.
+    pub(crate) fn route_destinations(&self) -> Vec<(Domain, EventTypes, String)> {
+        let routes = self.by_route.iter();
+        routes
+            .map(|((domain, types), handler)| {
+                let destination = handler.gate.destination().to_owned();
+                (domain.clone(), types.clone(), destination)
+            })
+            .collect()
+    }
+
     /// Sets the lease of every route: the protocol judges by the lease that attempts really have.
     pub(crate) fn with_lease(mut self, lease: Duration) -> Self {
         for (_, handler) in &mut self.by_route {

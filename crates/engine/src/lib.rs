@@ -37,6 +37,7 @@ mod recover;
 mod runtime;
 mod scanned;
 mod settle;
+mod store_health;
 mod telemetry;
 mod waiters;
 mod wakes;

@@ -63,6 +63,7 @@ impl Base {
             batch_id: None,
             redrive_of: None,
             inherited: Inherited::default(),
+            by: None,
             trace,
             begin: None,
         })

@@ -159,7 +159,7 @@ impl Chain {
                         // The limiter may be a remote server, and the answer is known already.
                         tokio::select! {
                             biased;
-                            () = self.destination.limiter().pause(lasting) => {}
+                            () = self.destination.pause(lasting) => {}
                             () = &mut total => return race.cut(Some(joined)),
                         }
                     }
@@ -168,7 +168,13 @@ impl Chain {
                     }
                     ended = Some(joined);
                 }
-                () = &mut total => return race.cut(ended),
+                () = &mut total => {
+                    let cut = race.cut(ended);
+                    if race.is_running() {
+                        self.destination.note_call(Some((TIMEOUT, "no answer within total_timeout")));
+                    }
+                    return cut;
+                }
                 // A failed copy is not followed by another: the engine decides about retries.
                 () = &mut next, if ended.is_none() => {
                     running.push(self.copy(envelope, attempt, &race));

@@ -17,11 +17,14 @@ mod config;
 mod core;
 mod window;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clinch_core::Invalid;
-use clinch_core::ports::{Admission, CircuitBreaker, CircuitState, Clock, Permit, Room, Verdict};
+use clinch_core::ports::{
+    Admission, CircuitBreaker, CircuitState, CircuitStatus, CircuitWatcher, Clock, Permit, Room,
+    Verdict,
+};
 
 use self::core::Core;
 use crate::sync::{Mutex, lock};
@@ -37,6 +40,7 @@ pub struct Circuit {
 struct Shared {
     core: Mutex<Core>,
     clock: Arc<dyn Clock>,
+    watcher: OnceLock<CircuitWatcher>,
 }
 
 impl Shared {
@@ -44,7 +48,14 @@ impl Shared {
     fn with<T>(&self, step: impl FnOnce(&mut Core, Duration) -> T) -> T {
         let mut core = lock(&self.core);
         let now = self.clock.monotonic();
-        step(&mut core, now)
+        let before = core.epoch();
+        let done = step(&mut core, now);
+        let change = (core.epoch() != before).then(|| core.change(now));
+        drop(core);
+        if let (Some(change), Some(watcher)) = (change, self.watcher.get()) {
+            watcher(change);
+        }
+        done
     }
 }
 
@@ -53,7 +64,11 @@ impl Circuit {
     pub fn new(config: CircuitConfig, clock: Arc<dyn Clock>) -> Result<Self, Invalid> {
         config.validate()?;
         let core = Mutex::new(Core::new(config));
-        let shared = Arc::new(Shared { core, clock });
+        let shared = Arc::new(Shared {
+            core,
+            clock,
+            watcher: OnceLock::new(),
+        });
         Ok(Self { shared })
     }
 }
@@ -77,6 +92,25 @@ impl CircuitBreaker for Circuit {
 
     fn room(&self) -> Room {
         self.shared.with(|core, now| core.room(now))
+    }
+
+    fn status(&self) -> CircuitStatus {
+        self.shared.with(|core, now| core.status(now))
+    }
+
+    fn reset(&self) -> bool {
+        self.shared.with(|core, _| core.close());
+        true
+    }
+
+    fn force_open(&self, lasting: Option<Duration>) -> bool {
+        self.shared.with(|core, now| core.force_open(lasting, now));
+        true
+    }
+
+    fn watch(&self, watcher: CircuitWatcher) {
+        // The first watcher stays.
+        let _ = self.shared.watcher.set(watcher);
     }
 }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::Invalid;
 use clinch_core::ports::{
-    Admitted, Bulkhead, CircuitBreaker, CircuitState, Clock, Gate, RateLimiter, Reason, Rejection,
-    RetryBudget, Room, Unguarded, Verdict,
+    Admitted, Bulkhead, CircuitBreaker, CircuitState, CircuitStatus, Clock, Gate, RateLimiter,
+    Reason, Rejection, RetryBudget, Room, Unguarded, Verdict,
 };
 
+use crate::calls::{CallFailure, Calls, Counted, RecentCalls};
 use crate::{
     BulkheadConfig, Circuit, CircuitConfig, PauseOnly, Rate, RateConfig, Ratio, RatioConfig, Slots,
 };
@@ -60,6 +61,17 @@ pub struct Destination {
     bulkhead: Arc<dyn Bulkhead>,
     limiter: Arc<dyn RateLimiter>,
     budget: Arc<dyn RetryBudget>,
+    limits: DestinationLimits,
+    calls: Option<Calls>,
+}
+
+/// The configured limits of a destination. `None`: no limit, or guards that do not name theirs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DestinationLimits {
+    /// Calls per time.
+    pub rate: Option<RateConfig>,
+    /// Concurrent calls.
+    pub max_concurrent: Option<u32>,
 }
 
 /// The state of a destination, for operators.
@@ -78,6 +90,16 @@ pub struct DestinationStatus {
     pub rate: Room,
     /// The provider asked every caller to pause for this much longer.
     pub paused: Option<Duration>,
+    /// How long ago this process learned of that pause.
+    pub paused_since: Option<Duration>,
+    /// Its breaker, with the times.
+    pub circuit: CircuitStatus,
+    /// The last call of this process that counted against the destination.
+    pub last_failure: Option<CallFailure>,
+    /// The calls of this process in the last minutes.
+    pub recent: RecentCalls,
+    /// The configured limits.
+    pub limits: DestinationLimits,
 }
 
 impl Destination {
@@ -87,6 +109,11 @@ impl Destination {
         clock: Arc<dyn Clock>,
         config: DestinationConfig,
     ) -> Result<Self, Invalid> {
+        let limits = DestinationLimits {
+            rate: config.rate.clone(),
+            max_concurrent: config.concurrency.as_ref().map(|one| one.max_concurrent),
+        };
+        let calls = Some(Calls::new(clock.clone()));
         let clock = || Arc::clone(&clock);
         let breaker: Arc<dyn CircuitBreaker> = match config.breaker {
             Some(breaker) => Arc::new(Circuit::new(breaker, clock())?),
@@ -104,10 +131,15 @@ impl Destination {
             Some(budget) => Arc::new(Ratio::new(budget, clock())?),
             None => Arc::new(Unguarded),
         };
-        Ok(Self::with(name, breaker, bulkhead, limiter, budget))
+        Ok(Self {
+            limits,
+            calls,
+            ..Self::with(name, breaker, bulkhead, limiter, budget)
+        })
     }
 
-    /// A destination with the given guards, for example distributed ones.
+    /// A destination with the given guards, for example distributed ones. Its status shows neither
+    /// limits nor the last calls.
     pub fn with(
         name: impl Into<String>,
         breaker: Arc<dyn CircuitBreaker>,
@@ -121,6 +153,8 @@ impl Destination {
             bulkhead,
             limiter,
             budget,
+            limits: DestinationLimits::default(),
+            calls: None,
         }
     }
 
@@ -135,6 +169,8 @@ impl Destination {
     pub fn status(&self) -> DestinationStatus {
         let rate = self.limiter.room();
         let is_paused = rate.reason == Some(Reason::Paused);
+        let calls = self.calls.as_ref();
+        let (last_failure, recent) = calls.map(Calls::read).unwrap_or_default();
         DestinationStatus {
             name: self.name.clone(),
             breaker: self.breaker.state(),
@@ -142,6 +178,34 @@ impl Destination {
             concurrency: self.bulkhead.room(),
             rate,
             paused: rate.again_in.filter(|_| is_paused),
+            paused_since: calls.and_then(Calls::paused_since).filter(|_| is_paused),
+            circuit: self.breaker.status(),
+            last_failure,
+            recent,
+            limits: self.limits.clone(),
+        }
+    }
+
+    /// An operator closes the breaker and ends a pause. False: a pause continues, because other
+    /// nodes share it.
+    pub async fn reset(&self) -> bool {
+        self.breaker.reset();
+        if self.status().paused.is_none() {
+            return true;
+        }
+        self.limiter.resume().await
+    }
+
+    /// An operator opens the breaker for `lasting`, or until [`Destination::reset`]. False: the
+    /// destination has no breaker that can be opened by hand.
+    pub fn force_open(&self, lasting: Option<Duration>) -> bool {
+        self.breaker.force_open(lasting)
+    }
+
+    /// Notes how a call ended. `reason`: why it counts against the destination.
+    pub(crate) fn note_call(&self, reason: Option<(&'static str, &str)>) {
+        if let Some(calls) = &self.calls {
+            calls.note(reason);
         }
     }
 
@@ -191,10 +255,13 @@ impl Gate for Destination {
             Ok((slot, wait))
         };
         match used.await {
-            Ok((slot, wait)) => Ok(Admitted {
-                wait,
-                permits: vec![pass, slot],
-            }),
+            Ok((slot, wait)) => {
+                let mut permits = vec![pass, slot];
+                if let Some(calls) = &self.calls {
+                    permits.push(Box::new(Counted::new(calls.clone())));
+                }
+                Ok(Admitted { wait, permits })
+            }
             Err(rejection) => {
                 pass.report(Verdict::Ignored);
                 Err(rejection)
@@ -203,6 +270,9 @@ impl Gate for Destination {
     }
 
     async fn pause(&self, lasting: Duration) {
+        if let Some(calls) = &self.calls {
+            calls.note_pause(lasting);
+        }
         self.limiter.pause(lasting).await;
     }
 

@@ -117,6 +117,11 @@ impl RateLimiter for Rate {
     fn room(&self) -> Room {
         self.with(|gcra, now| gcra.room(now))
     }
+
+    async fn resume(&self) -> bool {
+        self.with(|gcra, now| gcra.resume(now));
+        true
+    }
 }
 
 /// No rate limit, but a provider's `Retry-After` still pauses every caller. When the pause ends,
@@ -169,5 +174,10 @@ impl RateLimiter for PauseOnly {
                 again_in: Some(left),
             },
         }
+    }
+
+    async fn resume(&self) -> bool {
+        *lock(&self.until) = Duration::ZERO;
+        true
     }
 }

@@ -1,7 +1,11 @@
 //! Applications in the server's process.
 
+use std::sync::Arc;
+
 use axum::Router;
 use utoipa::openapi::OpenApi;
+
+use crate::panel::Panel;
 
 /// An application's part of the HTTP API, behind the server's guard.
 ///
@@ -18,6 +22,8 @@ pub struct Application {
     /// The OpenAPI description of its routes. The server writes out the error codes that a route
     /// names under `4XX`, if it has them too; the application describes its own codes by status.
     pub described: OpenApi,
+    /// Its pages in the console, if it has any.
+    pub panel: Option<Arc<dyn Panel>>,
 }
 
 /// The application that a path belongs to: one of these domains.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use clinch::Clinch;
 use clinch::types::{Builder, Telemetry};
+use clinch::{Backend, Clinch};
 use clinch_core::ports::{Alert, Clock, Inspect, Recovery};
 use clinch_engine::Role;
 use clinch_system::FileJournal;
@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::Config;
 use crate::alerts::{self, AlertQueue, Alerts};
 use crate::housekeeping::{self, Overdue};
+use crate::nodes::Nodes;
 use crate::otlp::Otlp;
 use crate::outbound::Outlets;
 use crate::serve::Look;
@@ -29,25 +30,26 @@ pub(crate) struct BackgroundTasks {
     pub(crate) recovery: Arc<dyn Recovery>,
     /// Checks whether the store's files are in place.
     pub(crate) look: Option<Arc<Look>>,
+    /// Registers this process in the store.
+    pub(crate) nodes: Option<Nodes>,
 }
 
 impl BackgroundTasks {
-    pub(crate) fn new(
-        outlets: Outlets,
-        clock: Arc<dyn Clock>,
-        inspect: Arc<dyn Inspect>,
-        recovery: Arc<dyn Recovery>,
-    ) -> Self {
+    pub(crate) fn new(outlets: Outlets, clock: Arc<dyn Clock>, backend: &Backend) -> Self {
         let exports = outlets.traces.is_some() || outlets.metrics.is_some();
         Self {
-            alerts: outlets.alerts.is_some().then(alerts::channel),
+            alerts: outlets
+                .alerts
+                .is_some()
+                .then(|| alerts::channel(clock.clone())),
             otlp: exports.then(|| Otlp::new(clock.clone())),
             outlets,
             letters: None,
             clock,
-            inspect,
-            recovery,
+            inspect: backend.inspect(),
+            recovery: backend.recovery(),
             look: None,
+            nodes: None,
         }
     }
 
@@ -90,6 +92,9 @@ impl BackgroundTasks {
                 retention,
                 stop.clone(),
             ));
+        }
+        if let Some(nodes) = self.nodes {
+            tasks.spawn(nodes.register(stop.clone()));
         }
         let alert = alert.map(|alerts| Arc::new(alerts) as Arc<dyn Alert>);
         if let Some(look) = self.look {

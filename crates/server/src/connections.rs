@@ -9,6 +9,7 @@
 mod guests;
 mod stalled;
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -28,6 +29,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub(crate) use guests::Admission;
+
+/// The address of the other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
 use guests::{ActiveRequest, OpenConnection, OpenConnections};
 use stalled::Stalled;
 
@@ -68,7 +73,7 @@ pub(crate) async fn accept(
             () = stop.cancelled() => break,
             accepted = endpoint.listener.accept() => accepted,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             open.evict_one();
             clock.sleep(ACCEPT_PAUSE).await;
             continue;
@@ -83,6 +88,7 @@ pub(crate) async fn accept(
         };
         let connection = Connection {
             registration: Arc::new(registration),
+            peer: Peer(peer.ip()),
             router: endpoint.router.clone(),
             tls: endpoint.tls.clone(),
             limits,
@@ -96,6 +102,7 @@ pub(crate) async fn accept(
 
 struct Connection {
     registration: Arc<OpenConnection>,
+    peer: Peer,
     router: Router,
     tls: Option<TlsAcceptor>,
     limits: Limits,
@@ -129,6 +136,7 @@ impl Connection {
     {
         let Self {
             registration,
+            peer,
             router,
             limits,
             stop,
@@ -139,6 +147,7 @@ impl Connection {
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let busy = caller.request();
             request.extensions_mut().insert(caller.admission());
+            request.extensions_mut().insert(peer);
             let answer = inner.call(request);
             async move {
                 let answer = answer.await?;

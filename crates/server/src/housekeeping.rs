@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::ports::{
-    Alert, AlertNote, Clock, DeadLetter, Inspect, Journal, Recovery, Severity,
+    Alert, AlertNote, Clock, DeadLetter, Inspect, Journal, Operation, Recovery, Severity,
 };
+use clinch_core::protocol::Phase;
 use clinch_core::{OpId, Result, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::serve::Look;
+use crate::telemetry::OVERDUE;
 
 /// Operations that one check reads: an operator with more overdue operations has been warned.
 const LOOK_MAX: usize = 1_000;
@@ -21,8 +23,6 @@ const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(100), Duration::
 const FILE_EVERY: Duration = Duration::from_secs(3_600);
 /// How often the store's files are checked.
 const LOST_EVERY: Duration = Duration::from_secs(2);
-/// Operations that are in progress for longer than `reaper.in_progress_warn`.
-const OVERDUE: &str = "orchestrator.in_progress.overdue";
 
 /// Warns of operations that stay IN_PROGRESS for longer than `limit`, once for each operation.
 pub(crate) struct Overdue {
@@ -54,22 +54,29 @@ impl Overdue {
     async fn look(&self) -> Result<BTreeSet<OpId>> {
         let before = self.inspect.now().await? - self.limit;
         let overdue = self.inspect.long_in_progress(before, LOOK_MAX).await?;
-        Ok(overdue.into_iter().collect())
+        let rows = self.inspect.get(&overdue).await?;
+        let now = self.inspect.now().await?;
+        // An operation that waits for a time, such as the end of a rate limit, is not stuck.
+        let is_stuck = |row: &Operation| {
+            let is_waiting = row.state.phase == Some(Phase::Waiting);
+            !(is_waiting && row.state.next_attempt_at.is_some_and(|at| at > now))
+        };
+        let stuck = rows.into_iter().flatten().filter(is_stuck);
+        Ok(stuck.map(|row| row.op_id).collect())
     }
 
     async fn tell(&self, overdue: &BTreeSet<OpId>, told: &BTreeSet<OpId>) {
         let mut fresh = overdue.difference(told);
         let Some(first) = fresh.next() else { return };
         let count = 1 + fresh.count();
-        tracing::warn!(target: "clinch", op_id = %first, count, "operations are in progress for longer than reaper.in_progress_warn");
+        tracing::event!(target: "clinch", tracing::Level::WARN, op.id = %first, count, "operations are in progress for longer than reaper.in_progress_warn");
         if let Some(alert) = &self.alert {
+            let message = format!(
+                "{count} operations are in progress for longer than reaper.in_progress_warn; op_id is the first"
+            );
             let note = AlertNote {
-                severity: Severity::Warning,
-                code: "in_progress_long",
-                message: format!(
-                    "{count} operations are in progress for longer than reaper.in_progress_warn; op_id is the first"
-                ),
-                op_id: Some(*first),
+                count: count as u64,
+                ..AlertNote::new(Severity::Warning, "in_progress_long", message).about(Some(*first))
             };
             // The alert's sender logs its own failures.
             let _ = alert.raise(&note).await;
@@ -89,12 +96,7 @@ pub(crate) async fn watch_files(
         let lost = look().err();
         if let Some(error) = lost.as_ref().filter(|_| !is_raised) {
             tracing::error!(target: "clinch", "{error}");
-            let note = AlertNote {
-                severity: Severity::Critical,
-                code: "store_lost",
-                message: error.message().to_owned(),
-                op_id: None,
-            };
+            let note = AlertNote::new(Severity::Critical, "store_lost", error.message());
             if let Some(alert) = &alert {
                 // The alert's sender logs its own failures.
                 let _ = alert.raise(&note).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clinch::Result;
 use clinch::types::Builder;
-use clinch_core::ports::{Executor, Probe};
+use clinch_core::ports::{Executor, OfRoute, Probe};
 use clinch_core::{Domain, EventType};
 use clinch_engine::Role;
 
@@ -65,6 +65,28 @@ impl Table {
         routes
             .get(&Some(event_type.clone()))
             .or_else(|| routes.get(&None))
+    }
+
+    /// The routes that call this destination.
+    pub(crate) fn calling(&self, destination: &str) -> Vec<OfRoute> {
+        let mut calling = Vec::new();
+        for (domain, routes) in &self.routes {
+            for (event_type, declared) in routes {
+                if declared.destination.as_deref() != Some(destination) {
+                    continue;
+                }
+                let except = match event_type {
+                    Some(_) => Vec::new(),
+                    None => routes.keys().flatten().cloned().collect(),
+                };
+                calling.push(OfRoute {
+                    domain: domain.clone(),
+                    event_type: event_type.clone(),
+                    except,
+                });
+            }
+        }
+        calling
     }
 
     fn of(config: &Config) -> Result<Self> {

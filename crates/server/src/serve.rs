@@ -8,7 +8,7 @@ use axum::Router;
 use clinch::backend::StoreIdentity;
 use clinch::types::{Builder, Telemetry};
 use clinch::{Backend, Clinch, Error, Result};
-use clinch_core::ports::{ApiKeys, Clock, Ids, LockManager, Untold};
+use clinch_core::ports::{ApiKeys, Clock, Ids, LockManager, Records};
 use clinch_core::{ErrorKind, WorkerId};
 use clinch_engine::Role;
 use clinch_protect::QueueAge;
@@ -23,7 +23,11 @@ use crate::application::Application;
 use crate::background::BackgroundTasks;
 use crate::config::Config;
 use crate::connections::{self, Endpoint, Limits};
+use crate::console::Console;
+use crate::disk::Disks;
 use crate::gauges::Gauges;
+use crate::history::History;
+use crate::nodes::Nodes;
 use crate::outbound::Outlets;
 use crate::routes::{self, Executors, Facts};
 use crate::{descriptors, identity, limits, telemetry, tls};
@@ -42,6 +46,9 @@ pub struct Parts {
     pub keys: Arc<dyn ApiKeys>,
     /// Locks of the same store: `/readyz` writes one to check that the store takes writes.
     pub locks: Option<Arc<dyn LockManager>>,
+    /// Records of the same store: every server process registers there. Without it `GET
+    /// /v1/overview` knows no processes.
+    pub records: Option<Arc<dyn Records>>,
     /// Checks whether the store's files are in place; cheap, for `/readyz` and for a check every
     /// few seconds.
     pub look: Option<Arc<Look>>,
@@ -74,6 +81,7 @@ impl Parts {
             backend,
             keys,
             locks: None,
+            records: None,
             look: None,
             limits: None,
             executors: Arc::new(executors),
@@ -84,6 +92,15 @@ impl Parts {
             gauges: Vec::new(),
             tune: Box::new(|builder| builder),
         }
+    }
+}
+
+/// The name of a role in lists of roles.
+fn name(role: Role) -> &'static str {
+    match role {
+        Role::Api => "api",
+        Role::Worker => "worker",
+        Role::Recovery => "recovery",
     }
 }
 
@@ -130,26 +147,22 @@ impl Server {
         let has_keys = !parts.keys.list().await?.is_empty();
         refuse_public_without_keys(&listen, has_keys)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let facts = Facts {
-            is_loopback_only: listen.ip().is_loopback(),
-            response_bytes_max: config.server.response_max.0,
-        };
-        let builder = Clinch::builder()
-            .backend(parts.backend.clone())
-            .clock(clock.clone())
-            .config(config.engine(worker()?));
-        let builder = with_shedding(builder, &config);
-        let (inspect, recovery) = (parts.backend.inspect(), parts.backend.recovery());
-        let mut background = BackgroundTasks::new(parts.outlets, clock.clone(), inspect, recovery);
+        let facts = facts(&config, &listen);
+        let worker = worker()?;
+        let builder = builder(&parts.backend, &clock, &config, &worker);
+        let mut background = BackgroundTasks::new(parts.outlets, clock.clone(), &parts.backend);
         background.look = parts.look.clone();
+        let console = Console::new(parts.records.clone(), &clock, &parts.applications)?;
+        let nodes = registry(parts.records, &parts.backend, &clock, &worker, roles);
+        background.nodes = nodes.clone();
         let hub = Hub::new(parts.backend.notices());
+        let history = History::new(clock.clone());
         let telemetry = parts
             .telemetry
-            .also(Arc::new(Untold), Arc::new(hub.changes()));
+            .also(Arc::new(history.clone()), Arc::new(hub.changes()));
         let builder = background.connect(builder, telemetry);
         let builder = with_files(builder, &config, &mut background).await?;
-        let executors = parts.executors.as_ref();
-        let (builder, table) = routes::declare(builder, &config, executors, &facts, roles)?;
+        let (builder, table) = routes::declare(builder, &config, &*parts.executors, &facts, roles)?;
         let builder = limits::guard(builder, &config, parts.limits, &clock, roles).await?;
         let metrics = telemetry::recorder()?;
         let clinch = (parts.tune)(builder).build()?;
@@ -164,6 +177,7 @@ impl Server {
             clinch: clinch.clone(),
             hub,
             authenticator: Arc::new(Authenticator::new(parts.keys, clock.clone(), has_keys)),
+            console,
             clock: clock.clone(),
             in_flight: InFlight::new(config.server.in_flight_max.0),
             config: config.clone(),
@@ -171,17 +185,20 @@ impl Server {
             metrics,
             readiness: Readiness::new(parts.locks, parts.look.clone()),
             gauges: parts.gauges,
+            history,
+            nodes,
+            disks: Disks::new(&config),
             applications: parts.applications.iter().map(|one| one.domain).collect(),
             stop: stop.clone(),
         });
-        let mut front = None;
-        if roles.contains(&Role::Api) {
-            let tls = tls::acceptor(&config.server)?;
-            let router = api::router(app, parts.applications);
-            let router = identity::with_header(router, parts.store.as_ref());
-            let limits = connection_limits(&config, descriptors);
-            front = Some(HttpListener::bind(listen, router, tls, limits).await?);
-        }
+        let front = match roles.contains(&Role::Api) {
+            true => {
+                let router = api::router(app, parts.applications);
+                let router = identity::with_header(router, parts.store.as_ref());
+                Some(HttpListener::bind(&config, router, descriptors).await?)
+            }
+            false => None,
+        };
         Ok(Self {
             clinch,
             config,
@@ -256,18 +273,17 @@ impl Server {
         };
         let ended = tokio::time::timeout(deadline, all_ended).await.is_ok();
         let in_time = self.clinch.runtime().close().await && ended;
+        telemetry::sum_up_repeats(true);
         tracing::info!(target: "clinch", in_time, "stopped");
         in_time
     }
 }
 
 impl HttpListener {
-    async fn bind(
-        listen: SocketAddr,
-        router: Router,
-        tls: Option<TlsAcceptor>,
-        limits: Limits,
-    ) -> Result<Self> {
+    async fn bind(config: &Config, router: Router, descriptors: Option<u64>) -> Result<Self> {
+        let listen = config.listen()?;
+        let tls = tls::acceptor(&config.server)?;
+        let limits = connection_limits(config, descriptors);
         let failed = |error: std::io::Error| {
             let message =
                 format!("cannot listen on {listen}: {error}; set server.listen to a free address");
@@ -283,6 +299,31 @@ impl HttpListener {
             limits,
         })
     }
+}
+
+/// What the executors need to know of the server.
+fn facts(config: &Config, listen: &SocketAddr) -> Facts {
+    Facts {
+        is_loopback_only: listen.ip().is_loopback(),
+        response_bytes_max: config.server.response_max.0,
+    }
+}
+
+/// The processes of the store, with this one.
+fn registry(
+    records: Option<Arc<dyn Records>>,
+    backend: &Backend,
+    clock: &Arc<dyn Clock>,
+    worker: &WorkerId,
+    roles: &[Role],
+) -> Option<Nodes> {
+    Some(Nodes {
+        records: records?,
+        inspect: backend.inspect(),
+        clock: clock.clone(),
+        name: worker.to_string(),
+        roles: roles.iter().map(|role| name(*role).to_owned()).collect(),
+    })
 }
 
 fn connection_limits(config: &Config, descriptors: Option<u64>) -> Limits {
@@ -311,6 +352,19 @@ fn refuse_public_without_keys(listen: &SocketAddr, has_keys: bool) -> Result<()>
     Err(invalid(format!(
         "server.listen = \"{listen}\" is not loopback and there is no API key; make one with `clinch keys create`, or listen on 127.0.0.1"
     )))
+}
+
+fn builder(
+    backend: &Backend,
+    clock: &Arc<dyn Clock>,
+    config: &Config,
+    worker: &WorkerId,
+) -> Builder {
+    let builder = Clinch::builder()
+        .backend(backend.clone())
+        .clock(clock.clone())
+        .config(config.engine(worker.clone()));
+    with_shedding(builder, config)
 }
 
 /// Sheds requests while due work waits for longer than `server.shed_queue_age`; 0: never.
@@ -345,7 +399,10 @@ async fn upkeep(clock: Arc<dyn Clock>, stop: CancellationToken) {
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = clock.sleep(UPKEEP) => recorder.run_upkeep(),
+            () = clock.sleep(UPKEEP) => {
+                recorder.run_upkeep();
+                telemetry::sum_up_repeats(false);
+            }
         }
     }
 }

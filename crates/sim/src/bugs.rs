@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
-    Claim, Claimed, DeadLetter, Journal, JournalRecords, Outbox, Page, Prune, Pruned, Recovery,
-    Scan, Silence,
+    Claim, Claimed, DeadLetter, Journal, JournalRecords, LetterFilter, LetterOrder, LetterView,
+    Outbox, Page, Prune, Pruned, Recovery, Scan, Silence,
 };
 use clinch_core::{ProcessId, Result};
 use clinch_engine::Ports;
@@ -99,8 +99,17 @@ impl Recovery for ScanFindsNothing {
     async fn check_out(&self, process: ProcessId) -> Result<()> {
         self.port.check_out(process).await
     }
-    async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
-        self.port.dead_letters(cursor, limit).await
+    async fn dead_letters(
+        &self,
+        filter: &LetterFilter,
+        order: LetterOrder,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<LetterView>> {
+        self.port.dead_letters(filter, order, cursor, limit).await
+    }
+    async fn letters(&self, ops: &[clinch_core::OpId]) -> Result<Vec<Option<LetterView>>> {
+        self.port.letters(ops).await
     }
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
         self.port.import(letters).await

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Amendment, Domains, Operation, Store, StoredOk, Write};
+use clinch_core::ports::{Amendment, Domains, NewPause, Operation, Store, StoredOk, Write};
 use clinch_core::protocol::{Event, Phase, Resolution};
 use clinch_core::{Domain, Fail, WorkerId};
 
@@ -52,7 +52,7 @@ pub(crate) fn start(scene: &Arc<Scene>, until: Duration) {
         for kind in &KINDS {
             if let Ok(domain) = Domain::new(kind.domain) {
                 // The reference store does not fail by itself.
-                let _ = scene.memory.set_paused(&domain, false).await;
+                let _ = scene.memory.resume(&domain).await;
             }
         }
         // If a node does not start, the simulation has a bug, and the history would not end.
@@ -194,9 +194,9 @@ fn pause_domain(scene: &Arc<Scene>) {
     };
     let scene_ = scene.clone();
     let task = async move {
-        let _ = scene_.memory.set_paused(&domain, true).await;
+        let _ = scene_.memory.pause(&domain, &NewPause::default()).await;
         scene_.world.sleep(scene_.world.delay(60_000)).await;
-        let _ = scene_.memory.set_paused(&domain, false).await;
+        let _ = scene_.memory.resume(&domain).await;
     };
     scene.world.spawn(OUTSIDE, Box::pin(task));
 }

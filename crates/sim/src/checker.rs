@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clinch_core::policy::Order;
-use clinch_core::ports::{Counts, LedgerLine, Operation};
+use clinch_core::ports::{Counts, LedgerLine, LetterStatus, Operation};
 use clinch_core::{Domain, Effect, OpId, Status, code};
 use clinch_memory::Tables;
 
@@ -304,6 +304,12 @@ fn check_counters(tables: &Tables, broken: &mut Vec<String>) {
             .entry(row.operation.keys.domain.clone())
             .or_default();
         *counts.of(&row.operation.state) += 1;
+    }
+    for (_, letter) in tables.dead_letters.iter() {
+        if letter.status == LetterStatus::Open {
+            let domain = letter.keys.domain.clone();
+            counted.entry(domain).or_default().dead_letters_open += 1;
+        }
     }
     for (domain, row) in tables.domains.iter() {
         let rows = counted.get(domain).copied().unwrap_or_default();

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clinch_core::{
-    BatchId, Command, ErrorKind, Keys, OpId, OperationHandle, Result, Status, TimeBudget, Timestamp,
+    Actor, BatchId, Command, ErrorKind, Keys, OpId, OperationHandle, Result, Status, TimeBudget,
+    Timestamp,
 };
 use clinch_engine::Orchestrator;
 use tokio::sync::oneshot;
@@ -266,7 +267,9 @@ async fn cancel(scene: &Arc<Scene>, op_id: OpId) {
     };
     let task = async move {
         // The operation may be terminal, or the store may be down: then it was not canceled.
-        let _ = orchestrator.cancel(op_id, "not wanted (simulated)").await;
+        let _ = orchestrator
+            .cancel(op_id, &Actor::local(), "not wanted (simulated)")
+            .await;
     };
     scene.world.spawn(Scene::host(index), Box::pin(task));
 }

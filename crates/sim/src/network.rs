@@ -8,11 +8,13 @@ use async_trait::async_trait;
 use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
     Batch, Batches, Bus, Claim, Claimed, DeadLetter, Delivery, Dequeue, DomainView, Domains,
-    Filter, Inspect, Known, LedgerLine, NewBatch, Notice, Notices, OpenRoute, Operation, Outbox,
-    Page, Prune, Pruned, Publication, Receipt, Recovery, Scan, Silence, Store, Write, Written,
+    Filter, FoundId, Inspect, Known, LedgerLine, LetterFilter, LetterOrder, LetterView, NewBatch,
+    NewPause, Notice, Notices, OpenRoute, Operation, Outbox, Page, Prune, Pruned, Publication,
+    Receipt, Recovery, Restriction, Scan, Silence, Store, Write, Written,
 };
 use clinch_core::{
-    AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, ProcessId, Result, Timestamp,
+    AttemptId, BatchId, Domain, Error, ErrorKind, Keys, OpId, OpIdPrefix, ProcessId, Result,
+    Timestamp,
 };
 use clinch_memory::{Memory, MemoryBus};
 
@@ -267,12 +269,21 @@ impl Recovery for NetworkedStore {
     async fn check_out(&self, process: ProcessId) -> Result<()> {
         far!(self, "check_out", self.memory.check_out(process))
     }
-    async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
+    async fn dead_letters(
+        &self,
+        filter: &LetterFilter,
+        order: LetterOrder,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<LetterView>> {
         far!(
             self,
             "dead_letters",
-            self.memory.dead_letters(cursor, limit)
+            self.memory.dead_letters(filter, order, cursor, limit)
         )
+    }
+    async fn letters(&self, ops: &[OpId]) -> Result<Vec<Option<LetterView>>> {
+        far!(self, "letters", self.memory.letters(ops))
     }
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
         far!(self, "import", self.memory.import(letters))
@@ -296,12 +307,23 @@ impl Batches for NetworkedStore {
     async fn read(&self, batches: &[BatchId]) -> Result<Vec<Option<Batch>>> {
         far!(self, "read", Batches::read(&self.memory, batches))
     }
+    async fn list(
+        &self,
+        of: &Restriction,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Batch>> {
+        far!(self, "list", Batches::list(&self.memory, of, cursor, limit))
+    }
 }
 
 #[async_trait]
 impl Domains for NetworkedStore {
-    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
-        far!(self, "set_paused", self.memory.set_paused(domain, paused))
+    async fn pause(&self, domain: &Domain, pause: &NewPause) -> Result<()> {
+        far!(self, "pause", self.memory.pause(domain, pause))
+    }
+    async fn resume(&self, domain: &Domain) -> Result<()> {
+        far!(self, "resume", self.memory.resume(domain))
     }
     async fn domains(&self) -> Result<Vec<DomainView>> {
         far!(self, "domains", self.memory.domains())
@@ -328,7 +350,11 @@ impl Inspect for NetworkedStore {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<Page<Operation>> {
-        far!(self, "list", self.memory.list(filter, cursor, limit))
+        far!(
+            self,
+            "list",
+            Inspect::list(&self.memory, filter, cursor, limit)
+        )
     }
     async fn long_in_progress(&self, before: Timestamp, max: usize) -> Result<Vec<OpId>> {
         far!(
@@ -336,6 +362,9 @@ impl Inspect for NetworkedStore {
             "long_in_progress",
             self.memory.long_in_progress(before, max)
         )
+    }
+    async fn by_prefix(&self, prefix: &OpIdPrefix, max: usize) -> Result<Vec<FoundId>> {
+        far!(self, "by_prefix", self.memory.by_prefix(prefix, max))
     }
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
         far!(self, "ledger", self.memory.ledger(op))

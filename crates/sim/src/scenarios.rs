@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clinch_core::ports::{Domains, Operation, Recovery};
+use clinch_core::ports::{Domains, NewPause, Operation, Recovery};
 use clinch_core::protocol::Phase;
 use clinch_core::{Command, Domain, OperationHandle, Status, TimeBudget, Timestamp};
 
@@ -362,7 +362,7 @@ fn run_9_runners_fail_and_restart_alone() {
     let pausing = scene.clone();
     let pause = async move {
         let natural = Domain::new("natural").expect("a name");
-        let paused = pausing.memory.set_paused(&natural, true).await;
+        let paused = pausing.memory.pause(&natural, &NewPause::default()).await;
         paused.expect("the reference does not fail by itself");
     };
     scene.world.spawn(OUTSIDE, Box::pin(pause));
@@ -463,7 +463,15 @@ fn dead_letters_are_pages_of_the_store() {
     let seen = Arc::new(Mutex::new(0));
     let slot = seen.clone();
     let task = async move {
-        let page = memory.dead_letters(None, 10).await.expect("a page");
+        let page = memory
+            .dead_letters(
+                &clinch_core::ports::LetterFilter::default(),
+                clinch_core::ports::LetterOrder::NewestFirst,
+                None,
+                10,
+            )
+            .await
+            .expect("a page");
         *slot.lock().expect("not poisoned") = page.items.len();
     };
     scene.world.spawn(0, Box::pin(task));

@@ -3,7 +3,7 @@
 //! A format number, flags, then the fields that the flags announce. Numbers have variable length.
 //! Fields that statements read have columns of their own and are not repeated here.
 
-use clinch_core::protocol::{Hold, Refund, State, Verdict, WriteAhead};
+use clinch_core::protocol::{Hold, LastError, Refund, State, Verdict, WriteAhead};
 use clinch_core::{Effect, Failure, Result, Timestamp, WorkerId};
 
 use crate::error;
@@ -28,6 +28,7 @@ const RECORDED_OK: u64 = 1 << 14;
 const RECORDED_FAIL: u64 = 1 << 15;
 const RECORDED_DONE: u64 = 1 << 16;
 const LATE_OK: u64 = 1 << 17;
+const LAST_ERROR: u64 = 1 << 18;
 
 /// Which rows exist in other tables or columns next to the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,6 +68,7 @@ pub fn encode(state: &State, side_rows: SideRows) -> Result<Vec<u8>> {
         (state.hold.is_some(), HOLD),
         (state.failure.is_some(), FAILURE),
         (state.late_ok, LATE_OK),
+        (state.last_error.is_some(), LAST_ERROR),
     ];
     let flags = flags.iter().filter(|(is_set, _)| *is_set);
     let flags = flags.fold(recorded, |all, (_, flag)| all | flag);
@@ -92,10 +94,11 @@ pub fn encode(state: &State, side_rows: SideRows) -> Result<Vec<u8>> {
     let hold = state.hold.as_ref().map(serde_json::to_vec).transpose();
     let failure = state.failure.as_ref().map(serde_json::to_vec).transpose();
     let broken = |error: serde_json::Error| error::corrupt("json").caused_by(error);
-    for json in [hold.map_err(broken)?, failure.map_err(broken)?]
-        .into_iter()
-        .flatten()
-    {
+    let error = state.last_error.as_ref();
+    let error = error.map(serde_json::to_vec).transpose();
+    let parts = [hold, failure, error].map(|part| part.map_err(broken));
+    for part in parts {
+        let Some(json) = part? else { continue };
         bytes(&mut blob, &json);
     }
     Ok(blob)
@@ -149,6 +152,7 @@ pub fn decode(blob: &[u8], state: &mut State) -> Result<SideRows> {
     });
     state.hold = left.json_if::<Hold>(has(HOLD))?;
     state.failure = left.json_if::<Failure>(has(FAILURE))?;
+    state.last_error = left.json_if::<Box<LastError>>(has(LAST_ERROR))?;
     Ok(SideRows {
         checkpoint: has(HAS_CHECKPOINT),
         spawn: has(HAS_SPAWN),
@@ -302,6 +306,21 @@ mod tests {
             probe_at: at(4),
         });
         state.failure = Some(failure);
+        // A row of an earlier release has no last error, and its bytes are the same as before.
+        let old = encode(&state, SideRows::default()).expect("packs");
+        let mut read = state.clone();
+        read.last_error = Some(Box::new(LastError {
+            code: "stale".into(),
+            message: String::new(),
+            at: Timestamp::from_millis(0),
+        }));
+        decode(&old, &mut read).expect("reads");
+        assert_eq!(read.last_error, None);
+        state.last_error = Some(Box::new(LastError {
+            code: "not_applied".into(),
+            message: "HTTP 503".into(),
+            at: Timestamp::from_millis(-5),
+        }));
         let side_rows = SideRows {
             checkpoint: true,
             spawn: false,

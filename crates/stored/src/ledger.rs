@@ -17,7 +17,7 @@ use crate::error;
 pub const INLINE_MAX: usize = 1_024;
 
 /// Event names by number. Only add names at the end: the numbers are stored.
-const EVENTS: [&str; 18] = [
+const EVENTS: [&str; 23] = [
     "Accept",
     "Begin",
     "Extend",
@@ -36,6 +36,11 @@ const EVENTS: [&str; 18] = [
     "Spawn",
     "Other",
     "ProcessDied",
+    "Redriven",
+    "RetryNow",
+    "Dismissed",
+    "Reopened",
+    "Revealed",
 ];
 
 const BY: u8 = 1;

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batches;
 pub mod change;
 pub mod codec;
 pub mod commit;
@@ -20,6 +21,7 @@ mod page;
 pub mod presence;
 pub mod receipts;
 
+pub use batches::BatchPage;
 pub use fault::{Fault, Faults};
 pub use needs::Needs;
 pub use news::{News, wait_for};

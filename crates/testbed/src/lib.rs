@@ -6,6 +6,7 @@
 //! `CLINCH_TEST_<KIND>_URL`; without that, the process starts its own.
 #![forbid(unsafe_code)]
 
+mod browser;
 mod chaos;
 mod clock;
 mod database;
@@ -18,6 +19,7 @@ mod nats;
 mod nursery;
 mod pgbouncer;
 mod postgres;
+mod promtool;
 mod proxy;
 mod python;
 mod redis;
@@ -25,6 +27,7 @@ mod saboteur;
 mod server;
 mod shared;
 
+pub use browser::{Browser, Look, npm_file};
 pub use chaos::{Harm, Outcome, Scene};
 pub use clock::{let_pass, wait_until};
 pub use database::{database, sql};
@@ -33,6 +36,7 @@ pub use idle::{IdleOnRedis, idle_on_redis, idle_statements};
 pub use kind::Kind;
 pub use nats::nats_environment;
 pub use pgbouncer::PgBouncer;
+pub use promtool::promtool;
 pub use proxy::Proxy;
 pub use python::python;
 pub use server::Server;

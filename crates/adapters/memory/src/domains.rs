@@ -3,21 +3,41 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use clinch_core::ports::{DomainView, Domains, OpenRoute};
+use clinch_core::ports::{DomainView, Domains, NewPause, OpenRoute, Pause};
 use clinch_core::{Domain, EventType, Result};
 
-use crate::Memory;
+use crate::{Memory, Tx};
+
+impl Tx<'_> {
+    fn set_paused(&mut self, domain: &Domain, paused: bool) {
+        let mut row = self.tables.domain(domain);
+        row.paused = paused;
+        self.tables.domains.insert(domain.clone(), row);
+    }
+}
 
 #[async_trait]
 impl Domains for Memory {
-    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
+    async fn pause(&self, domain: &Domain, pause: &NewPause) -> Result<()> {
         self.write(|tx| {
-            let mut row = tx.tables.domain(domain);
-            row.paused = paused;
-            tx.tables.domains.insert(domain.clone(), row);
-            if !paused {
-                tx.news.due.insert(domain.clone());
+            tx.set_paused(domain, true);
+            if tx.tables.pauses.get(domain).is_none() {
+                let pause = Pause {
+                    at: tx.now,
+                    by: pause.by.clone(),
+                    reason: pause.reason.clone(),
+                };
+                tx.tables.pauses.insert(domain.clone(), pause);
             }
+            Ok(())
+        })
+    }
+
+    async fn resume(&self, domain: &Domain) -> Result<()> {
+        self.write(|tx| {
+            tx.set_paused(domain, false);
+            tx.tables.pauses.remove(domain);
+            tx.news.due.insert(domain.clone());
             Ok(())
         })
     }
@@ -28,6 +48,7 @@ impl Domains for Memory {
                 let view = DomainView {
                     domain: domain.clone(),
                     paused: row.paused,
+                    pause: tables.pauses.get(domain).cloned(),
                     counts: row.counts,
                     oldest_due: None,
                     oldest_due_by_type: BTreeMap::new(),

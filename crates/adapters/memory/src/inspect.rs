@@ -1,9 +1,11 @@
 //! Reading.
 
 use async_trait::async_trait;
-use clinch_core::ports::{Filter, Inspect, Known, LedgerLine, Operation, PAGE_MAX, Page};
+use clinch_core::ports::{
+    Filter, FoundId, Inspect, Known, LedgerLine, OfRoute, Operation, PAGE_MAX, Page, SEARCH_MAX,
+};
 use clinch_core::protocol::Phase;
-use clinch_core::{AttemptId, Keys, OpId, Result, Status, Timestamp};
+use clinch_core::{AttemptId, Keys, OpId, OpIdPrefix, Result, Status, Timestamp};
 use clinch_stored::Filling;
 
 use crate::Memory;
@@ -34,6 +36,23 @@ impl Inspect for Memory {
         Ok(self.read(|tables, _| {
             let find = |keys: &Keys| tables.keys.get(&keys.hash()).map(|key| known(tables, key));
             keys.iter().map(find).collect()
+        }))
+    }
+
+    async fn by_prefix(&self, prefix: &OpIdPrefix, max: usize) -> Result<Vec<FoundId>> {
+        let [first, last] = prefix.range();
+        Ok(self.read(|tables, _| {
+            let rows = tables.rows.iter();
+            let found = rows.filter(|(op, _)| (first..=last).contains(*op));
+            let found = found.map(|(op, row)| FoundId {
+                op_id: *op,
+                domain: row.operation.keys.domain.clone(),
+                event_type: row.operation.keys.event_type.clone(),
+            });
+            let mut found: Vec<FoundId> = found.collect();
+            found.sort_by_key(|found| found.op_id);
+            found.truncate(max.min(SEARCH_MAX + 1));
+            found
         }))
     }
 
@@ -76,7 +95,7 @@ impl Inspect for Memory {
 
 /// One page of `items`, which come in falling order of their rank; the cursor is the rank of
 /// the last item shown.
-pub(crate) fn page<'a, T: Clone + 'a>(
+fn page<'a, T: Clone + 'a>(
     items: impl Iterator<Item = &'a T>,
     rank: impl Fn(&T) -> String,
     bytes: impl Fn(&T) -> usize,
@@ -106,6 +125,7 @@ fn matches(filter: &Filter, operation: &Operation) -> bool {
         .as_ref()
         .and_then(|r| r.provider_txn_id.as_ref());
     let label = filter.label.as_ref();
+    let includes = |route: &OfRoute| route.includes(&keys.domain, &keys.event_type);
     is_among(&filter.domains, &keys.domain)
         && is_among(&filter.event_types, &keys.event_type)
         && is(&filter.biz_key, &keys.biz_key)
@@ -121,6 +141,8 @@ fn matches(filter: &Filter, operation: &Operation) -> bool {
         && filter
             .batch_id
             .is_none_or(|id| operation.batch_id == Some(id))
+        && filter.has_code(&operation.state)
+        && (filter.routes.is_empty() || filter.routes.iter().any(includes))
         && filter.from.is_none_or(|from| operation.accepted_at >= from)
         && filter.to.is_none_or(|to| operation.accepted_at < to)
         && label.is_none_or(|(name, value)| {

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::policy::SeenTime;
-use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
+use clinch_core::ports::{
+    Claim, Claimed, DeadLetter, LetterFilter, LetterOrder, LetterView, Page, Prune, Pruned,
+    Recovery, Scan,
+};
 use clinch_core::{AttemptId, OpId, ProcessId, Result, Status, Timestamp};
+use clinch_stored::Filling;
 use clinch_stored::commit::BatchRow;
-use clinch_stored::letters::{bytes, check};
+use clinch_stored::letters::{Place, check, check_order, imported};
 
-use crate::inspect::page;
 use crate::{Memory, Row, Slot, Tables, Tx};
 
 /// A process that says nothing for this long, while others do, has died.
@@ -116,16 +119,43 @@ impl Recovery for Memory {
         })
     }
 
-    async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
-        self.read(|tables, _| {
-            let mut letters: Vec<_> = tables.dead_letters.iter().map(|(_, l)| l).collect();
-            letters.sort_by_key(|letter| (letter.failed_at, letter.op_id));
-            let rank = |letter: &DeadLetter| {
-                format!("{:020}-{}", letter.failed_at.as_millis(), letter.op_id)
+    async fn dead_letters(
+        &self,
+        filter: &LetterFilter,
+        order: LetterOrder,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<LetterView>> {
+        check_order(filter, order)?;
+        let after = cursor.map(|cursor| Place::parse(cursor, order));
+        let after = after.transpose()?;
+        Ok(self.read(|tables, _| {
+            let letters = tables.dead_letters.iter().map(|(_, letter)| letter);
+            let mut letters: Vec<_> = letters.filter(|letter| filter.matches(letter)).collect();
+            letters.sort_by_key(|letter| Place::of(letter, order));
+            if order == LetterOrder::NewestFirst {
+                letters.reverse();
+            }
+            let is_shown = |letter: &&LetterView| {
+                let place = Place::of(letter, order);
+                after.is_some_and(|after| match order {
+                    LetterOrder::NewestFirst => place >= after,
+                    LetterOrder::OldestFirst | LetterOrder::Accepted => place <= after,
+                })
             };
-            let letters = letters.into_iter().rev();
-            Ok(page(letters, rank, bytes, cursor, limit))
-        })
+            let mut filling = Filling::new(limit);
+            for letter in letters.into_iter().skip_while(is_shown) {
+                if !filling.push(letter.clone(), 0) {
+                    break;
+                }
+            }
+            filling.page(|letter| Place::of(letter, order).cursor(order))
+        }))
+    }
+
+    async fn letters(&self, ops: &[OpId]) -> Result<Vec<Option<LetterView>>> {
+        let letter = |tables: &Tables, op| tables.dead_letters.get(op).cloned();
+        Ok(self.read(|tables, _| ops.iter().map(|op| letter(tables, op)).collect()))
     }
 
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
@@ -133,9 +163,12 @@ impl Recovery for Memory {
         self.write(|tx| {
             let mut new = Vec::with_capacity(letters.len());
             for letter in letters {
-                let is_new = !tx.tables.dead_letters.contains(&letter.op_id);
+                let op_id = letter.op_id;
+                let is_new = !tx.tables.dead_letters.contains(&op_id);
                 if is_new {
-                    tx.tables.dead_letters.insert(letter.op_id, letter.clone());
+                    let row = tx.tables.rows.get(&op_id);
+                    let letter = imported(letter, row.map_or(0, |row| row.operation.seq));
+                    tx.tables.put_letter(op_id, Some(letter));
                 }
                 new.push(is_new);
             }

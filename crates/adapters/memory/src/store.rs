@@ -6,8 +6,8 @@ use clinch_core::ports::{Known, LedgerLine, Operation, Scan, Store, Write, Writt
 use clinch_core::protocol::LaneStand;
 use clinch_core::{LaneKey, Result, Status, Timestamp};
 use clinch_stored::commit::{
-    self, Extent, KnownKey, LaneWrite, Members, Next, Plan, Request, RowWrite, Seen, SpawnWrite,
-    Unit, Wanted, is_provisional,
+    self, Extent, KnownKey, LaneWrite, Members, Next, Plan, Request, RowWrite, Seen, SeenLetter,
+    SpawnWrite, Unit, Wanted, is_provisional,
 };
 use clinch_stored::letters;
 
@@ -64,6 +64,12 @@ impl Tx<'_> {
                 self.tables.put(row);
             }
         }
+        for write in &plan.letters {
+            if let Some(mut letter) = self.tables.dead_letters.get(&write.op_id).cloned() {
+                letter.status = write.status.clone();
+                self.tables.put_letter(write.op_id, Some(letter));
+            }
+        }
         for write in &plan.batches {
             if let Some(mut row) = self.tables.batches.get(&write.batch.batch_id).cloned() {
                 row.batch = write.batch.clone();
@@ -107,7 +113,7 @@ impl Tx<'_> {
         self.tables.ledger.insert(op_id, lines);
         if let Some(mut letter) = self.tables.dead_letters.get(&op_id).cloned() {
             letter.late_ok |= write.late_ok;
-            self.tables.dead_letters.insert(op_id, letter);
+            self.tables.put_letter(op_id, Some(letter));
         }
         if let Some(key) = write.key {
             let known = Key {
@@ -128,7 +134,7 @@ impl Tx<'_> {
         }
         if write.dead_letter {
             let letter = letters::of(&write.row, self.now)?;
-            self.tables.dead_letters.insert(op_id, letter);
+            self.tables.put_letter(op_id, Some(letter));
         }
         let queue = match write.extent {
             Extent::Whole if operation.state.is_terminal() => {
@@ -217,6 +223,13 @@ impl Tables {
         for op_id in &wanted.spawns {
             if let Some(row) = self.rows.get(op_id) {
                 seen.spawned(*op_id, row.spawn.clone());
+            }
+        }
+        for op_id in &wanted.letters {
+            if let Some(letter) = self.dead_letters.get(op_id) {
+                let domain = letter.keys.domain.clone();
+                let status = letter.status.clone();
+                seen.letter(*op_id, SeenLetter { domain, status });
             }
         }
     }

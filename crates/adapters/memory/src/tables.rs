@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use clinch_core::ports::{
-    ApiKey, Counts, DeadLetter, Document, LedgerLine, NewOperation, Operation, Record, Scan,
+    ApiKey, Counts, Document, LedgerLine, LetterState, LetterView, NewOperation, Operation, Pause,
+    Record, Scan,
 };
 use clinch_core::protocol::{Due, LaneStand, State};
 use clinch_core::{
@@ -30,11 +31,13 @@ pub struct Tables {
     /// Batches.
     pub batches: Table<BatchId, BatchRow>,
     /// Operations that ended FAILED other than by cancel.
-    pub dead_letters: Table<OpId, DeadLetter>,
+    pub dead_letters: Table<OpId, LetterView>,
     /// Everything that was said of an operation.
     pub ledger: Table<OpId, Vec<LedgerLine>>,
     /// Domains with their counters.
     pub domains: Table<Domain, DomainRow>,
+    /// Who paused a domain, when and why.
+    pub pauses: Table<Domain, Pause>,
     /// Locks by name.
     pub locks: Table<String, LockRow>,
     /// Keys of the API by id.
@@ -186,7 +189,27 @@ impl Tables {
             self.count(&domain, Some(&row.operation.state), None);
             self.rows.remove(&op_id);
             self.ledger.remove(&op_id);
-            self.dead_letters.remove(&op_id);
+            self.put_letter(op_id, None);
+        }
+    }
+
+    /// Writes or deletes a dead letter: its domain's counter of open ones moves with it.
+    pub fn put_letter(&mut self, op_id: OpId, letter: Option<LetterView>) {
+        let before = self.dead_letters.get(&op_id).cloned();
+        for (one, is_left) in [(&before, true), (&letter, false)] {
+            let Some(one) = one else { continue };
+            if one.status.state() == LetterState::Open {
+                let mut row = self.domain(&one.keys.domain);
+                match is_left {
+                    true => row.counts.dead_letters_open -= 1,
+                    false => row.counts.dead_letters_open += 1,
+                }
+                self.domains.insert(one.keys.domain.clone(), row);
+            }
+        }
+        match letter {
+            Some(letter) => self.dead_letters.insert(op_id, letter),
+            None => self.dead_letters.remove(&op_id),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Batches: groups of operations with one end.
 
 use async_trait::async_trait;
-use clinch_core::ports::{Batch, Batches, NewBatch};
+use clinch_core::ports::{Batch, Batches, NewBatch, Page, Restriction};
 use clinch_core::{BatchId, Result};
 use clinch_stored::commit::BatchRow;
-use clinch_stored::{json, names};
+use clinch_stored::{BatchPage, json, names};
 
 use crate::Mysql;
 use crate::column::Column;
@@ -55,5 +55,24 @@ impl Batches for Mysql {
         let found: Vec<Batch> = rows.iter().map(read_batch).collect::<Result<_>>()?;
         let find = |id: &BatchId| found.iter().find(|batch| batch.batch_id == *id).cloned();
         Ok(batches.iter().map(find).collect())
+    }
+
+    async fn list(
+        &self,
+        of: &Restriction,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Batch>> {
+        let page = BatchPage::new(of, cursor, limit)?;
+        // No id is as long as this, so none is left out.
+        let below = page.below.map_or_else(
+            || text::literal([0xff; 17]),
+            |id| text::literal(id.0.as_bytes()),
+        );
+        let limit = page.rows().to_string();
+        let values = [("below", below.as_str()), ("limit", &limit)];
+        let rows = self.query(Query::ListBatches.with(&values)).await?;
+        let read: Vec<Batch> = rows.iter().map(read_batch).collect::<Result<_>>()?;
+        Ok(page.page(read))
     }
 }

@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Counts, DomainView, Domains, OpenRoute};
-use clinch_core::{Domain, EventType, Result, Timestamp};
+use clinch_core::ports::{Counts, DomainView, Domains, NewPause, OpenRoute, Pause};
+use clinch_core::{Domain, EventType, Result, Timestamp, WorkerId};
 
 use crate::Mysql;
 use crate::column::Column;
+use crate::error;
 use crate::link::Script;
 use crate::query::Query;
 use crate::streams::Stream;
-use crate::text;
+use crate::text::{self, Tuple};
 use crate::tx::Tx;
 
 #[derive(Debug, Default)]
 struct DomainRow {
     paused: bool,
+    pause: Option<Pause>,
     counts: Counts,
     due: Vec<(EventType, Timestamp)>,
 }
@@ -30,13 +32,22 @@ fn read_counts(row: &mysql_async::Row) -> Result<Counts> {
         held: row.count(5)?,
         completed: row.count(6)?,
         failed: row.count(7)?,
+        dead_letters_open: row.count(8)?,
     })
 }
 
 impl Tx<'_> {
+    async fn put_paused(&mut self, domain: &Domain, paused: bool) -> Result<()> {
+        let name = text::literal(domain.as_str());
+        let paused = u8::from(paused).to_string();
+        let values = [("domain", name.as_str()), ("paused", &paused)];
+        self.query(&Query::PutPaused.with(&values)).await?;
+        Ok(())
+    }
+
     async fn views(&mut self) -> Result<Vec<DomainView>> {
         let mut script = Script::default();
-        for query in [Query::Domains, Query::Paused, Query::Streams] {
+        for query in [Query::Domains, Query::Paused, Query::Streams, Query::Pauses] {
             script.add(query.text());
         }
         let answers = self.run(script).await?;
@@ -48,6 +59,14 @@ impl Tx<'_> {
         }
         for row in rows(1) {
             found.entry(row.domain(0)?).or_default().paused = row.int(1)? != 0;
+        }
+        for row in rows(3) {
+            let pause = Pause {
+                at: row.moment(1)?,
+                by: WorkerId::new(row.text(2)?).map_err(error::unreadable)?,
+                reason: row.text(3)?,
+            };
+            found.entry(row.domain(0)?).or_default().pause = Some(pause);
         }
         let streams: Vec<Stream> = rows(2).iter().map(Stream::read).collect::<Result<_>>()?;
         // Announced rows have no priority any more: those of a route are one range.
@@ -73,6 +92,7 @@ impl Tx<'_> {
             let view = DomainView {
                 domain,
                 paused: row.paused,
+                pause: row.pause.filter(|_| row.paused),
                 counts: row.counts,
                 oldest_due: None,
                 oldest_due_by_type: BTreeMap::new(),
@@ -86,16 +106,29 @@ impl Tx<'_> {
 
 #[async_trait]
 impl Domains for Mysql {
-    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
+    async fn pause(&self, domain: &Domain, pause: &NewPause) -> Result<()> {
+        let asked = (domain.clone(), pause.clone());
+        self.write(asked, move |tx, (domain, pause)| {
+            Box::pin(async move {
+                tx.put_paused(domain, true).await?;
+                let values = Tuple::new().bytes(domain.as_str()).at(tx.now);
+                let values = values.bytes(pause.by.as_str()).bytes(&pause.reason);
+                let insert = Query::InsertPause.with(&[("values", &values.end())]);
+                tx.query(&insert).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    async fn resume(&self, domain: &Domain) -> Result<()> {
         self.write(domain.clone(), move |tx, domain| {
             Box::pin(async move {
+                tx.put_paused(domain, false).await?;
                 let name = text::literal(domain.as_str());
-                let paused_text = u8::from(paused).to_string();
-                let values = [("domain", name.as_str()), ("paused", &paused_text)];
-                tx.query(&Query::PutPaused.with(&values)).await?;
-                if !paused {
-                    tx.wakes.due.insert(domain.clone());
-                }
+                let delete = Query::DeletePause.with(&[("domain", &name)]);
+                tx.query(&delete).await?;
+                tx.wakes.due.insert(domain.clone());
                 Ok(())
             })
         })

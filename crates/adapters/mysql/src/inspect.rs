@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use clinch_core::ports::{
-    Filter, Inspect, Known, LedgerLine, Operation, PAGE_MAX, Page, SEARCH_MAX,
+    Filter, FoundId, Inspect, Known, LedgerLine, OfRoute, Operation, PAGE_MAX, Page, SEARCH_MAX,
 };
-use clinch_core::{AttemptId, Error, ErrorKind, KeyHash, Keys, OpId, Result, Status, Timestamp};
+use clinch_core::{
+    AttemptId, Error, ErrorKind, KeyHash, Keys, OpId, OpIdPrefix, Result, Status, Timestamp,
+};
 use clinch_stored::Filling;
 use clinch_stored::ledger::{self, status_code};
 
@@ -63,14 +65,32 @@ fn conditions(filter: &Filter, below: Option<u64>) -> Result<Vec<String>> {
             text::literal(next)
         ));
     }
+    if !filter.routes.is_empty() {
+        let routes: Vec<String> = filter.routes.iter().map(of_route).collect();
+        all.push(format!("({})", routes.join(" OR ")));
+    }
     all.push("TRUE".to_owned());
     Ok(all)
+}
+
+fn of_route(route: &OfRoute) -> String {
+    let domain = format!("r.domain = {}", text::literal(route.domain.as_str()));
+    let event_type = match &route.event_type {
+        Some(one) => format!("r.event_type = {}", text::literal(one.as_str())),
+        None if route.except.is_empty() => "TRUE".to_owned(),
+        None => {
+            let except = text::list(route.except.iter().map(|one| one.as_str()));
+            format!("r.event_type NOT IN ({except})")
+        }
+    };
+    format!("({domain} AND {event_type})")
 }
 
 /// The statement of one page, of operations from `lowest` up.
 fn page_of(filter: &Filter, below: Option<u64>, lowest: u64, limit: usize) -> Result<String> {
     let shared = conditions(filter, below)?.join(" AND ");
     let txn = filter.provider_txn_id.as_ref().map(text::literal);
+    let code = filter.code_in_json().map(text::literal);
     let of = |table: &str| {
         let mut all = shared.clone();
         if let Some(status) = filter.status {
@@ -79,6 +99,9 @@ fn page_of(filter: &Filter, below: Option<u64>, lowest: u64, limit: usize) -> Re
                 true => format!(" AND {table}.status = {}", status_code(status)),
                 false => " AND FALSE".to_owned(),
             };
+        }
+        if let Some(code) = &code {
+            all += &format!(" AND LOCATE({code}, {table}.state) > 0");
         }
         if let Some(txn) = &txn {
             all += &format!(" AND {table}.txn_id = {txn}");
@@ -93,7 +116,8 @@ fn page_of(filter: &Filter, below: Option<u64>, lowest: u64, limit: usize) -> Re
     let limit = limit.to_string();
     let from = |table: &str, name: &str| {
         let has_index = filter.biz_key.is_some() || filter.batch_id.is_some();
-        let by_state = filter.status.is_some() || filter.phase.is_some() || txn.is_some();
+        let by_state =
+            filter.status.is_some() || filter.phase.is_some() || txn.is_some() || code.is_some();
         let row = format!("STRAIGHT_JOIN {table} AS {name} ON {name}.seq = r.seq");
         match (has_index, by_state) {
             // Every request has one row in one of the two tables.
@@ -173,6 +197,25 @@ impl Inspect for Mysql {
             found.insert(hash, known);
         }
         Ok(hashes.iter().map(|hash| found.get(hash).cloned()).collect())
+    }
+
+    async fn by_prefix(&self, prefix: &OpIdPrefix, max: usize) -> Result<Vec<FoundId>> {
+        let [first, last] = prefix.range().map(|op| text::literal(op.0.as_bytes()));
+        let limit = max.min(SEARCH_MAX + 1).to_string();
+        let values = [
+            ("first", first.as_str()),
+            ("last", &last),
+            ("limit", &limit),
+        ];
+        let rows = self.query(Query::IdsByPrefix.with(&values)).await?;
+        let found = rows.iter().map(|row| {
+            Ok(FoundId {
+                op_id: row.op_id(0)?,
+                domain: row.domain(1)?,
+                event_type: row.event_type(2)?,
+            })
+        });
+        found.collect()
     }
 
     async fn list(

@@ -34,6 +34,7 @@ mod domains;
 mod error;
 mod inspect;
 mod keys;
+mod letters;
 mod link;
 mod load;
 mod locks;
@@ -126,9 +127,11 @@ impl Mysql {
             retries: AtomicU64::new(0),
             routes: Mutex::default(),
         };
-        Ok(Self {
+        let store = Self {
             shared: Arc::new(shared),
-        })
+        };
+        store.complete_letters().await?;
+        Ok(store)
     }
 
     /// Transactions that were run again after a deadlock or a lock timeout.

@@ -1,7 +1,7 @@
 //! Locks and reads what a plan needs, in one round trip if no key is known.
 //!
-//! Locks are always taken in the same order: keys, lanes, operations, batches, counters, each kind
-//! in order of its ids.
+//! Locks are always taken in the same order: keys, lanes, operations, batches, dead letters,
+//! counters, each kind in order of its ids.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,6 +12,7 @@ use clinch_stored::commit::{Members, Seen, Wanted};
 use crate::batches::read_batch_row;
 use crate::column::Column;
 use crate::keys::{insert_keys, nonce};
+use crate::letters::seen_letter;
 use crate::link::{Answer, Script};
 use crate::query::Query;
 use crate::row;
@@ -27,6 +28,7 @@ struct AnswerRanges {
     pauses: Range<usize>,
     taken: Range<usize>,
     spawns: Range<usize>,
+    letters: Range<usize>,
 }
 
 impl Tx<'_> {
@@ -57,6 +59,9 @@ impl Tx<'_> {
         }
         for row in rows(&places.spawns) {
             seen.spawn(row.op_id(0)?, row.bytes(1)?)?;
+        }
+        for row in rows(&places.letters) {
+            seen.letter(row.op_id(0)?, seen_letter(row)?);
         }
         self.note_lanes(wanted, &answers[places.members], seen)?;
         let inserts = &answers[places.keys];
@@ -95,6 +100,8 @@ impl Tx<'_> {
         let taken = of_ids(script, Query::TakenIds, taken.map(|op| op.0.into_bytes()));
         let spawns = wanted.spawns.iter().map(|op| op.0.into_bytes());
         let spawns = of_ids(script, Query::Spawns, spawns);
+        let letters = wanted.letters.iter().map(|op| op.0.into_bytes());
+        let letters = of_ids(script, Query::LockLetters, letters);
         AnswerRanges {
             keys,
             members,
@@ -103,6 +110,7 @@ impl Tx<'_> {
             pauses,
             taken,
             spawns,
+            letters,
         }
     }
 

@@ -61,6 +61,16 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "processes that are alive",
         sql: include_str!("../sql/migrations/0008.sql"),
     },
+    Migration {
+        version: 9,
+        name: "who paused a domain, when and why",
+        sql: include_str!("../sql/migrations/0009.sql"),
+    },
+    Migration {
+        version: 10,
+        name: "dead letters with a status",
+        sql: include_str!("../sql/migrations/0010.sql"),
+    },
 ];
 
 /// Seconds that a node waits for another node that applies migrations.

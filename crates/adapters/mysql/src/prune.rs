@@ -37,6 +37,7 @@ impl Tx<'_> {
             let values: Vec<_> = values.iter().map(|(name, v)| (*name, v.as_str())).collect();
             old.extend(self.query(&Query::OldRows.of_rows(true, &values)).await?);
         }
+        self.uncount_letters(&old).await?;
         self.delete_operations(&old)?;
         // The keys of operations that were just deleted may be old enough to be deleted as well.
         self.flush().await?;

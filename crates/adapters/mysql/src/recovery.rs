@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::policy::SeenTime;
-use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
-use clinch_core::{Failure, ProcessId, Result};
-use clinch_stored::letters::{bytes, check, cursor_of, parse_cursor};
-use clinch_stored::{Filling, json};
+use clinch_core::ports::{
+    Claim, Claimed, DeadLetter, LetterFilter, LetterOrder, LetterView, Page, Prune, Pruned,
+    Recovery, Scan,
+};
+use clinch_core::{OpId, ProcessId, Result};
+use clinch_stored::letters::{Search, check};
 
 use crate::Mysql;
-use crate::column::Column;
 use crate::outbox::routes_of;
 use crate::query::Query;
-use crate::row::{self, WHOLE_COLUMNS, line_of};
+use crate::row::line_of;
 use crate::streams::{first_free, first_rows};
-use crate::text::{self, Tuple};
+use crate::text;
 
 /// Unclaimed rows that need `scan` now and that the claim covers, the oldest need first.
 fn needing(scan: Scan, claim: &Claim) -> String {
@@ -43,25 +44,6 @@ fn abandoned(process: ProcessId, claim: &Claim) -> String {
         ("limit", &claim.max.to_string()),
     ];
     Query::Abandoned.of_rows(false, &values)
-}
-
-fn read_letter(row: &mysql_async::Row) -> Result<DeadLetter> {
-    if let Some(letter) = row.maybe_bytes(WHOLE_COLUMNS)? {
-        return json::read(letter);
-    }
-    let row = row::read_whole(row)?;
-    let request = row.request()?;
-    let unknown = || Failure::own("unknown", "", row.state.effect);
-    Ok(DeadLetter {
-        op_id: row.op_id,
-        keys: row.keys()?,
-        failure: row.state.failure.clone().unwrap_or_else(unknown),
-        attempts: row.state.attempts,
-        payload: request.payload.clone(),
-        content_hash: request.content_hash,
-        failed_at: row.finished_at.unwrap_or_default(),
-        late_ok: row.state.late_ok,
-    })
 }
 
 #[async_trait]
@@ -108,37 +90,30 @@ impl Recovery for Mysql {
         self.forget_process(process).await
     }
 
-    async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
-        let after = match cursor.map(parse_cursor).transpose()? {
-            Some((at, op_id)) => format!(
-                "(d.failed_at < {at} OR (d.failed_at = {at} AND d.op_id < {op}))",
-                at = at.as_millis(),
-                op = text::literal(op_id.0.as_bytes())
-            ),
-            None => "TRUE".to_owned(),
-        };
-        let more = Filling::<()>::new(limit).rows().to_string();
-        let values = [("after", after.as_str()), ("limit", &more)];
-        let sql = Query::DeadLetters.of_rows(true, &values);
-        let weigh = |row: &_| read_letter(row).map_or(0, |letter| bytes(&letter));
-        let filling = self.fill(sql, limit, weigh).await?;
-        let letters = filling.items().iter().map(read_letter);
-        let letters = letters.collect::<Result<_>>()?;
-        Ok(filling.with(letters).page(cursor_of))
+    async fn dead_letters(
+        &self,
+        filter: &LetterFilter,
+        order: LetterOrder,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<LetterView>> {
+        let search = Search::new(filter, order, cursor, limit)?;
+        self.list_letters(filter, order, search).await
+    }
+
+    async fn letters(&self, ops: &[OpId]) -> Result<Vec<Option<LetterView>>> {
+        self.letters_by_id(ops).await
     }
 
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
         check(letters)?;
-        let mut rows = Vec::with_capacity(letters.len());
-        for letter in letters {
-            let tuple = Tuple::new().bytes(letter.op_id.0.as_bytes());
-            let body = json::to_bytes(letter)?;
-            rows.push(tuple.at(letter.failed_at).bytes(body).end());
-        }
-        self.insert_each(Query::InsertDeadLetter, rows).await
+        let letters = letters.to_vec();
+        self.write(letters, |tx, letters| Box::pin(tx.import_letters(letters)))
+            .await
     }
 
     async fn prune(&self, prune: &Prune) -> Result<Pruned> {
+        self.complete_letters().await?;
         self.write(prune.clone(), |tx, prune| Box::pin(tx.prune(prune)))
             .await
     }

@@ -1,11 +1,13 @@
 //! Writes a plan with as few statements as possible.
 
+use clinch_core::ports::COUNTERS;
 use clinch_core::{Domain, Result};
 use clinch_stored::commit::{Extent, Plan, RowWrite, SpawnWrite};
 use clinch_stored::json;
 use clinch_stored::ledger::{self, By};
 
 use crate::error;
+use crate::letters;
 use crate::link::{STATEMENT_MAX, Script};
 use crate::query::Query;
 use crate::row;
@@ -43,6 +45,7 @@ impl Tx<'_> {
         add_changed_rows(plan, &mut script)?;
         // Writing a row would restore its old `redriven_by`, so this comes after the rows.
         add_redriven(plan, &mut script);
+        letters::add_changes(plan, &mut script)?;
         self.add_lanes(plan, &mut script);
         self.add_keys(plan, &mut script);
         add_batches(plan, &mut script);
@@ -183,10 +186,11 @@ fn add_side_rows(write: &RowWrite, seq: &str, script: &mut Script) -> Result<Vec
         }
     }
     if write.dead_letter {
-        // The dead letter is read from the operation.
-        let values = Tuple::new().bytes(row.op_id.0.as_bytes());
-        let values = values.at(row.finished_at.unwrap_or_default()).raw("NULL");
-        script.add(&Query::InsertDeadLetter.with(&[("row", &values.end())]));
+        letters::add_letter(row, script)?;
+    }
+    if write.late_ok {
+        let id = text::literal(row.op_id.0.as_bytes());
+        script.add(&Query::MarkLetter.with(&[("id", &id)]));
     }
     Ok(ledger)
 }
@@ -221,10 +225,10 @@ fn add_batches(plan: &Plan, script: &mut Script) {
 
 /// Adds to the counters of domains, each in the connection's own slot.
 pub(crate) fn add_counts<'d>(
-    counts: impl Iterator<Item = (&'d Domain, [i64; 7])>,
+    counts: impl Iterator<Item = (&'d Domain, [i64; COUNTERS])>,
     script: &mut Script,
 ) {
-    let row = |(domain, by): (&Domain, [i64; 7])| {
+    let row = |(domain, by): (&Domain, [i64; COUNTERS])| {
         let tuple = Tuple::new().bytes(domain.as_str());
         let tuple = tuple.raw(&format!("CONNECTION_ID() MOD {SLOTS}"));
         by.into_iter().fold(tuple, Tuple::int).end()

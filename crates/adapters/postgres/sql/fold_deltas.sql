@@ -9,10 +9,11 @@ WITH turn AS (
     SELECT domain, sum(pending)::bigint AS pending, sum(live)::bigint AS live,
         sum(recorded)::bigint AS recorded, sum(waiting)::bigint AS waiting,
         sum(held)::bigint AS held, sum(completed)::bigint AS completed,
-        sum(failed)::bigint AS failed
+        sum(failed)::bigint AS failed, sum(dead_letters_open)::bigint AS dead_letters_open
     FROM gone GROUP BY domain
 )
 UPDATE clinch_domain AS d SET used = true, pending = d.pending + s.pending,
     live = d.live + s.live, recorded = d.recorded + s.recorded, waiting = d.waiting + s.waiting,
-    held = d.held + s.held, completed = d.completed + s.completed, failed = d.failed + s.failed
+    held = d.held + s.held, completed = d.completed + s.completed, failed = d.failed + s.failed,
+    dead_letters_open = d.dead_letters_open + s.dead_letters_open
 FROM sums AS s WHERE d.id = s.domain

@@ -15,6 +15,13 @@ WITH old AS (
     INSERT INTO clinch_kept SELECT op_id, status, finished_at FROM gone
 ), letters AS (
     DELETE FROM clinch_dead_letter AS l USING gone WHERE l.op_id = ANY (ARRAY[gone.op_id])
+    RETURNING l.domain, l.status
+), letters_counted AS (
+    INSERT INTO clinch_delta
+        (domain, pending, live, recorded, waiting, held, completed, failed, dead_letters_open)
+    SELECT d.id, 0, 0, 0, 0, 0, 0, 0, -count(*)
+    FROM letters JOIN clinch_domain AS d ON d.name = letters.domain
+    WHERE letters.status = 0 GROUP BY d.id
 ), pages AS (
     DELETE FROM clinch_ledger_page AS p USING gone WHERE p.op_id = ANY (ARRAY[gone.op_id])
 ), checkpoints AS (

@@ -11,4 +11,5 @@ WHERE o.seq < $1 AND o.seq >= $14
     AND ($10::uuid IS NULL OR o.batch_id = $10)
     AND ($11::bigint IS NULL OR o.accepted_at >= $11)
     AND ($12::bigint IS NULL OR o.accepted_at < $12)
+    AND ($15::bytea IS NULL OR position($15 IN o.state) > 0)
 ORDER BY o.seq DESC LIMIT $13

@@ -12,4 +12,5 @@ WHERE o.batch_id = $10
     AND ($8::text IS NULL OR o.labels ->> $8 = $9::text)
     AND ($11::bigint IS NULL OR o.accepted_at >= $11)
     AND ($12::bigint IS NULL OR o.accepted_at < $12)
+    AND ($15::bytea IS NULL OR position($15 IN o.state) > 0)
 ORDER BY o.seq DESC LIMIT $13

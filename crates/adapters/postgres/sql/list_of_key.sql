@@ -2,7 +2,7 @@
 -- before the order counts, or a plan without values would read along the order instead.
 WITH own AS MATERIALIZED (
     SELECT * FROM clinch_operation
-    WHERE op_id = ANY (ARRAY(SELECT k.op_id FROM clinch_key AS k WHERE k.key >= $15 AND k.key <= $16))
+    WHERE op_id = ANY (ARRAY(SELECT k.op_id FROM clinch_key AS k WHERE k.key >= $16 AND k.key <= $17))
 )
 SELECT o.op_id, o.seq, o.stream, o.accepted_at, o.batch_id, o.biz_key, o.idem_key, o.payload, o.content_hash,
     o.extras, o.labels::text, o.lane, o.status, o.phase, o.version, o.next_attempt_at, o.deadline, o.attempt_id,
@@ -17,4 +17,5 @@ WHERE o.seq < $1 AND o.seq >= $14
     AND ($10::uuid IS NULL OR o.batch_id = $10)
     AND ($11::bigint IS NULL OR o.accepted_at >= $11)
     AND ($12::bigint IS NULL OR o.accepted_at < $12)
+    AND ($15::bytea IS NULL OR position($15 IN o.state) > 0)
 ORDER BY o.seq DESC LIMIT $13

@@ -3,15 +3,16 @@
 use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
-use clinch_core::ports::{Batch, Batches, NewBatch};
+use clinch_core::ports::{Batch, Batches, NewBatch, Page, Restriction};
 use clinch_core::{BatchId, Result};
 use clinch_stored::json::to_text;
-use clinch_stored::names;
+use clinch_stored::{BatchPage, names};
 use uuid::Uuid;
 
 use crate::Postgres;
+use crate::link::Params;
 use crate::query::Query;
-use crate::row::{count, moment};
+use crate::row::{count, moment, stored};
 use crate::tx::Tx;
 
 impl Tx<'_> {
@@ -48,6 +49,20 @@ impl Batches for Postgres {
         let read: Vec<Batch> = read.collect::<Result<_>>()?;
         let by_id: HashMap<_, _> = read.into_iter().map(|one| (one.batch_id, one)).collect();
         Ok(batches.iter().map(|id| by_id.get(id).cloned()).collect())
+    }
+
+    async fn list(
+        &self,
+        of: &Restriction,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Batch>> {
+        let page = BatchPage::new(of, cursor, limit)?;
+        let below = page.below.map(|id| id.0);
+        let params: Params<'_> = &[&below, &stored(page.rows() as u64)];
+        let rows = self.shared.query(Query::ListBatches, params).await?;
+        let read: Vec<Batch> = rows.iter().map(read_batch).collect::<Result<_>>()?;
+        Ok(page.page(read))
     }
 }
 

@@ -4,25 +4,49 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Counts, DomainView, Domains, OpenRoute};
-use clinch_core::{Domain, EventType, Result, Timestamp};
+use clinch_core::ports::{Counts, DomainView, Domains, NewPause, OpenRoute, Pause};
+use clinch_core::{Domain, EventType, Result, Timestamp, WorkerId};
 
 use crate::link::{Link, Params};
 use crate::query::Query;
 use crate::row::count;
 use crate::{Postgres, error};
 
+fn pause(row: &tokio_postgres::Row) -> Result<Option<Pause>> {
+    let Some(at) = row.get::<_, Option<i64>>(12) else {
+        return Ok(None);
+    };
+    Ok(Some(Pause {
+        at: Timestamp::from_millis(at),
+        by: WorkerId::new(row.get::<_, String>(13)).map_err(error::unreadable)?,
+        reason: row.get(14),
+    }))
+}
+
 #[async_trait]
 impl Domains for Postgres {
-    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
+    async fn pause(&self, domain: &Domain, pause: &NewPause) -> Result<()> {
+        let asked = (domain.clone(), pause.clone());
+        self.write(asked, move |tx, (domain, pause)| {
+            Box::pin(async move {
+                let (name, by) = (domain.as_str(), pause.by.as_str());
+                tx.query(Query::SetPaused, &[&name, &true]).await?;
+                let params: Params<'_> = &[&name, &by, &pause.reason];
+                tx.query(Query::InsertPause, params).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    async fn resume(&self, domain: &Domain) -> Result<()> {
         self.write(domain.clone(), move |tx, domain| {
             Box::pin(async move {
-                tx.query(Query::SetPaused, &[&domain.as_str(), &paused])
-                    .await?;
-                if !paused {
-                    let names = &tx.shared.names;
-                    tx.announcements.domain_is_due(domain, names);
-                }
+                let name = domain.as_str();
+                tx.query(Query::SetPaused, &[&name, &false]).await?;
+                tx.query(Query::DeletePause, &[&name]).await?;
+                let names = &tx.shared.names;
+                tx.announcements.domain_is_due(domain, names);
                 Ok(())
             })
         })
@@ -51,6 +75,7 @@ impl Domains for Postgres {
             let view = DomainView {
                 domain: Domain::new(row.get::<_, String>(1)).map_err(error::unreadable)?,
                 paused: row.get(2),
+                pause: pause(row)?,
                 counts: Counts {
                     pending: count(row.get(3))?,
                     live: count(row.get(4))?,
@@ -59,6 +84,7 @@ impl Domains for Postgres {
                     held: count(row.get(7))?,
                     completed: count(row.get(8))?,
                     failed: count(row.get(9))?,
+                    dead_letters_open: count(row.get(11))?,
                 },
                 oldest_due: None,
                 oldest_due_by_type: BTreeMap::new(),

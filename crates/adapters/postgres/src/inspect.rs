@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use clinch_core::ports::{
-    Filter, Inspect, Known, LedgerLine, Operation, PAGE_MAX, Page, SEARCH_MAX,
+    Filter, FoundId, Inspect, Known, LedgerLine, OfRoute, Operation, PAGE_MAX, Page, SEARCH_MAX,
 };
-use clinch_core::{AttemptId, BizKey, Error, ErrorKind, Keys, OpId, Result, Sealed, Timestamp};
+use clinch_core::{
+    AttemptId, BizKey, Error, ErrorKind, Keys, OpId, OpIdPrefix, Result, Sealed, Timestamp,
+};
 use clinch_stored::commit::KnownKey;
 use clinch_stored::{Filling, ledger};
 use tokio_postgres::types::ToSql;
@@ -75,7 +77,9 @@ impl Postgres {
     fn streams_of(&self, filter: &Filter) -> Vec<i32> {
         let (domains, types) = (&filter.domains, &filter.event_types);
         self.shared.names.streams(|stream| {
+            let includes = |route: &OfRoute| route.includes(&stream.domain, &stream.event_type);
             (domains.is_empty() || domains.contains(&stream.domain))
+                && (filter.routes.is_empty() || filter.routes.iter().any(includes))
                 && (types.is_empty() || types.contains(&stream.event_type))
         })
     }
@@ -125,6 +129,28 @@ impl Inspect for Postgres {
         Ok(keys.iter().map(known).collect())
     }
 
+    async fn by_prefix(&self, prefix: &OpIdPrefix, max: usize) -> Result<Vec<FoundId>> {
+        let [first, last] = prefix.range().map(|op| op.0);
+        let max = stored(max.min(SEARCH_MAX + 1) as u64);
+        let client = self.client().await?;
+        let link = Link::Pooled(&client);
+        let params: Params<'_> = &[&first, &last, &max];
+        let rows = link.query(Query::IdsByPrefix, params).await?;
+        let names = &self.shared.names;
+        names
+            .learn(&link, rows.iter().map(|row| row.get(1)))
+            .await?;
+        let found = rows.iter().map(|row| {
+            let stream = names.stream(row.get(1))?;
+            Ok(FoundId {
+                op_id: OpId(row.get(0)),
+                domain: stream.domain,
+                event_type: stream.event_type,
+            })
+        });
+        found.collect()
+    }
+
     async fn list(
         &self,
         filter: &Filter,
@@ -136,7 +162,10 @@ impl Inspect for Postgres {
         let below = below.map_err(|_| Error::new(ErrorKind::Invalid, message))?;
         let client = self.client().await?;
         let link = Link::Pooled(&client);
-        let by_stream = !filter.domains.is_empty() || !filter.event_types.is_empty();
+        let by_stream = !filter.domains.is_empty()
+            || !filter.event_types.is_empty()
+            || !filter.routes.is_empty();
+        let code = filter.code_in_json().map(String::into_bytes);
         if by_stream {
             self.shared.names.load(&link).await?;
         }
@@ -173,6 +202,7 @@ impl Inspect for Postgres {
             &to,
             &limit,
             &lowest,
+            &code,
         ];
         let (first, last);
         let query = match &range {

@@ -29,6 +29,7 @@ mod error;
 mod horizon;
 mod inspect;
 mod keys;
+mod letters;
 mod limiter;
 mod limits;
 mod link;
@@ -195,7 +196,9 @@ impl Postgres {
         let send = tokio::spawn(notifier::send(Arc::downgrade(&shared)));
         let listen = tokio::spawn(listener.run(Arc::downgrade(&shared), listen));
         let alive = Arc::new(Alive(vec![send.abort_handle(), listen.abort_handle()]));
-        Ok(Self { shared, alive })
+        let store = Self { shared, alive };
+        store.complete_letters().await?;
+        Ok(store)
     }
 
     /// Makes the next writing call fail. Does nothing in a release build.

@@ -1,6 +1,6 @@
 //! Reading and locking what a plan needs.
 //!
-//! Every call locks in one order: rows by id, lanes, batches by id. All that is wanted at once
+//! Every call locks in one order: rows by id, lanes, batches by id, dead letters by id. All that is wanted at once
 //! is one round trip; operations that have ended, and checkpoints, are a second one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -48,6 +48,7 @@ impl Tx<'_> {
         }
         self.keep_rows(&rows, seen).await?;
         self.load_ended(wanted, seen).await?;
+        self.load_letters(wanted, seen).await?;
         if let Some(paused) = &self.paused {
             for domain in &wanted.domains {
                 keep_pause(paused, domain, seen);

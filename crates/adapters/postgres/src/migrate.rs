@@ -81,6 +81,16 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "processes that are alive",
         sql: include_str!("../sql/migrations/0012.sql"),
     },
+    Migration {
+        version: 13,
+        name: "who paused a domain, when and why",
+        sql: include_str!("../sql/migrations/0013.sql"),
+    },
+    Migration {
+        version: 14,
+        name: "dead letters with a status",
+        sql: include_str!("../sql/migrations/0014.sql"),
+    },
 ];
 
 /// Held while steps are applied, so that many nodes can start at once.

@@ -59,6 +59,7 @@ impl Tx<'_> {
 
 impl Postgres {
     pub(crate) async fn prune_old(&self, prune: Prune) -> Result<Pruned> {
+        self.complete_letters().await?;
         let pruned = self.write(prune, |tx, prune| Box::pin(tx.prune(prune)));
         let pruned = pruned.await?;
         let client = self.client().await?;

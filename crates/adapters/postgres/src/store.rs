@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{AnswerBody, Store, Write, Written};
-use clinch_core::{Error, ErrorKind, Result, WorkerId};
+use clinch_core::{Domain, Error, ErrorKind, EventType, Result, WorkerId};
 use clinch_stored::commit::{Next, Plan, RowWrite, Seen, Unit};
 
 use crate::Postgres;
@@ -111,7 +111,8 @@ impl Postgres {
         self.write((writes, routes), |tx, (writes, routes)| {
             Box::pin(async move {
                 // Before the first row is written: a second try would draw its seq again.
-                tx.need_workers(writes.iter().filter_map(worker_of))?;
+                tx.miss_streams(writes.iter().filter_map(stream_of));
+                tx.need_workers(writes.iter().flat_map(workers_of))?;
                 tx.perform(Unit::new(writes, routes), |_| true).await
             })
         })
@@ -148,14 +149,35 @@ fn partly(error: Error) -> Error {
     Error::new(ErrorKind::Ambiguous, message).caused_by(error)
 }
 
-/// The worker that the ledger line of a write names.
-fn worker_of(write: &Write) -> Option<&WorkerId> {
+/// The stream of an operation that a write accepts.
+fn stream_of(write: &Write) -> Option<(&Domain, &EventType, i8)> {
     match write {
+        Write::Accept(new) => {
+            let rank = -new.options.priority.get();
+            Some((&new.keys.domain, &new.keys.event_type, rank))
+        }
+        _ => None,
+    }
+}
+
+/// The workers and people that the ledger lines of a write name.
+fn workers_of(write: &Write) -> impl Iterator<Item = &WorkerId> {
+    let begins = match write {
         Write::Accept(new) => new.begin.as_ref().map(|begin| &begin.worker),
+        _ => None,
+    };
+    begins.into_iter().chain(actor_of(write))
+}
+
+fn actor_of(write: &Write) -> Option<&WorkerId> {
+    match write {
+        Write::Accept(new) => new.by.as_ref(),
         Write::Begin(begin) => Some(&begin.worker),
         Write::WriteAhead(answer) | Write::Settle(answer) => Some(&answer.worker),
         Write::Reschedule(attempt) => Some(&attempt.worker),
         Write::Amend(amendment) => Some(&amendment.by),
         Write::Extend(_) | Write::Finalize(_) | Write::Seal(_) => None,
+        Write::Letter(change) => Some(&change.by),
+        Write::Note(note) => Some(&note.by),
     }
 }

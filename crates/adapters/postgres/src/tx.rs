@@ -239,19 +239,24 @@ impl<'c> Tx<'c> {
 
     /// Fails, after which they are numbered, if names that the plan writes have no number yet.
     pub(crate) fn need_numbers(&mut self, plan: &Plan) -> Result<()> {
+        let rows = plan.new_rows().map(|write| &write.row);
+        self.miss_streams(rows.map(|row| (&row.domain, &row.event_type, -row.priority.get())));
+        let lines = plan.rows.iter().flat_map(|write| &write.lines);
+        self.need_workers(lines.filter_map(|line| line.by.as_ref()))
+    }
+
+    /// Notes the streams that have no number yet; [`Self::need_workers`] fails if there are any.
+    pub(crate) fn miss_streams<'w>(
+        &mut self,
+        streams: impl Iterator<Item = (&'w Domain, &'w EventType, i8)>,
+    ) {
         let names = &self.shared.names;
-        for row in plan.new_rows().map(|write| &write.row) {
-            let rank = -row.priority.get();
-            if names
-                .find_stream(&row.domain, &row.event_type, rank)
-                .is_none()
-            {
-                let name = (row.domain.clone(), row.event_type.clone(), rank);
+        for (domain, event_type, rank) in streams {
+            if names.find_stream(domain, event_type, rank).is_none() {
+                let name = (domain.clone(), event_type.clone(), rank);
                 self.unnumbered.streams.push(name);
             }
         }
-        let lines = plan.rows.iter().flat_map(|write| &write.lines);
-        self.need_workers(lines.filter_map(|line| line.by.as_ref()))
     }
 
     /// Fails, after which they are numbered, if one of the workers has no number yet.

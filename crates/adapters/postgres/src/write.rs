@@ -9,12 +9,14 @@ use clinch_stored::codec::{self, SideRows};
 use clinch_stored::commit::{Awaits, Extent, Plan, Request, Row, RowWrite, SpawnWrite};
 use clinch_stored::json::to_text;
 use clinch_stored::ledger::{self, By};
+use clinch_stored::letters::Summary;
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::error;
 use crate::keys::key_of;
+use crate::letters;
 use crate::link::Command;
 use crate::live_rows::{Left, left};
 use crate::names::Names;
@@ -348,13 +350,21 @@ fn commands(groups: &Groups<'_>, plan: &Plan, names: &Names) -> Result<Vec<Comma
             commands.push(Command::new(query).with(ids));
         }
     }
-    let letters: Vec<_> = rows().filter(|one| one.dead_letter).collect();
-    if !letters.is_empty() {
-        // The letter itself is read from the operation.
-        let command = Command::new(Query::InsertDeadLetters).each(&letters, |one| one.row.op_id.0);
-        let command = command.each(&letters, |_| now);
-        commands.push(command.each(&letters, |_| None::<String>));
+    let failed = rows().filter(|one| one.dead_letter);
+    let failed: Vec<_> = failed
+        .map(|one| (&one.row, Summary::of(&one.row)))
+        .collect();
+    if !failed.is_empty() {
+        let fingerprint =
+            |(row, summary): &(&Row, Summary)| summary.fingerprint(&row.domain, &row.event_type);
+        let command = Command::new(Query::InsertDeadLetters)
+            .each(&failed, |(row, _)| row.op_id.0)
+            .try_each(&failed, |(_, summary)| to_text(summary))?
+            .each(&failed, |(_, summary)| summary.failure.code.clone())
+            .each(&failed, fingerprint);
+        commands.push(command);
     }
+    commands.extend(letters::write(plan)?);
     commands.extend(batches(plan));
     Ok(commands)
 }

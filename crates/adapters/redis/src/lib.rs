@@ -18,6 +18,7 @@
 mod bus;
 mod check;
 mod clock;
+mod counters;
 mod depth;
 mod error;
 mod hub;
@@ -43,11 +44,13 @@ pub use bus::RedisBus;
 pub use check::{Finding, Weight};
 pub use clinch_core::policy::Rate;
 pub use clinch_core::ports::Depth;
+pub use counters::LeaderWatcher;
 pub use limiter::RedisLimiter;
 pub use locks::RedisLocks;
 pub use quota::RedisQuota;
 pub use settings::{Settings, TestClock};
 
+use counters::Counters;
 use hub::{Event, Hub};
 use keys::Keys;
 use link::Link;
@@ -68,6 +71,7 @@ struct Shared {
     scripts: Scripts,
     link: Arc<Link>,
     hub: Hub,
+    counters: Counters,
 }
 
 impl Redis {
@@ -86,6 +90,7 @@ impl Redis {
             keys,
             link,
             hub,
+            counters: Counters::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),

@@ -80,6 +80,7 @@ impl Scheduler {
             .await
             .map_err(ours)?;
         if is_ours {
+            shared.counters.tell_leader(true);
             self.fence = Some(value);
             return Ok(None);
         }
@@ -121,6 +122,7 @@ impl Scheduler {
                 next: u64::try_from(next).ok().map(Duration::from_micros),
             }),
             _ => {
+                shared.counters.tell_leader(false);
                 self.fence = None;
                 Ok(Tick::NotLeading)
             }
@@ -129,8 +131,10 @@ impl Scheduler {
 
     /// Steps down, so that another takes over at once.
     pub async fn release(&mut self) -> Result<bool> {
-        self.fence = None;
         let shared = &self.redis.shared;
+        if self.fence.take().is_some() {
+            shared.counters.tell_leader(false);
+        }
         let script = &shared.scripts.lock_release;
         let mut release = script.key(shared.keys.scheduler());
         release
@@ -157,7 +161,11 @@ impl Scheduler {
                 }
                 Err(_) => backoff.next(),
             };
-            match self.rest(now() + nap, &mut events, &mut pokes).await {
+            let asleep = now();
+            let woken = self.rest(asleep + nap, &mut events, &mut pokes).await;
+            let slept = now().saturating_duration_since(asleep);
+            self.redis.shared.counters.add_sleep(slept);
+            match woken {
                 Woken::Time => {}
                 Woken::Poke(poke) => poked = Some(poke),
                 Woken::Over => break,

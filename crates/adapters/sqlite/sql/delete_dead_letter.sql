@@ -1,1 +1,1 @@
-DELETE FROM clinch_dead_letter WHERE op_id = ?1
+DELETE FROM clinch_dead_letter WHERE op_id = ?1 RETURNING status

@@ -1,1 +1,2 @@
-SELECT paused, pending, live, recorded, waiting, held, completed, failed FROM clinch_domain WHERE id = ?1
+SELECT paused, pending, live, recorded, waiting, held, completed, failed, dead_letters_open
+FROM clinch_domain WHERE id = ?1

@@ -1,1 +1,2 @@
-SELECT id, paused, pending, live, recorded, waiting, held, completed, failed FROM clinch_domain
+SELECT id, paused, pending, live, recorded, waiting, held, completed, failed, dead_letters_open
+FROM clinch_domain

@@ -1,1 +1,1 @@
-UPDATE clinch_dead_letter SET letter = json_set(letter, '$.late_ok', json('true')) WHERE op_id = ?1
+UPDATE clinch_dead_letter SET late_ok = 1 WHERE op_id = ?1

@@ -5,5 +5,6 @@ UPDATE clinch_operation SET
     recorded_fence = ?17, flags = ?18, refund = ?19, refund_first_call_at = ?20, hold = ?21,
     failure = ?22, dispatch_no = ?23, started_at = ?24, finished_at = ?25, txn_id = ?26,
     result = ?27, line = ?28, need = ?29, need_at = ?30, failure_effect = ?31, ledger = ?32,
+    last_error = ?34,
     announced_at = NULL, rounds = NULL, claim_by = NULL, claim_until = NULL, claimed_at = NULL
 WHERE seq = ?1 AND version = ?33

@@ -6,5 +6,5 @@ UPDATE clinch_operation SET
     lease_until = ?13, recorded = ?16, recorded_fence = ?17, flags = ?18, refund = ?19,
     refund_first_call_at = ?20, hold = ?21, failure = ?22, dispatch_no = ?23, started_at = ?24,
     finished_at = ?25, txn_id = ?26, result = ?27, need = ?29, need_at = ?30, failure_effect = ?31,
-    ledger = ?32, claim_by = NULL, claim_until = NULL, claimed_at = NULL
+    ledger = ?32, last_error = ?34, claim_by = NULL, claim_until = NULL, claimed_at = NULL
 WHERE seq = ?1 AND version = ?33

@@ -3,25 +3,46 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use clinch_core::ports::{DomainView, Domains, OpenRoute};
-use clinch_core::{Domain, Result};
+use clinch_core::ports::{DomainView, Domains, NewPause, OpenRoute, Pause};
+use clinch_core::{Domain, Result, WorkerId};
+use rusqlite::params;
 
-use crate::Sqlite;
-use crate::column::Column;
+use crate::column::{Column, millis};
 use crate::db::Db;
 use crate::query::Query;
 use crate::tx::{DomainRow, Tx};
+use crate::{Sqlite, error};
+
+fn read_pause(row: &rusqlite::Row<'_>) -> Result<Pause> {
+    Ok(Pause {
+        at: row.moment(0)?,
+        by: WorkerId::new(row.text(1)?).map_err(error::unreadable)?,
+        reason: row.text(2)?,
+    })
+}
 
 #[async_trait]
 impl Domains for Sqlite {
-    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
+    async fn pause(&self, domain: &Domain, pause: &NewPause) -> Result<()> {
+        let (domain, pause) = (domain.clone(), pause.clone());
+        let work = move |tx: &mut Tx<'_, '_>| {
+            let id = tx.db.name(domain.as_str())?;
+            tx.set_paused(id, true)?;
+            let (by, reason) = (pause.by.as_str(), pause.reason.as_str());
+            let params = params![id, millis(tx.now), by, reason];
+            tx.db.run(Query::InsertPause, params)?;
+            Ok(())
+        };
+        self.write(work).await
+    }
+
+    async fn resume(&self, domain: &Domain) -> Result<()> {
         let domain = domain.clone();
         let work = move |tx: &mut Tx<'_, '_>| {
             let id = tx.db.name(domain.as_str())?;
-            tx.set_paused(id, paused)?;
-            if !paused {
-                tx.news.due.insert(domain.clone());
-            }
+            tx.set_paused(id, false)?;
+            tx.db.run(Query::DeletePause, [id])?;
+            tx.news.due.insert(domain.clone());
             Ok(())
         };
         self.write(work).await
@@ -49,9 +70,14 @@ impl Domains for Sqlite {
                 for (event_type, due) in due {
                     ages.push((db.event_type(event_type)?, now.since(due)));
                 }
+                let pause = match row.paused {
+                    true => db.first(Query::Pause, [id], read_pause)?,
+                    false => None,
+                };
                 let view = DomainView {
                     domain: db.domain(id)?,
                     paused: row.paused,
+                    pause,
                     counts: row.counts,
                     oldest_due: None,
                     oldest_due_by_type: BTreeMap::new(),

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use clinch_core::ports::{
-    Filter, Inspect, Known, LedgerLine, Operation, PAGE_MAX, Page, SEARCH_MAX,
+    Filter, FoundId, Inspect, Known, LedgerLine, Operation, PAGE_MAX, Page, SEARCH_MAX,
 };
-use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Timestamp};
+use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, OpIdPrefix, Result, Timestamp};
 use clinch_stored::commit::Row;
 use clinch_stored::{Filling, json, ledger};
 use rusqlite::params;
@@ -49,7 +49,10 @@ impl Db<'_> {
     }
 
     /// The numbers of names as a JSON array; `None`: the filter names none.
-    fn find_names<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<Option<String>> {
+    pub(crate) fn find_names<'n>(
+        &mut self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Result<Option<String>> {
         // A name that was never stored matches nothing.
         let unknown = -1;
         let mut numbers = Vec::new();
@@ -58,6 +61,42 @@ impl Db<'_> {
             numbers.push(number.to_string());
         }
         Ok((!numbers.is_empty()).then(|| format!("[{}]", numbers.join(","))))
+    }
+
+    /// The filter's routes with the numbers of their names, as JSON; `None`: the filter names none.
+    fn routes_of(&mut self, filter: &Filter) -> Result<Option<String>> {
+        // A name that was never stored matches nothing.
+        let unknown = -1;
+        let mut number = |name: &str| Ok(self.find_name(name)?.unwrap_or(unknown));
+        let mut routes = Vec::with_capacity(filter.routes.len());
+        for route in &filter.routes {
+            let event_type = route.event_type.as_ref();
+            let event_type = event_type.map(|one| number(one.as_str())).transpose()?;
+            let except = route.except.iter().map(|one| number(one.as_str()));
+            let except = except.collect::<Result<Vec<i64>>>()?;
+            let domain = number(route.domain.as_str())?;
+            routes.push(serde_json::json!({
+                "domain": domain, "event_type": event_type, "except": except,
+            }));
+        }
+        Ok((!routes.is_empty()).then(|| serde_json::Value::from(routes).to_string()))
+    }
+
+    fn by_prefix(&mut self, prefix: &OpIdPrefix, max: usize) -> Result<Vec<FoundId>> {
+        let [first, last] = prefix.range();
+        let max = stored(max.min(SEARCH_MAX + 1) as u64);
+        let params = params![first.0.as_bytes(), last.0.as_bytes(), max];
+        let rows = self.all(Query::IdsByPrefix, params, |row| {
+            Ok((row.op_id(0)?, row.int(1)?, row.int(2)?))
+        })?;
+        let found = rows.into_iter().map(|(op_id, domain, event_type)| {
+            Ok(FoundId {
+                op_id,
+                domain: self.domain(domain)?,
+                event_type: self.event_type(event_type)?,
+            })
+        });
+        found.collect()
     }
 
     fn list(
@@ -107,10 +146,12 @@ impl Db<'_> {
             maybe_millis(filter.to),
             rows,
             from,
+            filter.code_in_json(),
+            self.routes_of(filter)?,
             biz,
             new_keys,
         ];
-        let params = if biz.is_some() { params } else { &params[..15] };
+        let params = if biz.is_some() { params } else { &params[..17] };
         self.each_with(query, params, |row, db| {
             let row = read_row(row, Width::Whole, db)?;
             let bytes = bytes(&row);
@@ -184,6 +225,11 @@ impl Inspect for Sqlite {
             keys.iter().map(find).collect()
         };
         self.read(read).await
+    }
+
+    async fn by_prefix(&self, prefix: &OpIdPrefix, max: usize) -> Result<Vec<FoundId>> {
+        let prefix = *prefix;
+        self.read(move |db| db.by_prefix(&prefix, max)).await
     }
 
     async fn list(

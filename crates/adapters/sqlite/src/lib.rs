@@ -67,6 +67,7 @@ mod inspect;
 mod integrity;
 mod kept;
 mod keys;
+mod letters;
 mod locks;
 mod names;
 mod news;

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use clinch_core::{Error, ErrorKind, Result};
+use clinch_core::{Error, ErrorKind, Result, Timestamp};
 use rusqlite::{Connection, MAIN_DB, OpenFlags, TransactionBehavior};
 
 use crate::Settings;
+use crate::db::Db;
 use crate::error;
 use crate::private;
 use crate::schema::VERSIONS;
+use crate::tx::Tx;
 
 /// "clnc" in ASCII: tells Clinch's files from those of other programs.
 const APPLICATION_ID: i32 = 0x636c_6e63;
@@ -94,6 +96,12 @@ pub(crate) fn migrate(conn: &mut Connection, settings: &Settings) -> Result<usiz
     if header.application_id != APPLICATION_ID {
         tx.pragma_update(None, "application_id", APPLICATION_ID)
             .map_err(error::sql)?;
+    }
+    {
+        let mut db = Db::new(&tx);
+        let mut tx = Tx::new(&mut db, Timestamp::default());
+        tx.complete_letters()?;
+        tx.finish()?;
     }
     tx.commit().map_err(error::commit)?;
     Ok(header.version)

@@ -2,8 +2,9 @@
 
 use clinch_core::{LaneKey, Result};
 use clinch_stored::commit::{Extent, LaneWrite, Plan, RowWrite, SpawnWrite, is_provisional};
+use clinch_stored::json;
 use clinch_stored::ledger::{self, By};
-use clinch_stored::{json, letters};
+use clinch_stored::letters::{self, Summary};
 use rusqlite::params;
 
 use crate::column::stored;
@@ -34,6 +35,9 @@ impl Tx<'_, '_> {
             let params = params![predecessor.0.as_bytes(), by.0.as_bytes()];
             self.db.run(Query::SetRedriven, params)?;
             self.db.kept.take_row(*predecessor);
+        }
+        for write in &plan.letters {
+            self.write_letter(write)?;
         }
         for write in &plan.batches {
             self.put_batch(&write.batch, write.completes)?;
@@ -87,7 +91,8 @@ impl Tx<'_, '_> {
             if row.request.is_none() {
                 row.request = self.db.request(seq)?.map(Into::into);
             }
-            self.insert_dead_letter(&letters::of(&row, self.now)?)?;
+            let letter = letters::of(&row, self.now)?;
+            self.insert_letter(&letter, &json::to_text(&Summary::of(&row))?)?;
         }
         if write.late_ok {
             let id = [write.row.op_id.0.as_bytes()];

@@ -9,7 +9,7 @@
 //! remembered too (`clinch_passed`), and looked at again later, some at a time.
 
 use clinch_core::policy::SeenTime;
-use clinch_core::ports::{Prune, Pruned};
+use clinch_core::ports::{LetterState, Prune, Pruned};
 use clinch_core::{Fingerprint, Keys, OpId, Result, Status, Timestamp};
 use clinch_stored::ledger::status_of;
 use rusqlite::params;
@@ -190,9 +190,15 @@ impl Tx<'_, '_> {
         ] {
             self.db.run(query, [seq])?;
         }
-        self.db
-            .run(Query::DeleteDeadLetter, [old.op_id.0.as_bytes()])?;
+        let id = [old.op_id.0.as_bytes()];
+        let letter = self
+            .db
+            .write_first(Query::DeleteDeadLetter, id, |row| row.maybe_int(0))?;
+        let open = i64::from(LetterState::Open.code());
         let counts = &mut self.domain_row(old.domain)?.counts;
+        if letter.flatten() == Some(open) {
+            counts.dead_letters_open = counts.dead_letters_open.saturating_sub(1);
+        }
         match old.status {
             Status::Completed => counts.completed = counts.completed.saturating_sub(1),
             _ => counts.failed = counts.failed.saturating_sub(1),

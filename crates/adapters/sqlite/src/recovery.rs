@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::policy::SeenTime;
-use clinch_core::ports::{Claim, Claimed, DeadLetter, Page, Prune, Pruned, Recovery, Scan};
+use clinch_core::ports::{
+    Claim, Claimed, DeadLetter, LetterFilter, LetterOrder, LetterView, Page, Prune, Pruned,
+    Recovery, Scan,
+};
 use clinch_core::{OpId, ProcessId, Result};
-use clinch_stored::letters::{bytes, check, cursor_of, parse_cursor};
-use clinch_stored::{Filling, json};
+use clinch_stored::letters::{Search, check};
 use rusqlite::params;
 
 use crate::Sqlite;
-use crate::column::{Column, millis, stored};
+use crate::column::millis;
 use crate::db::Db;
 use crate::outbox::Found;
 use crate::query::Query;
@@ -32,16 +34,6 @@ impl Tx<'_, '_> {
     fn abandoned(&mut self, process: ProcessId, claim: &Claim) -> Result<Vec<Found>> {
         let params = params![process.to_bits().to_be_bytes(), millis(self.now)];
         self.covered(Query::Abandoned, params, claim)
-    }
-
-    /// False: the operation has a dead letter already.
-    pub(crate) fn insert_dead_letter(&mut self, letter: &DeadLetter) -> Result<bool> {
-        let params = params![
-            letter.op_id.0.as_bytes(),
-            millis(letter.failed_at),
-            json::to_text(letter)?
-        ];
-        Ok(self.db.run(Query::InsertDeadLetter, params)? == 1)
     }
 }
 
@@ -92,31 +84,30 @@ impl Recovery for Sqlite {
         Ok(())
     }
 
-    async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
-        let after = cursor.map(parse_cursor).transpose()?;
-        let read = move |db: &mut Db<'_>| {
-            // Before the newest one at first.
-            let (at, op_id) = after.unzip();
-            let at = at.map_or(i64::MAX, millis);
-            let op_id = op_id.map_or([u8::MAX; 16], |op_id: OpId| op_id.0.into_bytes());
-            let mut filling = Filling::new(limit);
-            let rows = stored(filling.rows() as u64);
-            let params = params![at, op_id, rows];
-            db.each(Query::DeadLetters, params, |row| {
-                let letter: DeadLetter = json::read(row.text(0)?.as_bytes())?;
-                let bytes = bytes(&letter);
-                Ok(filling.push(letter, bytes))
-            })?;
-            Ok(filling.page(cursor_of))
-        };
-        self.read(read).await
+    async fn dead_letters(
+        &self,
+        filter: &LetterFilter,
+        order: LetterOrder,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<LetterView>> {
+        let search = Search::new(filter, order, cursor, limit)?;
+        let filter = filter.clone();
+        self.read(move |db| db.dead_letters(&filter, order, search))
+            .await
+    }
+
+    async fn letters(&self, ops: &[OpId]) -> Result<Vec<Option<LetterView>>> {
+        let ops = ops.to_vec();
+        self.read(move |db| ops.iter().map(|op| db.letter(*op)).collect())
+            .await
     }
 
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
         check(letters)?;
         let letters = letters.to_vec();
         let import = move |tx: &mut Tx<'_, '_>| {
-            let import = |letter: &DeadLetter| tx.insert_dead_letter(letter);
+            let import = |letter: &DeadLetter| tx.import_letter(letter);
             letters.iter().map(import).collect()
         };
         self.write(import).await

@@ -1,7 +1,7 @@
 //! Reads and writes the row of an operation.
 
 use clinch_core::ports::{ResultRecord, Scan};
-use clinch_core::protocol::{Hold, Phase, Refund, State, Verdict, WriteAhead};
+use clinch_core::protocol::{Hold, LastError, Phase, Refund, State, Verdict, WriteAhead};
 use clinch_core::{Effect, Failure, OpId, Priority, Result, Sealed, Status};
 use clinch_stored::commit::{Awaits, Row, RowWrite};
 use clinch_stored::json;
@@ -23,7 +23,7 @@ const LATE_OK: i64 = 32;
 
 /// Columns of `clinch_operation` in every statement that reads rows; those of `clinch_request`
 /// follow.
-const ROW_COLUMNS: usize = 38;
+const ROW_COLUMNS: usize = 39;
 
 /// How much of an operation a statement reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +149,7 @@ fn state(row: &rusqlite::Row<'_>, flags: i64) -> Result<State> {
         hold: read_json::<Hold>(row.maybe_text(27)?)?,
         failure: read_json::<Failure>(row.maybe_text(28)?)?,
         late_ok: flags & LATE_OK != 0,
+        last_error: read_json::<Box<LastError>>(row.maybe_text(38)?)?,
     })
 }
 
@@ -338,6 +339,7 @@ impl Db<'_> {
                 .map(|failure| effect_code(failure.effect)),
             ledger,
             stored(before),
+            maybe_json(state.last_error.as_ref())?,
         ];
         let query = match stays_out_of_queue(write) {
             true => Query::UpdateRunning,

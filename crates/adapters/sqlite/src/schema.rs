@@ -24,7 +24,7 @@ pub struct Version {
 }
 
 /// Every version of the schema. A file of version n gets the versions after the n-th.
-pub(crate) static VERSIONS: [Version; 9] = [
+pub(crate) static VERSIONS: [Version; 12] = [
     Version {
         number: 1,
         name: "operations, their keys and their queue",
@@ -69,6 +69,21 @@ pub(crate) static VERSIONS: [Version; 9] = [
         number: 9,
         name: "new keys in the order of acceptance",
         sql: include_str!("../sql/schema/0009.sql"),
+    },
+    Version {
+        number: 10,
+        name: "who paused a domain, when and why",
+        sql: include_str!("../sql/schema/0010.sql"),
+    },
+    Version {
+        number: 11,
+        name: "the last error of an operation",
+        sql: include_str!("../sql/schema/0011.sql"),
+    },
+    Version {
+        number: 12,
+        name: "dead letters with a status",
+        sql: include_str!("../sql/schema/0012.sql"),
     },
 ];
 

@@ -91,6 +91,12 @@ impl Tx<'_, '_> {
                 seen.spawn(*op_id, stored.as_bytes())?;
             }
         }
+        for op_id in &wanted.letters {
+            let letter = self.db.seen_letter(*op_id)?;
+            letter
+                .into_iter()
+                .for_each(|letter| seen.letter(*op_id, letter));
+        }
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use clinch_core::ports::{Counts, Notice, Scan};
+use clinch_core::ports::{COUNTERS, Counts, Notice, Scan};
 use clinch_core::{Domain, OpId, Result, Timestamp};
 use clinch_stored::commit::Plan;
 use rusqlite::params;
@@ -89,7 +89,7 @@ impl<'t, 'c> Tx<'t, 'c> {
     }
 
     /// Adds to the counters of a domain.
-    pub(crate) fn count(&mut self, domain: i64, by: &[i64; 7]) -> Result<()> {
+    pub(crate) fn count(&mut self, domain: i64, by: &[i64; COUNTERS]) -> Result<()> {
         let row = self.domain_row(domain)?;
         let counters = row.counts.in_order_mut();
         for (counter, by) in counters.into_iter().zip(by) {
@@ -134,6 +134,7 @@ impl<'t, 'c> Tx<'t, 'c> {
                     stored(c.held),
                     stored(c.completed),
                     stored(c.failed),
+                    stored(c.dead_letters_open),
                 ];
                 self.db.run(Query::PutDomain, params)?;
             }
@@ -168,6 +169,7 @@ impl DomainRow {
                 held: row.count(at + 5)?,
                 completed: row.count(at + 6)?,
                 failed: row.count(at + 7)?,
+                dead_letters_open: row.count(at + 8)?,
             },
             changed: false,
         })

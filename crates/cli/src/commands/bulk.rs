@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::filter::Filter;
-use super::operation::{self, Brief, op_id};
+use super::operation::{self, Brief, op_id_or_prefix};
 use super::pages::{List, PAGE, count};
 use crate::client::Request;
 use crate::context::Context;
@@ -33,7 +33,7 @@ const RESULTS: &[Column] = &[
 #[derive(Debug, clap::Args)]
 pub(crate) struct Targets {
     /// The operations; or find them by a filter
-    #[arg(value_name = "OP_ID", value_parser = op_id)]
+    #[arg(value_name = "OP_ID", value_parser = op_id_or_prefix)]
     pub(crate) op_ids: Vec<String>,
     /// At most this many of the operations that the filter finds
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count)]
@@ -197,6 +197,7 @@ async fn each(op_ids: &[String], action: &Action, context: &mut Context) -> Resu
     let mut listing = Listing::new("results", RESULTS);
     let mut progress = Progress::new(action.verb, op_ids.len());
     let mut exit = Exit::Ok;
+    let mut refused = 0;
     for (i, op_id) in op_ids.iter().enumerate() {
         let result = match context.client.send(request(op_id, action)).await {
             Ok(answer) => to_raw_value(&Done {
@@ -210,6 +211,7 @@ async fn each(op_ids: &[String], action: &Action, context: &mut Context) -> Resu
             }),
             Err(CliError::Problem(problem)) if problem.concerns_one() => {
                 exit = exit.and(problem.exit());
+                refused += 1;
                 to_raw_value(&Refused {
                     op_id,
                     status: problem.status,
@@ -232,6 +234,8 @@ async fn each(op_ids: &[String], action: &Action, context: &mut Context) -> Resu
     }
     drop(progress);
     listing.end(None, &mut context.out)?;
+    let (verb, done) = (action.verb, op_ids.len() - refused);
+    note(&format!("{verb}: {done} done, {refused} refused"));
     Ok(exit)
 }
 

@@ -1,9 +1,11 @@
 //! `clinch dlq`.
 
+mod dismiss;
 pub(crate) mod import;
 mod ls;
 mod redrive;
 mod show;
+mod work;
 
 use super::filter::KeyFilter;
 use crate::context::Context;
@@ -57,12 +59,16 @@ impl DeadLetterFilter {
 /// Subcommands for dead letters.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// List dead letters, or with --group their kinds of error
+    /// List open dead letters, or with --group their kinds of error
     Ls(ls::Args),
     /// Show one dead letter
     Show(show::Args),
     /// Create new operations for dead letters
     Redrive(redrive::Args),
+    /// Close dead letters that need no more work
+    Dismiss(dismiss::Args),
+    /// Open dismissed dead letters again
+    Reopen(dismiss::Args),
     /// Read the safety net's backup file back into the database
     Import(import::Args),
 }
@@ -72,6 +78,8 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Result<Exit,
         Command::Ls(args) => ls::run(args, context).await,
         Command::Show(args) => show::run(args, context).await,
         Command::Redrive(args) => redrive::run(args, context).await,
+        Command::Dismiss(args) => dismiss::dismiss(args, context).await,
+        Command::Reopen(args) => dismiss::reopen(args, context).await,
         Command::Import(_) => Err(CliError::usage(
             "this command works on the database, not on a server",
         )),

@@ -3,6 +3,7 @@
 //! An area is a module with a `check` function and a row in [`CHECKS`]; a finding says what is
 //! wrong and what to do. No check changes anything, and none sends a request to a provider.
 
+mod alerts;
 mod bus;
 mod configuration;
 mod files;
@@ -29,13 +30,18 @@ const EXAMPLES: &str = "\
 Examples:
   clinch doctor
   clinch doctor --config /etc/clinch/clinch.toml -o json
+  clinch doctor --test-alert
 
-Changes nothing and calls no provider. Run it as the user that the server runs as, with the same
+Changes nothing and calls no provider; only --test-alert sends a request. Run it as the user that the server runs as, with the same
 environment and in the same folder. Exit 1 if anything failed; a warning is no failure.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Also send a test alert to dead_letter.alert_url
+    #[arg(long)]
+    test_alert: bool,
+}
 
 /// One area.
 struct Check {
@@ -165,7 +171,7 @@ impl Level {
 }
 
 /// Runs all checks.
-pub(crate) fn run(_args: &Args, global: &Global) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     let mut found: Vec<(&str, Finding)> = Vec::new();
     match config::read(global) {
         // Without a readable configuration there is nothing else to check.
@@ -182,6 +188,9 @@ pub(crate) fn run(_args: &Args, global: &Global) -> Result<Exit, CliError> {
             for check in CHECKS {
                 let findings = (check.check)(&subject);
                 found.extend(findings.into_iter().map(|one| (check.area, one)));
+            }
+            if args.test_alert {
+                found.push(("alerts", alerts::send_test(&subject)));
             }
             // A name server that does not answer must not delay the end of the command.
             subject.runtime.shutdown_background();

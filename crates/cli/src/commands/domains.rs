@@ -33,10 +33,10 @@ const COLUMNS: &[Column] = &[
     Column::new("LIVE", |domain| at(domain, &["/counts/live"])),
     Column::new("WAITING", |domain| at(domain, &["/counts/waiting"])),
     Column::new("HELD", |domain| at(domain, &["/counts/held"])),
-    Column::new("COMPLETED", |domain| at(domain, &["/counts/COMPLETED"])),
     Column::new("FAILED", |domain| at(domain, &["/counts/FAILED"])),
-    Column::new("DEPTH", |domain| at(domain, &["/depth"])),
     Column::new("OLDEST_MS", |domain| at(domain, &["/oldest_age_ms"])),
+    Column::new("COMPLETED", |domain| at(domain, &["/counts/COMPLETED"])),
+    Column::new("DEPTH", |domain| at(domain, &["/depth"])),
 ];
 
 /// Subcommands for domains.

@@ -54,6 +54,12 @@ pub(crate) struct Filter {
     /// Only operations of this batch
     #[arg(long, value_name = "ID", value_parser = super::operation::op_id)]
     batch_id: Option<String>,
+    /// Only operations whose routes call this destination
+    #[arg(long, value_name = "NAME")]
+    destination: Option<String>,
+    /// Only operations whose failure, hold or last error has this code
+    #[arg(long, value_name = "CODE")]
+    error_code: Option<String>,
     /// Accepted at or after: RFC 3339, or a time ago (1h)
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     from: Option<Moment>,
@@ -71,7 +77,10 @@ impl Filter {
         let batch = self.batch_id.clone().map(|id| ("batch_id", id));
         let from = self.from.map(|moment| ("from", moment.ago().to_string()));
         let to = self.to.map(|moment| ("to", moment.ago().to_string()));
-        pairs.extend([label, batch, from, to].into_iter().flatten());
+        let destination = self.destination.clone().map(|name| ("destination", name));
+        let code = self.error_code.clone().map(|code| ("code", code));
+        let all = [label, batch, destination, code, from, to];
+        pairs.extend(all.into_iter().flatten());
         pairs
     }
 

@@ -46,12 +46,12 @@ Examples:
 Compares the documents of the last shadow run with the real ones. Exit 0 if equal, 1 if not.";
 
 const TOKEN_COLUMNS: &[Column] = &[
-    Column::id("TOKEN", |token| at(token, &["/token"])),
+    Column::new("TOKEN", |token| at(token, &["/token"])).whole(),
     Column::new("ACCOUNT", |token| at(token, &["/account"])),
     Column::new("LEFT", |token| at(token, &["/budget/remaining"])),
     Column::new("LIMIT", |token| at(token, &["/budget/limit"])),
-    Column::new("RESET_AT", |token| at(token, &["/budget/reset_at"])),
-    Column::new("BLOCKED_UNTIL", |token| at(token, &["/blocked_until"])),
+    Column::time("RESET_AT", |token| at(token, &["/budget/reset_at"])),
+    Column::time("BLOCKED_UNTIL", |token| at(token, &["/blocked_until"])).kept(),
     Column::new("REFUSED", |token| match at(token, &["/refused"]) {
         refused if refused.text == "true" => Cell::new("refused").styled(Style::Bad),
         _ => Cell::new(""),

@@ -4,15 +4,43 @@ use clinch_core::ports::{ApiKey, Clock};
 use clinch_core::{Domain, EventType, Timestamp};
 use clinch_server::auth::{self, Restriction};
 use clinch_system::SystemClock;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::Global;
 use crate::config;
 use crate::duration;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
+use crate::output::table::{Column, Table, at};
+use crate::output::text::{Cell, Style};
+use crate::output::{Format, Output};
 use crate::store::{self, StoreConfig};
 use crate::store_check;
+
+const COLUMNS: &[Column] = &[
+    Column::new("ID", |key| at(key, &["/id"])).whole(),
+    Column::new("NAME", |key| at(key, &["/name"])),
+    Column::new("SCOPES", |key| names(key, "scopes")),
+    Column::new("DOMAINS", |key| names(key, "domains")),
+    Column::time("ENDS", ends),
+    Column::new("EVENT_TYPES", |key| names(key, "event_types")),
+    Column::time("CREATED_AT", |key| at(key, &["/created_at"])),
+];
+
+/// Names, separated by commas.
+fn names(key: &Value, member: &str) -> Cell {
+    let names = key[member].as_array().into_iter().flatten();
+    let names: Vec<&str> = names.filter_map(Value::as_str).collect();
+    Cell::new(&names.join(","))
+}
+
+/// When the key was revoked, or when it expires.
+fn ends(key: &Value) -> Cell {
+    match key["revoked_at"].as_str() {
+        Some(at) => Cell::new(&format!("revoked {at}")).styled(Style::Warn),
+        None => at(key, &["/expires_at"]),
+    }
+}
 
 /// Subcommands for API keys.
 #[derive(Debug, clap::Subcommand)]
@@ -94,9 +122,18 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
                 Ok(Exit::Ok)
             }
             Command::Ls(_) => {
-                for key in keys.list().await? {
-                    crate::output::print(&format!("{}\n", shown(&key)))?;
+                let keys = keys.list().await?;
+                let mut out = Output::stdout(global.output, !global.no_color);
+                // A pipe gets one document a line.
+                if out.format == Format::Table && out.is_terminal() {
+                    let keys: Vec<_> = keys.iter().map(shown).collect();
+                    Table::new(COLUMNS).print(&keys, &mut out)?;
+                } else {
+                    for key in &keys {
+                        out.line(&shown(key).to_string())?;
+                    }
                 }
+                out.flush()?;
                 Ok(Exit::Ok)
             }
             Command::Revoke(revoke) => {

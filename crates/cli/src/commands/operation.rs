@@ -23,24 +23,42 @@ pub(crate) const FIRST: &[&str] = &[
     "effect",
     "hold",
     "failure",
+    "last_error",
     "result",
     "accepted_at",
     "started_at",
     "finished_at",
     "next_attempt_at",
+    "destination",
+    "outbound_key",
 ];
 
 /// Columns of a list of operations.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::id("OP_ID", |op| at(op, &["/op_id"])),
-    Column::new("STATE", state).at_least(19),
+    Column::new("STATE", state).at_least(19).whole(),
     Column::new("DOMAIN", |op| at(op, &["/domain"])),
     Column::new("EVENT_TYPE", |op| at(op, &["/event_type"])),
     Column::new("BIZ_KEY", |op| at(op, &["/biz_key"])),
-    Column::new("WHY", |op| at(op, &["/failure/code", "/hold/reason"])),
     Column::new("ATTEMPTS", |op| at(op, &["/attempts"])),
-    Column::new("ACCEPTED_AT", |op| at(op, &["/accepted_at"])),
+    Column::time("ACCEPTED_AT", |op| at(op, &["/accepted_at"])),
+    Column::new("WHY", why).kept(),
 ];
+
+/// Why it failed, or why it does not run now, until when, and the last error.
+pub(crate) fn why(operation: &Value) -> Cell {
+    let text = |pointer: &str| operation.pointer(pointer).and_then(Value::as_str);
+    let reason = text("/failure/code").or_else(|| text("/hold/reason"));
+    let mut why = reason.unwrap_or_default().to_owned();
+    if let Some(until) = text("/hold/until") {
+        why.push_str(&format!(" until {until}"));
+    }
+    if let Some(error) = text("/failure/message").or_else(|| text("/last_error/message")) {
+        let colon = if why.is_empty() { "" } else { ": " };
+        why.push_str(&format!("{colon}{error}"));
+    }
+    Cell::new(&why)
+}
 
 /// `IN_PROGRESS/held`, in its colour.
 pub(crate) fn state(operation: &Value) -> Cell {
@@ -86,6 +104,20 @@ pub(crate) fn op_id(text: &str) -> Result<String, String> {
     let id = uuid::Uuid::parse_str(text);
     id.map(|id| id.hyphenated().to_string())
         .map_err(|_| "an id is a UUID, such as 01917f5e-0000-7000-8000-000000000000".to_owned())
+}
+
+/// Parses an id of an operation, or the first 8 or more digits of one, which the server completes.
+pub(crate) fn op_id_or_prefix(text: &str) -> Result<String, String> {
+    let is_prefix = text.parse::<clinch_core::OpIdPrefix>().is_ok();
+    match uuid::Uuid::parse_str(text) {
+        Ok(id) => Ok(id.hyphenated().to_string()),
+        Err(_) if is_prefix => Ok(text.to_owned()),
+        Err(_) => Err(
+            "an id is a UUID, such as 01917f5e-0000-7000-8000-000000000000, or its \
+             first 8 or more digits"
+                .to_owned(),
+        ),
+    }
 }
 
 /// The error for an answer that is not an operation.

@@ -4,6 +4,7 @@ mod cancel;
 mod get;
 mod ls;
 mod resolve;
+mod retry_now;
 mod watch;
 
 use crate::context::Context;
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Watch(watch::Args),
     /// Cancel operations
     Cancel(cancel::Args),
+    /// End the delay before the next attempt of operations
+    RetryNow(retry_now::Args),
     /// Settle held operations, or allow them one more call
     Resolve(resolve::Args),
 }
@@ -31,6 +34,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> Result<Exit,
         Command::Get(args) => get::run(args, context).await,
         Command::Watch(args) => watch::run(args, context).await,
         Command::Cancel(args) => cancel::run(args, context).await,
+        Command::RetryNow(args) => retry_now::run(args, context).await,
         Command::Resolve(args) => resolve::run(args, context).await,
     }
 }

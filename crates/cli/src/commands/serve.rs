@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use clinch::backend::Opened;
+use clinch::backend::{Opened, StoreFiles};
 use clinch_core::ports::Clock;
 use clinch_github::Collector;
 use clinch_server::telemetry::{self, LogFormat};
-use clinch_server::{Application, Config, Look, Parts, Role, Server};
+use clinch_server::{Application, Config, Look, Panel, Parts, Role, Server};
 use clinch_system::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -20,7 +20,7 @@ use crate::{config, github, store};
 const EXAMPLES: &str = "\
 Examples:
   clinch serve
-  clinch serve --config clinch.toml --log json
+  clinch serve --config clinch.toml --log-format json
   clinch serve --roles worker --config clinch.toml
 
 Without a configuration the server keeps its operations in clinch.db in the working folder and
@@ -36,9 +36,12 @@ pub(crate) struct Args {
     /// Print the effective configuration with secrets masked, and exit
     #[arg(long)]
     print_config: bool,
-    /// Log format: text or json
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    log: Log,
+    /// Log format: pretty, one line for people, or json, one object a line
+    #[arg(long, value_name = "FORMAT", default_value = "pretty")]
+    log_format: Log,
+    /// The same as --log-format
+    #[arg(long, value_name = "FORMAT", conflicts_with = "log_format")]
+    log: Option<Log>,
     /// Which lines to log, as in RUST_LOG
     #[arg(
         long,
@@ -57,7 +60,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Log {
-    Text,
+    #[value(alias = "text")]
+    Pretty,
     Json,
 }
 
@@ -69,8 +73,8 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         return Ok(Exit::Ok);
     }
     let roles = clinch_server::roles(&args.roles)?;
-    let format = match args.log {
-        Log::Text => LogFormat::Text,
+    let format = match args.log.unwrap_or(args.log_format) {
+        Log::Pretty => LogFormat::Text,
         Log::Json => LogFormat::Json,
     };
     telemetry::logs(format, &args.log_filter)?;
@@ -90,20 +94,13 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         let mut parts = Parts::new(opened.backend, opened.keys, executors);
         parts.store = Some(identity);
         parts.locks = Some(opened.locks);
-        parts.look = opened
-            .files
-            .map(|files| Arc::new(move || files.check()) as Arc<Look>);
+        parts.records = Some(opened.records);
+        parts.look = opened.files.map(check_of);
         parts.limits = opened.limits;
         parts.outlets = outlets;
-        let (router, described) = match &collector {
-            Some(collector) => clinch_github::api(collector.clone(), config.server.body_timeout.0),
-            None => clinch_github::absent(),
-        };
-        parts.applications.push(Application {
-            domain: clinch_github::DOMAIN,
-            router,
-            described,
-        });
+        parts
+            .applications
+            .push(application(collector.as_ref(), &config));
         if let Some(collector) = &collector {
             with_collector(&mut parts, collector, &roles);
         }
@@ -131,6 +128,27 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     })?;
     runtime.shutdown_background();
     Ok(exit)
+}
+
+/// The collector's routes and pages; without a collector they say that there is none.
+fn application(collector: Option<&Collector>, config: &Config) -> Application {
+    let (router, described) = match collector {
+        Some(collector) => clinch_github::api(collector.clone(), config.server.body_timeout.0),
+        None => clinch_github::absent(),
+    };
+    let panel =
+        |collector: &Collector| -> Arc<dyn Panel> { Arc::new(github::Pages(collector.clone())) };
+    Application {
+        domain: clinch_github::DOMAIN,
+        router,
+        described,
+        panel: collector.map(panel),
+    }
+}
+
+/// The check of the store's files.
+fn check_of(files: Arc<dyn StoreFiles>) -> Arc<Look> {
+    Arc::new(move || files.check())
 }
 
 /// What is left to recovery after a second signal.

@@ -16,9 +16,11 @@ mod holds;
 mod http;
 mod leases;
 mod operations;
+mod operator;
 mod process;
 mod provider;
 mod refusals;
+mod rules;
 mod slow;
 mod stop;
 mod table;
@@ -35,7 +37,7 @@ type Case = (&'static str, fn(&World));
 #[test]
 fn core_8_every_answer_that_the_api_describes_is_seen() {
     let world = World::new("api");
-    let cases: [Case; 21] = [
+    let cases: [Case; 24] = [
         ("submit", operations::submit),
         ("budget", operations::budget),
         ("bulk", operations::bulk),
@@ -45,6 +47,9 @@ fn core_8_every_answer_that_the_api_describes_is_seen() {
         ("dead letters", operations::dead_letters),
         ("domains", operations::domains),
         ("batches", operations::batches),
+        ("retry now", operator::retry_now),
+        ("prefixes", operator::prefixes),
+        ("list of batches", operator::listed_batches),
         ("leases", leases::leases),
         ("holds of the queue", holds::of_the_queue),
         ("holds of the key", holds::of_the_key),

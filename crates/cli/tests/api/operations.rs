@@ -177,6 +177,19 @@ pub(crate) fn dead_letters(world: &World) {
     assert_eq!(redrive(true)["results"][0]["verdict"], "redrive");
     assert_eq!(redrive(false)["redriven"], 1);
     assert_eq!(redrive(false)["already"], 1, "twice is once");
+    let id = world.submit("pay", "fail", "d2");
+    assert_eq!(client.settled(&id)["state"], "FAILED");
+    for action in ["dismiss", "reopen"] {
+        let path = format!("/v1/dead-letters/{action}");
+        let ask = json!({"filter": {"op_ids": [id]}, "reason": "known", "dry_run": false});
+        assert_eq!(client.post(&path, &ask).is(200).body["changed"], 1);
+        assert_eq!(client.post(&path, &ask).is(200).body["already"], 1);
+        let ask = json!({"filter": {"op_ids": [id]}});
+        client.post(&path, &ask).refused(400, "invalid_request");
+    }
+    client
+        .get("/v1/dead-letters?status=done")
+        .refused(400, "invalid_request");
 }
 
 pub(crate) fn domains(world: &World) {
@@ -185,6 +198,17 @@ pub(crate) fn domains(world: &World) {
     assert_eq!(paused.is(200).body["paused"], true);
     let resumed = client.send("POST", "/v1/domains/spare/resume", &[], "");
     assert_eq!(resumed.is(200).body["paused"], false);
+    client.get("/v1/overview").is(200);
+    let destinations = client.get("/v1/destinations").is(200).body;
+    let first = destinations["destinations"][0]["destination"].as_str();
+    let path = format!("/v1/destinations/{}", first.expect("a destination"));
+    let open = client.post(
+        &format!("{path}/open"),
+        &json!({"for": "1h", "reason": "x"}),
+    );
+    assert_eq!(open.is(200).body["forced"], true);
+    let reset = client.post(&format!("{path}/reset"), &json!({"reason": "x"}));
+    assert_eq!(reset.is(200).body["state"], "ok");
 }
 
 pub(crate) fn batches(world: &World) {

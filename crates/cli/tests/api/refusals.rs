@@ -24,6 +24,9 @@ fn sample(route: &Route) -> Value {
         }
         "/v1/operations/{op_id}/resolve" => json!({"as": "retry"}),
         "/v1/dead-letters/redrive" => json!({"filter": {}, "dry_run": false}),
+        "/v1/dead-letters/dismiss" | "/v1/dead-letters/reopen" => {
+            json!({"filter": {}, "dry_run": false, "reason": "a test"})
+        }
         "/v1/github/runs" => json!({"login": "monalisa"}),
         "/v1/leases" => json!({"domain": "away"}),
         "/v1/leases/{op_id}/checkpoint" => {
@@ -195,6 +198,21 @@ pub(crate) fn of_overload(world: &World) {
     assert_eq!(busy.submit("pay", "narrow", "o1"), first);
 }
 
+/// Makes a dead letter and dismisses it.
+fn dismiss_one(client: &Client, key: &str) {
+    let failed = client.post("/v1/operations?wait=60s", &command("pay", "fail", key));
+    let filter = json!({"op_id": failed.is(200).op_id()});
+    let dismiss = json!({"filter": filter, "dry_run": false, "reason": "a test"});
+    client.post("/v1/dead-letters/dismiss", &dismiss).is(200);
+}
+
+/// Submits an operation that waits for its time.
+fn submit_for_later(client: &Client, key: &str) -> String {
+    let mut later = command("away", "x", key);
+    later["run_at"] = json!("2096-01-01T00:00:00Z");
+    client.submit(&later).is(202).op_id()
+}
+
 /// The disk is full: every change is refused, nothing is lost, and the server recovers by itself.
 pub(crate) fn of_a_store_without_room(world: &World) {
     let hub = Hub::start();
@@ -214,6 +232,8 @@ pub(crate) fn of_a_store_without_room(world: &World) {
     client.submit(&command("away", "x", "w3")).is(202);
     let failed = client.post("/v1/operations?wait=60s", &command("pay", "fail", "w4"));
     failed.is(200);
+    dismiss_one(&client, "w6");
+    let later = submit_for_later(&client, "w7");
     let batch = client.post("/v1/batches", &json!({})).is(200).body;
     let batch = batch["batch_id"].as_str().expect("an id").to_owned();
     client.post("/v1/domains/resume/pause", &json!({})).is(200);
@@ -221,12 +241,15 @@ pub(crate) fn of_a_store_without_room(world: &World) {
     let active = hub.run_that_waits(&client);
     process.limit_files(Some(4_096));
     let routes = crate::table::routes(&client.get("/openapi.json").body);
-    let writes = |route: &&Route| route.method == "POST" && route.template != "/v1/leases";
+    let writes = |route: &&Route| {
+        let is_guard = route.template.starts_with("/v1/destinations/");
+        route.method == "POST" && route.template != "/v1/leases" && !is_guard
+    };
     for route in routes.iter().filter(writes) {
-        let id = if route.template.ends_with("/resolve") {
-            &held
-        } else {
-            &kept
+        let id = match route.template.rsplit('/').next() {
+            Some("resolve") => &held,
+            Some("retry-now") => &later,
+            _ => &kept,
         };
         let path = route
             .template
@@ -256,8 +279,8 @@ pub(crate) fn of_a_store_without_room(world: &World) {
     let listed = client.get("/v1/operations?domain=away").is(200).body;
     assert_eq!(
         listed["operations"].as_array().map(Vec::len),
-        Some(3),
-        "w1, w3 and w5"
+        Some(4),
+        "w1, w3, w5 and w7"
     );
     assert!(!process.log().contains("panicked"));
 }

@@ -28,6 +28,34 @@ fn metric(documents: &[Value], name: &str) -> Option<Value> {
         .cloned()
 }
 
+/// A span names its operation, and its parent by the stage.
+fn check_span(span: &Value, attempt: &Value) {
+    // Stages of an attempt are its children; the others belong to the caller's span.
+    let parent = match span["name"].as_str() {
+        Some("execute" | "settle") => attempt["spanId"].clone(),
+        _ => json!("b7ad6b7169203331"),
+    };
+    assert_eq!(
+        (&span["traceId"], &span["parentSpanId"]),
+        (&json!(TRACE), &parent),
+        "{span:#}"
+    );
+    let attributes = span["attributes"].as_array().expect("attributes");
+    let has = |key: &str| attributes.iter().any(|one| one["key"] == key);
+    assert!(
+        has("op.id") && has("domain") && has("latency.ms"),
+        "{span:#}"
+    );
+    assert!(span["name"] == "accept" || has("outcome"), "{span:#}");
+    let at = |name: &str| {
+        span[name]
+            .as_str()
+            .and_then(|text| text.parse::<u64>().ok())
+    };
+    assert!(at("startTimeUnixNano").is_some_and(|start| Some(start) <= at("endTimeUnixNano")));
+    assert_eq!(span["spanId"].as_str().map(str::len), Some(16));
+}
+
 #[test]
 fn run_10_traces_and_metrics_reach_a_collector_and_no_key_does() {
     let (provider, collector) = (Provider::start(), Collector::start(0));
@@ -52,23 +80,24 @@ fn run_10_traces_and_metrics_reach_a_collector_and_no_key_does() {
             .all(|stage| spans.iter().any(|span| span["name"] == *stage))
     };
     let traces = collector.until("/v1/traces", has_all);
-    for span in spans(&traces) {
-        assert_eq!(
-            (&span["traceId"], &span["parentSpanId"]),
-            (&json!(TRACE), &json!("b7ad6b7169203331"))
-        );
-        let at = |name: &str| {
-            span[name]
-                .as_str()
-                .and_then(|text| text.parse::<u64>().ok())
-        };
-        assert!(at("startTimeUnixNano").is_some_and(|start| Some(start) <= at("endTimeUnixNano")));
-        assert_eq!(span["spanId"].as_str().map(str::len), Some(16));
-    }
+    let all = spans(&traces);
+    let named = |name: &str| all.iter().find(|span| span["name"] == name).cloned();
+    let attempt = named("attempt").expect("an attempt");
+    all.iter().for_each(|span| check_span(span, &attempt));
     let name = "orchestrator.accept.count";
     let metrics = collector.until("/v1/metrics", |all| metric(all, name).is_some());
     let accepted = metric(&metrics, name).expect("it is there");
-    assert_eq!(accepted["sum"]["dataPoints"][0]["asInt"], "1");
+    // The counters of the other routes are there from the beginning, at zero.
+    let points = accepted["sum"]["dataPoints"].as_array().expect("points");
+    let counted: Vec<&str> = points
+        .iter()
+        .filter_map(|one| one["asInt"].as_str())
+        .collect();
+    assert_eq!(counted.iter().filter(|count| **count == "1").count(), 1);
+    assert!(
+        counted.iter().all(|count| matches!(*count, "0" | "1")),
+        "{counted:?}"
+    );
     let took = metric(&metrics, "orchestrator.execute.duration").expect("a histogram");
     let point = &took["histogram"]["dataPoints"][0];
     let counts = point["bucketCounts"].as_array().map(Vec::len);
@@ -144,6 +173,12 @@ fn core_15_alerts_are_posted_again_until_they_are_taken_and_hold_no_payload() {
         world.client.post(&path, &body).is(200);
     };
     report(json!({"type": "fail", "code": "declined", "message": CANARY}));
+    let letter = code("dead_letter");
+    assert_eq!(
+        (&letter["op_id"], &letter["domain"], &letter["failure_code"]),
+        (&json!(id), &json!("far"), &json!("declined"))
+    );
+    assert_eq!(letter["count"], 1);
     report(json!({"type": "ok", "payload": {"secret": CANARY}}));
     let late = code("late_ok");
     assert_eq!(
@@ -156,6 +191,71 @@ fn core_15_alerts_are_posted_again_until_they_are_taken_and_hold_no_payload() {
             .iter()
             .any(|note| note.to_string().contains(CANARY))
     );
+}
+
+#[test]
+fn core_15_dead_letters_are_coalesced_and_a_stop_posts_the_rest() {
+    let (provider, hook) = (Provider::start(), Collector::start(0));
+    let text = format!(
+        "{}\n[dead_letter]\nalert_url = \"{}/hook\"\n",
+        config(&provider),
+        hook.url()
+    );
+    let mut world = World::with("coalesced", &text, provider, &Seen::default());
+    for number in 0..20 {
+        let failing = command("pay", "fail", &format!("{CANARY}-{number}"));
+        let path = "/v1/operations?wait=60s";
+        assert_eq!(
+            world.client.post(path, &failing).is(200).body["state"],
+            "FAILED"
+        );
+    }
+    world.process.terminate();
+    assert!(world.process.ended().success());
+    let all = hook.until("/hook", |all| {
+        let counts = all.iter().filter_map(|note| note["count"].as_u64());
+        counts.sum::<u64>() == 20
+    });
+    assert!(all.len() <= 3, "the first and a sum a minute: {all:#?}");
+    for note in &all {
+        let pair = (&note["domain"], &note["failure_code"]);
+        assert_eq!(pair, (&json!("pay"), &json!("http_402")), "{note:#}");
+        assert!(note["op_id"].is_string() && !note.to_string().contains(CANARY));
+    }
+}
+
+/// Every code and reason that a remote worker can report holds a secret.
+#[test]
+fn core_16_text_of_a_provider_is_in_no_line_and_no_metric() {
+    let mut world = World::new("provider-text");
+    for (number, outcome) in [
+        json!({"type": "retry", "reason": format!("token {CANARY}"), "applied": "no"}),
+        json!({"type": "retry", "reason": CANARY, "applied": "no"}),
+        json!({"type": "fail", "code": CANARY, "message": CANARY, "cause": CANARY}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        world.submit("far", "x", &format!("{CANARY}-{number}"));
+        let (id, mut body) = world.lease("far");
+        body["outcome"] = outcome;
+        world
+            .client
+            .post(&format!("/v1/leases/{id}/outcome"), &body)
+            .is(200);
+    }
+    let metrics = world.client.get("/metrics").is(200).text;
+    assert!(
+        metrics.contains(
+            "orchestrator_pump_outcome_fail_count_total{domain=\"far\",event_type=\"*\"} 1"
+        ),
+        "{metrics}"
+    );
+    world.process.terminate();
+    assert!(world.process.ended().success());
+    let log = world.process.log();
+    assert!(log.contains("outcome=fail code=other"), "{log}");
+    assert!(!log.contains(CANARY) && !metrics.contains(CANARY), "{log}");
 }
 
 /// The error for a configuration: one line that never shows the address itself.

@@ -69,7 +69,8 @@ OP_ID                                 RESULT                DETAIL
 {OTHER}  terminal              it is COMPLETED
 "
     );
-    assert_eq!((ran.code, ran.out, ran.err), (4, expected, String::new()));
+    let summary = "cancel: 1 done, 1 refused\n".to_owned();
+    assert_eq!((ran.code, ran.out, ran.err), (4, expected, summary));
     let expected = [
         "GET /v1/operations?domain=payments&state=PENDING&limit=100".to_owned(),
         "GET /v1/operations?domain=payments&state=IN_PROGRESS&limit=100".to_owned(),
@@ -154,7 +155,7 @@ fn a_connection_that_the_server_closed_is_no_trouble() {
     let ran = run(&server, &["ops", "cancel", OP, OTHER]);
     assert_eq!(
         (ran.code, ran.err.as_str(), server.seen().len()),
-        (0, "", 2)
+        (0, "cancel: 2 done, 0 refused\n", 2)
     );
 }
 

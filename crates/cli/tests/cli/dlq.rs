@@ -99,12 +99,7 @@ fn redrives() -> Server {
 fn only_what_the_plan_showed_is_redriven() {
     let server = redrives();
     let ran = run(&server, &["dlq", "redrive", "--domain", "payments", "-y"]);
-    let expected = format!(
-        "\
-OP_ID                                 VERDICT  REASON  REDRIVEN_BY
-{OP}  redrive          NEW
-"
-    );
+    let expected = "1 redriven, 0 already, 1 refused\n".to_owned();
     let note = "1 refused; --dry-run says why\n".to_owned();
     assert_eq!((ran.code, ran.out, ran.err), (0, expected, note));
     assert_eq!(server.lines(), ["POST /v1/dead-letters/redrive"; 2]);
@@ -142,4 +137,39 @@ fn a_redrive_that_does_nothing_says_why() {
         assert_eq!((ran.code, server.seen().len()), (code, 1));
         assert!(ran.err.ends_with("nothing to redrive\n"), "{}", ran.err);
     }
+}
+
+#[test]
+fn a_plan_goes_to_the_last_page_and_a_dismissal_says_why() {
+    let server = Server::new(|seen: &Seen| {
+        let body: serde_json::Value = serde_json::from_str(&seen.body).unwrap();
+        let one = |op: &str| format!(r#"{{"op_id":"{op}","verdict":"dismiss","reason":null}}"#);
+        let (results, cursor) = match (&body["dry_run"], &body["cursor"]) {
+            (serde_json::Value::Bool(false), _) => (one(OP) + "," + &one(OTHER), "null"),
+            (_, serde_json::Value::Null) => (one(OP), r#""next""#),
+            _ => (one(OTHER), "null"),
+        };
+        let body = format!(r#"{{"next_cursor":{cursor},"results":[{results}]}}"#);
+        Answer::new(200, body)
+    });
+    let args = [
+        "dlq", "dismiss", "--code", "http_402", "--reason", "known", "-y",
+    ];
+    let ran = run(&server, &args);
+    let expected = "2 dismissed, 0 already, 0 refused\n";
+    assert_eq!((ran.code, ran.out.as_str()), (0, expected));
+    let seen: Vec<serde_json::Value> = server
+        .seen()
+        .iter()
+        .map(|seen| serde_json::from_str(&seen.body).unwrap())
+        .collect();
+    assert_eq!(seen.len(), 3);
+    assert_eq!(seen[1]["cursor"], "next");
+    assert_eq!(seen[2]["filter"]["op_ids"], serde_json::json!([OP, OTHER]));
+    assert_eq!(
+        (&seen[2]["reason"], &seen[2]["dry_run"]),
+        (&"known".into(), &false.into())
+    );
+    let ran = run(&server, &["dlq", "dismiss", OP, "-y"]);
+    assert_eq!((ran.code, server.seen().len()), (2, 3), "{}", ran.err);
 }

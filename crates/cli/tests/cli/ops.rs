@@ -18,9 +18,9 @@ fn a_table_of_operations() {
     let ran = run(&server, &["ops", "ls"]);
     let expected = format!(
         "\
-OP_ID                                 STATE                DOMAIN    EVENT_TYPE  BIZ_KEY    WHY             ATTEMPTS  ACCEPTED_AT
-{OP}  FAILED               payments  charge      order-123  http_402        1         2026-11-15T08:00:00.123Z
-{OTHER}  IN_PROGRESS/held     payments  charge      order-123  effect_unknown  1         2026-11-15T08:00:00.123Z
+OP_ID                                 STATE                DOMAIN    EVENT_TYPE  BIZ_KEY    ATTEMPTS  ACCEPTED_AT               WHY
+{OP}  FAILED               payments  charge      order-123  1         2026-11-15T08:00:00.123Z  http_402: card refused
+{OTHER}  IN_PROGRESS/held     payments  charge      order-123  1         2026-11-15T08:00:00.123Z  effect_unknown
 "
     );
     assert_eq!((ran.code, ran.out, ran.err), (0, expected, String::new()));
@@ -37,7 +37,7 @@ fn cells_are_cut_to_the_width_and_ids_last() {
             assert!(line.chars().count() <= width, "{line}");
         }
         assert!(ran.out.contains(OP), "{}", ran.out);
-        assert_eq!(ran.out.contains('…'), width > 40, "{}", ran.out);
+        assert_eq!(ran.out.contains("http_402"), width > 40, "{}", ran.out);
         assert!(!ran.out.contains("ACCEPTED_AT"), "{}", ran.out);
     }
     let mut command = command_at(&server, &["ops", "ls"]);

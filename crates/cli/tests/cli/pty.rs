@@ -44,6 +44,32 @@ pub(crate) fn on_terminal(mut command: Command, columns: u16, answer: &str) -> S
     }
 }
 
+/// Runs the command on a terminal, and interrupts it once this text is on the screen.
+pub(crate) fn interrupted(mut command: Command, columns: u16, text: &str) -> Session {
+    let (mut person, terminal) = open(columns);
+    command
+        .stdin(terminal.try_clone().unwrap())
+        .stdout(terminal.try_clone().unwrap())
+        .stderr(terminal);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut screen = Vec::new();
+    let mut bytes = [0; 1024];
+    let mut was_sent = false;
+    while let Ok(read @ 1..) = person.read(&mut bytes) {
+        screen.extend_from_slice(&bytes[..read]);
+        if !was_sent && String::from_utf8_lossy(&screen).contains(text) {
+            was_sent = true;
+            let child = rustix::process::Pid::from_child(&child);
+            rustix::process::kill_process(child, rustix::process::Signal::INT).unwrap();
+        }
+    }
+    Session {
+        code: child.wait().unwrap().code().unwrap(),
+        screen: String::from_utf8(screen).unwrap().replace("\r\n", "\n"),
+    }
+}
+
 fn open(columns: u16) -> (File, File) {
     let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&person).unwrap();

@@ -11,8 +11,8 @@ fn domains() {
     let server = Server::always(200, &format!(r#"{{"domains":[{DOMAIN}]}}"#));
     let ran = run(&server, &["domains", "ls"]);
     let expected = "\
-DOMAIN    PAUSED  PENDING  LIVE  WAITING  HELD  COMPLETED  FAILED  DEPTH  OLDEST_MS
-payments  paused  1        2     3        4     5          6       4      1200
+DOMAIN    PAUSED  PENDING  LIVE  WAITING  HELD  FAILED  OLDEST_MS  COMPLETED  DEPTH
+payments  paused  1        2     3        4     6       1200       5          4
 ";
     assert_eq!((ran.code, ran.out.as_str()), (0, expected));
     assert_eq!(server.lines(), ["GET /v1/domains"]);
@@ -45,12 +45,12 @@ fn pause_and_resume() {
 
 #[test]
 fn destinations_and_batches() {
-    let body = r#"{"destinations":[{"destination":"psp","breaker":"open","rate":{"available":7,"again_at":null},"concurrency":{"available":null,"again_at":null},"paused_until":"T"}]}"#;
+    let body = r#"{"destinations":[{"destination":"psp","state":"down","breaker":"open","breaker_since":"S","open_until":"U","backlog":3,"recent":{"calls":9,"failed":8},"rate":{"available":7,"again_at":null},"concurrency":{"available":null,"again_at":null},"paused_until":null,"last_error":{"code":"timeout","message":"no answer","at":"T"}}]}"#;
     let server = Server::always(200, body);
     let ran = run(&server, &["destinations", "ls"]);
     let expected = "\
-DESTINATION  BREAKER  RATE_ROOM  CALLS_ROOM  PAUSED_UNTIL
-psp          open     7                      T
+DESTINATION  STATE      SINCE  UNTIL  BACKLOG  CALLS_5M  FAILED_5M  ROOM  RATE_ROOM  LAST_ERROR
+psp          down       S      U      3        9         8                7          T no answer
 ";
     assert_eq!((ran.code, ran.out.as_str()), (0, expected));
     assert_eq!(server.lines(), ["GET /v1/destinations"]);
@@ -65,6 +65,26 @@ psp          open     7                      T
     );
     assert_eq!((ran.code, ran.out), (0, expected));
     assert_eq!(server.lines(), [format!("GET /v1/batches/{OP}")]);
+}
+
+#[test]
+fn a_destination_is_reset_and_opened() {
+    let body = r#"{"destination":"psp","state":"ok","breaker":"closed"}"#;
+    let server = Server::always(200, body);
+    let ran = run(
+        &server,
+        &["destinations", "reset", "psp", "--reason", "it is back"],
+    );
+    assert_eq!((ran.code, ran.err.as_str()), (0, "psp is ok\n"));
+    let ran = run(&server, &["destinations", "open", "p/sp", "--for", "30m"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let expected = [
+        "POST /v1/destinations/psp/reset",
+        "POST /v1/destinations/p%2Fsp/open",
+    ];
+    assert_eq!(server.lines(), expected);
+    assert_eq!(server.seen()[0].body, r#"{"reason":"it is back"}"#);
+    assert_eq!(server.seen()[1].body, r#"{"for":1800.0,"reason":null}"#);
 }
 
 #[test]

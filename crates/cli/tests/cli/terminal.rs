@@ -29,7 +29,7 @@ fn a_yes_cancels_what_was_listed() {
         .screen
         .find("cancel these 2 operations? [y/N]")
         .unwrap();
-    assert!(session.screen.find(OP).unwrap() < asked);
+    assert!(session.screen.find(&OP[..18]).unwrap() < asked);
     assert!(
         session
             .screen
@@ -83,7 +83,7 @@ fn tables_fit_the_terminal() {
     let server = Server::always(200, &page(&[operation(OP, "FAILED")], None));
     let command = command_at(&server, &["ops", "ls", "--no-color"]);
     let session = on_terminal(command, 90, "");
-    assert!(session.screen.contains(OP));
+    assert!(session.screen.contains(&OP[..18]));
     for line in session.screen.lines() {
         assert!(line.chars().count() <= 90, "{line}");
     }

@@ -81,7 +81,7 @@ fn all_of_them_through_a_restart() {
     assert!(line(&mut out).starts_with("OP_ID "));
     let expected = |id| {
         format!(
-            "{id}  FAILED               payments      charge        order-123         http_402\n"
+            "{id}  FAILED               payments      charge        order-123         http_402: card refused\n"
         )
     };
     assert_eq!(line(&mut out), expected(OP));

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch::{Backend, Call, Clinch, Fail, Route};
-use clinch_core::ports::{DeadLetter, Journal as _, Recovery as _};
+use clinch_core::ports::{
+    DeadLetter, Inspect as _, Journal as _, LetterFilter, LetterOrder, Recovery as _,
+};
 use clinch_sqlite::{Settings, Sqlite};
 use clinch_system::{FileJournal, SystemClock};
 
@@ -29,7 +31,25 @@ async fn letters(path: &Path, count: usize) -> Vec<DeadLetter> {
         let handle = clinch.start(request, Duration::from_secs(30)).await;
         assert!(handle.expect("accepted").settled().is_some());
     }
-    sqlite.dead_letters(None, 100).await.expect("reads").items
+    let (all, order) = (LetterFilter::all(), LetterOrder::NewestFirst);
+    let listed = sqlite.dead_letters(&all, order, None, 100).await;
+    let listed = listed.expect("reads").items;
+    let ids: Vec<_> = listed.iter().map(|letter| letter.op_id).collect();
+    let rows = sqlite.get(&ids).await.expect("reads");
+    let filed = listed.into_iter().zip(rows).map(|(letter, row)| {
+        let row = row.expect("its operation");
+        DeadLetter {
+            op_id: letter.op_id,
+            keys: letter.keys,
+            failure: letter.failure,
+            attempts: letter.attempts,
+            payload: row.payload,
+            content_hash: row.content_hash,
+            failed_at: letter.failed_at,
+            late_ok: letter.late_ok,
+        }
+    });
+    filed.collect()
 }
 
 async fn file(path: &Path, letters: &[DeadLetter]) {

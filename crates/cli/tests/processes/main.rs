@@ -14,5 +14,6 @@ mod missing;
 mod presence;
 mod provider;
 mod serve;
+mod status;
 mod strangers;
 mod support;

@@ -10,6 +10,12 @@ use clinch_redis::{Rate, Redis, RedisBus, RedisLimiter, RedisQuota, Settings};
 
 use super::{BusUrl, Limits, Opened, Options, ServerUrl};
 
+/// Hints that were taken over by XAUTOCLAIM.
+const RECOVERED: &str = "orchestrator.bus.recovered.count";
+/// How often the scheduler of delayed hints slept, and for how many milliseconds in all.
+const SLEEPS: &str = "orchestrator.scheduler.sleep.count";
+const SLEPT: &str = "orchestrator.scheduler.slept.ms.count";
+
 impl BusUrl {
     /// Connects to the server if the bus is Redis, for example to check how it is set up.
     pub async fn redis(&self, options: &Options) -> Result<Option<Redis>> {
@@ -22,8 +28,18 @@ impl BusUrl {
 
 pub(super) async fn connect(url: &ServerUrl, opened: Opened, options: &Options) -> Result<Opened> {
     let redis = server(url, options).await?;
+    redis.watch_leader(Box::new(|is_leading| match is_leading {
+        true => tracing::info!(target: "clinch", "scheduler leader gained"),
+        false => tracing::warn!(target: "clinch", "scheduler leader lost"),
+    }));
+    let backend = opened.backend.with_bus(Arc::new(RedisBus::on(&redis)?));
+    let (of_bus, sleeps, slept) = (redis.clone(), redis.clone(), redis.clone());
+    let backend = backend
+        .counted(RECOVERED, move || of_bus.recovered())
+        .counted(SLEEPS, move || sleeps.scheduler_sleeps())
+        .counted(SLEPT, move || slept.scheduler_slept_ms());
     Ok(Opened {
-        backend: opened.backend.with_bus(Arc::new(RedisBus::on(&redis)?)),
+        backend,
         limits: Some(Arc::new(SharedLimits(redis.clone()))),
         quota: Arc::new(move |rules, _| Arc::new(RedisQuota::on(&redis, rules))),
         ..opened

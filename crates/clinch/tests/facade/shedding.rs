@@ -8,7 +8,7 @@ use std::time::Duration;
 use clinch::testing::{self, ManualClock, Test};
 use clinch::types::{Builder, Telemetry};
 use clinch::{Backend, Call, Clinch, Done, Retry, Route};
-use clinch_core::ports::{Clock, Level, Meter, MetricLabels, Tags, Tracer, Work};
+use clinch_core::ports::{Clock, Level, Meter, MetricLabels, NewPause, Tags, Tracer, Work};
 use clinch_core::{Domain, ErrorKind};
 use clinch_memory::Memory;
 use clinch_protect::{BulkheadConfig, CircuitConfig, DestinationConfig, QueueAge, RateConfig};
@@ -174,7 +174,7 @@ async fn run_10_turning_away_is_counted_measured_and_logged_once() {
     let [(message, domain, age)] = &lines()[..] else {
         panic!("one line when it begins: {:?}", lines());
     };
-    assert_eq!(message, "callers are turned away: due work waits too long");
+    assert_eq!(message, "shedding began: due work waits too long");
     assert_eq!(domain, "pay");
     assert!(*age > LIMIT, "{age:?}");
     assert!(told.count.load(Ordering::SeqCst) > 5);
@@ -187,7 +187,7 @@ async fn run_10_turning_away_is_counted_measured_and_logged_once() {
     test.clinch.measure().await.expect("gauges");
     assert_eq!(*told.age.lock().expect("an age"), 0.0);
     let last = lines().pop().map(|(message, ..)| message);
-    assert_eq!(last.as_deref(), Some("callers are no longer turned away"));
+    assert_eq!(last.as_deref(), Some("shedding ended"));
     assert_eq!(lines().len(), 2);
 }
 
@@ -258,17 +258,13 @@ async fn core_4_a_domain_that_was_paused_turns_nobody_away_when_it_goes_on() {
     let domain = Domain::new("pay").expect("a name");
     backend
         .domains()
-        .set_paused(&domain, true)
+        .pause(&domain, &NewPause::default())
         .await
         .expect("paused");
     let first = (0..10).map(|n| route.request(format!("order-{n}"), "a", &n));
     node.submit(first.collect()).await.expect("accepted");
     cluster.advance(HOUR).await;
-    backend
-        .domains()
-        .set_paused(&domain, false)
-        .await
-        .expect("resumed");
+    backend.domains().resume(&domain).await.expect("resumed");
     let told = node
         .start(route.request("next", "a", &1), Duration::ZERO)
         .await;

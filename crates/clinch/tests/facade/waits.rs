@@ -10,8 +10,8 @@ use clinch::testing::{self, ManualClock};
 use clinch_core::policy::{EventTypes, ProbeRules, Routes, Rules, Safety, SeenTime};
 use clinch_core::ports::{
     Alert, AlertNote, Attempt, BeginRequest, Claim, Claimed, Clock, DeadLetter, Executor, Ids,
-    Journal, JournalRecords, Outbox, Page, PlainText, Probe, ProbeVerdict, Prune, Pruned, Recovery,
-    Scan, Silence, Store, Untold, Write, Written,
+    Journal, JournalRecords, LetterFilter, LetterOrder, LetterView, Outbox, Page, PlainText, Probe,
+    ProbeVerdict, Prune, Pruned, Recovery, Scan, Silence, Store, Untold, Write, Written,
 };
 use clinch_core::protocol::Phase;
 use clinch_core::{
@@ -108,8 +108,17 @@ impl Recovery for Late {
     async fn check_out(&self, process: ProcessId) -> Result<()> {
         self.memory.check_out(process).await
     }
-    async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
-        self.memory.dead_letters(cursor, limit).await
+    async fn dead_letters(
+        &self,
+        filter: &LetterFilter,
+        order: LetterOrder,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<LetterView>> {
+        self.memory.dead_letters(filter, order, cursor, limit).await
+    }
+    async fn letters(&self, ops: &[clinch_core::OpId]) -> Result<Vec<Option<LetterView>>> {
+        self.memory.letters(ops).await
     }
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
         self.memory.import(letters).await
@@ -303,11 +312,11 @@ async fn run_6_the_reaper_misses_no_lease_that_ends_behind_its_scan() {
     let mut command = Command::new(keys("lost"), Payload::null());
     command.options.run_at = Some(scene.clock.now() + SECOND);
     let op_id = scene.submit(command).await;
-    clinch_core::ports::Domains::set_paused(memory, &paused, true)
+    clinch_core::ports::Domains::pause(memory, &paused, &clinch_core::ports::NewPause::default())
         .await
         .expect("paused");
     scene.advance(SECOND).await;
-    clinch_core::ports::Domains::set_paused(memory, &paused, false)
+    clinch_core::ports::Domains::resume(memory, &paused)
         .await
         .expect("resumed");
     scene
@@ -364,9 +373,13 @@ async fn run_6_the_sweeper_misses_no_deadline_that_passes_behind_its_scan() {
     scene.advance(SECOND).await;
     // No worker begins it before its deadline.
     let paused = Domain::new("pay").expect("a name");
-    clinch_core::ports::Domains::set_paused(&scene.late.memory, &paused, true)
-        .await
-        .expect("paused");
+    clinch_core::ports::Domains::pause(
+        &scene.late.memory,
+        &paused,
+        &clinch_core::ports::NewPause::default(),
+    )
+    .await
+    .expect("paused");
     scene.late.arm(Question::Scan(Scan::Overdue), SECOND * 6);
     let mut command = Command::new(keys("overdue"), Payload::null());
     command.options.deadline = Some(scene.clock.now() + SECOND * 5);

@@ -337,7 +337,7 @@ async fn the_last_retry_fails_the_operation(w: World) -> Verdict {
         .map(|failure| failure.code.as_str());
     ensure_eq!(failure, Some(code::RETRY_EXHAUSTED), "the failure");
     ensure!(row.finished_at.is_some(), "finished_at is missing");
-    let letters = w.recovery.dead_letters(None, 9).await?.items;
+    let letters = w.letters().await?;
     ensure_eq!(letters.len(), 1, "dead letters");
     ensure_eq!(letters[0].attempts, 5, "attempts on the dead letter");
     Ok(())
@@ -350,7 +350,7 @@ async fn a_retry_of_a_canceled_attempt_ends_it(w: World) -> Verdict {
     ensure_eq!(state.status, Status::Failed, "the state");
     let failure = state.failure.map(|failure| failure.code);
     ensure_eq!(failure.as_deref(), Some(code::CANCELED), "the failure");
-    let letters = w.recovery.dead_letters(None, 9).await?.items;
+    let letters = w.letters().await?;
     ensure_eq!(letters, [], "a canceled operation is no dead letter");
     Ok(())
 }

@@ -265,7 +265,7 @@ async fn never_hands_out_a_corrupted_payload(w: World) -> Verdict {
         }
         other => return Err(Failure::new(format!("expected Withheld, got {other:?}"))),
     }
-    let letters = w.recovery.dead_letters(None, 9).await?.items;
+    let letters = w.letters().await?;
     ensure_eq!(letters.len(), 1, "dead letters");
     ensure_eq!(w.counts(NATURAL).await?.failed, 1, "one is FAILED");
     Ok(())

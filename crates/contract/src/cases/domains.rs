@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clinch_core::policy::SplitMix;
-use clinch_core::ports::{Claimed, Counts, Filter, NewOperation, Prune, Scan};
+use clinch_core::ports::{
+    Claimed, Counts, Filter, LetterFilter, LetterOrder, NewOperation, NewPause, Pause, Prune, Scan,
+};
 use clinch_core::protocol::{Event, Resolution};
-use clinch_core::{EventType, OpId, Priority, Retry, Status, Timestamp};
+use clinch_core::{Actor, EventType, MESSAGE_BYTES_MAX, OpId, Priority, Retry, Status, Timestamp};
 
 use crate::case::{Case, Verdict};
 use crate::concurrent::together;
@@ -19,6 +21,7 @@ pub(super) const CASES: &[Case] = area!(
         a_domain_can_be_paused_before_its_first_operation: ["COL-15"],
         pausing_twice_is_pausing_once: ["COL-15"],
         a_pause_survives_a_crash: ["COL-15"],
+        a_pause_keeps_who_when_and_why: ["COL-15"],
         a_pause_stops_one_domain: [],
         in_a_paused_domain_running_attempts_settle: [],
         in_a_paused_domain_probes_and_deadlines_go_on: [],
@@ -37,10 +40,8 @@ pub(super) const CASES: &[Case] = area!(
 
 async fn a_domain_can_be_paused_before_its_first_operation(w: World) -> Verdict {
     w.pause(NATURAL, true).await?;
-    let view = w
-        .domain(NATURAL)
-        .await?
-        .map(|view| (view.paused, view.counts));
+    let view = w.domain(NATURAL).await?;
+    let view = view.map(|view| (view.paused, view.counts));
     ensure_eq!(view, Some((true, Counts::default())), "the paused domain");
     let op = w.pending(NATURAL).await?;
     ensure!(w.begin(op).await?.is_err(), "its first operation began");
@@ -67,6 +68,45 @@ async fn a_pause_survives_a_crash(w: World) -> Verdict {
     w.pause(NATURAL, false).await?;
     let w = w.crash().await?;
     w.begun(op).await?;
+    Ok(())
+}
+
+async fn a_pause_keeps_who_when_and_why(w: World) -> Verdict {
+    let domain = crate::fixtures::domain(NATURAL)?;
+    let anna = NewPause::new(
+        &Actor::key("00ff", "anna"),
+        "the provider is down, ticket 7",
+    );
+    w.domains.pause(&domain, &anna).await?;
+    let at = w.inspect.now().await?;
+    let expected = Pause {
+        at,
+        by: anna.by.clone(),
+        reason: anna.reason.clone(),
+    };
+    w.advance(secs(5)).await;
+    w.domains.pause(&domain, &NewPause::default()).await?;
+    let w = w.crash().await?;
+    // Counters of the domain change while it is paused.
+    w.pending(NATURAL).await?;
+    let pause = w.domain(NATURAL).await?.and_then(|view| view.pause);
+    let close = pause
+        .as_ref()
+        .is_some_and(|pause| at.since(pause.at) <= secs(1));
+    ensure!(close, "when it was paused: {pause:?}, at about {at:?}");
+    let pause = pause.map(|pause| Pause { at, ..pause });
+    ensure_eq!(pause, Some(expected), "the first pause");
+    w.domains.resume(&domain).await?;
+    let view = w.domain(NATURAL).await?;
+    ensure_eq!(view.and_then(|view| view.pause), None, "after the resume");
+    let long = "é".repeat(MESSAGE_BYTES_MAX);
+    let again = NewPause::new(&Actor::local(), &long);
+    w.domains.pause(&domain, &again).await?;
+    let view = w.domain(NATURAL).await?;
+    let kept = view
+        .and_then(|view| view.pause)
+        .map(|pause| (pause.by, pause.reason));
+    ensure_eq!(kept, Some((again.by, again.reason)), "the second pause");
     Ok(())
 }
 
@@ -245,6 +285,22 @@ async fn counters_equal_rows(w: &World) -> Verdict {
                 .entry(row.keys.domain.to_string())
                 .or_default()
                 .of(&row.state) += 1;
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let (open, order) = (LetterFilter::default(), LetterOrder::NewestFirst);
+    let mut cursor = None;
+    loop {
+        let page = w
+            .recovery
+            .dead_letters(&open, order, cursor.as_deref(), 500);
+        let page = page.await?;
+        for letter in &page.items {
+            let domain = letter.keys.domain.to_string();
+            rows.entry(domain).or_default().dead_letters_open += 1;
         }
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -433,13 +489,11 @@ async fn a_run_at_in_the_past_makes_no_row_old(w: World) -> Verdict {
     };
     w.take_in(&new).await?;
     let age = w.domain(NATURAL).await?.and_then(|view| view.oldest_due);
-    ensure!(
-        age >= Some(secs(10)) && age <= Some(secs(40)),
-        "the oldest is {age:?} old"
-    );
+    let is_right = age >= Some(secs(10)) && age <= Some(secs(40));
+    ensure!(is_right, "the oldest is {age:?} old");
     let order: Vec<_> = w.claim(9).await?.iter().map(Claimed::op_id).collect();
     ensure_eq!(order, [first, new.op_id], "the order of service");
-    let row = w.row(new.op_id).await?;
-    ensure_eq!(row.options.run_at, Some(long_ago), "what was asked for");
+    let run_at = w.row(new.op_id).await?.options.run_at;
+    ensure_eq!(run_at, Some(long_ago), "what was asked for");
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clinch_core::ports::{Refused, Scan};
 use clinch_core::protocol::{Phase, Why};
-use clinch_core::{Fail, OpId, Outcome, Retry, Status, TimeBudget, code};
+use clinch_core::{Actor, Fail, OpId, Outcome, Retry, Status, TimeBudget, code};
 
 use crate::case::Verdict;
 use crate::concurrent::together;
@@ -107,7 +107,11 @@ async fn s5_nothing_goes_back_from_completed(e: Engine) -> Verdict {
     let op = submitted(&e, NATURAL, "a").await?;
     e.pump_all().await?;
     let before = e.w.row(op).await?.state;
-    let canceled = e.runtime.orchestrator().cancel(op, "too late").await?;
+    let canceled = e
+        .runtime
+        .orchestrator()
+        .cancel(op, &Actor::local(), "too late")
+        .await?;
     let refused = matches!(&canceled, Err(Refused::Illegal(i)) if i.why == Why::Terminal);
     ensure!(refused, "cancel of a terminal operation: {canceled:?}");
     e.advance(LONG).await;
@@ -278,7 +282,7 @@ async fn a_fail_ends_with_its_code_and_a_dead_letter(e: Engine) -> Verdict {
     e.pump_all().await?;
     let failure = e.w.row(op).await?.state.failure.map(|failure| failure.code);
     ensure_eq!(failure.as_deref(), Some("card_declined"), "the code");
-    let letters = e.w.recovery.dead_letters(None, 10).await?.items;
+    let letters = e.w.letters().await?;
     let ops: Vec<OpId> = letters.iter().map(|letter| letter.op_id).collect();
     ensure_eq!(ops, [op], "dead letters");
     Ok(())

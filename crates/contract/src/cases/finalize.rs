@@ -60,7 +60,7 @@ async fn fails_a_recorded_no(w: World) -> Verdict {
         .map(|failure| (failure.code, failure.effect));
     ensure_eq!(failure, Some((no().code, Effect::None)), "the failure");
     ensure_eq!(row.result, None, "there is no result");
-    let letters = w.recovery.dead_letters(None, 9).await?.items;
+    let letters = w.letters().await?;
     ensure_eq!(letters.len(), 1, "dead letters");
     Ok(())
 }
@@ -80,11 +80,7 @@ async fn twice_is_one_change(w: World) -> Verdict {
     }
     let counts = w.counts(NATURAL).await?;
     ensure_eq!((counts.completed, counts.failed), (1, 1), "counters");
-    ensure_eq!(
-        w.recovery.dead_letters(None, 9).await?.items.len(),
-        1,
-        "dead letters"
-    );
+    ensure_eq!(w.letters().await?.len(), 1, "dead letters");
     Ok(())
 }
 
@@ -140,11 +136,7 @@ async fn one_change_under_concurrent_finalizers(w: World) -> Verdict {
     .await?;
     ensure_eq!(changes.iter().sum::<usize>(), 20, "changes in all");
     ensure_eq!(w.counts(NATURAL).await?.failed, 20, "FAILED");
-    ensure_eq!(
-        w.recovery.dead_letters(None, 99).await?.items.len(),
-        20,
-        "dead letters"
-    );
+    ensure_eq!(w.letters().await?.len(), 20, "dead letters");
     Ok(())
 }
 

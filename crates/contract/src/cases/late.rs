@@ -91,7 +91,7 @@ async fn a_late_yes_replaces_a_recorded_no(w: World) -> Verdict {
     ensure_eq!(changed.state.failure, None, "the recorded no is gone");
     let again = w.finalize(attempt.op_id).await?;
     ensure!(again.is_err(), "a replaced no was finalized");
-    let letters = w.recovery.dead_letters(None, 9).await?.items;
+    let letters = w.letters().await?;
     ensure_eq!(letters, [], "no dead letter");
     Ok(())
 }

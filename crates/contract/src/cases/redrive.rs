@@ -2,7 +2,7 @@
 
 use clinch_core::ports::{Accepted, NewBatch, NewOperation, Operation, Restriction};
 use clinch_core::protocol::{Event, Phase, Resolution};
-use clinch_core::{Effect, OpId, Retry, Status};
+use clinch_core::{Actor, Effect, OpId, Retry, Status};
 
 use super::settle::record;
 use crate::calls::Calls;
@@ -14,6 +14,7 @@ use crate::world::World;
 pub(super) const CASES: &[Case] = area!(
     "redrive",
     Store {
+        both_ledgers_say_who_redrove: [],
         is_refused_alone_if_the_call_was_applied_after_all: ["CORE-7"],
         is_refused_also_after_a_crash: ["CORE-7"],
         a_late_yes_completes_the_redrive_in_every_phase: ["CORE-7"],
@@ -48,6 +49,40 @@ fn redrive_of(w: &World, failed: &Operation) -> Verdict<NewOperation> {
 
 async fn say_yes_late(w: &World, op: OpId) -> Verdict {
     w.settle(ok_answer(op, Some(1), "late")?).await??;
+    Ok(())
+}
+
+async fn both_ledgers_say_who_redrove(w: World) -> Verdict {
+    let failed = given_up(&w).await?;
+    let by = Actor::key("00ff", "anna").name().clone();
+    let redrive = NewOperation {
+        by: Some(by.clone()),
+        ..redrive_of(&w, &failed)?
+    };
+    let version = w.row(failed.op_id).await?.state.version;
+    w.take_in(&redrive).await?;
+    // The same again adds nothing.
+    w.accept(&redrive).await?;
+    let w = w.crash().await?;
+    let row = w.row(failed.op_id).await?;
+    ensure_eq!(row.redriven_by, Some(redrive.op_id), "the mark");
+    ensure_eq!(row.state.version, version, "the version of what had ended");
+    let ledger = w.inspect.ledger(failed.op_id).await?;
+    let lines = ledger.iter().filter(|line| line.event == "Redriven");
+    let lines: Vec<_> = lines
+        .map(|line| (line.by.clone(), line.note.clone()))
+        .collect();
+    let expected = (Some(by.clone()), format!("by {}", redrive.op_id));
+    ensure_eq!(lines, [expected], "the ledger of the redriven operation");
+    let ledger = w.inspect.ledger(redrive.op_id).await?;
+    let first = ledger
+        .first()
+        .map(|line| (line.event.clone(), line.by.clone()));
+    ensure_eq!(
+        first,
+        Some(("Accept".to_owned(), Some(by))),
+        "its own ledger"
+    );
     Ok(())
 }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clinch_core::protocol::Phase;
 use clinch_core::{
-    Effect, Error, ErrorKind, Fail, LeaseToken, OpId, Outcome, Payload, Retry, Status, Success,
+    Actor, Effect, Error, ErrorKind, Fail, LeaseToken, OpId, Outcome, Payload, Retry, Status,
+    Success,
 };
 use clinch_engine::{LeaseRequest, Leased, LeasedAttempt, Redriven, Report};
 
@@ -186,7 +187,7 @@ async fn a_heartbeat_keeps_the_lease(e: Engine) -> Verdict {
         ensure!(!state.cancel_requested, "nobody canceled");
         e.runtime.recover().await?;
     }
-    let _ = orchestrator.cancel(op, "enough").await?;
+    let _ = orchestrator.cancel(op, &Actor::local(), "enough").await?;
     let state = orchestrator.heartbeat(lease.attempt(), LEASE).await?;
     ensure!(state.cancel_requested, "a heartbeat tells of the cancel");
     ensure_eq!(
@@ -356,14 +357,14 @@ async fn a_dead_letter_is_redriven_once(e: Engine) -> Verdict {
     let op = submitted(&e, NATURAL, "a").await?;
     e.pump_all().await?;
     let orchestrator = e.runtime.orchestrator();
-    let plan = orchestrator.redrive(&[op], true).await?;
+    let plan = orchestrator.redrive(&[op], true, &Actor::local()).await?;
     ensure_eq!(plan, [Redriven::New(None)], "the plan");
     ensure_eq!(e.w.row(op).await?.redriven_by, None, "a plan does nothing");
-    let done = orchestrator.redrive(&[op], false).await?;
+    let done = orchestrator.redrive(&[op], false, &Actor::local()).await?;
     let [Redriven::New(Some(new))] = done[..] else {
         return Err(crate::Failure::new(format!("redriven: {done:?}")));
     };
-    let again = orchestrator.redrive(&[op], false).await?;
+    let again = orchestrator.redrive(&[op], false, &Actor::local()).await?;
     ensure_eq!(again, [Redriven::Before(new)], "twice is once");
     let (old, row) = (e.w.row(op).await?, e.w.row(new).await?);
     ensure_eq!(
@@ -375,7 +376,7 @@ async fn a_dead_letter_is_redriven_once(e: Engine) -> Verdict {
     e.pump_all().await?;
     let status = e.w.row(new).await?.state.status;
     ensure_eq!(status, Status::Completed, "the second time");
-    let settled = orchestrator.redrive(&[new], false).await?;
+    let settled = orchestrator.redrive(&[new], false, &Actor::local()).await?;
     ensure!(
         matches!(settled[..], [Redriven::Refused(_)]),
         "it did not fail"
@@ -394,8 +395,10 @@ async fn what_may_have_been_applied_is_not_redriven(e: Engine) -> Verdict {
         fail: Fail::new("given_up", "not worth it"),
         effect: None,
     };
-    orchestrator.resolve(op, failed, None, "given up").await??;
-    let refused = orchestrator.redrive(&[op], false).await?;
+    orchestrator
+        .resolve(op, failed, None, &Actor::local(), "given up")
+        .await??;
+    let refused = orchestrator.redrive(&[op], false, &Actor::local()).await?;
     ensure!(matches!(refused[..], [Redriven::Refused(_)]), "{refused:?}");
     Ok(())
 }

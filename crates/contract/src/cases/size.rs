@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use clinch_core::ports::{Accepted, DeadLetter, Filter, NewOperation, PAGE_BYTES_MAX, Page, Scan};
+use clinch_core::ports::{Accepted, Filter, NewOperation, PAGE_BYTES_MAX, Page, Scan};
 use clinch_core::{ContentHash, OpId, Sealed};
 
 use crate::calls::Calls;
@@ -116,15 +116,7 @@ async fn a_page_of_long_operations_ends_at_its_bytes(w: World) -> Verdict {
         let attempt = w.begun(*op).await?;
         w.settle_fail(&attempt).await??;
     }
-    let (mut letters, mut cursor) = (Vec::new(), None);
-    while letters.is_empty() || cursor.is_some() {
-        let page = w.recovery.dead_letters(cursor.as_deref(), 1_000).await?;
-        cursor = page.next_cursor.clone();
-        letters.push(page);
-    }
-    let bytes = |letter: &DeadLetter| letter.payload.as_bytes().len();
-    let counts = pages(&letters, bytes)?;
-    ensure_eq!(counts.iter().sum::<usize>(), 40, "dead letters");
-    ensure_eq!(counts.len(), 2, "pages of dead letters");
+    let letters = w.letters().await?;
+    ensure_eq!(letters.len(), 40, "a list of dead letters has no payloads");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clinch_core::ports::{NewOperation, Operation, Reschedule};
+use clinch_core::ports::{NewOperation, NewPause, Operation, Reschedule};
 use clinch_core::{Domain, OpId, Retry, WorkerId};
 
 use crate::StorePorts;
@@ -58,7 +58,7 @@ pub async fn add_backlog(ports: &StorePorts) -> Result<(), Failure> {
     }
     // Overdue rows pile up only where none begins.
     let paused = Domain::new(VERDICTS)?;
-    ports.domains.set_paused(&paused, true).await?;
+    ports.domains.pause(&paused, &NewPause::default()).await?;
     Ok(())
 }
 

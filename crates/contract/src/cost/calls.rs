@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Bus, Claimed, Dequeue, Extension, Filter, NewOperation, Operation, PAGE_MAX, Page, Prune,
-    Pruned, Reschedule, SEARCH_MAX, Scan, Silence, Topic,
+    Bus, Claimed, Dequeue, Extension, Filter, LetterAction, LetterChange, LetterFilter,
+    LetterOrder, LetterState, NewOperation, Operation, PAGE_MAX, Page, Prune, Pruned, Reschedule,
+    SEARCH_MAX, Scan, Silence, Topic, Write,
 };
 use clinch_core::{BizKey, Domain, EventType, OpId, Retry, Status, Timestamp};
 
@@ -233,12 +234,52 @@ impl Measuring<'_> {
             let call = recovery.next_due(scan);
             self.cost(next_due, call, |_| 0).await?;
         }
-        let letters = recovery.dead_letters(None, ASKED);
+        self.letters().await
+    }
+
+    async fn letters(&mut self) -> Verdict {
+        let recovery = self.ports.recovery.clone();
+        let (open, newest) = (LetterFilter::default(), LetterOrder::NewestFirst);
+        let letters = recovery.dead_letters(&open, newest, None, ASKED);
         let first = self.cost("dead letters", letters, of_page).await?;
+        ensure_eq!(first.items.len(), ASKED, "a page of dead letters");
         let cursor = first.next_cursor.as_deref();
-        let letters = recovery.dead_letters(cursor, ASKED);
+        let letters = recovery.dead_letters(&open, newest, cursor, ASKED);
         self.cost("dead letters, second page", letters, of_page)
             .await?;
+        let (all, oldest) = (LetterFilter::all(), LetterOrder::OldestFirst);
+        let letters = recovery.dead_letters(&all, oldest, None, ASKED);
+        self.cost("dead letters of any status", letters, of_page)
+            .await?;
+        let dismissed = LetterFilter::of(Some(LetterState::Dismissed));
+        let letters = recovery.dead_letters(&dismissed, newest, None, ASKED);
+        let none = self.cost("dead letters, none is dismissed", letters, of_page);
+        ensure_eq!(none.await?.items, [], "no letter is dismissed");
+        let absent = LetterFilter {
+            code: Some("absent".into()),
+            ..LetterFilter::default()
+        };
+        let letters = recovery.dead_letters(&absent, newest, None, ASKED);
+        let none = self.search("dead letters of a code", SEARCH, letters, of_page);
+        ensure_eq!(none.await?.items, [], "no letter has this code");
+        let letters = recovery.dead_letters(&open, LetterOrder::Accepted, None, ASKED);
+        let accepted = self.cost("dead letters as accepted", letters, of_page);
+        let accepted = accepted.await?.items;
+        let ops: Vec<OpId> = accepted.iter().map(|letter| letter.op_id).collect();
+        let letters = recovery.letters(&ops);
+        self.cost("dead letters by id", letters, Vec::len).await?;
+        let mut writes = Vec::new();
+        for op_id in ops {
+            writes.push(Write::Letter(LetterChange {
+                op_id,
+                action: LetterAction::Dismiss,
+                by: fixtures::worker(1)?,
+                reason: "measured".into(),
+            }));
+        }
+        let (store, routes) = (self.ports.store.clone(), self.routes.clone());
+        let call = store.commit(&writes, &routes);
+        self.cost("dismiss dead letters", call, Vec::len).await?;
         Ok(())
     }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clinch_core::policy::{EventTypes, Routes, Rules, SplitMix};
 use clinch_core::ports::{
-    Amendment, Among, Answer, Claim, Claimed, Extension, Filter, NewBatch, NewOperation, Operation,
-    Prune, Reschedule, Restriction, Scan, Write,
+    Amendment, Among, Answer, Claim, Claimed, Extension, Filter, LetterAction, LetterChange,
+    LetterFilter, LetterOrder, LetterState, NewBatch, NewOperation, Operation, Prune, Reschedule,
+    Restriction, Scan, Write, fingerprint,
 };
 use clinch_core::protocol::{Event, Phase};
 use clinch_core::{BatchId, OpId, Options, Retry, Status};
@@ -73,7 +74,8 @@ impl Drawn {
             0..=17 => Step::Commit(self.accept(side, rng).await?),
             18..=29 => Step::Dequeue(self.dequeue(rng)?),
             30..=45 => Step::Commit(self.change(side, rng).await?),
-            46..=51 => Step::Commit(self.amend(side, rng).await?),
+            46..=49 => Step::Commit(self.amend(side, rng).await?),
+            50..=51 => Step::Commit(self.letter(side, rng).await?),
             52..=57 => Step::Commit(self.mixed(side, rng).await?),
             58..=66 => self.claims(side, rng).await?,
             67..=72 => Step::Advance(Duration::from_millis(rng.next_u64() % 200_000)),
@@ -110,6 +112,8 @@ impl Drawn {
             Step::Find(self.keys.clone()),
             Step::Batches(self.batches.clone()),
             Step::Domains,
+            Step::Letters(self.ops.clone()),
+            Step::DeadLetters(Box::new(LetterFilter::all()), LetterOrder::NewestFirst),
             Step::NextDue,
         ];
         ledgers.chain(rest).collect()
@@ -219,8 +223,9 @@ impl Drawn {
     async fn mixed(&mut self, side: &Side, rng: &mut SplitMix) -> Verdict<Vec<Write>> {
         let mut writes = Vec::new();
         for _ in 0..2 + rng.next_u64() % 4 {
-            writes.extend(match rng.next_u64() % 8 {
+            writes.extend(match rng.next_u64() % 9 {
                 0..=1 => self.accept(side, rng).await?,
+                8 => self.letter(side, rng).await?,
                 2..=4 => self.change(side, rng).await?,
                 5..=6 => self.amend(side, rng).await?,
                 _ => {
@@ -333,12 +338,81 @@ impl Drawn {
             1 => Step::Ledger(op_id),
             2 => Step::Begun(attempt.into_iter().collect()),
             3 => Step::Find(pick(&self.keys, rng).cloned().into_iter().collect()),
-            4 => Step::DeadLetters,
+            4 if one_in(3, rng) => Step::Letters(self.ops.clone()),
+            4 => self.dead_letters(row.as_ref(), rng),
             5 => Step::NextDue,
             6 => Step::NextNeed(scan),
             7..=8 => Step::List(Box::new(self.filter(row.as_ref(), rng)), 5),
             _ => Step::Get(vec![op_id]),
         })
+    }
+
+    fn dead_letters(&self, row: Option<&Operation>, rng: &mut SplitMix) -> Step {
+        let keys = row.map(|row| &row.keys).filter(|_| one_in(2, rng));
+        let orders = [
+            LetterOrder::NewestFirst,
+            LetterOrder::OldestFirst,
+            LetterOrder::Accepted,
+        ];
+        let failure = row.and_then(|row| row.state.failure.as_ref());
+        let filter = LetterFilter {
+            state: match rng.next_u64() % 4 {
+                3 => None,
+                state => LetterState::ALL.get(state as usize).copied(),
+            },
+            domains: keys.iter().map(|keys| keys.domain.clone()).collect(),
+            event_types: keys
+                .filter(|_| one_in(3, rng))
+                .map(|keys| keys.event_type.clone())
+                .into_iter()
+                .collect(),
+            biz_key: keys
+                .map(|keys| keys.biz_key.clone())
+                .filter(|_| one_in(2, rng)),
+            idem_key: keys
+                .map(|keys| keys.idem_key.clone())
+                .filter(|_| one_in(5, rng)),
+            code: failure
+                .map(|failure| failure.code.clone())
+                .filter(|_| one_in(2, rng)),
+            fingerprint: failure
+                .zip(keys)
+                .map(|(failure, keys)| fingerprint(&keys.domain, &keys.event_type, failure))
+                .filter(|_| one_in(3, rng)),
+            from: row
+                .and_then(|row| row.finished_at)
+                .filter(|_| one_in(3, rng)),
+            to: row
+                .and_then(|row| row.finished_at)
+                .filter(|_| one_in(6, rng)),
+            seq_max: row.map(|row| row.seq).filter(|_| one_in(4, rng)),
+        };
+        let order = pick(&orders, rng).copied().unwrap_or_default();
+        Step::DeadLetters(Box::new(filter), order)
+    }
+
+    /// Dismisses or reopens the letters of some operations, failed or not.
+    async fn letter(&mut self, side: &Side, rng: &mut SplitMix) -> Verdict<Vec<Write>> {
+        let rows = side.world.inspect.get(&self.ops).await?;
+        let failed = rows
+            .into_iter()
+            .flatten()
+            .filter(|row| row.state.status == Status::Failed);
+        let failed: Vec<OpId> = failed.map(|row| row.op_id).collect();
+        let from = if one_in(6, rng) { &self.ops } else { &failed };
+        let Some(op_id) = pick(from, rng).copied() else {
+            return self.accept(side, rng).await;
+        };
+        let action = match one_in(3, rng) {
+            true => LetterAction::Reopen,
+            false => LetterAction::Dismiss,
+        };
+        Ok(vec![Write::Letter(LetterChange {
+            op_id,
+            action,
+            by: fixtures::worker(4)?,
+            reason: "the suite".into(),
+        })])
     }
 
     fn filter(&self, row: Option<&Operation>, rng: &mut SplitMix) -> Filter {
@@ -375,6 +449,8 @@ impl Drawn {
             from: row.map(|row| row.accepted_at).filter(|_| one_in(3, rng)),
             to: row.map(|row| row.accepted_at).filter(|_| one_in(6, rng)),
             label: None,
+            code: None,
+            routes: Vec::new(),
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
-    Bus, Claim, Claimed, Dequeue, Filter, LockManager, NewBatch, Operation, Prune, Scan, Write,
+    Bus, Claim, Claimed, Dequeue, Filter, LetterFilter, LetterOrder, LockManager, NewBatch,
+    NewPause, Operation, Prune, Scan, Write,
 };
 use clinch_core::{AttemptId, BatchId, Domain, Keys, OpId};
 
@@ -36,7 +37,8 @@ pub(super) enum Step {
     Find(Vec<Keys>),
     List(Box<Filter>, usize),
     Ledger(OpId),
-    DeadLetters,
+    DeadLetters(Box<LetterFilter>, LetterOrder),
+    Letters(Vec<OpId>),
     Dequeue(Dequeue),
     Take(String, clinch_core::WorkerId, Duration),
     ReleaseLock(String, clinch_core::WorkerId),
@@ -79,7 +81,8 @@ impl Side {
             }
             Step::Open(batches) => text(w.batches.open(batches).await),
             Step::Batches(batches) => text(w.batches.read(batches).await),
-            Step::Pause(domain, paused) => text(w.domains.set_paused(domain, *paused).await),
+            Step::Pause(domain, true) => text(w.domains.pause(domain, &NewPause::default()).await),
+            Step::Pause(domain, false) => text(w.domains.resume(domain).await),
             Step::Domains => text(w.domains.domains().await),
             Step::Take(name, owner, ttl) => text(self.locks.take(name, owner, *ttl).await),
             Step::ReleaseLock(name, owner) => text(self.locks.release(name, owner).await),
@@ -132,7 +135,8 @@ impl Side {
             Step::Find(keys) => text(w.inspect.find(keys).await),
             Step::Ledger(op) => text(w.inspect.ledger(*op).await),
             Step::List(filter, limit) => self.list(filter, *limit).await,
-            Step::DeadLetters => self.dead_letters().await,
+            Step::DeadLetters(filter, order) => self.dead_letters(filter, *order).await,
+            Step::Letters(ops) => text(w.recovery.letters(ops).await),
             other => format!("{other:?} is not a claim"),
         }
     }
@@ -165,10 +169,13 @@ impl Side {
         }
     }
 
-    async fn dead_letters(&self) -> String {
+    /// Every page of a list of dead letters. Cursors are not compared.
+    async fn dead_letters(&self, filter: &LetterFilter, order: LetterOrder) -> String {
         let (mut shown, mut cursor) = (String::new(), None::<String>);
         loop {
-            match self.world.recovery.dead_letters(cursor.as_deref(), 7).await {
+            let recovery = &self.world.recovery;
+            let page = recovery.dead_letters(filter, order, cursor.as_deref(), 7);
+            match page.await {
                 Ok(page) => {
                     shown.push_str(&text(&page.items));
                     cursor = page.next_cursor;

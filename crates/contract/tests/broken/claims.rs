@@ -296,7 +296,7 @@ impl Flaw for PagesByOffset {
         let mut all = Vec::new();
         let mut from = None;
         loop {
-            let page = real.memory.list(filter, from.as_deref(), 1_000).await?;
+            let page = Inspect::list(&real.memory, filter, from.as_deref(), 1_000).await?;
             all.extend(page.items);
             from = page.next_cursor;
             if from.is_none() {

@@ -9,12 +9,14 @@ use clinch_contract::{Control, Fault, StorePorts, Subject};
 use clinch_core::policy::{Routes, SeenTime};
 use clinch_core::ports::{
     Batch, Batches, Bus, Claim, Claimed, DeadLetter, Delivery, Dequeue, DomainView, Domains,
-    Filter, Inspect, Known, LedgerLine, LockManager, NewBatch, Notice, Notices, OpenRoute,
-    Operation, Outbox, Page, Prune, Pruned, Publication, Receipt, Recovery, Scan, Silence, Store,
-    Tenure, Write, Written,
+    Filter, FoundId, Inspect, Known, LedgerLine, LetterFilter, LetterOrder, LetterView,
+    LockManager, NewBatch, NewPause, Notice, Notices, OpenRoute, Operation, Outbox, Page, Prune,
+    Pruned, Publication, Receipt, Recovery, Restriction, Scan, Silence, Store, Tenure, Write,
+    Written,
 };
 use clinch_core::{
-    AttemptId, BatchId, Domain, Keys, OpId, ProcessId, Result, Sealed, Timestamp, WorkerId,
+    AttemptId, BatchId, Domain, Keys, OpId, OpIdPrefix, ProcessId, Result, Sealed, Timestamp,
+    WorkerId,
 };
 
 use crate::flaw::{Flaw, Real};
@@ -141,6 +143,9 @@ impl Port {
                 let ended = held!(writes, Reschedule);
                 flaw.reschedule(real, &ended, routes).await?
             }
+            Some(Write::Letter(_) | Write::Note(_)) => {
+                return real.memory.commit(writes, routes).await;
+            }
             Some(Write::Amend(_)) => flaw.amend(real, &held!(writes, Amend), routes).await?,
         };
         let written = changes.into_iter().map(|one| match one {
@@ -187,8 +192,20 @@ impl Recovery for Port {
     async fn check_out(&self, process: ProcessId) -> Result<()> {
         self.real.memory.check_out(process).await
     }
-    async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>> {
-        self.real.memory.dead_letters(cursor, limit).await
+    async fn dead_letters(
+        &self,
+        filter: &LetterFilter,
+        order: LetterOrder,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<LetterView>> {
+        self.real
+            .memory
+            .dead_letters(filter, order, cursor, limit)
+            .await
+    }
+    async fn letters(&self, ops: &[OpId]) -> Result<Vec<Option<LetterView>>> {
+        self.real.memory.letters(ops).await
     }
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>> {
         self.flaw.import(&self.real, letters).await
@@ -212,12 +229,23 @@ impl Batches for Port {
     async fn read(&self, batches: &[BatchId]) -> Result<Vec<Option<Batch>>> {
         self.real.memory.read(batches).await
     }
+    async fn list(
+        &self,
+        of: &Restriction,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Batch>> {
+        Batches::list(&self.real.memory, of, cursor, limit).await
+    }
 }
 
 #[async_trait]
 impl Domains for Port {
-    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
-        self.real.memory.set_paused(domain, paused).await
+    async fn pause(&self, domain: &Domain, pause: &NewPause) -> Result<()> {
+        self.real.memory.pause(domain, pause).await
+    }
+    async fn resume(&self, domain: &Domain) -> Result<()> {
+        self.real.memory.resume(domain).await
     }
     async fn domains(&self) -> Result<Vec<DomainView>> {
         self.real.memory.domains().await
@@ -248,6 +276,9 @@ impl Inspect for Port {
     }
     async fn long_in_progress(&self, before: Timestamp, max: usize) -> Result<Vec<OpId>> {
         self.real.memory.long_in_progress(before, max).await
+    }
+    async fn by_prefix(&self, prefix: &OpIdPrefix, max: usize) -> Result<Vec<FoundId>> {
+        self.real.memory.by_prefix(prefix, max).await
     }
     async fn ledger(&self, op: OpId) -> Result<Vec<LedgerLine>> {
         self.real.memory.ledger(op).await

@@ -351,18 +351,19 @@ impl Flaw for KeepsDeadLettersOfCancels {
             else {
                 continue;
             };
-            let letter = clinch_core::ports::DeadLetter {
+            let letter = clinch_core::ports::LetterView {
                 op_id: operation.op_id,
+                seq: operation.seq,
                 keys: operation.keys,
                 failure,
                 attempts: operation.state.attempts,
-                payload: operation.payload,
-                content_hash: operation.content_hash,
                 failed_at,
                 late_ok: false,
+                fingerprint: String::new(),
+                status: clinch_core::ports::LetterStatus::Open,
             };
             real.memory
-                .edit(|tables| tables.dead_letters.insert(letter.op_id, letter));
+                .edit(|tables| tables.put_letter(letter.op_id, Some(letter)));
         }
         Ok(results)
     }

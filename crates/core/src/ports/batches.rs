@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{NewOperation, Restriction};
+use super::{NewOperation, Page, Restriction};
 use crate::{BatchId, Result, Timestamp};
 
 /// Groups of operations whose end is one event. [`Write::Seal`](super::Write::Seal) seals them.
@@ -16,6 +16,19 @@ pub trait Batches: Send + Sync {
     ///
     /// - Counts change in the commit that accepts or settles a member.
     async fn read(&self, batches: &[BatchId]) -> Result<Vec<Option<Batch>>>;
+
+    /// One page of the batches that a key with this restriction may read, by falling id. An id that
+    /// Clinch draws begins with the time: of those, the newest batch is first.
+    ///
+    /// - Pages by keyset; at most `limit`, at most [`PAGE_MAX`](super::PAGE_MAX).
+    /// - Under a restriction a page may end after [`PAGE_MAX`](super::PAGE_MAX) batches of others,
+    ///   with fewer items or none: the list continues at `next_cursor`.
+    async fn list(
+        &self,
+        of: &Restriction,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Batch>>;
 }
 
 /// A batch to open.

@@ -6,16 +6,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Counts;
-use crate::{Domain, EventType, Result};
+use crate::{Actor, Domain, EventType, MESSAGE_BYTES_MAX, Result, Timestamp, WorkerId, shorten};
 
 /// Pauses, and maintained counters.
 #[async_trait]
 pub trait Domains: Send + Sync {
-    /// Pauses or resumes a domain.
+    /// Pauses a domain.
     ///
     /// - A pause blocks begins only: running attempts settle, probes and deadlines continue.
     /// - A domain can be paused before its first operation.
-    async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()>;
+    /// - Keeps who paused the domain, when and why, until it is resumed.
+    /// - Pausing a paused domain changes nothing: the first pause keeps its time, actor and reason.
+    async fn pause(&self, domain: &Domain, pause: &NewPause) -> Result<()>;
+
+    /// Resumes a domain. A domain that is not paused stays as it is.
+    async fn resume(&self, domain: &Domain) -> Result<()>;
 
     /// Every domain that has or had operations or is paused, by name.
     ///
@@ -43,6 +48,43 @@ pub struct OpenRoute {
     pub open: u64,
 }
 
+/// Who pauses a domain, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPause {
+    /// Who.
+    pub by: WorkerId,
+    /// Why, cut like a ledger note.
+    pub reason: String,
+}
+
+impl NewPause {
+    /// A pause by this actor.
+    pub fn new(by: &Actor, reason: &str) -> Self {
+        Self {
+            by: by.name().clone(),
+            reason: shorten(reason.to_owned(), MESSAGE_BYTES_MAX),
+        }
+    }
+}
+
+/// Of a program on this machine that gives no reason.
+impl Default for NewPause {
+    fn default() -> Self {
+        Self::new(&Actor::local(), "")
+    }
+}
+
+/// A pause of a domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pause {
+    /// Since when, on the store's clock.
+    pub at: Timestamp,
+    /// Who paused the domain.
+    pub by: WorkerId,
+    /// Why; may be empty.
+    pub reason: String,
+}
+
 /// One domain as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainView {
@@ -50,6 +92,8 @@ pub struct DomainView {
     pub domain: Domain,
     /// While true, no attempt begins.
     pub paused: bool,
+    /// Who paused it, when and why. `None`: it is not paused, or an earlier release paused it.
+    pub pause: Option<Pause>,
     /// Operations by state and phase.
     pub counts: Counts,
     /// Age of the oldest row that is due for a begin.

@@ -160,6 +160,67 @@ pub trait CircuitBreaker: Send + Sync {
     fn state(&self) -> CircuitState;
     /// How many calls it would let through.
     fn room(&self) -> Room;
+
+    /// The state with its times, for operators.
+    ///
+    /// - A breaker that does not keep the times reports only its state.
+    fn status(&self) -> CircuitStatus {
+        CircuitStatus {
+            state: self.state(),
+            since: None,
+            open_for: None,
+            is_forced: false,
+        }
+    }
+
+    /// An operator closes the breaker. False: this breaker cannot be closed by hand.
+    ///
+    /// - Its calls so far are forgotten: the breaker judges by the calls after this.
+    /// - A report of a permit from before does not count.
+    fn reset(&self) -> bool {
+        false
+    }
+
+    /// An operator opens the breaker for `lasting`, or until [`CircuitBreaker::reset`]. False: this
+    /// breaker cannot be opened by hand.
+    ///
+    /// - After `lasting` a trial decides whether the breaker closes.
+    /// - A caller that is rejected meanwhile is told to try again soon, because a reset can come at
+    ///   any time.
+    fn force_open(&self, _lasting: Option<Duration>) -> bool {
+        false
+    }
+
+    /// Calls `watcher` after every change of state from now on, outside of the breaker's lock. A
+    /// breaker without states ignores it: the default. The first watcher stays.
+    fn watch(&self, _watcher: CircuitWatcher) {}
+}
+
+/// A breaker as operators see it. Times are relative to now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CircuitStatus {
+    /// Its state.
+    pub state: CircuitState,
+    /// How long ago it left the state closed. Trials that failed since do not restart it.
+    pub since: Option<Duration>,
+    /// How long it stays open. `None`: it is not open, or is open until an operator resets it.
+    pub open_for: Option<Duration>,
+    /// An operator opened it.
+    pub is_forced: bool,
+}
+
+/// Is told about every change of a breaker's state.
+pub type CircuitWatcher = Box<dyn Fn(CircuitChange) + Send + Sync>;
+
+/// A change of a breaker's state.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CircuitChange {
+    /// The state after it.
+    pub state: CircuitState,
+    /// The share of failed calls that led to it; of a breaker that opened or closed.
+    pub failure_rate: Option<f64>,
+    /// How long the breaker stays open.
+    pub lasting: Option<Duration>,
 }
 
 /// The state of a breaker.
@@ -208,6 +269,14 @@ pub trait RateLimiter: Send + Sync {
 
     /// How many calls would pass without a wait, as far as this process knows.
     fn room(&self) -> Room;
+
+    /// An operator ends the pause. False: this limiter cannot end a pause, for example because
+    /// other nodes share it.
+    ///
+    /// - Without a pause nothing changes.
+    async fn resume(&self) -> bool {
+        false
+    }
 }
 
 /// How long one attempt may take.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::protocol::{Phase, State, WriteAhead};
 use crate::{
     AttemptId, BatchId, BizKey, ContentHash, Domain, EventType, IdemKey, Keys, LaneKey, OpId,
-    Options, OutboundKey, Result, Sealed, Status, Timestamp, WorkerId,
+    OpIdPrefix, Options, OutboundKey, Result, Sealed, Status, Timestamp, WorkerId,
 };
 
 /// Maximum number of items of one page.
@@ -38,6 +38,13 @@ pub trait Inspect: Send + Sync {
     /// - After an ambiguous accept this tells whether it happened.
     async fn find(&self, keys: &[Keys]) -> Result<Vec<Option<super::Known>>>;
 
+    /// Operations whose id begins so, by id: at most `max`, at most [`SEARCH_MAX`] + 1.
+    ///
+    /// - Reads no more than a constant number of rows beyond those that it returns: looks the range
+    ///   of ids up in an index.
+    /// - Open and settled ones; pruned ones are not found.
+    async fn by_prefix(&self, prefix: &OpIdPrefix, max: usize) -> Result<Vec<FoundId>>;
+
     /// One page of operations, newest first.
     ///
     /// - Pages by keyset: nothing is shown twice or skipped while rows are added.
@@ -66,6 +73,17 @@ pub trait Inspect: Send + Sync {
 
     /// The store's clock.
     async fn now(&self) -> Result<Timestamp>;
+}
+
+/// An operation that was found by the beginning of its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundId {
+    /// The operation.
+    pub op_id: OpId,
+    /// Of its keys.
+    pub domain: Domain,
+    /// Of its keys.
+    pub event_type: EventType,
 }
 
 /// The whole row of an operation.
@@ -147,7 +165,7 @@ pub struct LedgerLine {
     pub status: Status,
     /// The phase after it.
     pub phase: Option<Phase>,
-    /// The process or worker that reported the event.
+    /// The operator, process or worker that reported the event.
     pub by: Option<WorkerId>,
     /// Set if the event changed nothing: the reason.
     pub refused: Option<String>,
@@ -196,6 +214,32 @@ pub struct Filter {
     pub from: Option<Timestamp>,
     /// Accepted before this moment.
     pub to: Option<Timestamp>,
+    /// With this code: of its failure, of what it is held for, or of its last error.
+    pub code: Option<String>,
+    /// Of one of these routes. Empty: any.
+    pub routes: Vec<OfRoute>,
+}
+
+/// The operations of one route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfRoute {
+    /// The route's domain.
+    pub domain: Domain,
+    /// Of this event type. `None`: of every event type but `except`.
+    pub event_type: Option<EventType>,
+    /// The event types of the domain that have routes of their own.
+    pub except: Vec<EventType>,
+}
+
+impl OfRoute {
+    /// Whether operations of this domain and event type belong to the route.
+    pub fn includes(&self, domain: &Domain, event_type: &EventType) -> bool {
+        let is_of_type = match &self.event_type {
+            Some(one) => one == event_type,
+            None => !self.except.contains(event_type),
+        };
+        self.domain == *domain && is_of_type
+    }
 }
 
 impl Filter {
@@ -205,6 +249,25 @@ impl Filter {
     pub fn searches(&self) -> bool {
         let has_index = self.biz_key.is_some() || self.batch_id.is_some();
         !has_index && *self != Self::default()
+    }
+
+    /// Whether the operation has the code that is asked for.
+    pub fn has_code(&self, state: &State) -> bool {
+        let Some(code) = &self.code else {
+            return true;
+        };
+        let hold = state.hold.as_ref().map(|hold| &hold.failure.code);
+        let failure = state.failure.as_ref().map(|failure| &failure.code);
+        let error = state.last_error.as_ref().map(|error| &error.code);
+        [hold, failure, error].contains(&Some(code))
+    }
+
+    /// How the code stands in the JSON of failures, holds and last errors. A quote inside a text is
+    /// escaped there, so these bytes are found where a code is and nowhere else.
+    pub fn code_in_json(&self) -> Option<String> {
+        let code = self.code.as_ref()?;
+        let code = serde_json::Value::from(code.as_str());
+        Some(format!("\"code\":{code}"))
     }
 }
 
@@ -216,6 +279,9 @@ pub struct Page<T> {
     /// Pass it to get the next page. `None`: this was the last page.
     pub next_cursor: Option<String>,
 }
+
+/// Number of counters of a domain.
+pub const COUNTERS: usize = 8;
 
 /// Maintained counters of one domain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,11 +300,14 @@ pub struct Counts {
     pub completed: u64,
     /// FAILED, pruned ones not included.
     pub failed: u64,
+    /// Dead letters that are open.
+    #[serde(default)]
+    pub dead_letters_open: u64,
 }
 
 impl Counts {
     /// The counters in the order in which stores keep them.
-    pub fn in_order(&self) -> [u64; 7] {
+    pub fn in_order(&self) -> [u64; COUNTERS] {
         [
             self.pending,
             self.live,
@@ -247,11 +316,12 @@ impl Counts {
             self.held,
             self.completed,
             self.failed,
+            self.dead_letters_open,
         ]
     }
 
     /// The same, to change them.
-    pub fn in_order_mut(&mut self) -> [&mut u64; 7] {
+    pub fn in_order_mut(&mut self) -> [&mut u64; COUNTERS] {
         [
             &mut self.pending,
             &mut self.live,
@@ -260,8 +330,12 @@ impl Counts {
             &mut self.held,
             &mut self.completed,
             &mut self.failed,
+            &mut self.dead_letters_open,
         ]
     }
+
+    /// The place of [`Self::dead_letters_open`] in that order.
+    pub const DEAD_LETTERS_OPEN: usize = COUNTERS - 1;
 
     /// The counter that `state` belongs to.
     pub fn of(&mut self, state: &State) -> &mut u64 {

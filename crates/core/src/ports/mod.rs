@@ -13,7 +13,9 @@ mod domains;
 mod executor;
 mod guard;
 mod inspect;
+mod letters;
 mod lock;
+mod notes;
 mod outbox;
 mod quota;
 mod records;
@@ -32,31 +34,38 @@ pub use documents::{
     DOCUMENT_BYTES_MAX, DOCUMENT_ID_BYTES_MAX, DOCUMENT_NAME_BYTES_MAX, DOCUMENTS_MAX, Document,
     DocumentFilter, DocumentSink, check_document_search, check_documents,
 };
-pub use domains::{DomainView, Domains, OpenRoute};
+pub use domains::{DomainView, Domains, NewPause, OpenRoute, Pause};
 pub use executor::{Attempt, Executor, Probe, ProbeVerdict};
 pub use guard::{
-    Admission, Admitted, Bulkhead, CircuitBreaker, CircuitState, Fallback, Gate, HedgePolicy,
-    LoadShed, Permit, RateLimiter, Reason, Rejection, RetryBudget, Room, TimeoutPolicy, Unguarded,
-    Verdict,
+    Admission, Admitted, Bulkhead, CircuitBreaker, CircuitChange, CircuitState, CircuitStatus,
+    CircuitWatcher, Fallback, Gate, HedgePolicy, LoadShed, Permit, RateLimiter, Reason, Rejection,
+    RetryBudget, Room, TimeoutPolicy, Unguarded, Verdict,
 };
 pub use inspect::{
-    Counts, Filter, Inspect, LedgerLine, Operation, PAGE_BYTES_MAX, PAGE_MAX, Page, ResultRecord,
-    SEARCH_MAX,
+    COUNTERS, Counts, Filter, FoundId, Inspect, LedgerLine, OfRoute, Operation, PAGE_BYTES_MAX,
+    PAGE_MAX, Page, ResultRecord, SEARCH_MAX,
+};
+pub use letters::{
+    DeadLetter, LetterAction, LetterChange, LetterChanged, LetterFilter, LetterOrder, LetterState,
+    LetterStatus, LetterView, fingerprint,
 };
 pub use lock::{LockManager, Tenure};
+pub use notes::{NewNote, NoteEvent};
 pub use outbox::{Among, Claim, Claimed, Outbox, Silence};
 pub use quota::Quota;
 pub use records::{
     Expected, KeyRange, RECORD_BYTES_MAX, RECORD_KEY_BYTES_MAX, RECORDS_MAX, Record, RecordList,
     RecordWrite, Records, STORE_RECORD, check_record_keys, check_record_writes,
 };
-pub use recovery::{DeadLetter, Prune, Pruned, Recovery, Scan};
+pub use recovery::{Prune, Pruned, Recovery, Scan};
 pub use sealer::{PlainText, Sealer};
 pub use sink::{Alert, AlertNote, Journal, JournalRecords, Severity};
 pub use store::{
     Accepted, Amendment, Answer, AnswerBody, BeginRequest, Changed, Extension, Known, NewOperation,
     Refused, Reschedule, Store, StoredOk, Write, Written,
 };
-pub use telemetry::{Level, Meter, MetricLabels, Tags, Tracer, Untold, Work, is_traceparent};
+pub use telemetry::{
+    Level, Meter, MetricLabels, StageEnd, Tags, Tracer, Untold, Work, is_traceparent, safe_code,
+};
 pub use topic::Topic;
 pub use world::{Clock, Ids, Notice, Notices, Spawner};

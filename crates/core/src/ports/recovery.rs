@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
-use super::{Claim, Claimed, Page};
+use super::{Claim, Claimed, DeadLetter, LetterFilter, LetterOrder, LetterView, Page};
 use crate::policy::SeenTime;
-use crate::{ContentHash, Failure, Keys, OpId, ProcessId, Result, Sealed, Timestamp};
+use crate::{OpId, ProcessId, Result, Timestamp};
 
 /// Scans for the Finalizer, the Reaper, the prober and the sweeper; dead letters; pruning.
 #[async_trait]
@@ -48,17 +47,36 @@ pub trait Recovery: Send + Sync {
     /// - Does nothing while a live row of the process is left.
     async fn check_out(&self, process: ProcessId) -> Result<()>;
 
-    /// One page of dead letters, newest first.
+    /// One page of dead letters, without their payloads.
     ///
-    /// - Holds every operation that ended FAILED other than by cancel, from the same commit.
-    /// - Ends as a page of [`Inspect::list`](super::Inspect::list) does: at `limit`, or when its
-    ///   payloads reach [`PAGE_BYTES_MAX`](super::PAGE_BYTES_MAX).
+    /// - There is a letter for every operation that ended FAILED other than by cancel, from the
+    ///   same commit.
+    /// - A redrive is shown from the commit that accepts it, a dismissal from its own commit
+    ///   ([`Write::Letter`](super::Write::Letter)).
+    /// - Pages by keyset: nothing is shown twice or skipped while letters are added or change
+    ///   their status.
+    /// - At most `limit`, at most [`PAGE_MAX`](super::PAGE_MAX).
+    /// - A list that [searches](LetterFilter::searches) may end a page after
+    ///   [`SEARCH_MAX`](super::SEARCH_MAX) letters, with fewer items or none: the search continues
+    ///   at `next_cursor`. Letters in another state are not looked at.
+    /// - A cursor of another order is `Invalid`, and so is [`LetterOrder::Accepted`] without a
+    ///   state.
     /// - Says whether a late Ok was recorded since.
-    async fn dead_letters(&self, cursor: Option<&str>, limit: usize) -> Result<Page<DeadLetter>>;
+    async fn dead_letters(
+        &self,
+        filter: &LetterFilter,
+        order: LetterOrder,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<LetterView>>;
+
+    /// Dead letters by operation, in order; `None` where there is none.
+    async fn letters(&self, ops: &[OpId]) -> Result<Vec<Option<LetterView>>>;
 
     /// Imports dead letters from the backup file. True where the letter was new.
     ///
     /// - Importing a letter twice has no further effect.
+    /// - A letter is open when it is imported.
     async fn import(&self, letters: &[DeadLetter]) -> Result<Vec<bool>>;
 
     /// Deletes data that is older than its retention, at most `max` rows of each kind.
@@ -92,28 +110,6 @@ pub enum Scan {
     /// PENDING and waiting rows past their deadline, including those of paused domains and lane
     /// followers.
     Overdue,
-}
-
-/// An operation that ended FAILED other than by cancel.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DeadLetter {
-    /// The operation.
-    pub op_id: OpId,
-    /// The four keys.
-    pub keys: Keys,
-    /// Why it failed.
-    pub failure: Failure,
-    /// Number of calls.
-    pub attempts: u32,
-    /// The payload as it is stored.
-    pub payload: Sealed,
-    /// The hash of the stored payload.
-    pub content_hash: ContentHash,
-    /// When it became terminal.
-    pub failed_at: Timestamp,
-    /// A provider's Ok was recorded afterwards: the call was applied.
-    #[serde(default)]
-    pub late_ok: bool,
 }
 
 /// Retention periods, as ages on the store's clock.

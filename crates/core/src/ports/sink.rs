@@ -40,6 +40,12 @@ pub trait Alert: Send + Sync {
     ///
     /// - Contains no payload and no key.
     async fn raise(&self, note: &AlertNote) -> Result<()>;
+
+    /// Reports a dead letter. One alert for each of them would be too many, so a port that does not
+    /// coalesce them ignores them: the default.
+    async fn dead_letter(&self, _note: &AlertNote) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The content of an alert.
@@ -53,6 +59,34 @@ pub struct AlertNote {
     pub message: String,
     /// The operation that the alert is about, if any.
     pub op_id: Option<OpId>,
+    /// The domain of the operation, if it is known.
+    pub domain: Option<String>,
+    /// The code of the operation's failure, if it is safe to show.
+    pub failure_code: Option<String>,
+    /// How many times it happened.
+    pub count: u64,
+}
+
+impl AlertNote {
+    /// An alert about one event.
+    pub fn new(severity: Severity, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            severity,
+            code,
+            message: message.into(),
+            op_id: None,
+            domain: None,
+            failure_code: None,
+            count: 1,
+        }
+    }
+
+    /// Names the operation.
+    #[must_use]
+    pub fn about(mut self, op_id: Option<OpId>) -> Self {
+        self.op_id = op_id;
+        self
+    }
 }
 
 /// How urgent an alert is.

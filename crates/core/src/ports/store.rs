@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{Operation, ResultRecord};
+use super::{LetterChange, LetterChanged, NewNote, Operation, ResultRecord};
 use crate::policy::{Order, Routes, Rules};
 use crate::protocol::{Effects, Event, IllegalTransition, Inherited, State};
 use crate::{
@@ -47,9 +47,12 @@ pub enum Write {
     /// - With `begin`: live in the same commit if every guard of begin allows it, otherwise
     ///   exactly as without.
     /// - If `batch_id` is sealed or unknown, that item alone is refused.
-    /// - `redrive_of` marks the predecessor as redriven in the same commit.
+    /// - `redrive_of` marks the predecessor and its dead letter as redriven in the same commit, with a
+    ///   line in the predecessor's ledger. That line and the line of the accept say who redrove it.
     /// - A predecessor with a recorded late Ok refuses that item alone, also if the Ok was recorded
     ///   by a concurrent call.
+    /// - A predecessor whose dead letter is dismissed refuses that item alone, also if it was
+    ///   dismissed by a concurrent call.
     Accept(NewOperation),
 
     /// Starts an attempt. Answered by [`Written::Begun`].
@@ -117,6 +120,20 @@ pub enum Write {
     /// - The completing commit accepts the batch's `on_complete` operation, unless its keys
     ///   are known already.
     Seal(BatchId),
+
+    /// Dismisses a dead letter, or opens a dismissed one again. Answered by [`Written::Letter`].
+    ///
+    /// - A change is a compare-and-set of the letter's status, and a line of the operation's
+    ///   ledger in the same commit, with reason and actor. The operation's version stays.
+    /// - Dismissing twice is one change and one line, and so is reopening.
+    /// - A letter that was redriven is neither dismissed nor reopened.
+    /// - A letter that was imported without its operation has no ledger, and changes as well.
+    Letter(LetterChange),
+
+    /// Notes in an operation's ledger what a person did with it. Answered by [`Written::Noted`].
+    ///
+    /// - One line with actor and reason; state, version and queue row stay, also of an ended one.
+    Note(NewNote),
 }
 
 impl Write {
@@ -130,6 +147,8 @@ impl Write {
             Self::Finalize(op_id) => Some(*op_id),
             Self::Reschedule(attempt) => Some(attempt.op_id),
             Self::Amend(amendment) => Some(amendment.op_id),
+            Self::Letter(change) => Some(change.op_id),
+            Self::Note(note) => Some(note.op_id),
             Self::Seal(_) => None,
         }
     }
@@ -151,6 +170,10 @@ pub enum Written {
         /// The seal completed the batch.
         completed: bool,
     },
+    /// The answer to a change of a dead letter.
+    Letter(LetterChanged),
+    /// The answer to a note: whether there is such an operation.
+    Noted(bool),
 }
 
 impl Written {
@@ -188,6 +211,22 @@ impl Written {
         }
     }
 
+    /// The answer to a change of a dead letter.
+    pub fn letter(self) -> Result<LetterChanged> {
+        match self {
+            Self::Letter(changed) => Ok(changed),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// The answer to a note: whether there is such an operation.
+    pub fn noted(self) -> Result<bool> {
+        match self {
+            Self::Noted(is_noted) => Ok(is_noted),
+            other => Err(other.unexpected()),
+        }
+    }
+
     fn unexpected(&self) -> Error {
         let message = "the store's answer does not match the kind of write";
         Error::new(ErrorKind::Ambiguous, message)
@@ -218,6 +257,9 @@ pub struct NewOperation {
     pub redrive_of: Option<OpId>,
     /// What it inherits from its predecessor.
     pub inherited: Inherited,
+    /// Who redrives it, for the ledgers of both operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<WorkerId>,
     /// W3C `traceparent`.
     pub trace: Option<String>,
     /// Begin an attempt in the same commit, if allowed.
@@ -246,6 +288,8 @@ pub enum Accepted {
     BatchClosed,
     /// The call of the redriven operation was applied: a late Ok is recorded.
     PredecessorApplied,
+    /// The dead letter of the redriven operation is dismissed.
+    PredecessorDismissed,
 }
 
 /// What the key table knows about an operation.
@@ -389,7 +433,7 @@ pub struct Amendment {
     pub ok: Option<StoredOk>,
     /// For `Checkpoint`: the sealed bytes. Ignored otherwise.
     pub checkpoint: Option<Sealed>,
-    /// The process or worker that reports the event, for the ledger.
+    /// The operator, process or worker that reports the event, for the ledger.
     pub by: WorkerId,
     /// Why, for the ledger.
     pub reason: String,

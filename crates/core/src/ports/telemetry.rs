@@ -2,9 +2,10 @@
 //! names are constants, and keys reach a tracer only as [`Keys`], so that it can redact them.
 
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::{Domain, Keys, OpId};
+use crate::{Domain, EventType, Keys, OpId, Timestamp};
 
 /// Labels of a metric: domain, event_type, outcome, destination, state. Never keys or ids.
 pub type MetricLabels<'a> = &'a [(&'static str, &'a str)];
@@ -54,12 +55,84 @@ pub struct Tags<'a> {
     pub latency: Option<Duration>,
     /// `outcome`: ok, retry, fail, not_called.
     pub outcome: Option<&'static str>,
-    /// `code`: the reason, by one of Clinch's stable codes. Never text of a provider or a handler.
-    pub code: Option<&'static str>,
+    /// `code`: the reason. A code of Clinch, or one that [`safe_code`] let through; never text of a
+    /// provider or a handler.
+    pub code: Option<&'a str>,
+    /// `event.type`, for a line about an operation of which the keys are not known.
+    pub event_type: Option<&'a EventType>,
+    /// `until`: when the condition may end.
+    pub until: Option<Timestamp>,
+    /// `failure.rate`: the share of calls that failed, from 0 to 1.
+    pub failure_rate: Option<f64>,
+    /// What the stage reports when it ends; a tracer reads it after the work.
+    pub end: Option<&'a Arc<StageEnd>>,
     /// `count`: number of items.
     pub count: Option<usize>,
     /// `age.ms`: how long something has waited.
     pub age: Option<Duration>,
+}
+
+impl Tags<'_> {
+    /// Tags of an operation of which only the id is known.
+    pub fn of(op_id: OpId) -> Self {
+        Self {
+            op_id: Some(op_id),
+            ..Self::default()
+        }
+    }
+}
+
+/// How a stage ended. The work sets it, and the tracer reads it when the work is done.
+#[derive(Debug, Default)]
+pub struct StageEnd {
+    outcome: OnceLock<&'static str>,
+    code: OnceLock<String>,
+}
+
+impl StageEnd {
+    /// Sets the outcome, and the code if there is one. The first call counts.
+    pub fn set(&self, outcome: &'static str, code: Option<&str>) {
+        let _ = self.outcome.set(outcome);
+        if let Some(code) = code {
+            let _ = self.code.set(code.to_owned());
+        }
+    }
+
+    /// `outcome`.
+    pub fn outcome(&self) -> Option<&'static str> {
+        self.outcome.get().copied()
+    }
+
+    /// `code`.
+    pub fn code(&self) -> Option<&str> {
+        self.code.get().map(String::as_str)
+    }
+}
+
+/// Longest code that a log line shows.
+const SHOWN_CODE_MAX: usize = 40;
+
+/// The first word of a code or reason if it is safe to show in a log, an alert or a metric label:
+/// lowercase letters and underscores, with digits only in `http_<status>`. `None`: it may be text
+/// of a provider, such as a token or a name.
+///
+/// ```
+/// use clinch_core::ports::safe_code;
+///
+/// assert_eq!(safe_code("http_500"), Some("http_500"));
+/// assert_eq!(safe_code("connect_failed: connection refused"), Some("connect_failed"));
+/// assert_eq!(safe_code("sk_live_4f1d"), None);
+/// assert_eq!(safe_code("Invalid card 4242"), None);
+/// ```
+pub fn safe_code(text: &str) -> Option<&str> {
+    let word = text.split(':').next().unwrap_or_default();
+    let is_status = |digits: &str| digits.len() == 3 && digits.bytes().all(|b| b.is_ascii_digit());
+    let is_plain = |word: &str| {
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        !word.is_empty() && word.len() <= SHOWN_CODE_MAX && word.bytes().all(is_letter)
+    };
+    let is_http = word.strip_prefix("http_").is_some_and(is_status);
+    (is_http || is_plain(word)).then_some(word)
 }
 
 /// The importance of a log line.

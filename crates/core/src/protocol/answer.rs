@@ -59,9 +59,11 @@ impl State {
         next.maybe_calls += 1;
         if self.effect == Effect::Unknown && !self.is_verdict_on_key(now, rules) {
             let failure = Failure::from_fail(fail.clone(), Effect::Unknown);
+            next.erred(&fail.code, &fail.message, now);
             return Ok(next.hold(failure, now, rules));
         }
         next.failure = Some(Failure::from_fail(fail.clone(), Effect::None));
+        next.last_error = None;
         next.write_ahead = WriteAhead::Pending {
             verdict: Verdict::Fail,
             fence,

@@ -48,6 +48,9 @@ pub enum Why {
     /// Its time has not come.
     #[error("the operation is not due")]
     NotDue,
+    /// Its time has come already.
+    #[error("the operation is due already")]
+    AlreadyDue,
     /// The domain is paused.
     #[error("the domain is paused")]
     Paused,
@@ -102,6 +105,7 @@ impl Event {
             Self::Probed { .. } => "Probed",
             Self::Resolve(_) => "Resolve",
             Self::Cancel => "Cancel",
+            Self::RetryNow => "RetryNow",
             Self::Restored { .. } => "Restored",
         }
     }
@@ -130,6 +134,7 @@ impl Event {
                 | Self::Probed { .. }
                 | Self::Resolve(_)
                 | Self::Cancel
+                | Self::RetryNow
         )
     }
 }
@@ -236,6 +241,7 @@ impl State {
             } => self.probed(*fence, *asked_at, answer, now, rules),
             Event::Resolve(resolution) => self.resolve(resolution, now, rules),
             Event::Cancel => self.cancel(now, rules),
+            Event::RetryNow => self.retry_now(now),
             Event::Restored { earliest_call } => self.restored(*earliest_call, now, rules),
             Event::Finalize | Event::Ok { .. } => Err(Why::NothingRecorded),
         }

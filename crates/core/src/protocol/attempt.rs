@@ -43,6 +43,7 @@ impl State {
             next.first_call_at = refund.first_call_at;
         }
         next.attempts -= 1;
+        next.erred(code::NOT_CALLED, reason, now);
         let delay = rules.retry.delay(next.attempts, after, &mut next.jitter());
         Ok(next.wait(now + delay, reason, now, rules))
     }
@@ -62,6 +63,11 @@ impl State {
             next.effect = Effect::Unknown;
             next.maybe_calls += rules.copies;
         }
+        let code = match effect {
+            Effect::None => code::NOT_APPLIED,
+            Effect::Unknown => code::EFFECT_UNKNOWN,
+        };
+        next.erred(code, reason, now);
         let delay = rules.retry.delay(next.attempts, after, &mut next.jitter());
         Ok(next.wait(now + delay, reason, now, rules))
     }
@@ -95,6 +101,7 @@ impl State {
         next.maybe_calls += rules.copies;
         next.effect = Effect::Unknown;
         let message = "the worker was lost during a call";
+        next.erred(code::ATTEMPT_LOST, message, now);
         match rules.reaper {
             ReaperStrategy::Auto | ReaperStrategy::Retry => {
                 let delay = rules.retry.delay(next.attempts, None, &mut next.jitter());

@@ -77,6 +77,9 @@ pub enum Event {
     Resolve(Resolution),
     /// No further call is wanted.
     Cancel,
+    /// An operator wants the next attempt now, whatever it waits for. Every guard of Begin still
+    /// decides.
+    RetryNow,
     /// The row was restored from a backup, which cannot know what was called since.
     Restored {
         /// No call can be older than this: the moment of acceptance.

@@ -37,7 +37,13 @@ impl State {
             }
             // `Succeeded` is an Ok and was handled before.
             ProbeAnswer::NotFound | ProbeAnswer::Unknown | ProbeAnswer::Succeeded => {
-                Ok(self.clone().inconclusive(now, rules))
+                let message = match answer {
+                    ProbeAnswer::NotFound => "the provider does not know the call yet",
+                    _ => "the provider cannot say what became of the call",
+                };
+                let mut next = self.clone();
+                next.erred(code::PROBE_INCONCLUSIVE, message, now);
+                Ok(next.inconclusive(now, rules))
             }
         }
     }

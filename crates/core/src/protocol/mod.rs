@@ -21,5 +21,5 @@ pub use apply::{IllegalTransition, Why};
 pub use event::{Action, Begin, Effects, Event, LaneStand, ProbeAnswer, Resolution};
 pub use lane::Lane;
 pub use state::{
-    Due, Hold, HoldThen, Inherited, Phase, Refund, State, Status, Verdict, WriteAhead,
+    Due, Hold, HoldThen, Inherited, LastError, Phase, Refund, State, Status, Verdict, WriteAhead,
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{Rules, Safety};
-use crate::{AttemptId, Effect, Failure, Timestamp};
+use crate::{AttemptId, CODE_BYTES_MAX, Effect, Failure, MESSAGE_BYTES_MAX, Timestamp, shorten};
 
 /// The four states of an operation. COMPLETED and FAILED never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -123,6 +123,17 @@ pub struct Inherited {
     pub call_deadline: Option<Timestamp>,
 }
 
+/// The last error of an operation that has not completed, for operators. No guard reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LastError {
+    /// The code of a Fail, or one of [`code`](crate::code).
+    pub code: String,
+    /// What happened, cut like a ledger note.
+    pub message: String,
+    /// When it was reported, on the store's clock.
+    pub at: Timestamp,
+}
+
 /// Everything that a transition reads and writes. One field is one column; see `docs/glossary.md`.
 /// Payloads, results and checkpoints are not here, because no guard reads them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -170,6 +181,9 @@ pub struct State {
     /// Of FAILED: a provider's Ok was recorded afterwards. The operation may not be redriven.
     #[serde(default)]
     pub late_ok: bool,
+    /// The last error, until the operation completes. A recorded Fail is in `failure` instead.
+    #[serde(default)]
+    pub last_error: Option<Box<LastError>>,
     /// Raised by one at every change.
     pub version: u64,
 }
@@ -213,6 +227,7 @@ impl State {
             hold: None,
             failure: None,
             late_ok: false,
+            last_error: None,
             version: 1,
         }
     }
@@ -261,6 +276,15 @@ impl State {
     /// The deadline has passed.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// Remembers an error for operators.
+    pub(super) fn erred(&mut self, code: &str, message: &str, at: Timestamp) {
+        self.last_error = Some(Box::new(LastError {
+            code: shorten(code.to_owned(), CODE_BYTES_MAX),
+            message: shorten(message.to_owned(), MESSAGE_BYTES_MAX),
+            at,
+        }));
     }
 
     /// Whether another call is allowed although an earlier call may have been applied.

@@ -90,6 +90,7 @@ impl State {
         self.end(Status::Completed);
         self.effect = Effect::None;
         self.failure = None;
+        self.last_error = None;
         self.write_ahead = WriteAhead::Done;
         (self, vec![Action::Settle])
     }
@@ -133,6 +134,26 @@ impl State {
         let (high, low) = self.attempt_id.map_or((0, 0), |id| id.0.as_u64_pair());
         let probes = self.hold.as_ref().map_or(0, |hold| hold.probes);
         SplitMix::new(high ^ low.rotate_left(32) ^ u64::from(probes))
+    }
+
+    /// An operator ends the delay: of a future `run_at`, of the backoff, or one that the provider
+    /// asked for. Changes nothing that a guard of Begin reads but the time.
+    pub(super) fn retry_now(&self, now: Timestamp) -> super::apply::Step {
+        use super::apply::Why;
+        match self.phase {
+            Some(Phase::Live) => return Err(Why::Live),
+            Some(Phase::Held) => return Err(Why::Held),
+            _ => {}
+        }
+        if self.next_attempt_at.is_none_or(|at| at <= now) {
+            return Err(Why::AlreadyDue);
+        }
+        if self.is_overdue(now) {
+            return Err(Why::DeadlinePassed);
+        }
+        let mut next = self.clone();
+        next.next_attempt_at = Some(now);
+        Ok((next, vec![Action::Wait]))
     }
 
     /// The deadline passed while no attempt was running.

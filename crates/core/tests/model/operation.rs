@@ -55,6 +55,8 @@ pub(crate) enum Act {
     Finalize,
     /// Somebody cancels.
     Cancel,
+    /// Somebody wants the next attempt now.
+    RetryNow,
     /// A worker finds that it sent nothing.
     SentNothing(u64),
     /// A worker stops waiting; its request is on the wire.
@@ -225,6 +227,9 @@ impl Model for Operation {
         acts.extend([Act::Deadline, Act::Finalize]);
         if world.left.cancels > 0 {
             acts.push(Act::Cancel);
+        }
+        if world.row.next_attempt_at.is_some_and(|at| at > NOW) {
+            acts.push(Act::RetryNow);
         }
         if world.attempts.len() < self.bounds.in_flight {
             acts.push(Act::Begin);

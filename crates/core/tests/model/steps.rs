@@ -32,6 +32,7 @@ impl Operation {
                     world.left.cancels -= 1;
                 }
             }
+            Act::RetryNow => _ = self.commit(world, &Event::RetryNow),
             Act::SentNothing(fence) => {
                 world.left.not_called -= 1;
                 settle(world, fence, Request::Gone, Some(Report::NotCalled));

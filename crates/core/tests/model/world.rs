@@ -245,6 +245,7 @@ impl World {
 /// Erases from a row what no guard looks at: texts, and counts beyond their last threshold.
 pub(crate) fn erase(row: &mut State, rules: &Rules) {
     row.maybe_calls = row.maybe_calls.min(2);
+    row.last_error = None;
     if let Some(hold) = row.hold.as_mut() {
         let probe = rules.probe.as_ref();
         hold.probes = hold.probes.min(probe.map_or(1, |p| p.inconclusive_max));

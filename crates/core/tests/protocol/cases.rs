@@ -100,6 +100,9 @@ named!(Case {
     ResolveRetryCanceled = "resolve_retry.canceled",
     CancelFirst = "cancel.first",
     CancelAgain = "cancel.again",
+    RetryNowEarly = "retry_now.early",
+    RetryNowDue = "retry_now.due",
+    RetryNowOverdue = "retry_now.overdue",
     Restored = "restored",
 });
 
@@ -128,7 +131,13 @@ impl Case {
         let circumstance = self.name().split_once('.').map_or("", |(_, after)| after);
         let max = scene.rules.retry.max_attempts;
         match circumstance {
-            "early" if self == Self::BeginEarly => scene.now = NOW - secs(1),
+            "early" if matches!(self, Self::BeginEarly | Self::RetryNowEarly) => {
+                scene.now = NOW - secs(1);
+            }
+            "overdue" if self == Self::RetryNowOverdue => {
+                scene.state.deadline = Some(NOW - secs(1));
+                scene.now = NOW - secs(1);
+            }
             "overdue" | "passed" => scene.state.deadline = Some(NOW),
             "none" => scene.state.deadline = None,
             "used_up" => scene.use_attempts(max),
@@ -210,6 +219,7 @@ impl Case {
             "deadline" => Event::DeadlinePassed,
             "finalize" => Event::Finalize,
             "cancel" => Event::Cancel,
+            "retry_now" => Event::RetryNow,
             "restored" => Event::Restored {
                 earliest_call: NOW - secs(7_200),
             },
@@ -342,17 +352,18 @@ fn number(event: &Event) -> usize {
             Resolution::Retry => 19,
         },
         Event::ProcessDied { .. } => 20,
+        Event::RetryNow => 21,
     }
 }
 
 #[test]
 fn every_event_has_a_case() {
-    let mut found = [false; 21];
+    let mut found = [false; 22];
     for case in Case::ALL {
         let (_, event) = case.scene(Row::LiveNone, Route::Unsafe);
         found[number(&event)] = true;
     }
-    assert_eq!(found, [true; 21]);
+    assert_eq!(found, [true; 22]);
 }
 
 #[test]

@@ -351,6 +351,7 @@ fn actions_fit(step: &Step<'_>, to: &Change<'_>) -> bool {
             Event::Cancel => &[Action::TellAttempt],
             _ => &[],
         },
+        (_, None) if *step.event == Event::RetryNow => &[Action::Wait],
         (_, None) => &[],
     };
     to.actions.as_slice() == expected
@@ -386,6 +387,13 @@ fn waiting_is_possible(step: &Step<'_>, to: &Change<'_>) -> bool {
     let row = to.after;
     if !did(to, Action::Wait) {
         return true;
+    }
+    if *step.event == Event::RetryNow {
+        // The time moves, and nothing else that a guard reads.
+        let mut due = step.before.clone();
+        due.next_attempt_at = Some(step.now);
+        due.version = row.version;
+        return *row == due && step.before.next_attempt_at > Some(step.now);
     }
     let in_time = row.deadline.is_none_or(|deadline| step.now < deadline);
     let left = row.attempts < step.rules.retry.max_attempts || row.repeat_permit;

@@ -154,7 +154,8 @@ impl Draw {
             (Some(Phase::Live), 75..=79) => Event::Ok { fence: Some(fence) },
             (Some(Phase::Held), 0..=54) => self.probed(fence, row, now),
             (Some(Phase::Held), 55..=74) => Event::Resolve(self.resolution()),
-            (Some(Phase::Waiting), 0..=79) => Event::Begin(self.begin(row)),
+            (Some(Phase::Waiting), 0..=9) => Event::RetryNow,
+            (Some(Phase::Waiting), 10..=79) => Event::Begin(self.begin(row)),
             (None, 0..=79) if !row.is_terminal() => Event::Begin(self.begin(row)),
             _ => self.anything(fence, row, now),
         }
@@ -181,6 +182,7 @@ impl Draw {
             13 => Event::Ok { fence: Some(fence) },
             14 => Event::Finalize,
             15 | 16 => Event::DeadlinePassed,
+            17 if self.detail.is_multiple_of(3) => Event::RetryNow,
             17 => Event::Cancel,
             18 => Event::Resolve(self.resolution()),
             _ => Event::Restored {
@@ -422,6 +424,7 @@ const EXPECTED: &[(&str, u32)] = &[
     ("Probed", 3_000),
     ("Resolve", 1_000),
     ("Cancel", 300),
+    ("RetryNow", 150),
     ("Restored", 300),
     ("AlertLateOk", 1_000),
     ("then Stay", 3_000),

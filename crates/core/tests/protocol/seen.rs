@@ -83,6 +83,7 @@ impl Seen {
                 };
             }
             ["same"] => {}
+            ["due"] => seen.actions = vec![Action::Wait],
             ["same", now] => seen.effect = effect(now),
             ["flagged"] => seen.actions = vec![Action::TellAttempt],
             ["alert"] => {

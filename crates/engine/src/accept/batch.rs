@@ -1,6 +1,6 @@
 //! Batches: groups of operations with one end.
 
-use clinch_core::ports::{Batch, Known, NewBatch, Restriction, Write};
+use clinch_core::ports::{Batch, Known, NewBatch, Page, Restriction, Write};
 use clinch_core::{BatchId, Command, Error, ErrorKind, Result};
 
 use super::Orchestrator;
@@ -63,6 +63,17 @@ impl Orchestrator {
     pub async fn seal_batch(&self, batch_id: BatchId) -> Result<bool> {
         let sealed = self.accept.commits.call(Write::Seal(batch_id)).await?;
         sealed.sealed()
+    }
+
+    /// One page of the batches that a caller with this restriction may read, newest first.
+    pub async fn batches(
+        &self,
+        of: &Restriction,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Batch>> {
+        let batches = &self.accept.ports.batches;
+        batches.list(of, cursor, limit).await
     }
 
     /// The batch as it is now.

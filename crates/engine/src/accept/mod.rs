@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use clinch_core::policy::{EventTypes, Routes, SeenTime};
 use clinch_core::ports::{
-    Accepted, Amendment, BeginRequest, Changed, Known, NewOperation, Operation, Refused, StoredOk,
-    Tags,
+    Accepted, Amendment, BeginRequest, Changed, Known, NewOperation, NewPause, Operation, Refused,
+    StoredOk, Tags,
 };
 use clinch_core::protocol::{Event, Resolution};
 use clinch_core::{
-    BatchId, Command, Domain, Error, ErrorKind, EventType, OpId, OperationHandle, Payload, Result,
-    Success, TimeBudget,
+    Actor, BatchId, Command, Domain, Error, ErrorKind, EventType, OpId, OperationHandle, Payload,
+    Result, Success, TimeBudget,
 };
 use tokio::sync::oneshot;
 
 mod batch;
+mod letters;
 mod redrive;
 mod remote;
 mod shed;
@@ -26,6 +27,7 @@ use crate::dispatch::Relay;
 use crate::execute::{Begun, InlineRoom, Workers};
 use crate::prepare::envelope_of;
 use crate::settle::store_ok;
+use crate::wakes::Runner;
 pub use redrive::Redriven;
 use shed::Load;
 pub use wait::Acceptance;
@@ -207,8 +209,29 @@ impl Orchestrator {
 
     /// No further call is wanted. The state says what follows: FAILED `canceled`, a cancel request
     /// to the running attempt, or held because a call may have been applied.
-    pub async fn cancel(&self, op_id: OpId, reason: &str) -> Result<Result<Changed, Refused>> {
-        self.amend(op_id, Event::Cancel, None, reason).await
+    pub async fn cancel(
+        &self,
+        op_id: OpId,
+        by: &Actor,
+        reason: &str,
+    ) -> Result<Result<Changed, Refused>> {
+        self.amend(op_id, Event::Cancel, None, by, reason).await
+    }
+
+    /// The next attempt is wanted now, whatever the operation waits for. No guard is passed: a
+    /// paused domain, an open breaker, the order of a lane or the limit of attempts still decide.
+    pub async fn retry_now(
+        &self,
+        op_id: OpId,
+        by: &Actor,
+        reason: &str,
+    ) -> Result<Result<Changed, Refused>> {
+        self.amend(op_id, Event::RetryNow, None, by, reason).await
+    }
+
+    /// This process, as the actor of what it does on its own account.
+    pub fn actor(&self) -> Actor {
+        Actor::process(&self.accept.config.worker)
     }
 
     /// An operator settles a held operation. With `Completed`, `result` is its result.
@@ -217,14 +240,20 @@ impl Orchestrator {
         op_id: OpId,
         resolution: Resolution,
         result: Option<Success>,
+        by: &Actor,
         reason: &str,
     ) -> Result<Result<Changed, Refused>> {
         let ok = match &result {
             Some(success) => Some(store_ok(&self.accept, op_id, success)?),
             None => None,
         };
-        self.amend(op_id, Event::Resolve(resolution), ok, reason)
-            .await
+        let resolved = self
+            .amend(op_id, Event::Resolve(resolution), ok, by, reason)
+            .await?;
+        if resolved.is_ok() {
+            self.accept.tell_released(&Tags::of(op_id), "resolved");
+        }
+        Ok(resolved)
     }
 
     /// The operation as it is now.
@@ -246,6 +275,7 @@ impl Orchestrator {
         op_id: OpId,
         event: Event,
         ok: Option<StoredOk>,
+        by: &Actor,
         reason: &str,
     ) -> Result<Result<Changed, Refused>> {
         let amendment = Amendment {
@@ -253,13 +283,13 @@ impl Orchestrator {
             event,
             ok,
             checkpoint: None,
-            by: self.accept.config.worker.clone(),
+            by: by.name().clone(),
             reason: reason.to_owned(),
             attempt_id: None,
         };
         let changed = self.accept.commits.amend(amendment).await?;
         if let Ok(changed) = &changed {
-            self.accept.follow(op_id, changed).await;
+            self.accept.follow(&Tags::of(op_id), changed).await;
         }
         Ok(changed)
     }
@@ -359,27 +389,44 @@ impl Orchestrator {
         self.accept.handlers.destinations(of)
     }
 
+    /// Every route and the destination that this process calls for it.
+    pub fn route_destinations(&self) -> Vec<(Domain, EventTypes, String)> {
+        self.accept.handlers.route_destinations()
+    }
+
+    /// A destination may take calls earlier than it said: waiting work of this process is claimed
+    /// at once.
+    pub fn destination_opened(&self) {
+        let wakes = &self.accept.wakes;
+        wakes.wake(&[Runner::Worker, Runner::Prober]);
+        wakes.due_news.tell(None);
+    }
+
     /// Alerts an operator as the engine itself does: logs, counts, and calls the alert port. The
     /// message must hold no payload and no key.
     pub async fn alert(&self, code: &'static str, message: &str, op_id: Option<OpId>) {
         self.accept.alert(code, message, op_id).await;
     }
 
-    /// Pauses or resumes a domain.
+    /// Pauses a domain: no attempt begins; running ones settle. The store keeps who paused it, when
+    /// and why.
+    pub async fn pause(&self, domain: &Domain, by: &Actor, reason: &str) -> Result<()> {
+        let pause = NewPause::new(by, reason);
+        self.accept.ports.domains.pause(domain, &pause).await
+    }
+
+    /// Resumes a domain: attempts begin again.
     ///
-    /// - While it is paused no attempt begins; running ones settle.
     /// - Workers drop hints of a paused domain. When the domain is resumed, every operation that
     ///   was announced on a bus before or during the pause is announced again at once.
-    pub async fn set_paused(&self, domain: &Domain, paused: bool) -> Result<()> {
-        self.accept.ports.domains.set_paused(domain, paused).await?;
-        if !paused {
-            let (relay, domain) = (self.accept.relay.clone(), domain.clone());
-            let announce = async move {
-                // If this fails, the sweeper announces the operations after its grace.
-                let _ = relay.announce_resumed(&domain).await;
-            };
-            self.accept.ports.spawner.spawn(Box::pin(announce));
-        }
+    pub async fn resume(&self, domain: &Domain) -> Result<()> {
+        self.accept.ports.domains.resume(domain).await?;
+        let (relay, domain) = (self.accept.relay.clone(), domain.clone());
+        let announce = async move {
+            // If this fails, the sweeper announces the operations after its grace.
+            let _ = relay.announce_resumed(&domain).await;
+        };
+        self.accept.ports.spawner.spawn(Box::pin(announce));
         Ok(())
     }
 
@@ -417,6 +464,10 @@ fn known(accepted: Accepted) -> Result<Known> {
         }
         Accepted::PredecessorApplied => {
             let message = "the call of the redriven operation was applied";
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+        Accepted::PredecessorDismissed => {
+            let message = "the dead letter of the redriven operation is dismissed";
             Err(Error::new(ErrorKind::Invalid, message))
         }
         Accepted::New { .. } => Err(Error::new(

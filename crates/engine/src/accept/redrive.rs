@@ -5,18 +5,23 @@
 //! recognizes it.
 //!
 //! A dead letter is redriven once. If the new operation fails too, it is a dead letter of its own.
-//! A dead letter whose call turned out to be applied is not redriven. A late answer that comes
+//! A dead letter whose call turned out to be applied is not redriven, nor is a dismissed one. A late answer that comes
 //! after the redrive settles both operations.
 
 use clinch_core::policy::Safety;
-use clinch_core::ports::{Accepted, NewOperation, Operation};
-use clinch_core::{BatchId, Effect, Error, ErrorKind, IdemKey, OpId, Options, Result, Status};
+use clinch_core::ports::{Accepted, LetterStatus, NewOperation, Operation};
+use clinch_core::{
+    Actor, BatchId, Effect, Error, ErrorKind, IdemKey, OpId, Options, Result, Status,
+};
 
 use super::Orchestrator;
 
 /// Why an operation with a recorded late Ok is not redriven. The store checks again in the commit
 /// that accepts the redrive, because the Ok may have come since.
 const APPLIED: &str = "a late answer says that the call was applied";
+
+/// Why an operation whose dead letter is dismissed is not redriven. The store checks again, too.
+const DISMISSED: &str = "it is dismissed; reopen it first";
 
 /// What a redrive did, or would do, with one dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,16 +36,18 @@ pub enum Redriven {
 
 impl Orchestrator {
     /// Redrives dead letters, in order, in one commit. With `dry_run` it reports what it would do
-    /// and changes nothing. A second call creates no second operation.
-    pub async fn redrive(&self, ops: &[OpId], dry_run: bool) -> Result<Vec<Redriven>> {
-        self.redrive_all(ops, dry_run, None).await
+    /// and changes nothing. A second call creates no second operation. The ledgers of both
+    /// operations say by whom.
+    pub async fn redrive(&self, ops: &[OpId], dry_run: bool, by: &Actor) -> Result<Vec<Redriven>> {
+        self.redrive_all(ops, dry_run, None, by).await
     }
 
     /// Like [`Orchestrator::redrive`], with the new operations as members of an open batch: the
     /// batch ends when all of them have. The batches that the dead letters were members of do not
     /// change.
     pub async fn redrive_to_batch(&self, batch_id: BatchId, ops: &[OpId]) -> Result<Vec<Redriven>> {
-        self.redrive_all(ops, false, Some(batch_id)).await
+        let by = self.actor();
+        self.redrive_all(ops, false, Some(batch_id), &by).await
     }
 
     async fn redrive_all(
@@ -48,18 +55,28 @@ impl Orchestrator {
         ops: &[OpId],
         dry_run: bool,
         batch_id: Option<BatchId>,
+        by: &Actor,
     ) -> Result<Vec<Redriven>> {
         let rows = self.accept.ports.inspect.get(ops).await?;
+        let letters = self.accept.ports.recovery.letters(ops).await?;
         let mut plan = Vec::with_capacity(ops.len());
         let mut new = Vec::new();
-        for row in rows {
-            let verdict = row
-                .as_ref()
-                .map_or(Redriven::Refused("there is no such operation"), |row| {
-                    self.judge(row)
-                });
+        for (row, letter) in rows.into_iter().zip(letters) {
+            let is_dismissed = matches!(
+                letter.map(|letter| letter.status),
+                Some(LetterStatus::Dismissed { .. })
+            );
+            let verdict = match &row {
+                _ if is_dismissed => Redriven::Refused(DISMISSED),
+                None => Redriven::Refused("there is no such operation"),
+                Some(row) => self.judge(row),
+            };
             if let (Redriven::New(_), Some(row)) = (&verdict, row) {
-                new.push(self.successor(row, batch_id)?);
+                let successor = self.successor(row, batch_id)?;
+                new.push(NewOperation {
+                    by: Some(by.name().clone()),
+                    ..successor
+                });
             }
             plan.push(verdict);
         }
@@ -76,6 +93,7 @@ impl Orchestrator {
                 Accepted::Mismatch(known) => Redriven::Before(known.op_id),
                 Accepted::BatchClosed => Redriven::Refused("its batch is closed"),
                 Accepted::PredecessorApplied => Redriven::Refused(APPLIED),
+                Accepted::PredecessorDismissed => Redriven::Refused(DISMISSED),
             });
         let fill = |verdict: Redriven| match verdict {
             Redriven::New(_) => {

@@ -140,6 +140,21 @@ impl Orchestrator {
     }
 }
 
+impl Orchestrator {
+    /// The queues whose callers this process turns away now: domain, destination, and how long due
+    /// work has waited although it could have run.
+    pub fn shedding(&self) -> Vec<(Domain, String, Duration)> {
+        let seen = self.accept.load.lock();
+        let queues = seen.queues.iter().flat_map(|(domain, queues)| {
+            let queues = queues
+                .iter()
+                .filter(|(_, queue)| queue.turned_away.is_some());
+            queues.map(move |(name, queue)| (domain.clone(), name.clone(), queue.age))
+        });
+        queues.collect()
+    }
+}
+
 impl Acceptor {
     async fn shed(self: &Arc<Self>, commands: &[Command]) -> Vec<Option<Error>> {
         if self.ports.shed.is_none() {
@@ -215,8 +230,9 @@ impl Acceptor {
         let age = queue.age;
         drop(seen);
         if before.is_none() {
-            let message = "callers are turned away: due work waits too long";
+            let message = "shedding began: due work waits too long";
             self.log(Level::Warn, message, &tags(&keys.domain, destination, age));
+            self.record_shedding(&keys.domain, destination, true);
         }
     }
 
@@ -247,14 +263,16 @@ impl Acceptor {
                 let age = queue.age;
                 let is_over = |command: &mut Command| !self.is_late(command, age);
                 let over = queue.turned_away.take_if(is_over).is_some();
-                judged.push((domain, destination, age, over));
+                let sheds = queue.turned_away.is_some();
+                judged.push((domain, destination, age, over, sheds));
             }
         }
         drop(seen);
-        for (domain, destination, age, over) in judged {
+        for (domain, destination, age, over, sheds) in judged {
             self.record_age(domain, destination, age);
+            self.record_shedding(domain, destination, sheds);
             if over {
-                let message = "callers are no longer turned away";
+                let message = "shedding ended";
                 self.log(Level::Info, message, &tags(domain, destination, age));
             }
         }
@@ -267,6 +285,17 @@ impl Acceptor {
         ];
         let meter = &self.ports.meter;
         meter.set("orchestrator.shed.age", &labels, age.as_secs_f64());
+    }
+
+    fn record_shedding(&self, domain: &Domain, destination: &Destination, sheds: bool) {
+        let labels = [
+            ("domain", domain.as_str()),
+            ("destination", destination.gate.destination()),
+        ];
+        let sheds = f64::from(u8::from(sheds));
+        self.ports
+            .meter
+            .set("orchestrator.shedding", &labels, sheds);
     }
 
     fn is_late(&self, command: &Command, age: Duration) -> bool {

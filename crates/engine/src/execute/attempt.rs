@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Amendment, Attempt, Extension, Level, NewOperation, Operation, Tags};
+use clinch_core::ports::{
+    Amendment, Attempt, Extension, Level, NewOperation, Operation, StageEnd, Tags,
+};
 use clinch_core::protocol::Event;
 use clinch_core::{
     Applied, Envelope, Error, ErrorKind, Fail, Keys, Outcome, Result, Retry, Timestamp, code,
@@ -15,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::Reservation;
 use super::Workers;
 use crate::panics::caught;
-use crate::telemetry::{name_of, tags_of};
+use crate::telemetry::{ends_as, name_of, tags_of};
 
 /// An attempt that has begun: its call may be made.
 pub(crate) struct Begun {
@@ -68,34 +70,52 @@ impl Begun {
             canceled: workers.attempts.begin(self.row.clone()),
             reservation: Mutex::new(reservation),
         });
+        let end = Arc::<StageEnd>::default();
         let work = async {
             tokio::select! {
                 biased;
-                () = self.work(workers, &running) => {}
+                () = self.work(workers, &running, &end) => {}
                 () = running.keep_lease() => {}
             }
         };
-        let tags = tags_of(&self.envelope);
+        let tags = Tags {
+            end: Some(&end),
+            ..self.tags(workers)
+        };
         workers.within("attempt", &tags, Box::pin(work)).await;
     }
 
+    fn tags<'a>(&'a self, workers: &'a Workers) -> Tags<'a> {
+        Tags {
+            destination: workers.destination_name(&self.envelope.command.keys),
+            ..tags_of(&self.envelope)
+        }
+    }
+
     /// Executes and settles, and records metrics and log lines for both.
-    async fn work(&self, workers: &Arc<Workers>, running: &Arc<Running>) {
+    async fn work(&self, workers: &Arc<Workers>, running: &Arc<Running>, end: &Arc<StageEnd>) {
         let (envelope, clock) = (&self.envelope, &workers.ports.clock);
         let keys = &envelope.command.keys;
-        let tags = tags_of(envelope);
+        let tags = Tags {
+            end: Some(end),
+            ..self.tags(workers)
+        };
         let started = clock.monotonic();
         let waited = started.saturating_sub(self.from);
         workers.measure("orchestrator.pump.start.delay", keys, waited);
         workers.log(Level::Info, "attempt started", &tags);
         let mut outcome = Outcome::Retry(Retry::unknown("the attempt was cut off"));
-        let execute = async { outcome = call(workers, envelope, running).await };
+        let execute = async {
+            outcome = call(workers, envelope, running).await;
+            ends_as(end, &outcome);
+        };
         workers.within("execute", &tags, Box::pin(execute)).await;
         // Ends the reservation if no guard did: none let the call through, or the executor has no
         // guards.
         running.admitted();
         let ended = clock.monotonic();
         let (name, retried) = (name_of(&outcome), is_retried(&outcome));
+        let until = retry_at(&outcome, clock.now());
         // Settle before recording metrics: a failing recorder must not cost an answer.
         let mut settled = false;
         let settle = async { settled = workers.settle(envelope, outcome).await };
@@ -107,6 +127,8 @@ impl Begun {
         let tags = Tags {
             latency: Some(latency),
             outcome: Some(name),
+            code: end.code(),
+            until,
             ..tags
         };
         workers.tell_outcome(keys, envelope.attempt, retried, &tags);
@@ -158,6 +180,17 @@ impl Workers {
         let permit = self.inline_permits.clone().try_acquire_owned().ok()?;
         let reservation = destination.reserve(1, self.ports.clock.monotonic()).pop()?;
         Some(InlineRoom::new(self.clone(), permit, reservation))
+    }
+}
+
+/// When the provider or a guard wants the next attempt, if either said so.
+pub(super) fn retry_at(outcome: &Outcome, now: Timestamp) -> Option<Timestamp> {
+    match outcome {
+        Outcome::Retry(retry) => retry
+            .after
+            .filter(|after| !after.is_zero())
+            .map(|after| now + after),
+        Outcome::Ok(_) | Outcome::Fail(_) => None,
     }
 }
 

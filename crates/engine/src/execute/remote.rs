@@ -8,21 +8,23 @@
 //! the ledger, which keeps the id of every leased attempt. A worker that did not receive the answer
 //! to its report sends the report again, and gets the same answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::ports::{
     Amendment, Answer, AnswerBody, Changed, Extension, LedgerLine, Operation, Refused, Reschedule,
-    Tags, Verdict,
+    StageEnd, Tags, Verdict,
 };
-use clinch_core::protocol::{Event, IllegalTransition, State, Why};
+use clinch_core::protocol::{Event, IllegalTransition, Phase, State, Why};
 use clinch_core::{
     Applied, AttemptId, Domain, Envelope, Error, ErrorKind, EventType, Keys, LeaseToken, OpId,
     Outcome, Result, Retry, Status, Timestamp, WorkerId,
 };
 
 use super::Workers;
+use super::attempt::retry_at;
 use super::held_leases::HeldLease;
-use crate::telemetry::{name_of, tags_of_row};
+use crate::telemetry::{ends_as, name_of, tags_of_row};
 
 /// A remote worker's request for attempts.
 #[derive(Debug, Clone)]
@@ -163,8 +165,12 @@ impl Workers {
     pub(crate) async fn report(&self, report: Report) -> Result<Reported> {
         let row = self.row(report.attempt.op_id).await?;
         let mut reported = Err(Error::new(ErrorKind::Internal, "nothing was reported"));
+        let end = Arc::<StageEnd>::default();
+        ends_as(&end, &report.outcome);
         let tags = Tags {
             outcome: Some(name_of(&report.outcome)),
+            destination: self.destination_name(&row.keys),
+            end: Some(&end),
             ..tags_of_row(&row)
         };
         let work = async { reported = self.take_report(&row, report).await };
@@ -179,7 +185,9 @@ impl Workers {
             outcome,
             mut left_out,
         } = report;
-        let ended = Ended::of(&outcome);
+        let ended = Ended::of(&outcome, self.ports.clock.now());
+        let end = Arc::<StageEnd>::default();
+        ends_as(&end, &outcome);
         let began = self.ports.clock.monotonic();
         // Removed first: otherwise the notice about this very change could end the attempt before
         // its outcome is recorded.
@@ -191,8 +199,12 @@ impl Workers {
             problems = report_write.problems.clone();
             committed = self.commit(row, attempt, &report_write).await;
         };
-        self.within("settle", &tags_of_row(row), Box::pin(settle))
-            .await;
+        let tags = Tags {
+            end: Some(&end),
+            destination: self.destination_name(&row.keys),
+            ..tags_of_row(row)
+        };
+        self.within("settle", &tags, Box::pin(settle)).await;
         let (state, changed) = match committed {
             Ok((state, Some(changed))) => (state, changed),
             not_changed => {
@@ -205,8 +217,13 @@ impl Workers {
             }
         };
         let took = self.ports.clock.monotonic().saturating_sub(began);
-        self.tell_report(row, held, &ended, took, &changed);
-        self.follow(row.op_id, &changed).await;
+        self.tell_report(row, held, &ended, took, &changed, &tags)
+            .await;
+        self.follow(&tags, &changed).await;
+        let was_held = row.state.phase == Some(Phase::Held);
+        if was_held && changed.state.phase != Some(Phase::Held) {
+            self.tell_released(&tags, "answered");
+        }
         self.page_left_out(row.op_id, &left_out, &problems).await;
         left_out.extend(problems.into_iter().map(|(part, _)| part));
         Ok(Reported { state, left_out })
@@ -286,10 +303,11 @@ struct Ended {
     counter: Option<&'static str>,
     verdict: fn(Duration) -> Verdict,
     retried: bool,
+    until: Option<Timestamp>,
 }
 
 impl Ended {
-    fn of(outcome: &Outcome) -> Self {
+    fn of(outcome: &Outcome, now: Timestamp) -> Self {
         let retried = "orchestrator.pump.outcome.retry.count";
         let answered = |took| Verdict::Answered { took };
         let (counter, verdict): (_, fn(Duration) -> Verdict) = match outcome {
@@ -307,6 +325,7 @@ impl Ended {
             counter,
             verdict,
             retried: name_of(outcome) == "retry",
+            until: retry_at(outcome, now),
         }
     }
 }
@@ -386,13 +405,14 @@ impl Workers {
 
     /// Counts, measures and logs the end of a leased attempt like that of a local one, and reports
     /// it to the destination's guards.
-    fn tell_report(
+    async fn tell_report(
         &self,
         row: &Operation,
         held: Option<HeldLease>,
         ended: &Ended,
         settled_in: Duration,
         changed: &Changed,
+        tags: &Tags<'_>,
     ) {
         let keys = &row.keys;
         let latency = held.map(|held| self.lease_ended(held, ended.verdict));
@@ -410,8 +430,14 @@ impl Workers {
         let tags = Tags {
             latency,
             outcome: Some(ended.name),
-            ..tags_of_row(row)
+            code: tags.end.and_then(|end| end.code()),
+            until: ended.until,
+            ..*tags
         };
+        if latency.is_some() {
+            // The call was made elsewhere; its span ends with the report.
+            self.within("execute", &tags, Box::pin(async {})).await;
+        }
         self.tell_outcome(keys, row.state.attempts, ended.retried, &tags);
     }
 

@@ -85,7 +85,12 @@ impl Recoverer {
             let died = self.processes.replace(dead);
             if !died.is_empty() {
                 let message = "a process has died; its attempts are continued";
-                self.log(Level::Warn, message, &Tags::default());
+                let tags = Tags {
+                    count: Some(died.len()),
+                    ..Tags::default()
+                };
+                self.log(Level::Warn, message, &tags);
+                self.count("orchestrator.process.lost.count", None, died.len());
                 self.wakes.wake(&[Runner::Reaper]);
             }
         }

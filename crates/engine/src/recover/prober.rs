@@ -12,9 +12,9 @@ use std::time::Duration;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
     Admitted, Amendment, Among, Claim, Claimed, Operation, ProbeVerdict, Reason, Rejection, Room,
-    Scan, StoredOk, Verdict,
+    Scan, StageEnd, StoredOk, Tags, Verdict,
 };
-use clinch_core::protocol::{Event, ProbeAnswer};
+use clinch_core::protocol::{Event, Phase, ProbeAnswer};
 use clinch_core::{OpId, Result};
 
 use super::Recoverer;
@@ -259,7 +259,11 @@ impl Recoverer {
             self.persist(self.config.settle_patience, call).await
         };
         if let Ok(Ok(changed)) = answered {
-            self.follow(claim.op_id(), &changed).await;
+            let tags = tags_of_row(&row);
+            self.follow(&tags, &changed).await;
+            if changed.state.phase != Some(Phase::Held) {
+                self.tell_released(&tags, "probed");
+            }
         }
     }
 
@@ -290,6 +294,7 @@ impl Recoverer {
         }
         let began = self.ports.clock.monotonic();
         let mut verdict = None;
+        let end = Arc::<StageEnd>::default();
         let asked = async {
             verdict = tokio::select! {
                 biased;
@@ -297,9 +302,14 @@ impl Recoverer {
                 // Ends before the claim expires and another process asks.
                 () = self.sleep(self.config.recovery_claim / 2) => None,
             };
+            end.set(name_of(verdict.as_ref()), None);
         };
-        self.within("probe", &tags_of_row(row), Box::pin(asked))
-            .await;
+        let tags = Tags {
+            destination: self.destination_name(keys),
+            end: Some(&end),
+            ..tags_of_row(row)
+        };
+        self.within("probe", &tags, Box::pin(asked)).await;
         let took = self.ports.clock.monotonic().saturating_sub(began);
         admitted.report(health(verdict.as_ref(), took));
         if let Some(ProbeVerdict::Later(Some(after))) = verdict {
@@ -339,5 +349,17 @@ fn health(verdict: Option<&ProbeVerdict>, took: Duration) -> Verdict {
             Verdict::Ignored
         }
         Some(ProbeVerdict::Later(None)) | None => Verdict::Failed { took },
+    }
+}
+
+/// The outcome of a probe, in its span.
+fn name_of(verdict: Option<&ProbeVerdict>) -> &'static str {
+    match verdict {
+        Some(ProbeVerdict::Succeeded(_)) => "succeeded",
+        Some(ProbeVerdict::Failed(_)) => "failed",
+        Some(ProbeVerdict::NotFound) => "not_found",
+        Some(ProbeVerdict::Later(_)) => "later",
+        Some(ProbeVerdict::NotAsked) => "not_asked",
+        Some(ProbeVerdict::Unknown) | None => "unknown",
     }
 }

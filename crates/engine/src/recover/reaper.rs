@@ -1,11 +1,15 @@
 //! The Reaper, the only owner of lost attempts. Also ends operations that are overdue.
 
-use clinch_core::ports::{Amendment, Claimed, Level, Scan, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clinch_core::ports::{Amendment, Changed, Claimed, Level, Scan, StageEnd, Tags, Write};
 use clinch_core::protocol::Event;
 use clinch_core::{ProcessId, Result};
 
 use super::Recoverer;
 use crate::Scanned;
+use crate::telemetry::tags_of_hint;
 
 impl Recoverer {
     /// One pass over live rows whose process has died or whose lease has ended: the protocol
@@ -57,10 +61,12 @@ impl Recoverer {
         // lease: its answer will follow.
         claimed.retain(|row| !self.attempts.has(row.op_id(), row.fence));
         let lost = self.tell(&claimed, event).await;
-        for row in &lost {
-            self.log_op(Level::Warn, "an attempt was lost", row.op_id());
+        for row in lost {
+            let tags = tags_of_hint(&row.hint);
+            self.log(Level::Warn, "an attempt was lost", &tags);
+            let domain = Some(&row.hint.domain);
+            self.count("orchestrator.reaper.reconciled.count", domain, 1);
         }
-        self.count("orchestrator.reaper.reconciled.count", None, lost.len());
         claimed.len()
     }
 
@@ -76,14 +82,40 @@ impl Recoverer {
             attempt_id: None,
         };
         let writes = rows.iter().map(|row| Write::Amend(amendment(row)));
+        let began = self.ports.clock.monotonic();
         let results = self.commits.change_all(writes.collect()).await;
+        let took = self.ports.clock.monotonic().saturating_sub(began);
         let mut changed = Vec::new();
         for (row, result) in rows.iter().zip(results) {
             if let Ok(Ok(result)) = result {
                 changed.push(row);
-                self.follow(row.op_id(), &result).await;
+                let status = result.state.status.as_str();
+                self.within_recovery("reap", row, took, status, &result)
+                    .await;
             }
         }
         changed
+    }
+
+    /// What follows a change by a recovery runner, within a span of the operation's trace. The span
+    /// began `took` ago: one commit changed several operations.
+    pub(super) async fn within_recovery(
+        &self,
+        stage: &'static str,
+        row: &Claimed,
+        took: Duration,
+        outcome: &'static str,
+        changed: &Changed,
+    ) {
+        let end = Arc::<StageEnd>::default();
+        end.set(outcome, None);
+        let tags = tags_of_hint(&row.hint);
+        let spanned = Tags {
+            latency: Some(took),
+            end: Some(&end),
+            ..tags
+        };
+        let follow = self.follow(&tags, changed);
+        self.within(stage, &spanned, Box::pin(follow)).await;
     }
 }

@@ -1,6 +1,6 @@
 //! Reads the spill file back: the store takes each answer, or an operator is alerted.
 
-use clinch_core::ports::{Answer, AnswerBody};
+use clinch_core::ports::{Answer, AnswerBody, Tags};
 use clinch_core::{Error, Result};
 
 use super::Recoverer;
@@ -88,7 +88,7 @@ impl Recoverer {
         }
         let op_id = answer.op_id;
         match self.commits.settle(answer).await {
-            Ok(Ok(changed)) => self.follow(op_id, &changed).await,
+            Ok(Ok(changed)) => self.follow(&Tags::of(op_id), &changed).await,
             Ok(Err(refused)) => self.page_if_unknown(op_id, &refused).await,
             Err(error) if may_help(&error) => return Err(error),
             Err(_) => return Ok(false),

@@ -90,7 +90,7 @@ impl Recoverer {
         for (op_id, result) in ops.into_iter().zip(results) {
             if let Ok(Ok(result)) = result {
                 changed += 1;
-                self.follow(op_id, &result).await;
+                self.follow(&Tags::of(op_id), &result).await;
             }
         }
         Ok(changed)

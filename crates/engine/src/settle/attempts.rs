@@ -57,6 +57,11 @@ impl Attempts {
         self.lock().get(&op_id).is_some_and(|one| one.settling)
     }
 
+    /// The row of an attempt that runs here, as its begin left it.
+    pub(crate) fn row(&self, op_id: OpId) -> Option<Arc<Operation>> {
+        self.lock().get(&op_id).map(|one| one.row.clone())
+    }
+
     /// The row after this change, if nothing else changed the row since the begin: its version says
     /// so. `None`: read the row.
     pub(crate) fn settled_row(&self, op_id: OpId, changed: &Changed) -> Option<Operation> {

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use clinch_core::policy::SplitMix;
 use clinch_core::ports::{
-    Answer, AnswerBody, Changed, DeadLetter, Level, Refused, Reschedule, StoredOk,
+    Answer, AnswerBody, Changed, DeadLetter, Level, Operation, Refused, Reschedule, StoredOk, Tags,
+    safe_code,
 };
-use clinch_core::protocol::Action;
+use clinch_core::protocol::{Action, State};
 use clinch_core::{
     Applied, ContentHash, Effect, Envelope, Error, ErrorKind, Failure, Keys, OpId, Outcome, Result,
     Retry, SPAWN_BYTES_MAX, SPAWN_MAX, Success, TXN_ID_BYTES_MAX, shorten,
@@ -33,6 +34,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 use crate::base::{Base, PAUSE_MAX};
+use crate::telemetry::{tags_of, tags_of_row};
 use crate::waiters::Waiters;
 use attempts::Attempts;
 use spill::Spill;
@@ -244,7 +246,7 @@ impl Settler {
         loop {
             match self.commits.settle(answer.clone()).await {
                 Ok(Ok(changed)) => {
-                    self.follow(op_id, &changed).await;
+                    self.follow(&Tags::of(op_id), &changed).await;
                     return if changed.state.is_terminal() {
                         Offered::Settled
                     } else {
@@ -294,7 +296,7 @@ impl Settler {
         let Ok(Ok(changed)) = written.await else {
             return false;
         };
-        self.follow(envelope.op_id, &changed).await;
+        self.follow(&tags_of(envelope), &changed).await;
         changed.state.is_terminal()
     }
 
@@ -307,7 +309,8 @@ impl Settler {
     }
 
     /// What this process does after every change that it made.
-    pub(crate) async fn follow(&self, op_id: OpId, changed: &Changed) {
+    pub(crate) async fn follow(&self, tags: &Tags<'_>, changed: &Changed) {
+        let Some(op_id) = tags.op_id else { return };
         for action in &changed.effects {
             match action {
                 Action::Settle => {
@@ -315,17 +318,59 @@ impl Settler {
                     self.waiters.wake(op_id, end);
                 }
                 Action::DeadLetter => {
-                    self.count("orchestrator.dlq.count", None, 1);
-                    self.log_op(Level::Error, "dead letter", op_id);
+                    let row = self.row_to_tell(tags, op_id).await;
+                    let tags = row.as_deref().map_or(*tags, tags_of_row);
+                    self.tell_dead_letter(changed.state.failure.as_ref(), &tags)
+                        .await;
                 }
                 Action::AlertLateOk => {
                     let message = "a provider applied a call whose operation had FAILED";
                     self.alert("late_ok", message, Some(op_id)).await;
                 }
                 Action::TellAttempt => self.attempts.cancel(op_id),
-                Action::Call | Action::Record | Action::Wait | Action::Hold => {}
+                Action::Hold => {
+                    let row = self.row_to_tell(tags, op_id).await;
+                    self.tell_hold(&row.as_deref().map_or(*tags, tags_of_row), &changed.state);
+                }
+                Action::Call | Action::Record | Action::Wait => {}
             }
         }
+    }
+
+    /// The row for a line about its operation, unless the tags name its domain already.
+    async fn row_to_tell(&self, tags: &Tags<'_>, op_id: OpId) -> Option<Arc<Operation>> {
+        if tags.keys.is_some() || tags.domain.is_some() {
+            return None;
+        }
+        match self.attempts.row(op_id) {
+            Some(row) => Some(row),
+            None => self.row(op_id).await.ok().map(Arc::new),
+        }
+    }
+
+    /// Logs that an operation is held, and once more when only an operator can end it.
+    fn tell_hold(&self, tags: &Tags<'_>, state: &State) {
+        let Some(hold) = &state.hold else { return };
+        let message = match (hold.probes, hold.probe_at) {
+            (0, Some(_)) => "operation held: its effect is unknown",
+            (_, None) => "operation held for an operator: its effect is unknown",
+            _ => return,
+        };
+        let tags = Tags {
+            code: Some(safe_code(&hold.failure.code).unwrap_or("effect_unknown")),
+            until: hold.probe_at,
+            ..*tags
+        };
+        self.log(Level::Warn, message, &tags);
+    }
+
+    /// Logs that a held operation is held no longer.
+    pub(crate) fn tell_released(&self, tags: &Tags<'_>, by: &'static str) {
+        let tags = Tags {
+            code: Some(by),
+            ..*tags
+        };
+        self.log(Level::Info, "operation released", &tags);
     }
 
     /// The Ok as it is stored, with the operations that it spawns. Alerts an operator about parts

@@ -9,7 +9,7 @@ use clinch_core::{Applied, Envelope, Outcome, Retry};
 use tokio::sync::Notify;
 
 use super::join::join;
-use super::{Chain, timed_out};
+use super::{Chain, TIMEOUT, timed_out};
 
 /// State that the copies of one attempt share.
 #[derive(Default)]
@@ -33,8 +33,12 @@ impl Race {
 
     /// The total timeout has passed. Only a call that is running is unknown.
     pub(super) fn cut(&self, ended: Option<Outcome>) -> Outcome {
-        let is_called = self.running.load(Ordering::Acquire) > 0;
-        join(ended, timed_out(is_called))
+        join(ended, timed_out(self.is_running()))
+    }
+
+    /// Whether a call is running.
+    pub(super) fn is_running(&self) -> bool {
+        self.running.load(Ordering::Acquire) > 0
     }
 }
 
@@ -123,7 +127,25 @@ impl Chain {
         let verdict = verdict(&outcome, took);
         pass.end(verdict);
         slot.report(verdict);
+        self.note(&outcome, verdict);
         outcome
+    }
+
+    /// Notes the end of a call for operators: only the short reason of a failed one.
+    fn note(&self, outcome: &Outcome, verdict: Verdict) {
+        let reason = match (outcome, verdict) {
+            (_, Verdict::Ignored) => return,
+            (Outcome::Retry(retry), Verdict::Failed { .. }) => {
+                let code = match retry.applied {
+                    _ if retry.reason == TIMEOUT => TIMEOUT,
+                    Applied::Unknown => "effect_unknown",
+                    Applied::No | Applied::NotCalled => "not_applied",
+                };
+                Some((code, retry.reason.as_str()))
+            }
+            _ => None,
+        };
+        self.destination.note_call(reason);
     }
 
     /// Waits for the moment that the limiter assigned.

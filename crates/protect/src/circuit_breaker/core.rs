@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use clinch_core::ports::{CircuitState, Reason, Rejection, Room, Verdict};
+use clinch_core::ports::{
+    CircuitChange, CircuitState, CircuitStatus, Reason, Rejection, Room, Verdict,
+};
 
 use super::config::{CircuitConfig, Window};
 use super::window::{Mark, Sliding, Totals};
@@ -19,6 +21,10 @@ pub(super) struct Core {
     epoch: u64,
     /// Failed trials since the breaker was last closed.
     failed_trials: u32,
+    /// When it left the state closed.
+    down_since: Option<Duration>,
+    /// The share of failed calls at the last change of state.
+    failure_rate: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -26,6 +32,8 @@ enum State {
     Closed(Sliding),
     Open {
         until: Duration,
+        /// An operator opened it. `until` is [`Duration::MAX`] if no end was given.
+        is_forced: bool,
     },
     /// `out` permits are in use; `ended` is the total of the others' reports.
     HalfOpen {
@@ -44,15 +52,39 @@ impl Core {
             config,
             epoch: 0,
             failed_trials: 0,
+            down_since: None,
+            failure_rate: None,
+        }
+    }
+
+    /// Raised by every change of state.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The last change of state.
+    pub(super) fn change(&self, now: Duration) -> CircuitChange {
+        CircuitChange {
+            state: self.state(now),
+            failure_rate: self.failure_rate,
+            lasting: match self.state {
+                // A breaker that an operator opened has no end.
+                State::Open { until, .. } if until != Duration::MAX => {
+                    Some(until.saturating_sub(now))
+                }
+                State::Open { .. } => None,
+                State::Closed(_) | State::HalfOpen { .. } => None,
+            },
         }
     }
 
     /// The epoch of the permit, or why none was given.
     pub(super) fn try_acquire(&mut self, now: Duration) -> Result<u64, Rejection> {
-        if let State::Open { until } = self.state
+        if let State::Open { until, .. } = self.state
             && now >= until
         {
             let ended = Totals::default();
+            self.failure_rate = None;
             self.enter(State::HalfOpen { out: 0, ended });
         }
         match &mut self.state {
@@ -64,7 +96,16 @@ impl Core {
                 *out += 1;
                 Ok(self.epoch)
             }
-            State::Open { until } => Err(refused(until.saturating_sub(now))),
+            State::Open { until, is_forced } => {
+                let left = until.saturating_sub(now);
+                // A forced breaker may be reset at any time.
+                let after = if *is_forced {
+                    left.min(self.config.open)
+                } else {
+                    left
+                };
+                Err(refused(after))
+            }
         }
     }
 
@@ -79,6 +120,7 @@ impl Core {
                 let Some(mark) = mark else { return };
                 let totals = window.record(mark, now);
                 if totals.calls >= u64::from(self.config.min_calls) && self.is_bad(totals) {
+                    self.failure_rate = Some(share(totals.failed, totals));
                     self.open(now);
                 }
             }
@@ -99,7 +141,7 @@ impl Core {
     pub(super) fn state(&self, now: Duration) -> CircuitState {
         match self.state {
             State::Closed(_) => CircuitState::Closed,
-            State::Open { until } if now >= until => CircuitState::HalfOpen,
+            State::Open { until, .. } if now >= until => CircuitState::HalfOpen,
             State::HalfOpen { .. } => CircuitState::HalfOpen,
             State::Open { .. } => CircuitState::Open,
         }
@@ -114,8 +156,16 @@ impl Core {
         let trial = u64::from(self.config.half_open);
         match &self.state {
             State::Closed(_) => Room::UNBOUNDED,
-            State::Open { until } if now >= *until => bounded(trial, None),
-            State::Open { until } => bounded(0, Some(*until - now)),
+            State::Open { until, .. } if now >= *until => bounded(trial, None),
+            State::Open { until, is_forced } => {
+                let left = *until - now;
+                let again = if *is_forced {
+                    left.min(self.config.open)
+                } else {
+                    left
+                };
+                bounded(0, Some(again))
+            }
             State::HalfOpen { out, ended } => {
                 // If no permits are left, a running trial call has to end first.
                 bounded(trial.saturating_sub(u64::from(*out) + ended.calls), None)
@@ -134,12 +184,12 @@ impl Core {
     }
 
     fn is_bad(&self, totals: Totals) -> bool {
-        let share = |part: u64| part as f64 / totals.calls.max(1) as f64;
-        share(totals.failed) >= self.config.failure_rate
-            || share(totals.slow) >= self.config.slow_rate
+        share(totals.failed, totals) >= self.config.failure_rate
+            || share(totals.slow, totals) >= self.config.slow_rate
     }
 
     fn judge(&mut self, totals: Totals, now: Duration) {
+        self.failure_rate = Some(share(totals.failed, totals));
         if self.is_bad(totals) {
             self.failed_trials = self.failed_trials.saturating_add(1);
             self.open(now);
@@ -153,11 +203,40 @@ impl Core {
         let factor = 1_u32 << self.failed_trials.min(31);
         let lasting = self.config.open.saturating_mul(factor);
         let until = now.saturating_add(lasting.min(self.config.open_max));
-        self.enter(State::Open { until });
+        self.down_since.get_or_insert(now);
+        let is_forced = false;
+        self.enter(State::Open { until, is_forced });
     }
 
-    fn close(&mut self) {
+    /// An operator opens it; `None`: until an operator closes it.
+    pub(super) fn force_open(&mut self, lasting: Option<Duration>, now: Duration) {
+        let until = lasting.map_or(Duration::MAX, |lasting| now.saturating_add(lasting));
+        self.down_since.get_or_insert(now);
+        self.failure_rate = None;
+        let is_forced = true;
+        self.enter(State::Open { until, is_forced });
+    }
+
+    /// The state with its times.
+    pub(super) fn status(&self, now: Duration) -> CircuitStatus {
+        let (open_for, is_forced) = match self.state {
+            State::Open { until, is_forced } if now < until => {
+                let has_end = until != Duration::MAX;
+                (has_end.then(|| until - now), is_forced)
+            }
+            _ => (None, false),
+        };
+        CircuitStatus {
+            state: self.state(now),
+            since: self.down_since.map(|since| now.saturating_sub(since)),
+            open_for,
+            is_forced,
+        }
+    }
+
+    pub(super) fn close(&mut self) {
         self.failed_trials = 0;
+        self.down_since = None;
         self.enter(State::Closed(Sliding::new(self.config.window)));
     }
 
@@ -165,6 +244,10 @@ impl Core {
         self.state = state;
         self.epoch += 1;
     }
+}
+
+fn share(part: u64, totals: Totals) -> f64 {
+    part as f64 / totals.calls.max(1) as f64
 }
 
 fn refused(after: Duration) -> Rejection {

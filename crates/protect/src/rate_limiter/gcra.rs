@@ -87,6 +87,16 @@ impl Gcra {
         self.arrival = self.arrival.max(empty);
     }
 
+    /// Ends a pause as if its time had passed now: one call at once, the others at the rate.
+    pub(super) fn resume(&mut self, now: Duration) {
+        if now >= self.paused_until {
+            return;
+        }
+        self.paused_until = Duration::ZERO;
+        let empty = self.units(now).saturating_add(self.tolerance);
+        self.arrival = self.arrival.min(empty);
+    }
+
     pub(super) fn room(&self, now: Duration) -> Room {
         let closed = |reason, again_in| Room {
             calls: 0,

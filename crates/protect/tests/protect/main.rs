@@ -20,6 +20,7 @@ mod defaults;
 mod destination;
 mod fallback;
 mod hedge;
+mod operator;
 mod order;
 mod rate;
 mod support;

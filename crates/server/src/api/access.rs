@@ -20,7 +20,7 @@ const WORK: &[Scope] = &[Scope::Work];
 const OPERATE: &[Scope] = &[Scope::Operate];
 
 /// Every route of the server itself.
-pub(super) const ROUTES: [Row; 30] = [
+pub(super) const ROUTES: [Row; 37] = [
     ("GET", "/healthz", ANYONE),
     ("GET", "/readyz", ANYONE),
     ("GET", "/openapi.json", ANYONE),
@@ -37,13 +37,19 @@ pub(super) const ROUTES: [Row; 30] = [
     ("GET", "/v1/operations/{op_id}/attempts", READ),
     ("POST", "/v1/operations/{op_id}/cancel", OPERATE),
     ("POST", "/v1/operations/{op_id}/resolve", OPERATE),
+    ("POST", "/v1/operations/{op_id}/retry-now", OPERATE),
     ("GET", "/v1/dead-letters", READ),
     ("GET", "/v1/dead-letters/{op_id}", READ),
+    ("POST", "/v1/dead-letters/dismiss", OPERATE),
     ("POST", "/v1/dead-letters/redrive", OPERATE),
+    ("POST", "/v1/dead-letters/reopen", OPERATE),
     ("GET", "/v1/domains", READ),
     ("POST", "/v1/domains/{domain}/pause", OPERATE),
     ("POST", "/v1/domains/{domain}/resume", OPERATE),
     ("GET", "/v1/destinations", READ),
+    ("POST", "/v1/destinations/{name}/reset", OPERATE),
+    ("POST", "/v1/destinations/{name}/open", OPERATE),
+    ("GET", "/v1/overview", READ),
     ("GET", "/v1/retention", READ),
     ("POST", "/v1/retention/confirm", OPERATE),
     ("GET", "/v1/events", READ),
@@ -53,6 +59,7 @@ pub(super) const ROUTES: [Row; 30] = [
     ("POST", "/v1/leases/{op_id}/checkpoint", WORK),
     ("POST", "/v1/leases/{op_id}/outcome", WORK),
     ("POST", "/v1/batches", SUBMIT),
+    ("GET", "/v1/batches", READ),
     ("GET", "/v1/batches/{batch_id}", READ),
     ("POST", "/v1/batches/{batch_id}/operations", SUBMIT),
     ("POST", "/v1/batches/{batch_id}/seal", SUBMIT),

@@ -22,7 +22,11 @@ use super::in_flight::InFlight;
 use super::problem::Problem;
 use super::system::Readiness;
 use crate::config::Config;
+use crate::console::Console;
+use crate::disk::Disks;
 use crate::gauges::Gauges;
+use crate::history::History;
+use crate::nodes::Nodes;
 use crate::routes::Table;
 
 /// Room around a payload in a body: keys, labels and times need far less.
@@ -42,9 +46,15 @@ pub(crate) struct App {
     pub(crate) hub: Hub,
     pub(crate) in_flight: InFlight,
     pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) console: Console,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) readiness: Readiness,
     pub(crate) gauges: Vec<Arc<dyn Gauges>>,
+    /// The last hour of this process.
+    pub(crate) history: History,
+    /// The processes of the store; `None`: the store has no records.
+    pub(crate) nodes: Option<Nodes>,
+    pub(crate) disks: Disks,
     /// The domains of the applications in this process.
     pub(crate) applications: Vec<&'static str>,
     /// Cancelled when the server stops: long polls and streams end.
@@ -186,7 +196,8 @@ pub(crate) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
     Ok(response)
 }
 
-/// An operation id from a path. Text that is not an id is answered as an unknown id: 404.
+/// An operation id from the path of a report. Text that is not an id is answered as an unknown id:
+/// 404. Other routes take the beginning of an id too: see [`App::op_id`].
 pub(crate) fn op_id(text: &str) -> Result<OpId, Problem> {
     text.parse()
         .map_err(|_| Problem::not_found("there is no such operation"))

@@ -1,6 +1,6 @@
 //! Batches: groups of operations whose completion is one event.
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use clinch_core::BatchId;
 use clinch_core::ports::Batch;
@@ -13,6 +13,7 @@ use super::body::{self, INVALID_REQUEST};
 use super::caller::Caller;
 use super::commands::{self, CommandContext};
 use super::problem::{Problem, ProblemDocument};
+use super::query::QueryParameters;
 use super::submit::{BulkDocument, BulkResults, SubmitDocument};
 use super::time;
 
@@ -48,6 +49,15 @@ pub(crate) struct BatchDocument {
     completed_at: Option<String>,
 }
 
+/// One page of batches.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BatchListing {
+    /// May be fewer than `limit` although there are more.
+    batches: Vec<BatchDocument>,
+    /// Pass it as `cursor` to get the next page; null: this is the last page.
+    next_cursor: Option<String>,
+}
+
 fn document(batch: &Batch) -> BatchDocument {
     BatchDocument {
         batch_id: batch.batch_id.to_string(),
@@ -70,6 +80,43 @@ impl App {
         let batch = self.own_batch(caller, id).await?;
         json(StatusCode::OK, &document(&batch))
     }
+}
+
+#[utoipa::path(get, path = "/v1/batches", tag = "batches",
+    params(
+        ("limit" = Option<u32>, Query, description = "By default 50, at most 1000"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
+    ),
+    responses(
+        (status = 200, body = BatchListing, description = "The batches that the key may read, by falling id: of ids that the server drew, the newest first"),
+        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
+    ))]
+pub(crate) async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Answer {
+    /// Pages that a request looks through for the first batch of a restricted key.
+    const SEARCHES_MAX: usize = 20;
+    let mut query = QueryParameters::new(pairs)?;
+    let limit = query.limit()?;
+    let mut cursor = query.take("cursor");
+    query.finish()?;
+    let (orchestrator, of) = (app.orchestrator(), caller.restriction());
+    let mut batches = Vec::new();
+    for _ in 0..SEARCHES_MAX {
+        let page = orchestrator.batches(of, cursor.as_deref(), limit).await?;
+        cursor = page.next_cursor;
+        batches = page.items.iter().map(document).collect();
+        if !batches.is_empty() || cursor.is_none() {
+            break;
+        }
+    }
+    let listing = BatchListing {
+        batches,
+        next_cursor: cursor,
+    };
+    json(StatusCode::OK, &listing)
 }
 
 #[utoipa::path(post, path = "/v1/batches", tag = "batches",

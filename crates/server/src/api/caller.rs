@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use clinch_core::ports::{ApiKey, Batch, Filter, Restriction};
-use clinch_core::{BatchId, Domain, EventType, OpId};
+use clinch_core::ports::{ApiKey, Batch, Filter, Restriction, SEARCH_MAX, Scope};
+use clinch_core::{Actor, BatchId, Domain, EventType, OpId, OpIdPrefix};
 use clinch_engine::Snapshot;
 
 use super::app::App;
@@ -25,40 +25,56 @@ struct Inner {
     /// `None`: a program on this machine, while the server has no keys.
     key: Option<Key>,
     restriction: Restriction,
+    scopes: Vec<Scope>,
 }
 
 #[derive(Debug)]
 struct Key {
     id: String,
+    actor: Actor,
     hash: [u8; 32],
 }
 
 impl Caller {
     /// A program on this machine, while the server has no keys.
-    pub(super) fn of_this_machine() -> Self {
+    pub(crate) fn of_this_machine() -> Self {
         Self(Arc::new(Inner {
             key: None,
             restriction: Restriction::default(),
+            scopes: vec![Scope::Admin],
         }))
     }
 
     pub(super) fn of(key: &ApiKey) -> Self {
         Self(Arc::new(Inner {
             restriction: key.restriction(),
+            scopes: key.scopes.clone(),
             key: Some(Key {
                 id: key.id.clone(),
+                actor: Actor::key(&key.id, &key.name),
                 hash: key.hash,
             }),
         }))
     }
 
+    /// Whether the caller may do what needs this scope.
+    pub(crate) fn has(&self, wanted: Scope) -> bool {
+        self.0.scopes.iter().any(|scope| scope.covers(wanted))
+    }
+
     /// The hash of the caller's key, if it has one.
-    pub(super) fn key_hash(&self) -> Option<[u8; 32]> {
+    pub(crate) fn key_hash(&self) -> Option<[u8; 32]> {
         self.0.key.as_ref().map(|key| key.hash)
     }
 
+    /// The caller as ledger lines and pauses keep it.
+    pub(crate) fn actor(&self) -> Actor {
+        let key = self.0.key.as_ref();
+        key.map_or_else(Actor::local, |key| key.actor.clone())
+    }
+
     /// The name for log lines.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         let key = self.0.key.as_ref();
         key.map_or("this machine", |key| key.id.as_str())
     }
@@ -123,12 +139,56 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 
 impl App {
     /// The operation, if the caller may touch it.
-    pub(super) async fn visible(&self, caller: &Caller, id: OpId) -> Result<Snapshot, Problem> {
+    pub(crate) async fn visible(&self, caller: &Caller, id: OpId) -> Result<Snapshot, Problem> {
         let snapshot = self.orchestrator().status(id).await?;
         let keys = &snapshot.operation.keys;
         match caller.allows(&keys.domain, &keys.event_type) {
             true => Ok(snapshot),
             false => Err(Problem::not_found("there is no such operation")),
+        }
+    }
+
+    /// The operation of a path: by its id, or by the first digits of it. Only operations that the
+    /// caller may touch count: those of others are as if they did not exist.
+    pub(crate) async fn op_id(&self, caller: &Caller, text: &str) -> Result<OpId, Problem> {
+        /// Candidates that the answer names.
+        const NAMED_MAX: usize = 5;
+        let unknown = || {
+            let detail =
+                "there is no such operation; an id is a UUID or its first 8 or more digits";
+            Problem::not_found(detail)
+        };
+        if let Ok(id) = text.parse::<OpId>() {
+            return Ok(id);
+        }
+        let prefix: OpIdPrefix = text.parse().map_err(|_| unknown())?;
+        // Under a restriction, operations of others may stand between those of the caller.
+        let read = match caller.restriction().is_none() {
+            true => NAMED_MAX + 1,
+            false => SEARCH_MAX + 1,
+        };
+        let found = self.inspect.by_prefix(&prefix, read).await?;
+        let is_all = found.len() < read;
+        let own = found
+            .into_iter()
+            .filter(|found| caller.allows(&found.domain, &found.event_type));
+        let own: Vec<OpId> = own.map(|found| found.op_id).take(NAMED_MAX + 1).collect();
+        match own.as_slice() {
+            [id] if is_all => Ok(*id),
+            // Too many ids begin so to look at all of them: more digits are needed.
+            [] | [_] => Err(unknown()),
+            several => {
+                let named = several.iter().take(NAMED_MAX).map(ToString::to_string);
+                let named = named.collect::<Vec<_>>().join(", ");
+                let more = if several.len() > NAMED_MAX {
+                    ", …"
+                } else {
+                    ""
+                };
+                let detail =
+                    format!("several operations begin so; give more digits: {named}{more}");
+                Err(Problem::conflict("ambiguous_id", detail))
+            }
         }
     }
 

@@ -1,34 +1,25 @@
-//! Dead letters: operations that ended FAILED other than by cancel, and their redrive.
+//! Dead letters: operations that ended FAILED other than by cancel, and what becomes of them.
+
+mod actions;
+mod selection;
 
 use std::collections::BTreeMap;
 
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
-use clinch_core::ports::{DeadLetter, Operation, Restriction};
-use clinch_core::{Failure, Keys, OpId, Status, Timestamp, code};
-use clinch_engine::Redriven;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
+use clinch_core::ports::{LetterOrder, LetterStatus, LetterView, PAGE_MAX};
+use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::app::{Answer, App, Shared, json, op_id};
-use super::body::{self, INVALID_REQUEST, Members};
+use super::app::{Answer, App, Shared, json};
 use super::caller::Caller;
 use super::document::{FailureDocument, failure};
 use super::problem::{Problem, ProblemDocument};
 use super::query::QueryParameters;
 use super::time;
-use super::values::TimeValue;
+use selection::Selection;
 
-/// Dead letters that one request reads, and that one redrive takes.
-const LOOK_MAX: usize = 10_000;
-/// Dead letters of one read of the store.
-const PAGE: usize = 1_000;
-/// Operations that are read at once: each row comes with its payload and its result.
-const ROWS: usize = 16;
-/// Redrives of one commit: the commit reads the payload of each.
-const COMMIT_MAX: usize = 64;
+pub(crate) use actions::{__path_dismiss, __path_redrive, __path_reopen, dismiss, redrive, reopen};
 
 /// An operation that ended FAILED other than by cancel, without its payload.
 #[derive(Debug, Serialize, ToSchema)]
@@ -43,8 +34,23 @@ pub(crate) struct LetterDocument {
     failed_at: String,
     /// A late answer says that the call was applied: the operation is not redriven.
     late_ok: bool,
+    /// open, redriven or dismissed.
+    status: &'static str,
+    /// The operation that redrives it.
+    redriven_by: Option<String>,
+    /// Set if an operator dismissed it.
+    dismissed: Option<DismissalDocument>,
     /// The same for errors that differ only in numbers.
     fingerprint: String,
+}
+
+/// Why a dead letter needs no more work.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DismissalDocument {
+    at: String,
+    /// The API key, or the person or program behind it.
+    by: String,
+    reason: String,
 }
 
 /// One page.
@@ -74,7 +80,7 @@ pub(crate) struct LetterGroup {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LetterGroups {
     groups: Vec<LetterGroup>,
-    /// There are more dead letters than one request reads.
+    /// Always false: groups cover every dead letter that matches.
     truncated: bool,
 }
 
@@ -86,206 +92,19 @@ pub(crate) enum LetterListing {
     Groups(LetterGroups),
 }
 
-/// Which dead letters to redrive, and whether to do it or only to plan it.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RedriveDocument<'a> {
-    #[serde(borrow)]
-    #[schema(value_type = LetterFilterDocument)]
-    filter: &'a RawValue,
-    /// By default true: answer the plan and change nothing.
-    dry_run: Option<bool>,
-}
-
-/// Every field narrows the selection; `{}` selects every dead letter.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LetterFilterDocument {
-    op_ids: Option<Vec<String>>,
-    /// One more id, in addition to `op_ids`.
-    op_id: Option<String>,
-    domain: Option<String>,
-    event_type: Option<String>,
-    biz_key: Option<String>,
-    idem_key: Option<String>,
-    code: Option<String>,
-    fingerprint: Option<String>,
-    /// Failed at or after this time.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    from: Option<TimeValue>,
-    /// Failed before this time.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    to: Option<TimeValue>,
-}
-
-/// What a redrive did, or would do.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct RedriveResults {
-    dry_run: bool,
-    matched: usize,
-    /// Operations that were created.
-    redriven: usize,
-    /// Dead letters that were redriven before.
-    already: usize,
-    refused: usize,
-    /// More dead letters match than one request takes: send it again.
-    truncated: bool,
-    results: Vec<RedriveResult>,
-}
-
-/// What the redrive of one dead letter did, or would do.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct RedriveResult {
-    op_id: String,
-    /// redrive, already or refused.
-    verdict: &'static str,
-    redriven_by: Option<String>,
-    reason: Option<&'static str>,
-}
-
-#[derive(Debug, Default)]
-struct LetterFilter {
-    /// What the caller may touch.
-    allowed: Restriction,
-    op_ids: Option<Vec<OpId>>,
-    names: Vec<(TextOf, String)>,
-    fingerprint: Option<String>,
-    from: Option<Timestamp>,
-    to: Option<Timestamp>,
-}
-
-/// A dead letter without its payload: one request may read many pages of them.
-struct Letter {
-    op_id: OpId,
-    keys: Keys,
-    failure: Failure,
-    attempts: u32,
-    failed_at: Timestamp,
-    late_ok: bool,
-}
-
-impl From<DeadLetter> for Letter {
-    fn from(letter: DeadLetter) -> Self {
-        Self {
-            op_id: letter.op_id,
-            keys: letter.keys,
-            failure: letter.failure,
-            attempts: letter.attempts,
-            failed_at: letter.failed_at,
-            late_ok: letter.late_ok,
+fn document(letter: &LetterView) -> LetterDocument {
+    let (redriven_by, dismissed) = match &letter.status {
+        LetterStatus::Open => (None, None),
+        LetterStatus::Redriven { by } => (Some(by.to_string()), None),
+        LetterStatus::Dismissed { at, by, reason } => {
+            let dismissed = DismissalDocument {
+                at: time::write(*at),
+                by: by.to_string(),
+                reason: reason.clone(),
+            };
+            (None, Some(dismissed))
         }
-    }
-}
-
-type TextOf = fn(&Letter) -> &str;
-
-/// The texts by which dead letters can be filtered.
-const NAMES: [(&str, TextOf); 5] = [
-    ("domain", |letter| letter.keys.domain.as_str()),
-    ("event_type", |letter| letter.keys.event_type.as_str()),
-    ("biz_key", |letter| letter.keys.biz_key.as_str()),
-    ("idem_key", |letter| letter.keys.idem_key.as_str()),
-    ("code", |letter| letter.failure.code.as_str()),
-];
-
-impl LetterFilter {
-    fn of_query(caller: &Caller, query: &mut QueryParameters) -> Result<Self, Problem> {
-        let names = NAMES
-            .iter()
-            .filter_map(|(name, of)| Some((*of, query.take(name)?)));
-        Ok(Self {
-            allowed: caller.restriction().clone(),
-            names: names.collect(),
-            op_ids: None,
-            fingerprint: query.take("fingerprint"),
-            from: query.time("from")?,
-            to: query.time("to")?,
-        })
-    }
-
-    fn of_body(caller: &Caller, filter: &RawValue) -> Result<Self, Problem> {
-        let not_an_object = |_| {
-            let problem = "must be an object that names no member twice; {} selects all";
-            body::refuse(INVALID_REQUEST, "filter", problem)
-        };
-        let mut members = Members::parse(filter.get()).map_err(not_an_object)?;
-        let document: LetterFilterDocument = members.take(INVALID_REQUEST)?;
-        members.refuse_all_but(&[], INVALID_REQUEST)?;
-        let not_a_uuid = |field| {
-            move |_| body::refuse(INVALID_REQUEST, field, "must be the UUID of an operation")
-        };
-        let mut op_ids = document
-            .op_ids
-            .map(|ids| {
-                let ids = ids
-                    .iter()
-                    .map(|id| id.parse().map_err(not_a_uuid("op_ids")));
-                ids.collect::<Result<Vec<OpId>, Problem>>()
-            })
-            .transpose()?;
-        if let Some(id) = document.op_id {
-            let id = id.parse().map_err(not_a_uuid("op_id"))?;
-            op_ids.get_or_insert_default().push(id);
-        }
-        let texts = [
-            document.domain,
-            document.event_type,
-            document.biz_key,
-            document.idem_key,
-            document.code,
-        ];
-        let names = NAMES.into_iter().zip(texts);
-        Ok(Self {
-            allowed: caller.restriction().clone(),
-            op_ids,
-            names: names
-                .filter_map(|((_, of), text)| Some((of, text?)))
-                .collect(),
-            fingerprint: document.fingerprint,
-            from: document.from.map(|TimeValue(at)| at),
-            to: document.to.map(|TimeValue(at)| at),
-        })
-    }
-
-    fn matches(&self, letter: &Letter) -> bool {
-        let ids = self.op_ids.as_ref();
-        let (domain, event_type) = (&letter.keys.domain, &letter.keys.event_type);
-        self.allowed.allows(domain.as_str(), event_type.as_str())
-            && self.names.iter().all(|(of, wanted)| of(letter) == wanted)
-            && ids.is_none_or(|ids| ids.contains(&letter.op_id))
-            && self.from.is_none_or(|from| letter.failed_at >= from)
-            && self.to.is_none_or(|to| letter.failed_at < to)
-            && self
-                .fingerprint
-                .as_ref()
-                .is_none_or(|print| *print == fingerprint(letter))
-    }
-}
-
-/// Messages of the same error differ in their numbers.
-fn fingerprint(letter: &Letter) -> String {
-    let mut plain = String::new();
-    for c in letter.failure.message.chars() {
-        let c = if c.is_ascii_digit() { '#' } else { c };
-        if c != '#' || !plain.ends_with('#') {
-            plain.push(c);
-        }
-    }
-    let keys = &letter.keys;
-    let parts = [
-        keys.domain.as_str(),
-        keys.event_type.as_str(),
-        &letter.failure.code,
-        &plain,
-    ];
-    let hash = Sha256::digest(parts.join("\u{0}").as_bytes());
-    hash.iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
-}
-
-fn document(letter: &Letter) -> LetterDocument {
+    };
     LetterDocument {
         op_id: letter.op_id.to_string(),
         domain: letter.keys.domain.to_string(),
@@ -296,62 +115,29 @@ fn document(letter: &Letter) -> LetterDocument {
         attempts: letter.attempts,
         failed_at: time::write(letter.failed_at),
         late_ok: letter.late_ok,
-        fingerprint: fingerprint(letter),
+        status: letter.status.state().name(),
+        redriven_by,
+        dismissed,
+        fingerprint: letter.fingerprint.clone(),
     }
 }
 
-/// The operation as a dead letter, if it is one.
-fn letter_of(row: Operation) -> Option<Letter> {
-    let failure = row.state.failure.clone()?;
-    let dead = row.state.status == Status::Failed && failure.code != code::CANCELED;
-    dead.then(|| Letter {
-        op_id: row.op_id,
-        attempts: row.state.attempts,
-        failed_at: row.finished_at.unwrap_or(row.accepted_at),
-        late_ok: row.state.late_ok,
-        keys: row.keys,
-        failure,
-    })
-}
-
-impl App {
-    /// Matching dead letters, newest first, and whether there are more than one request reads.
-    async fn letters(&self, filter: &LetterFilter) -> Result<(Vec<Letter>, bool), Problem> {
-        let mut found = Vec::new();
-        if let Some(ids) = filter.op_ids.as_ref() {
-            for ids in ids.chunks(ROWS) {
-                let rows = self.inspect.get(ids).await?.into_iter().flatten();
-                let letters = rows.filter_map(letter_of);
-                found.extend(letters.filter(|letter| filter.matches(letter)));
-            }
-            if found.len() == ids.len() {
-                return Ok((found, false));
-            }
-            // A dead letter may come from the backup file, without a row of its operation.
-            found.clear();
-        }
-        let mut cursor = None;
-        let mut looked_at = 0;
-        loop {
-            let page = self.recovery.dead_letters(cursor.as_deref(), PAGE).await?;
-            looked_at += page.items.len();
-            let letters = page.items.into_iter().map(Letter::from);
-            found.extend(letters.filter(|letter| filter.matches(letter)));
-            match page.next_cursor {
-                Some(_) if looked_at >= LOOK_MAX => return Ok((found, true)),
-                Some(next) => cursor = Some(next),
-                None => return Ok((found, false)),
-            }
-        }
+fn order(query: &mut QueryParameters) -> Result<LetterOrder, Problem> {
+    match query.take("order").as_deref() {
+        None | Some("newest") => Ok(LetterOrder::NewestFirst),
+        Some("oldest") => Ok(LetterOrder::OldestFirst),
+        Some(_) => Err(Problem::request("order must be newest or oldest").field("order")),
     }
 }
 
 #[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters",
     params(
+        ("status" = Option<String>, Query, description = "open (by default), redriven, dismissed or all"),
         ("domain" = Option<String>, Query), ("event_type" = Option<String>, Query),
         ("biz_key" = Option<String>, Query), ("idem_key" = Option<String>, Query),
         ("code" = Option<String>, Query), ("fingerprint" = Option<String>, Query),
         ("from" = Option<String>, Query), ("to" = Option<String>, Query),
+        ("order" = Option<String>, Query, description = "newest (by default) or oldest first"),
         ("group" = Option<bool>, Query, description = "Group by error fingerprint"),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query),
     ),
@@ -367,58 +153,64 @@ pub(crate) async fn list(
     let mut query = QueryParameters::new(pairs)?;
     let group = query.flag("group")?;
     let limit = query.limit()?;
-    let mut cursor = query.take("cursor");
-    let filter = LetterFilter::of_query(&caller, &mut query)?;
+    let cursor = query.take("cursor");
+    let order = order(&mut query)?;
+    let selection = Selection::of_query(&caller, &mut query)?;
     query.finish()?;
     if group {
-        return groups(&app, &filter).await;
+        return groups(&app, &selection).await;
     }
-    let mut letters = Vec::new();
-    let mut looked_at = 0;
-    // The filter may drop whole pages of the store: the answer is full, or it is the last.
-    loop {
-        let wanted = limit - letters.len();
-        let page = app.recovery.dead_letters(cursor.as_deref(), wanted).await?;
-        looked_at += page.items.len();
-        let read = page.items.into_iter().map(Letter::from);
-        let read = read.filter(|letter| filter.matches(letter));
-        letters.extend(read.map(|letter| document(&letter)));
-        cursor = page.next_cursor;
-        let enough = letters.len() >= limit || looked_at >= LOOK_MAX;
-        if cursor.is_none() || enough {
-            break;
-        }
-    }
-    let page = LetterPage {
-        dead_letters: letters,
-        next_cursor: cursor,
+    let mut page = LetterPage {
+        dead_letters: Vec::new(),
+        next_cursor: None,
     };
+    if let Some(filter) = selection.filter() {
+        let letters = &app.recovery;
+        let found = letters.dead_letters(filter, order, cursor.as_deref(), limit);
+        let found = found.await?;
+        page.dead_letters = found.items.iter().map(document).collect();
+        page.next_cursor = found.next_cursor;
+    }
     json(StatusCode::OK, &LetterListing::Page(page))
 }
 
-async fn groups(app: &App, filter: &LetterFilter) -> Answer {
-    let (letters, truncated) = app.letters(filter).await?;
+/// Counts every letter that matches, page by page: a letter has no payload here, and letters of
+/// another status are not read.
+async fn groups(app: &App, selection: &Selection) -> Answer {
     let mut groups: BTreeMap<String, LetterGroup> = BTreeMap::new();
-    for letter in &letters {
-        let print = fingerprint(letter);
-        let failed_at = time::write(letter.failed_at);
-        // Dead letters come newest first.
-        let group = groups.entry(print.clone()).or_insert_with(|| LetterGroup {
-            fingerprint: print,
-            domain: letter.keys.domain.to_string(),
-            event_type: letter.keys.event_type.to_string(),
-            code: letter.failure.code.clone(),
-            message: letter.failure.message.clone(),
-            count: 0,
-            first_failed_at: failed_at.clone(),
-            last_failed_at: failed_at.clone(),
-            example_op_id: letter.op_id.to_string(),
-        });
-        group.count += 1;
-        group.first_failed_at = failed_at;
+    let mut cursor = None;
+    while let Some(filter) = selection.filter() {
+        let newest = LetterOrder::NewestFirst;
+        let page = app
+            .recovery
+            .dead_letters(filter, newest, cursor.as_deref(), PAGE_MAX)
+            .await?;
+        for letter in &page.items {
+            let failed_at = time::write(letter.failed_at);
+            let print = letter.fingerprint.clone();
+            // The first of a group is its newest.
+            let group = groups.entry(print.clone()).or_insert_with(|| LetterGroup {
+                fingerprint: print,
+                domain: letter.keys.domain.to_string(),
+                event_type: letter.keys.event_type.to_string(),
+                code: letter.failure.code.clone(),
+                message: letter.failure.message.clone(),
+                count: 0,
+                first_failed_at: failed_at.clone(),
+                last_failed_at: failed_at.clone(),
+                example_op_id: letter.op_id.to_string(),
+            });
+            group.count += 1;
+            group.first_failed_at = failed_at;
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
     }
     let mut groups: Vec<LetterGroup> = groups.into_values().collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+    let truncated = false;
     let groups = LetterGroups { groups, truncated };
     json(StatusCode::OK, &LetterListing::Groups(groups))
 }
@@ -426,72 +218,18 @@ async fn groups(app: &App, filter: &LetterFilter) -> Answer {
 #[utoipa::path(get, path = "/v1/dead-letters/{op_id}", tag = "dead letters",
     params(("op_id" = String, Path)),
     responses(
-        (status = 200, body = LetterDocument, description = "The dead letter"),
-        (status = "4XX", body = ProblemDocument, description = "not_found"),
+        (status = 200, body = LetterDocument, description = "The dead letter, whatever its status"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, ambiguous_id"),
     ))]
 pub(crate) async fn get(
     State(app): State<Shared>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Answer {
-    let id = op_id(&id)?;
-    let filter = LetterFilter {
-        allowed: caller.restriction().clone(),
-        op_ids: Some(vec![id]),
-        ..LetterFilter::default()
-    };
-    let (letters, _) = app.letters(&filter).await?;
-    let letter = letters.first();
+    let id = app.op_id(&caller, &id).await?;
+    let found = app.recovery.letters(&[id]).await?;
+    let letter = found.into_iter().next().flatten();
+    let letter = letter.filter(|letter| selection::may_touch(&caller, letter));
     let letter = letter.ok_or_else(|| Problem::not_found("there is no such dead letter"))?;
-    json(StatusCode::OK, &document(letter))
-}
-
-#[utoipa::path(post, path = "/v1/dead-letters/redrive", tag = "dead letters",
-    request_body = RedriveDocument,
-    responses(
-        (status = 200, body = RedriveResults, description = "The plan, or the result"),
-        (status = "4XX", body = ProblemDocument, description = "invalid_request"),
-    ))]
-pub(crate) async fn redrive(State(app): State<Shared>, caller: Caller, request: Request) -> Answer {
-    let (parts, body) = request.into_parts();
-    let text = app.bulk_body(&parts.headers, body).await?;
-    let document: RedriveDocument<'_> = body::read(&text, INVALID_REQUEST)?;
-    let dry_run = document.dry_run.unwrap_or(true);
-    let filter = LetterFilter::of_body(&caller, document.filter)?;
-    let (letters, truncated) = app.letters(&filter).await?;
-    let ops: Vec<OpId> = letters.iter().map(|letter| letter.op_id).collect();
-    let mut results = Vec::with_capacity(ops.len());
-    for ops in ops.chunks(COMMIT_MAX) {
-        let verdicts = app.orchestrator().redrive(ops, dry_run).await?;
-        results.extend(
-            ops.iter()
-                .zip(verdicts)
-                .map(|(id, verdict)| result(*id, &verdict)),
-        );
-    }
-    let count = |verdict: &str| results.iter().filter(|one| one.verdict == verdict).count();
-    let results = RedriveResults {
-        dry_run,
-        matched: results.len(),
-        redriven: count("redrive"),
-        already: count("already"),
-        refused: count("refused"),
-        truncated,
-        results,
-    };
-    json(StatusCode::OK, &results)
-}
-
-fn result(id: OpId, verdict: &Redriven) -> RedriveResult {
-    let (verdict, by, reason) = match verdict {
-        Redriven::New(by) => ("redrive", *by, None),
-        Redriven::Before(by) => ("already", Some(*by), None),
-        Redriven::Refused(reason) => ("refused", None, Some(*reason)),
-    };
-    RedriveResult {
-        op_id: id.to_string(),
-        verdict,
-        redriven_by: by.map(|by| by.to_string()),
-        reason,
-    }
+    json(StatusCode::OK, &document(&letter))
 }

@@ -10,7 +10,7 @@ use utoipa::openapi::path::Operation;
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
 
 /// Every error code of the server and its status.
-const CODES: [(&str, u16); 16] = [
+const CODES: [(&str, u16); 18] = [
     ("invalid_command", 400),
     ("invalid_request", 400),
     ("unknown_route", 400),
@@ -19,7 +19,9 @@ const CODES: [(&str, u16); 16] = [
     ("not_found", 404),
     ("request_timeout", 408),
     ("terminal", 409),
+    ("ambiguous_id", 409),
     ("not_held", 409),
+    ("not_waiting", 409),
     ("stale_fence", 409),
     ("payload_too_large", 413),
     ("unsupported_media_type", 415),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clinch_core::ports::Known;
+use clinch_core::protocol::LastError;
 use clinch_core::{Effect, Failure, Keys, Payload, Status};
 use clinch_engine::Snapshot;
 use serde::Serialize;
@@ -52,6 +53,13 @@ pub(crate) struct OperationDocument {
     trace_id: Option<String>,
     result: Option<ResultDocument>,
     failure: Option<FailureDocument>,
+    /// The last error of an operation that has not completed.
+    last_error: Option<LastErrorDocument>,
+    /// The idempotency key that the provider sees.
+    outbound_key: Option<String>,
+    /// The destination that the operation's route calls; null: remote workers make the calls, or
+    /// this server has no such route.
+    destination: Option<String>,
     /// The operation was pruned: only its keys and its final state are left.
     #[serde(skip_serializing_if = "is_false")]
     #[schema(required = false)]
@@ -85,6 +93,17 @@ pub(crate) struct FailureDocument {
     effect: &'static str,
 }
 
+/// The last error of an operation.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct LastErrorDocument {
+    /// The provider's code, or not_called, not_applied, effect_unknown, attempt_lost or
+    /// probe_inconclusive.
+    code: String,
+    /// Shortened and redacted.
+    message: String,
+    at: String,
+}
+
 fn is_false(flag: &bool) -> bool {
     !flag
 }
@@ -105,6 +124,14 @@ pub(crate) fn failure(failure: &Failure) -> FailureDocument {
     }
 }
 
+fn last_error(error: &LastError) -> LastErrorDocument {
+    LastErrorDocument {
+        code: error.code.clone(),
+        message: error.message.clone(),
+        at: time::write(error.at),
+    }
+}
+
 pub(crate) fn phase(phase: clinch_core::protocol::Phase) -> &'static str {
     use clinch_core::protocol::Phase;
     match phase {
@@ -116,7 +143,7 @@ pub(crate) fn phase(phase: clinch_core::protocol::Phase) -> &'static str {
 
 impl OperationDocument {
     /// The document of a row, with the reason why the operation is not running.
-    fn of(snapshot: Snapshot, hold: Option<HoldDocument>) -> Self {
+    fn of(snapshot: Snapshot, hold: Option<HoldDocument>, destination: Option<String>) -> Self {
         let Snapshot { operation, result } = snapshot;
         let state = &operation.state;
         let is_completed = state.status == Status::Completed;
@@ -154,6 +181,9 @@ impl OperationDocument {
                 .map(str::to_owned),
             result,
             failure: failed.map(failure),
+            last_error: state.last_error.as_deref().map(last_error),
+            outbound_key: Some(operation.outbound_key.to_string()),
+            destination,
             ..Self::known(
                 &operation.keys,
                 &Known {
@@ -196,6 +226,9 @@ impl OperationDocument {
             trace_id: None,
             result: None,
             failure: None,
+            last_error: None,
+            outbound_key: None,
+            destination: None,
             pruned: known.pruned,
         }
     }
@@ -223,13 +256,22 @@ impl App {
         let mut documents = Vec::with_capacity(snapshots.len());
         for snapshot in snapshots {
             let hold = holds.of(&snapshot.operation).await;
-            documents.push(OperationDocument::of(snapshot, hold));
+            let destination = self.destination_of(&snapshot);
+            documents.push(OperationDocument::of(snapshot, hold, destination));
         }
         documents
     }
 
     pub(crate) async fn document(&self, snapshot: Snapshot) -> OperationDocument {
         let hold = Holds::new(self).of(&snapshot.operation).await;
-        OperationDocument::of(snapshot, hold)
+        let destination = self.destination_of(&snapshot);
+        OperationDocument::of(snapshot, hold, destination)
+    }
+
+    /// The destination that the operation's route calls.
+    fn destination_of(&self, snapshot: &Snapshot) -> Option<String> {
+        let keys = &snapshot.operation.keys;
+        let route = self.routes.find(&keys.domain, &keys.event_type)?;
+        route.destination.clone()
     }
 }

@@ -1,13 +1,11 @@
-//! Domains with their queues, and destinations with their guards.
+//! Domains with their queues.
 
 use std::collections::BTreeMap;
 
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use clinch_core::Domain;
-use clinch_core::policy::EventTypes;
-use clinch_core::ports::{Counts, DomainView, Room};
-use clinch_protect::DestinationStatus;
+use clinch_core::ports::{Counts, DomainView};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -27,58 +25,39 @@ pub(crate) struct DomainsDocument {
 /// One domain.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct DomainDocument {
-    domain: String,
+    pub(crate) domain: String,
     /// While paused, no attempt begins.
-    paused: bool,
-    counts: CountsDocument,
+    pub(crate) paused: bool,
+    /// Since when; null: not paused, or paused by an earlier release.
+    pub(crate) paused_at: Option<String>,
+    /// Who paused it: `key:` with the id and name of an API key, `local`, or a process.
+    pub(crate) paused_by: Option<String>,
+    /// Why, as whoever paused it said; null: no reason was given.
+    pub(crate) paused_reason: Option<String>,
+    pub(crate) counts: CountsDocument,
+    /// Dead letters that wait for a redrive or a dismissal.
+    pub(crate) dead_letters_open: u64,
     /// Operations that wait for an attempt: PENDING and waiting.
-    depth: u64,
+    pub(crate) depth: u64,
     /// Age of the oldest operation that is due; null: no operation is due.
-    oldest_age_ms: Option<u64>,
+    pub(crate) oldest_age_ms: Option<u64>,
 }
 
 /// Counters that the store maintains.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) struct CountsDocument {
-    pending: u64,
-    in_progress: u64,
-    completed: u64,
-    failed: u64,
+    pub(crate) pending: u64,
+    pub(crate) in_progress: u64,
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
     /// Parts of IN_PROGRESS, by phase.
     #[serde(rename = "live")]
-    live: u64,
+    pub(crate) live: u64,
     #[serde(rename = "waiting")]
-    waiting: u64,
+    pub(crate) waiting: u64,
     #[serde(rename = "held")]
-    held: u64,
-}
-
-/// Every destination.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct DestinationsDocument {
-    destinations: Vec<DestinationDocument>,
-}
-
-/// One destination, as this process sees it.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct DestinationDocument {
-    destination: String,
-    /// closed, open or half_open.
-    breaker: &'static str,
-    rate: RoomDocument,
-    concurrency: RoomDocument,
-    /// The provider asked for a pause until this time.
-    paused_until: Option<String>,
-}
-
-/// How many more calls can be made now.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct RoomDocument {
-    /// Null: there is no limit.
-    available: Option<u64>,
-    /// When more calls may be possible.
-    again_at: Option<String>,
+    pub(crate) held: u64,
 }
 
 impl DomainDocument {
@@ -97,10 +76,16 @@ pub(super) fn document(view: &DomainView) -> DomainDocument {
         held,
         completed,
         failed,
+        dead_letters_open,
     } = view.counts;
+    let pause = view.pause.as_ref();
+    let reason = pause.map(|pause| pause.reason.clone());
     DomainDocument {
         domain: view.domain.to_string(),
         paused: view.paused,
+        paused_at: pause.map(|pause| time::write(pause.at)),
+        paused_by: pause.map(|pause| pause.by.to_string()),
+        paused_reason: reason.filter(|reason| !reason.is_empty()),
         counts: CountsDocument {
             pending,
             in_progress: live + recorded + waiting + held,
@@ -110,6 +95,7 @@ pub(super) fn document(view: &DomainView) -> DomainDocument {
             waiting,
             held,
         },
+        dead_letters_open,
         depth: pending + waiting,
         oldest_age_ms: view
             .oldest_due
@@ -120,6 +106,11 @@ pub(super) fn document(view: &DomainView) -> DomainDocument {
 impl App {
     /// Every domain that has operations, is paused or has a route.
     pub(super) async fn domain_documents(&self) -> Result<Vec<DomainDocument>, Problem> {
+        Ok(self.domain_views().await?.iter().map(document).collect())
+    }
+
+    /// The same, with what the store says of each.
+    pub(crate) async fn domain_views(&self) -> Result<Vec<DomainView>, Problem> {
         let mut views = self.domains.domains().await?;
         for (domain, ..) in self.clinch.routes().iter() {
             if !views.iter().any(|view| view.domain == *domain) {
@@ -127,7 +118,7 @@ impl App {
             }
         }
         views.sort_by(|one, other| one.domain.cmp(&other.domain));
-        Ok(views.iter().map(document).collect())
+        Ok(views)
     }
 
     /// Whether the domain has a route here, has or had operations, or is paused.
@@ -159,14 +150,25 @@ impl App {
         }
         let (parts, body) = request.into_parts();
         let text = self.optional_body(&parts.headers, body).await?;
-        let ReasonDocument { reason: _ } = body::read(&text, INVALID_REQUEST)?;
+        let ReasonDocument { reason } = body::read(&text, INVALID_REQUEST)?;
         if !self.is_domain(&domain).await? {
             let detail = format!("there is no domain \"{domain}\": no route and no operations");
             return Err(Problem::not_found(detail));
         }
-        self.orchestrator().set_paused(&domain, paused).await?;
+        let orchestrator = self.orchestrator();
+        let reason = reason.unwrap_or_default();
+        match paused {
+            true => {
+                let by = caller.actor();
+                orchestrator.pause(&domain, &by, &reason).await?;
+            }
+            false => orchestrator.resume(&domain).await?,
+        }
         let by = caller.name();
-        tracing::info!(target: "clinch", %domain, paused, by, "domain paused or resumed");
+        match paused {
+            true => tracing::info!(target: "clinch", %domain, by, "domain paused"),
+            false => tracing::info!(target: "clinch", %domain, by, "domain resumed"),
+        }
         let views = self.domains.domains().await?;
         let view = views.into_iter().find(|view| view.domain == domain);
         let view = view.unwrap_or_else(|| nothing_of(&domain));
@@ -178,6 +180,7 @@ fn nothing_of(domain: &Domain) -> DomainView {
     DomainView {
         domain: domain.clone(),
         paused: false,
+        pause: None,
         counts: Counts::default(),
         oldest_due: None,
         oldest_due_by_type: BTreeMap::new(),
@@ -224,45 +227,4 @@ pub(crate) async fn resume(
     request: Request,
 ) -> Answer {
     app.set_paused(&caller, domain, false, request).await
-}
-
-#[utoipa::path(get, path = "/v1/destinations", tag = "domains",
-    responses(
-        (status = 200, body = DestinationsDocument, description = "Every destination, as this process sees it"),
-    ))]
-pub(crate) async fn destinations(State(app): State<Shared>, caller: Caller) -> Answer {
-    // A key without a restriction also sees destinations that no route calls.
-    let of_callers = (!caller.restriction().is_none()).then(|| {
-        app.orchestrator()
-            .destinations(|domain, types| match types {
-                EventTypes::One(one) => caller.allows(domain, one),
-                EventTypes::Any => caller.restriction().allows_domain(domain.as_str()),
-            })
-    });
-    let is_shown = |status: &DestinationStatus| {
-        let names = of_callers.as_ref();
-        names.is_none_or(|names| names.contains(&status.name))
-    };
-    let now = app.clock.now();
-    let room = |room: Room| RoomDocument {
-        available: u64::try_from(room.calls)
-            .ok()
-            .filter(|_| room.calls != usize::MAX),
-        again_at: room.again_in.map(|again| time::write(now + again)),
-    };
-    let document = |status: DestinationStatus| DestinationDocument {
-        breaker: status.breaker.as_str(),
-        rate: room(status.rate),
-        concurrency: room(status.concurrency),
-        paused_until: status.paused.map(|left| time::write(now + left)),
-        destination: status.name,
-    };
-    let destinations = app
-        .clinch
-        .destinations()
-        .into_iter()
-        .filter(is_shown)
-        .map(document)
-        .collect();
-    json(StatusCode::OK, &DestinationsDocument { destinations })
 }

@@ -151,6 +151,26 @@ pub(crate) async fn events(State(app): State<Shared>, caller: Caller) -> Answer 
         .into_response())
 }
 
+/// An event without data for every change that the caller may see: a page reads itself again.
+pub(crate) async fn pings(State(app): State<Shared>, caller: Caller) -> Answer {
+    let receiver = app.hub.news.subscribe();
+    app.hub.changes.listen(true);
+    read_for_listeners(&app);
+    let changes = listen(receiver, caller).map(|_| Ok::<_, Infallible>(changed()));
+    let first = stream::iter([Ok(changed())]);
+    let stream = first
+        .chain(changes)
+        .take_until(app.stop.clone().cancelled_owned());
+    Ok(Sse::new(stream)
+        .keep_alive(KeepAlive::default())
+        .into_response())
+}
+
+/// Browsers pass over an event without data.
+fn changed() -> Event {
+    Event::default().event("change").data("1")
+}
+
 fn listen(
     receiver: broadcast::Receiver<HubEvent>,
     caller: Caller,

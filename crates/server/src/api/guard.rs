@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
@@ -62,7 +63,7 @@ impl Authenticator {
     }
 
     /// True from the first key on. Another process may create keys at any time.
-    pub(super) async fn is_locked(&self) -> Result<bool, Problem> {
+    pub(crate) async fn is_locked(&self) -> Result<bool, Problem> {
         if self.is_locked.load(Ordering::SeqCst) {
             return Ok(true);
         }
@@ -78,8 +79,7 @@ impl Authenticator {
         Ok(false)
     }
 
-    async fn find(&self, secret: &str) -> Result<Option<ApiKey>, Problem> {
-        let hash = auth::hash(secret);
+    async fn find(&self, hash: [u8; 32]) -> Result<Option<ApiKey>, Problem> {
         let now = self.clock.monotonic();
         let fresh = |(key, at): &(ApiKey, Duration)| {
             (now.saturating_sub(*at) < GOOD_FOR).then(|| key.clone())
@@ -100,6 +100,26 @@ impl Authenticator {
         Ok(found)
     }
 
+    /// Every key, without its secret, the oldest first.
+    pub(crate) async fn keys(&self) -> Result<Vec<ApiKey>, Problem> {
+        Ok(self.keys.list().await?)
+    }
+
+    /// The caller with this key; `None`: the key is unknown, revoked or expired.
+    pub(crate) async fn check_secret(&self, secret: &str) -> Result<Option<Caller>, Problem> {
+        match auth::is_well_formed(secret) {
+            true => self.holder(auth::hash(secret)).await,
+            false => Ok(None),
+        }
+    }
+
+    /// The caller whose key has this hash; `None`: the key is unknown, revoked or expired.
+    pub(crate) async fn holder(&self, hash: [u8; 32]) -> Result<Option<Caller>, Problem> {
+        let key = self.find(hash).await?;
+        let key = key.filter(|key| key.is_active(self.clock.now()));
+        Ok(key.as_ref().map(Caller::of))
+    }
+
     async fn check_key(&self, needs: &Needs, headers: &HeaderMap) -> Result<Caller, Problem> {
         let secret = bearer(headers).ok_or_else(|| {
             Problem::unauthenticated("send an API key: Authorization: Bearer clk_…")
@@ -108,7 +128,7 @@ impl Authenticator {
             let detail = "this is not a complete API key";
             return Err(Problem::unauthenticated(detail));
         }
-        let key = self.find(secret).await?;
+        let key = self.find(auth::hash(secret)).await?;
         let key = key.filter(|key| key.is_active(self.clock.now()));
         let unknown = || Problem::unauthenticated("the API key is unknown, revoked or expired");
         let key = key.ok_or_else(unknown)?;
@@ -160,8 +180,8 @@ fn is_port(text: &str) -> bool {
     port.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// While there are no keys: allows programs on this machine only, and no web page.
-fn check_host(request: &Parts) -> Result<(), Problem> {
+/// While there are no keys: allows programs on this machine only, and no web page of another origin.
+pub(crate) fn check_host(request: &Parts) -> Result<(), Problem> {
     let headers = &request.headers;
     let host = headers
         .get(header::HOST)
@@ -186,6 +206,11 @@ fn check_host(request: &Parts) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Reads and drops the body of a refused caller.
+pub(crate) async fn drop_refused(body: Body) {
+    drop_body(body, REFUSED_BYTES_MAX, REFUSED_WAIT).await;
+}
+
 /// The middleware. Every request passes here, and handlers get their [`Caller`] from here.
 pub(super) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
@@ -208,7 +233,7 @@ pub(super) async fn check(State(app): State<Shared>, request: Request, next: Nex
     let caller = match checked {
         Ok(caller) => caller,
         Err(problem) => {
-            drop_body(body, REFUSED_BYTES_MAX, REFUSED_WAIT).await;
+            drop_refused(body).await;
             return problem.into_response();
         }
     };

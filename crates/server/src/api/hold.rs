@@ -34,6 +34,11 @@ fn hold(reason: &'static str, until: Option<Timestamp>) -> Option<HoldDocument> 
     })
 }
 
+/// Why one operation is not running now.
+pub(crate) async fn hold_of(app: &App, operation: &Operation) -> Option<HoldDocument> {
+    Holds::new(app).of(operation).await
+}
+
 impl<'a> Holds<'a> {
     pub(super) fn new(app: &'a App) -> Self {
         Self {

@@ -247,7 +247,7 @@ fn invalid(invalid: Invalid) -> Problem {
 /// The worker of this name, or the one for requests without a name.
 pub(super) fn worker(name: Option<String>) -> Result<WorkerId, Problem> {
     match name {
-        Some(name) => WorkerId::new(name).map_err(invalid),
+        Some(name) => WorkerId::claimed(name).map_err(invalid),
         None => WorkerId::new(UNNAMED_WORKER).map_err(|_| Problem::internal()),
     }
 }

@@ -7,7 +7,7 @@ use clinch_core::ports::LedgerLine;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::app::{Answer, Shared, json, op_id};
+use super::app::{Answer, Shared, json};
 use super::caller::Caller;
 use super::document::phase;
 use super::problem::ProblemDocument;
@@ -74,14 +74,14 @@ pub(crate) struct LineDocument {
     params(("op_id" = String, Path)),
     responses(
         (status = 200, body = AttemptsDocument, description = "The ledger"),
-        (status = "4XX", body = ProblemDocument, description = "not_found"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, ambiguous_id"),
     ))]
 pub(crate) async fn attempts(
     State(app): State<Shared>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Answer {
-    let id = op_id(&id)?;
+    let id = app.op_id(&caller, &id).await?;
     app.visible(&caller, id).await?;
     let lines = app.inspect.ledger(id).await?;
     let (attempts, late_answers) = read(&lines);

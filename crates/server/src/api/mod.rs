@@ -10,6 +10,7 @@ mod changes;
 mod commands;
 mod dead_letters;
 mod describe;
+mod destinations;
 mod document;
 mod domains;
 mod events;
@@ -20,12 +21,14 @@ mod leases;
 mod ledger;
 mod operations;
 mod outcomes;
+mod overview;
 mod problem;
 mod query;
 mod retention;
+mod retry_now;
 mod submit;
 mod system;
-mod time;
+pub(crate) mod time;
 mod values;
 mod wait;
 mod watch;
@@ -44,14 +47,33 @@ use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) use app::{App, Shared};
+pub(crate) use app::{Answer, App, Shared, secs};
+pub(crate) use caller::Caller;
+pub(crate) use destinations::DestinationDocument;
+pub(crate) use document::HoldDocument;
+pub(crate) use domains::DomainDocument;
 pub(crate) use events::Hub;
-pub(crate) use guard::Authenticator;
+pub(crate) use guard::{Authenticator, check_host, drop_refused};
+pub(crate) use hold::hold_of;
 pub(crate) use in_flight::InFlight;
-use problem::Problem;
+pub(crate) use operations::find as find_operations;
+pub(crate) use overview::{NodeDocument, OverviewDocument, Severity, Warning};
+pub(crate) use problem::Problem;
 pub(crate) use system::Readiness;
+pub(crate) use time::{read as read_time, write as write_time};
 
 use crate::application::Application;
+use crate::console;
+
+/// Handlers that the console calls with the forms of its pages.
+pub(crate) mod actions {
+    pub(crate) use super::dead_letters::{dismiss, list as dead_letters, redrive, reopen};
+    pub(crate) use super::destinations::{open, reset};
+    pub(crate) use super::domains::{pause, resume};
+    pub(crate) use super::events::pings;
+    pub(crate) use super::operations::{cancel, resolve};
+    pub(crate) use super::retry_now::retry_now;
+}
 
 fn described() -> OpenApiRouter<Shared> {
     let info = InfoBuilder::new()
@@ -68,20 +90,26 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(ledger::attempts))
         .routes(routes!(operations::cancel))
         .routes(routes!(operations::resolve))
+        .routes(routes!(retry_now::retry_now))
         .routes(routes!(dead_letters::list))
         .routes(routes!(dead_letters::redrive))
+        .routes(routes!(dead_letters::dismiss))
+        .routes(routes!(dead_letters::reopen))
         .routes(routes!(dead_letters::get))
         .routes(routes!(domains::list))
         .routes(routes!(domains::pause))
         .routes(routes!(domains::resume))
-        .routes(routes!(domains::destinations))
+        .routes(routes!(destinations::list))
+        .routes(routes!(destinations::reset))
+        .routes(routes!(destinations::open))
+        .routes(routes!(overview::overview))
         .routes(routes!(events::events))
         .routes(routes!(leases::lease))
         .routes(routes!(leases::heartbeat))
         .routes(routes!(leases::release))
         .routes(routes!(leases::checkpoint))
         .routes(routes!(leases::outcome))
-        .routes(routes!(batches::open))
+        .routes(routes!(batches::open, batches::list))
         .routes(routes!(batches::get))
         .routes(routes!(batches::add))
         .routes(routes!(batches::seal))
@@ -124,8 +152,9 @@ pub(crate) fn router(app: Shared, applications: Vec<Application>) -> Router {
                 "this path does not support this method; see the Allow header",
             )
         })
-        .layer(from_fn_with_state(app, guard::check))
+        .layer(from_fn_with_state(app.clone(), guard::check))
         .layer(from_fn(complete_answers))
+        .merge(console::router(app))
 }
 
 /// A caller gets a complete answer even if the handler panics. The panic message is not logged: it

@@ -15,11 +15,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::app::{Answer, App, Shared, json, op_id};
+use super::app::{Answer, App, Shared, json};
 use super::body::{self, INVALID_REQUEST, Members};
 use super::caller::Caller;
 use super::commands::payload_of;
-use super::document::OperationDocument;
+use super::document::{HoldDocument, OperationDocument};
+use super::hold::Holds;
 use super::problem::{Problem, ProblemDocument};
 use super::query::QueryParameters;
 use super::wait::Wait;
@@ -90,7 +91,7 @@ enum ResolveEffect {
     ),
     responses(
         (status = 200, body = OperationDocument, description = "The operation"),
-        (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, ambiguous_id, invalid_request"),
     ))]
 pub(crate) async fn get(
     State(app): State<Shared>,
@@ -99,7 +100,7 @@ pub(crate) async fn get(
     Query(pairs): Query<Vec<(String, String)>>,
     request: Request,
 ) -> Answer {
-    let id = op_id(&id)?;
+    let id = app.op_id(&caller, &id).await?;
     let mut query = QueryParameters::new(pairs)?;
     let asked = query.take("wait");
     query.finish()?;
@@ -132,6 +133,8 @@ pub(crate) async fn get(
         ("phase" = Option<String>, Query, description = "live, waiting or held"),
         ("label" = Option<String>, Query, description = "name=value or name:value"),
         ("batch_id" = Option<String>, Query),
+        ("destination" = Option<String>, Query, description = "Of the routes that call this destination"),
+        ("code" = Option<String>, Query, description = "The code of its failure, of what it is held for, or of its last error"),
         ("from" = Option<String>, Query, description = "Accepted at or after"),
         ("to" = Option<String>, Query, description = "Accepted before"),
         ("limit" = Option<u32>, Query, description = "By default 50, at most 1000"),
@@ -149,9 +152,14 @@ pub(crate) async fn list(
     let mut query = QueryParameters::new(pairs)?;
     let limit = query.limit()?;
     let cursor = query.take("cursor");
-    let filter = filter(&mut query)?;
+    let destination = query.take("destination");
+    let mut filter = filter(&mut query)?;
     query.finish()?;
-    let page = match caller.narrow(filter) {
+    let calls = destination.map(|name| app.routes.calling(&name));
+    // No route calls it: no operation can match.
+    let is_called = calls.as_ref().is_none_or(|routes| !routes.is_empty());
+    filter.routes = calls.unwrap_or_default();
+    let page = match caller.narrow(filter).filter(|_| is_called) {
         Some(filter) => search(&app, &filter, cursor, limit).await?,
         None => Page {
             items: Vec::new(),
@@ -176,10 +184,41 @@ pub(crate) async fn list(
     json(StatusCode::OK, &page)
 }
 
+/// One page for the console: rows without their payloads, and why each is not running.
+pub(crate) async fn find(
+    app: &App,
+    caller: &Caller,
+    pairs: Vec<(String, String)>,
+    cursor: Option<String>,
+    limit: usize,
+) -> Result<Page<(Operation, Option<HoldDocument>)>, Problem> {
+    let mut query = QueryParameters::new(pairs)?;
+    let filter = filter(&mut query)?;
+    query.finish()?;
+    let Some(filter) = caller.narrow(filter) else {
+        return Ok(Page {
+            items: Vec::new(),
+            next_cursor: None,
+        });
+    };
+    let page = search(app, &filter, cursor, limit).await?;
+    let mut holds = Holds::new(app);
+    let mut items = Vec::with_capacity(page.items.len());
+    for mut row in page.items {
+        row.payload = Sealed::new(Vec::new());
+        let hold = holds.of(&row).await;
+        items.push((row, hold));
+    }
+    Ok(Page {
+        items,
+        next_cursor: page.next_cursor,
+    })
+}
+
 /// One page. A search that finds nothing goes on for a while, so that most callers need not follow
 /// empty pages.
 async fn search(
-    app: &Shared,
+    app: &App,
     filter: &Filter,
     mut cursor: Option<String>,
     limit: usize,
@@ -212,6 +251,8 @@ fn filter(query: &mut QueryParameters) -> Result<Filter, Problem> {
         batch_id: query.parsed("batch_id", |id| id.parse::<BatchId>())?,
         from: query.time("from")?,
         to: query.time("to")?,
+        code: query.take("code"),
+        routes: Vec::new(),
     })
 }
 
@@ -236,13 +277,13 @@ fn phase(text: String) -> Result<Phase, Invalid> {
 }
 
 impl App {
-    async fn show(&self, id: OpId) -> Result<OperationDocument, Problem> {
+    pub(super) async fn show(&self, id: OpId) -> Result<OperationDocument, Problem> {
         let snapshot = self.orchestrator().status(id).await?;
         Ok(self.document(snapshot).await)
     }
 }
 
-fn illegal(refused: &Refused) -> Option<Why> {
+pub(super) fn illegal(refused: &Refused) -> Option<Why> {
     match refused {
         Refused::Illegal(illegal) => Some(illegal.why),
         _ => None,
@@ -250,7 +291,7 @@ fn illegal(refused: &Refused) -> Option<Why> {
 }
 
 /// The answer to a change that was refused for a reason other than the operation's state.
-fn not_about_the_state(id: OpId, refused: &Refused) -> Problem {
+pub(super) fn not_about_the_state(id: OpId, refused: &Refused) -> Problem {
     match refused {
         Refused::NotFound => Problem::not_found("there is no such operation"),
         _ => Problem::unavailable("the operation is being settled; try again").op_id(id),
@@ -263,7 +304,7 @@ fn not_about_the_state(id: OpId, refused: &Refused) -> Problem {
     responses(
         (status = 200, body = OperationDocument, description = "The operation is canceled"),
         (status = 202, body = OperationDocument, description = "The cancel is requested: an attempt is running, or the effect is unknown"),
-        (status = "4XX", body = ProblemDocument, description = "not_found, terminal"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, ambiguous_id, terminal"),
     ))]
 pub(crate) async fn cancel(
     State(app): State<Shared>,
@@ -271,13 +312,17 @@ pub(crate) async fn cancel(
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
-    let id = op_id(&id)?;
+    let id = app.op_id(&caller, &id).await?;
     let (parts, body) = request.into_parts();
     let text = app.optional_body(&parts.headers, body).await?;
     let ReasonDocument { reason } = body::read(&text, INVALID_REQUEST)?;
     let reason = reason.unwrap_or_default();
     app.visible(&caller, id).await?;
-    let refused = match app.orchestrator().cancel(id, &reason).await? {
+    let refused = match app
+        .orchestrator()
+        .cancel(id, &caller.actor(), &reason)
+        .await?
+    {
         Ok(changed) => {
             let canceled = changed.state.is_terminal();
             let status = if canceled {
@@ -310,7 +355,7 @@ pub(crate) async fn cancel(
     request_body = ResolveDocument,
     responses(
         (status = 200, body = OperationDocument, description = "The operation after the resolution"),
-        (status = "4XX", body = ProblemDocument, description = "not_found, not_held, invalid_command"),
+        (status = "4XX", body = ProblemDocument, description = "not_found, ambiguous_id, not_held, invalid_command"),
     ))]
 pub(crate) async fn resolve(
     State(app): State<Shared>,
@@ -318,7 +363,7 @@ pub(crate) async fn resolve(
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
-    let id = op_id(&id)?;
+    let id = app.op_id(&caller, &id).await?;
     let text = app.text(request).await?;
     let mut members = Members::parse(&text)?;
     let given = members.clone();
@@ -329,7 +374,7 @@ pub(crate) async fn resolve(
     app.visible(&caller, id).await?;
     let resolved: Result<Changed, Refused> = app
         .orchestrator()
-        .resolve(id, resolution, result, &reason)
+        .resolve(id, resolution, result, &caller.actor(), &reason)
         .await?;
     match resolved {
         Ok(_) => json(StatusCode::OK, &app.show(id).await?),

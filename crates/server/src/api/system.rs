@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use clinch_core::WorkerId;
-use clinch_core::ports::{Filter, Ids, Inspect, LockManager};
+use clinch_core::ports::{Clock, Filter, Ids, Inspect, LockManager};
 use clinch_system::SystemIds;
 use serde::Serialize;
 use tokio::sync::Mutex;
@@ -18,6 +18,7 @@ use super::caller::Caller;
 use super::problem::{Problem, ProblemDocument};
 use super::time;
 use crate::serve::Look;
+use crate::telemetry::STALE;
 
 /// A store that takes longer counts as not answering.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,11 +36,13 @@ pub(crate) struct Readiness {
     locks: Option<Arc<dyn LockManager>>,
     look: Option<Arc<Look>>,
     /// One check at a time; concurrent requests wait for its result.
-    found: Mutex<Option<(Duration, Found)>>,
+    found: Mutex<Option<(Duration, Checked)>>,
 }
 
 /// The part that fails, if one does.
 type Found = Result<(), String>;
+/// How long a whole check took, or the part that fails.
+type Checked = Result<Duration, String>;
 
 impl Readiness {
     /// Without locks the check does not write.
@@ -49,6 +52,25 @@ impl Readiness {
             look,
             found: Mutex::new(None),
         }
+    }
+
+    /// The result of a check, at most [`GOOD_FOR`] old.
+    pub(super) async fn check(&self, clock: &dyn Clock, inspect: &dyn Inspect) -> Checked {
+        let mut found = self.found.lock().await;
+        let now = clock.monotonic();
+        let fresh = found
+            .take()
+            .filter(|(at, _)| now.saturating_sub(*at) < GOOD_FOR);
+        let (at, checked) = match fresh {
+            Some(fresh) => fresh,
+            None => {
+                let ready = self.find(inspect).await;
+                let ended = clock.monotonic();
+                (ended, ready.map(|()| ended.saturating_sub(now)))
+            }
+        };
+        *found = Some((at, checked.clone()));
+        checked
     }
 
     async fn find(&self, inspect: &dyn Inspect) -> Found {
@@ -145,18 +167,8 @@ pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
     if app.stop.is_cancelled() {
         return Err(Problem::unavailable("the server is stopping"));
     }
-    let now = app.clock.monotonic();
-    let mut found = app.readiness.found.lock().await;
-    let fresh = found
-        .take()
-        .filter(|(at, _)| now.saturating_sub(*at) < GOOD_FOR);
-    let (at, is_ready) = match fresh {
-        Some(fresh) => fresh,
-        None => (now, app.readiness.find(app.inspect.as_ref()).await),
-    };
-    *found = Some((at, is_ready.clone()));
-    match is_ready {
-        Ok(()) => {
+    match app.readiness.check(&*app.clock, &*app.inspect).await {
+        Ok(_) => {
             let warnings = warnings(&app);
             let status = "ok";
             json(StatusCode::OK, &ReadyDocument { status, warnings })
@@ -172,15 +184,22 @@ pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
 pub(crate) async fn metrics(State(app): State<Shared>, caller: Caller) -> Answer {
     caller.everything()?;
     // Gauges that cannot be measured keep their last value; counters are always current.
-    let measure = async {
-        app.clinch.measure().await?;
+    let engine = tokio::time::timeout(STORE_TIMEOUT, app.clinch.measure());
+    let applications = async {
+        let mut is_fresh = true;
         for gauges in &app.gauges {
-            gauges.measure().await?;
+            let measured = tokio::time::timeout(STORE_TIMEOUT, gauges.measure()).await;
+            is_fresh &= matches!(measured, Ok(Ok(())));
         }
-        Ok::<(), clinch::Error>(())
+        is_fresh
     };
-    let measured = tokio::time::timeout(STORE_TIMEOUT, measure).await;
-    if !matches!(measured, Ok(Ok(()))) {
+    // At the same time: a store that hangs delays neither the others nor the answer by more than
+    // its timeout.
+    let disks = tokio::time::timeout(STORE_TIMEOUT, app.disks.measure());
+    let (engine, applications, disks) = tokio::join!(engine, applications, disks);
+    let is_fresh = matches!(engine, Ok(Ok(()))) && applications && disks.is_ok();
+    metrics::gauge!(STALE).set(if is_fresh { 0.0 } else { 1.0 });
+    if !is_fresh {
         tracing::warn!(target: "clinch", "gauges could not be measured; /metrics shows their last values");
     }
     let mut response = app.metrics.render().into_response();
@@ -192,8 +211,8 @@ pub(crate) async fn metrics(State(app): State<Shared>, caller: Caller) -> Answer
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
-    use clinch_core::ports::{Known, LedgerLine, Operation, Page};
-    use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, Result, Timestamp};
+    use clinch_core::ports::{FoundId, Known, LedgerLine, Operation, Page};
+    use clinch_core::{AttemptId, Error, ErrorKind, Keys, OpId, OpIdPrefix, Result, Timestamp};
 
     use super::*;
 
@@ -216,6 +235,9 @@ mod tests {
             damaged()
         }
         async fn list(&self, _: &Filter, _: Option<&str>, _: usize) -> Result<Page<Operation>> {
+            damaged()
+        }
+        async fn by_prefix(&self, _: &OpIdPrefix, _: usize) -> Result<Vec<FoundId>> {
             damaged()
         }
         async fn long_in_progress(&self, _: Timestamp, _: usize) -> Result<Vec<OpId>> {

@@ -79,7 +79,7 @@ impl Authenticator {
     }
 
     /// The answer to a request, unless the caller loses access before.
-    pub(super) async fn while_authorized(
+    pub(crate) async fn while_authorized(
         self: &Arc<Self>,
         caller: Caller,
         answer: impl Future<Output = Response>,

@@ -110,10 +110,13 @@ impl Tracer for Otlp {
             return work;
         };
         let this = self.clone();
+        // A stage that began before: one commit changed several operations.
+        let before = tags.latency.unwrap_or_default();
         Box::pin(async move {
-            let (at, from) = (this.clock.now(), this.clock.monotonic());
-            work.await;
-            span.end(at, this.clock.monotonic().saturating_sub(from));
+            let (at, from) = (this.clock.now() - before, this.clock.monotonic());
+            span.run(work).await;
+            let took = this.clock.monotonic().saturating_sub(from);
+            span.end(at, before.saturating_add(took));
             this.spans.put(span);
         })
     }

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clinch_core::Timestamp;
-use clinch_core::ports::{Ids, Tags, is_traceparent};
+use clinch_core::ports::{Ids, StageEnd, Tags, is_traceparent};
 use clinch_system::SystemIds;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -17,6 +17,11 @@ use super::attribute;
 const WAITING_MAX: usize = 16_384;
 /// Spans of one document.
 const DOCUMENT_MAX: usize = 512;
+
+tokio::task_local! {
+    /// Trace and span of the stage that runs in this task.
+    static CURRENT: (String, String);
+}
 
 /// Spans that wait to be sent.
 #[derive(Default)]
@@ -69,7 +74,10 @@ impl Spans {
 pub(super) struct Span {
     stage: &'static str,
     trace_id: String,
+    /// The random part of a new id.
+    id: String,
     parent: String,
+    end: Option<Arc<StageEnd>>,
     attributes: Vec<Value>,
     at: Timestamp,
     took: Duration,
@@ -86,6 +94,9 @@ pub(super) fn begun(stage: &'static str, tags: &Tags<'_>) -> Option<Span> {
     if !is_sampled {
         return None;
     }
+    // A stage within another one of the same trace is its child.
+    let outer = CURRENT.try_with(|outer| (outer.0 == *trace_id).then(|| outer.1.clone()));
+    let parent = outer.ok().flatten().unwrap_or_else(|| (*parent).to_owned());
     let mut attributes = Vec::new();
     if let Some(op_id) = tags.op_id {
         attributes.push(attribute("op.id", &op_id.to_string()));
@@ -93,6 +104,12 @@ pub(super) fn begun(stage: &'static str, tags: &Tags<'_>) -> Option<Span> {
     if let Some(keys) = tags.keys {
         attributes.push(attribute("domain", keys.domain.as_str()));
         attributes.push(attribute("event.type", keys.event_type.as_str()));
+    } else if let (Some(domain), Some(event_type)) = (tags.domain, tags.event_type) {
+        attributes.push(attribute("domain", domain.as_str()));
+        attributes.push(attribute("event.type", event_type.as_str()));
+    }
+    if let Some(destination) = tags.destination {
+        attributes.push(attribute("destination", destination));
     }
     if let Some(attempt) = tags.attempt {
         let value = json!({ "intValue": attempt.to_string() });
@@ -101,25 +118,42 @@ pub(super) fn begun(stage: &'static str, tags: &Tags<'_>) -> Option<Span> {
     Some(Span {
         stage,
         trace_id: (*trace_id).to_owned(),
-        parent: (*parent).to_owned(),
+        id: format!("{:016x}", SystemIds.attempt_id().0.as_u64_pair().1.max(1)),
+        parent,
         attributes,
+        end: tags.end.cloned(),
         at: Timestamp::default(),
         took: Duration::ZERO,
     })
 }
 
 impl Span {
+    /// Runs the work as the current span: stages within it are its children.
+    pub(super) async fn run(&self, work: impl Future<Output = ()>) {
+        let current = (self.trace_id.clone(), self.id.clone());
+        CURRENT.scope(current, work).await;
+    }
+
+    /// Ends the span, with what the stage reported.
     pub(super) fn end(&mut self, at: Timestamp, took: Duration) {
         (self.at, self.took) = (at, took);
+        let millis = json!({ "doubleValue": took.as_secs_f64() * 1e3 });
+        self.attributes
+            .push(json!({ "key": "latency.ms", "value": millis }));
+        let Some(end) = self.end.take() else { return };
+        if let Some(outcome) = end.outcome() {
+            self.attributes.push(attribute("outcome", outcome));
+        }
+        if let Some(code) = end.code() {
+            self.attributes.push(attribute("code", code));
+        }
     }
 
     fn document(&self) -> Value {
-        // The random part of a new id.
-        let id = SystemIds.attempt_id().0.as_u64_pair().1;
         let start = nanos(self.at);
         json!({
             "traceId": self.trace_id,
-            "spanId": format!("{:016x}", id.max(1)),
+            "spanId": self.id,
             "parentSpanId": self.parent,
             "name": self.stage,
             "kind": 1,

@@ -49,6 +49,9 @@ async fn core_8_settled_within_the_budget_is_200_with_the_whole_document() {
         "trace_id",
         "result",
         "failure",
+        "last_error",
+        "outbound_key",
+        "destination",
     ];
     let object = document.as_object().expect("an object");
     for name in names {

@@ -5,18 +5,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use axum::Router;
+use axum::routing::get;
 use clinch::{Backend, Result};
 use clinch_core::ports::{ApiKeys, Attempt, Executor};
 use clinch_core::{Envelope, Fail, Outcome, Payload, Retry, Success};
 use clinch_memory::Memory;
 use clinch_server::config::{RouteConfig, Sources};
-use clinch_server::{Built, Config, Facts, Parts, Role, Server};
+use clinch_server::{Application, Built, Config, Facts, Parts, Role, Server};
 use clinch_system::SystemClock;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
+use utoipa::openapi::OpenApi;
 
 /// Routes for every kind of answer. The URL names the provider's behavior.
 pub(crate) const ROUTES: &str = r#"
@@ -361,4 +364,20 @@ impl Reply {
         );
         self
     }
+}
+
+/// Applications with routes in and outside of their domains.
+pub(crate) fn applications() -> Vec<Application> {
+    let pay = Router::new().route("/v1/pay/report", get(async || "pay"));
+    let lane = Router::new()
+        .route("/v1/lane/report", get(async || "lane"))
+        .route("/v1/away/report", get(async || "away"))
+        .route("/unknown", get(async || "pay"));
+    let application = |(domain, router)| Application {
+        domain,
+        router,
+        described: OpenApi::default(),
+        panel: None,
+    };
+    [("pay", pay), ("lane", lane)].map(application).into()
 }

@@ -92,7 +92,7 @@ async fn the_api_describes_itself() {
 async fn unknown_paths_and_methods_are_problems_too() {
     let server = Running::new().await;
     server.get("/v1/nothing").await.is_problem(404, "not_found");
-    server.get("/").await.is_problem(404, "not_found");
+    server.get("/nothing").await.is_problem(404, "not_found");
     let reply = server.send("DELETE", "/v1/operations", &[], "").await;
     reply.is_problem(405, "method_not_allowed");
     assert!(
@@ -183,6 +183,7 @@ async fn a_panic_in_a_handler_is_500_and_the_next_request_is_answered() {
         domain: "reports",
         router: axum::Router::new().route("/v1/reports", axum::routing::get(panics)),
         described: OpenApi::default(),
+        panel: None,
     });
     let server = Running::of(ROUTES, parts, memory, provider, &Role::ALL).await;
     let reply = server.get("/v1/reports").await;

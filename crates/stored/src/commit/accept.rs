@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Accepted, BeginRequest, NewOperation};
+use clinch_core::ports::{Accepted, BeginRequest, LetterStatus, NewOperation};
 use clinch_core::protocol::{Action, Begin, Event, LaneStand, State};
 use clinch_core::{Error, ErrorKind, Fingerprint, KeyHash, LaneKey};
 
@@ -81,7 +81,9 @@ impl Work<'_> {
         let lane = lane_of(new, self.routes);
         let lane = lane.filter(|lane| !self.seen.lanes.contains_key(lane));
         self.wanted.lanes.extend(lane);
-        let predecessor = new.redrive_of.map_or(Ok(()), |op| self.state(op).map(drop));
+        let predecessor = new
+            .redrive_of
+            .map_or(Ok(()), |op| self.letter_of_predecessor(op).map(drop));
         let batch = new.batch_id.map_or(Ok(()), |id| self.batch(id).map(drop));
         let paused = match new.begin {
             Some(_) => self.is_paused(&new.keys.domain).map(drop),
@@ -124,6 +126,11 @@ impl Work<'_> {
         {
             return Ok(Accepted::PredecessorApplied);
         }
+        if let Some(predecessor) = new.redrive_of
+            && let Some(LetterStatus::Dismissed { .. }) = self.letter_of_predecessor(predecessor)?
+        {
+            return Ok(Accepted::PredecessorDismissed);
+        }
         if !self.join_batch(new, origin)? {
             return Ok(Accepted::BatchClosed);
         }
@@ -139,7 +146,11 @@ impl Work<'_> {
         if let Some(predecessor) = new.redrive_of
             && self.state(predecessor)?.is_some()
         {
-            self.redrive(predecessor, new.op_id);
+            self.redrive(predecessor, new)?;
+            if self.letter_of_predecessor(predecessor)?.is_some() {
+                let by = new.op_id;
+                self.set_letter(predecessor, LetterStatus::Redriven { by });
+            }
         }
         let mut write = Box::new(RowWrite {
             row: self.row(new, seq, lane),
@@ -155,6 +166,7 @@ impl Work<'_> {
         });
         let accepted = Note {
             event: "Accept",
+            by: new.by.as_ref(),
             ..Note::default()
         };
         self.note(&mut write, accepted);

@@ -205,7 +205,10 @@ impl Work<'_> {
         effects: &[Action],
     ) -> Step<Option<BatchId>> {
         write.extent = Extent::Whole;
-        write.dead_letter |= effects.contains(&Action::DeadLetter);
+        if effects.contains(&Action::DeadLetter) {
+            write.dead_letter = true;
+            self.make_letter(&write);
+        }
         self.count(&write.row.domain, Some(before), &write.row.state);
         if !effects.contains(&Action::Settle) {
             write.row.has_spawn |= matches!(write.spawn, SpawnWrite::Store(_));

@@ -25,19 +25,22 @@
 //! unit takes it as absent.
 //!
 //! The path through the files: `accept` takes operations in, `change` applies events and what
-//! follows from them, `batch` counts members and completes batches, `plan` is what comes out.
+//! follows from them, `batch` counts members and completes batches, `letters` keeps
+//! the status of dead letters, `plan` is what comes out.
 
 mod accept;
 mod batch;
 mod change;
+mod letters;
 mod plan;
 mod row;
 mod seen;
 mod work;
 
+pub use letters::LetterWrite;
 pub use plan::{Awaits, BatchWrite, Due, Extent, LaneWrite, NewKey, Plan, RowWrite, SpawnWrite};
 pub use row::{Line, Request, Row, is_provisional};
-pub use seen::{BatchRow, KnownKey, Members, Seen, Wanted, WantedKey};
+pub use seen::{BatchRow, KnownKey, Members, Seen, SeenLetter, Wanted, WantedKey};
 
 use clinch_core::policy::Routes;
 use clinch_core::ports::{Accepted, Write, Written};
@@ -57,6 +60,10 @@ pub struct Unit<'a> {
 
 /// What the store does next.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one exists at a time, and every commit would pay for a box"
+)]
 pub enum Next {
     /// Load what [`Unit::wanted`] names into [`Unit::seen_mut`].
     Load,

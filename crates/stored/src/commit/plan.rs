@@ -1,11 +1,12 @@
 //! What a store has to write.
 
-use clinch_core::ports::{Accepted, Batch, NewOperation, Scan, Written};
+use clinch_core::ports::{Accepted, Batch, COUNTERS, NewOperation, Scan, Written};
 use clinch_core::protocol::{self, State};
 use clinch_core::{
     Domain, EventType, Fingerprint, KeyHash, LaneKey, OpId, Priority, Sealed, Timestamp,
 };
 
+use super::letters::LetterWrite;
 use super::row::{Line, Row};
 use super::work::counter_of;
 
@@ -21,11 +22,14 @@ pub struct Plan {
     pub lanes: Vec<LaneWrite>,
     /// Operations that are redriven, and by which: a mark that leaves the version as it is.
     pub redriven: Vec<(OpId, OpId)>,
+    /// Dead letters whose status changed, also those that the plan makes and that are not open
+    /// after it.
+    pub letters: Vec<LetterWrite>,
     /// Batches whose counts changed.
     pub batches: Vec<BatchWrite>,
     /// Changes of the counters of domains, in the order of
     /// [`Counts::in_order`](clinch_core::ports::Counts::in_order).
-    pub counts: Vec<(Domain, [i64; 7])>,
+    pub counts: Vec<(Domain, [i64; COUNTERS])>,
     /// Operations that became terminal.
     pub settled: Vec<OpId>,
     /// Streams in which a row may be due, and from when on.
@@ -167,11 +171,16 @@ impl Plan {
             Written::Changed(_) | Written::Begun(_) | Written::Accepted(Accepted::New { .. }) => {
                 true
             }
-            Written::Accepted(_) | Written::Refused(_) | Written::Sealed { .. } => false,
+            Written::Accepted(_)
+            | Written::Refused(_)
+            | Written::Sealed { .. }
+            | Written::Letter(_)
+            | Written::Noted(_) => false,
         };
         self.lanes.is_empty()
             && self.batches.is_empty()
             && self.redriven.is_empty()
+            && self.letters.is_empty()
             && self.rows.iter().all(is_alone)
             && self.answers.iter().all(changes)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use clinch_core::ports::{Batch, Known, NewBatch, NewOperation};
+use clinch_core::ports::{Batch, Known, LetterStatus, NewBatch, NewOperation};
 use clinch_core::{BatchId, Domain, Fingerprint, KeyHash, Keys, LaneKey, OpId, Result, Status};
 
 use super::row::Row;
@@ -18,6 +18,7 @@ pub struct Seen {
     pub(super) batches: HashMap<BatchId, Option<BatchRow>>,
     pub(super) paused: HashMap<Domain, bool>,
     pub(super) spawns: HashMap<OpId, Vec<NewOperation>>,
+    pub(super) letters: HashMap<OpId, Option<SeenLetter>>,
 }
 
 /// What to read and lock.
@@ -39,6 +40,17 @@ pub struct Wanted {
     pub domains: BTreeSet<Domain>,
     /// Operations whose stored spawned operations are needed.
     pub spawns: BTreeSet<OpId>,
+    /// Operations whose dead letters are needed. They are locked after the rows.
+    pub letters: BTreeSet<OpId>,
+}
+
+/// A dead letter that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenLetter {
+    /// The letter's domain.
+    pub domain: Domain,
+    /// Its status.
+    pub status: LetterStatus,
 }
 
 /// The keys of a new operation.
@@ -88,6 +100,7 @@ impl Wanted {
             && self.batches.is_empty()
             && self.domains.is_empty()
             && self.spawns.is_empty()
+            && self.letters.is_empty()
     }
 
     /// Nothing but keys, ids and pauses: a store may take the keys to be new and the domains not to
@@ -97,6 +110,7 @@ impl Wanted {
             && self.lanes.is_empty()
             && self.batches.is_empty()
             && self.spawns.is_empty()
+            && self.letters.is_empty()
     }
 }
 
@@ -151,6 +165,11 @@ impl Seen {
         self.spawns.insert(op_id, spawn);
     }
 
+    /// The dead letter of an operation.
+    pub fn letter(&mut self, op_id: OpId, letter: SeenLetter) {
+        self.letters.insert(op_id, Some(letter));
+    }
+
     /// What the recorded answer of an operation spawns, as JSON.
     pub fn spawn(&mut self, op_id: OpId, stored: &[u8]) -> Result<()> {
         self.spawned(op_id, json::read(stored)?);
@@ -182,6 +201,9 @@ impl Seen {
         }
         for op_id in wanted.spawns {
             self.spawns.entry(op_id).or_default();
+        }
+        for op_id in wanted.letters {
+            self.letters.entry(op_id).or_default();
         }
         Ok(())
     }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Counts, ResultRecord, Scan, Write, Written};
+use clinch_core::ports::{COUNTERS, Counts, ResultRecord, Scan, Write, Written};
 use clinch_core::protocol::{LaneStand, State};
 use clinch_core::{
     BatchId, Domain, Error, KeyHash, LaneKey, OpId, Result, Status, Timestamp, WorkerId,
 };
 
 use super::batch::BatchWork;
+use super::letters::LetterWork;
 use super::plan::{Awaits, Due, Extent, LaneWrite, Plan, RowWrite, SpawnWrite};
 use super::row::{Line, PROVISIONAL, Row};
 use super::seen::{KnownKey, Members, Seen, Wanted};
@@ -44,15 +45,16 @@ pub(super) struct Work<'a> {
     pub seen: &'a Seen,
     pub now: Timestamp,
     pub wanted: Wanted,
-    rows: HashMap<OpId, Box<RowWrite>>,
+    pub(super) rows: HashMap<OpId, Box<RowWrite>>,
     /// Rows in the order in which they were first taken.
     order: Vec<OpId>,
     new_rows: u64,
     pub keys: HashMap<KeyHash, KnownKey>,
     lanes: BTreeMap<LaneKey, LaneWork>,
     pub batches: BTreeMap<BatchId, BatchWork>,
-    redriven: Vec<(OpId, OpId)>,
-    counts: BTreeMap<Domain, [i64; 7]>,
+    pub(super) redriven: Vec<(OpId, OpId)>,
+    pub letters: HashMap<OpId, LetterWork>,
+    counts: BTreeMap<Domain, [i64; COUNTERS]>,
     pub settled: Vec<OpId>,
 }
 
@@ -71,8 +73,17 @@ impl<'a> Work<'a> {
         now: Timestamp,
         writes: &[Write],
     ) -> Self {
-        let ends_a_row =
-            |write: &&Write| !matches!(write, Write::Accept(_) | Write::Extend(_) | Write::Seal(_));
+        let ends_a_row = |write: &&Write| {
+            let ends_none = matches!(
+                write,
+                Write::Accept(_)
+                    | Write::Extend(_)
+                    | Write::Seal(_)
+                    | Write::Letter(_)
+                    | Write::Note(_)
+            );
+            !ends_none
+        };
         let ends = writes.iter().filter(ends_a_row).count();
         Self {
             routes,
@@ -90,6 +101,7 @@ impl<'a> Work<'a> {
             lanes: BTreeMap::new(),
             batches: BTreeMap::new(),
             redriven: Vec::new(),
+            letters: HashMap::new(),
             counts: BTreeMap::new(),
             settled: Vec::new(),
         }
@@ -124,6 +136,8 @@ impl<'a> Work<'a> {
             Write::Reschedule(attempt) => self.reschedule(attempt),
             Write::Amend(amendment) => self.amend(amendment),
             Write::Seal(batch_id) => self.seal(*batch_id),
+            Write::Letter(change) => self.change_letter(change).map(Written::Letter),
+            Write::Note(note) => self.note_of_person(note).map(Written::Noted),
         }
     }
 
@@ -191,15 +205,6 @@ impl<'a> Work<'a> {
         changed.or_else(seen).map(|row| row.state.status)
     }
 
-    /// Marks an operation as redriven; a later one takes the place of an earlier one.
-    pub(super) fn redrive(&mut self, predecessor: OpId, by: OpId) {
-        self.redriven.retain(|(op, _)| *op != predecessor);
-        self.redriven.push((predecessor, by));
-        if let Some(write) = self.rows.get_mut(&predecessor) {
-            write.row.redriven_by = Some(by);
-        }
-    }
-
     /// The id names an operation.
     pub(super) fn is_taken(&mut self, op_id: OpId) -> Step<bool> {
         if self.rows.contains_key(&op_id) {
@@ -252,17 +257,21 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// What this commit adds to the counters of a domain.
+    pub(super) fn counters(&mut self, domain: &Domain) -> &mut [i64; COUNTERS] {
+        if !self.counts.contains_key(domain) {
+            self.counts.insert(domain.clone(), [0; COUNTERS]);
+        }
+        self.counts.entry(domain.clone()).or_insert([0; COUNTERS])
+    }
+
     /// Moves an operation from one counter to another.
     pub(super) fn count(&mut self, domain: &Domain, left: Option<&State>, entered: &State) {
-        if !self.counts.contains_key(domain) {
-            self.counts.insert(domain.clone(), [0; 7]);
+        let counters = self.counters(domain);
+        if let Some(state) = left {
+            counters[counter_of(state)] -= 1;
         }
-        if let Some(counters) = self.counts.get_mut(domain) {
-            if let Some(state) = left {
-                counters[counter_of(state)] -= 1;
-            }
-            counters[counter_of(entered)] += 1;
-        }
+        counters[counter_of(entered)] += 1;
     }
 
     // Lanes.
@@ -364,6 +373,7 @@ impl<'a> Work<'a> {
             now: self.now,
             lanes: lanes(self.lanes, &rows),
             redriven: self.redriven,
+            letters: super::letters::writes(self.letters),
             batches: super::batch::writes(self.batches),
             counts: self.counts.into_iter().collect(),
             settled: self.settled,
@@ -372,7 +382,7 @@ impl<'a> Work<'a> {
             rows,
             answers,
         };
-        plan.counts.retain(|(_, by)| *by != [0; 7]);
+        plan.counts.retain(|(_, by)| *by != [0; COUNTERS]);
         plan.wake();
         Planned::Write(plan)
     }

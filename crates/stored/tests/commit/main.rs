@@ -67,6 +67,7 @@ fn new(domain: &str, number: u128) -> NewOperation {
         batch_id: None,
         redrive_of: None,
         inherited: Inherited::default(),
+        by: None,
         trace: None,
         begin: None,
         keys,
@@ -190,7 +191,7 @@ fn a_new_operation_is_a_row_a_key_a_line_and_a_count() {
         Some(new("pay", 1).keys.hash())
     );
     assert_eq!(events(write), ["Accept"]);
-    assert_eq!(plan.counts[0].1, [1, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(plan.counts[0].1, [1, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(plan.due.len(), 1);
     assert!(plan.lanes.is_empty() && plan.batches.is_empty());
 }
@@ -202,7 +203,7 @@ fn a_begin_in_the_same_commit_is_a_running_row() {
     let plan = plan(&[Write::Accept(one)], Seen::default());
     let write = &plan.rows[0];
     assert_eq!(events(write), ["Accept", "Begin"]);
-    assert_eq!(plan.counts[0].1, [0, 1, 0, 0, 0, 0, 0]);
+    assert_eq!(plan.counts[0].1, [0, 1, 0, 0, 0, 0, 0, 0]);
     assert!(matches!(
         write.awaits,
         Awaits::Recovery(Scan::LeaseEnded, _)

@@ -16,7 +16,7 @@ fn settling_ends_the_row_and_accepts_what_it_spawned() {
     assert_eq!(child.row.op_id, op(3));
     assert!(child.before.is_none());
     assert_eq!(plan.settled, [op(1)]);
-    assert_eq!(plan.counts[0].1, [1, -1, 0, 0, 0, 1, 0]);
+    assert_eq!(plan.counts[0].1, [1, -1, 0, 0, 0, 1, 0, 0]);
 }
 
 #[test]

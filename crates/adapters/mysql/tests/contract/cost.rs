@@ -130,13 +130,18 @@ impl Fill {
         self.operations("clinch_history", templates.failed, failed, &ended)
             .await;
         self.run(&format!(
-            "INSERT INTO clinch_dead_letter (op_id, failed_at) \
-             SELECT UNHEX(MD5(n)), {} FROM (SELECT seq AS n FROM seq_{}_to_{}) AS numbers",
+            "INSERT INTO clinch_dead_letter (op_id, failed_at, letter, status, seq, domain, \
+             event_type, biz_key, idem_key, code, fingerprint) \
+             SELECT UNHEX(MD5(n)), {}, t.letter, 0, n, t.domain, t.event_type, t.biz_key, \
+             t.idem_key, t.code, t.fingerprint FROM (SELECT seq AS n FROM seq_{}_to_{}) AS numbers \
+             CROSS JOIN (SELECT * FROM clinch_dead_letter LIMIT 1) AS t",
             failed.moment(),
             failed.from,
             failed.from + failed.count - 1
         ))
         .await;
+        self.run("UPDATE clinch_count SET dead_letters_open = 10000000")
+            .await;
         for span in [history.prunable(now), history.completed(now)] {
             let ended = [("finished_at", span.moment())];
             self.operations("clinch_history", templates.completed, span, &ended)

@@ -193,7 +193,16 @@ fn out_3_a_payload_changed_by_hand_is_dead_lettered() {
         conn.query_drop(edit).await.expect("an edit");
         let taken = store.dequeue(&ask(5)).await.expect("answers");
         assert!(taken.is_empty(), "{taken:?}");
-        let letters = store.dead_letters(None, 9).await.expect("reads").items;
+        let letters = store
+            .dead_letters(
+                &clinch_core::ports::LetterFilter::all(),
+                clinch_core::ports::LetterOrder::NewestFirst,
+                None,
+                9,
+            )
+            .await
+            .expect("reads")
+            .items;
         assert_eq!(letters.len(), 1);
         assert_eq!(letters[0].op_id, new.op_id);
         assert_eq!(letters[0].failure.code, clinch_core::code::INTEGRITY);

@@ -305,7 +305,16 @@ fn out_3_json_that_rust_does_not_take_is_dead_lettered() {
             .await
             .expect("answers");
         assert!(taken.is_empty());
-        let letters = store.dead_letters(None, 9).await.expect("reads").items;
+        let letters = store
+            .dead_letters(
+                &clinch_core::ports::LetterFilter::all(),
+                clinch_core::ports::LetterOrder::NewestFirst,
+                None,
+                9,
+            )
+            .await
+            .expect("reads")
+            .items;
         assert_eq!(letters[0].failure.code, clinch_core::code::INTEGRITY);
     });
 }

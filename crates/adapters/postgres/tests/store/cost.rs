@@ -131,12 +131,18 @@ impl Fill<'_> {
         self.operations("clinch_history", templates.failed, failed, &ended)
             .await;
         self.run(&format!(
-            "INSERT INTO clinch_dead_letter SELECT op_id, finished_at FROM clinch_history \
-             WHERE seq BETWEEN {} AND {}",
+            "INSERT INTO clinch_dead_letter (op_id, failed_at, letter, status, seq, domain, \
+             event_type, biz_key, idem_key, code, fingerprint) \
+             SELECT h.op_id, h.finished_at, t.letter, 0, h.seq, t.domain, t.event_type, h.biz_key, \
+             h.idem_key, t.code, t.fingerprint FROM clinch_history AS h \
+             CROSS JOIN (SELECT * FROM clinch_dead_letter LIMIT 1) AS t \
+             WHERE h.seq BETWEEN {} AND {}",
             failed.from,
             failed.from + failed.count - 1
         ))
         .await;
+        self.run("UPDATE clinch_domain SET dead_letters_open = 10000000")
+            .await;
         for span in [history.prunable(now), history.completed(now)] {
             let ended = [("finished_at", span.moment())];
             self.operations("clinch_history", templates.completed, span, &ended)

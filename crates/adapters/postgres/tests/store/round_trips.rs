@@ -7,7 +7,7 @@ use std::time::Duration;
 use clinch_contract::Calls;
 use clinch_core::ports::{
     Accepted, Amendment, Answer, AnswerBody, BeginRequest, Bus, Dequeue, Domains, Extension, Ids,
-    Inspect, NewOperation, Outbox, StoredOk, Topic,
+    Inspect, NewOperation, NewPause, Outbox, StoredOk, Topic,
 };
 use clinch_core::protocol::{Event, Phase};
 use clinch_core::{Fail, OpId, Status, Timestamp};
@@ -225,7 +225,10 @@ fn nothing_begins_in_a_domain_that_was_paused_elsewhere() {
     on_a_runtime(async {
         let (store, other, _database) = two_processes().await;
         let domain = keys("natural", 0).domain;
-        other.set_paused(&domain, true).await.expect("paused");
+        other
+            .pause(&domain, &NewPause::default())
+            .await
+            .expect("paused");
         let new = inline(1);
         let accepted = accept(&store, std::slice::from_ref(&new)).await;
         let Accepted::New { state, .. } = &accepted[0] else {
@@ -367,14 +370,11 @@ fn a_kept_row_is_not_begun_in_a_domain_that_was_paused_elsewhere() {
         let new = operation("natural", 1);
         accept(&store, std::slice::from_ref(&new)).await;
         other
-            .set_paused(&new.keys.domain, true)
+            .pause(&new.keys.domain, &NewPause::default())
             .await
             .expect("paused");
         assert_eq!(take(&store, 1).await, []);
-        other
-            .set_paused(&new.keys.domain, false)
-            .await
-            .expect("resumed");
+        other.resume(&new.keys.domain).await.expect("resumed");
         let taken = store.dequeue(&waiting(1)).await.expect("a delivery");
         assert_eq!(taken[0].hint.op_id, new.op_id);
     });

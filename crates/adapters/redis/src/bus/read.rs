@@ -52,6 +52,9 @@ impl RedisBus {
             let Some(topic) = number.checked_sub(1).and_then(|n| dequeue.topics.get(n)) else {
                 continue;
             };
+            if count > 1 {
+                self.redis.shared.counters.add_recovered(1);
+            }
             let redeliveries = before.saturating_add(count.saturating_sub(1));
             let loan = self.loan(dequeue, topic, id, count);
             match delivery(&hint, redeliveries, &loan) {

@@ -4,5 +4,5 @@ SELECT
     fence, attempt_id, attempts, maybe_calls, deliveries, effect, first_call_at, call_deadline,
     lease_until, next_attempt_at, deadline, recorded, recorded_fence, flags, refund,
     refund_first_call_at, hold, failure, dispatch_no, started_at, finished_at, txn_id, result,
-    redriven_by, announced_at, line, ledger
+    redriven_by, announced_at, line, ledger, last_error
 FROM clinch_operation 

@@ -108,8 +108,10 @@ impl Fill<'_> {
         let of_letter = [
             ("op_id", "randomblob(16)".to_owned()),
             ("failed_at", failed.moment()),
+            ("seq", "n".to_owned()),
         ];
         self.copy("clinch_dead_letter", &letter, failed, &of_letter);
+        self.run("UPDATE clinch_domain SET dead_letters_open = 10000000");
         for span in [history.prunable(now), history.completed(now)] {
             let ended = [("finished_at", span.moment())];
             self.operations(templates.completed, span, &ended);

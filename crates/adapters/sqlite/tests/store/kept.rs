@@ -6,7 +6,7 @@ use std::time::Duration;
 use clinch_contract::Calls;
 use clinch_core::ports::{
     Accepted, Amendment, Answer, AnswerBody, BeginRequest, Domains, Ids, Inspect, NewOperation,
-    StoredOk,
+    NewPause, StoredOk,
 };
 use clinch_core::protocol::Event;
 use clinch_core::{OpId, Status};
@@ -167,7 +167,10 @@ fn run_2_a_pause_by_another_process_is_seen_at_once() {
         let (ours, other) = (open(&folder), open(&folder));
         let settled = running(&ours, 1).await;
         let domain = operation("natural", 2).keys.domain;
-        other.set_paused(&domain, true).await.expect("paused");
+        other
+            .pause(&domain, &NewPause::default())
+            .await
+            .expect("paused");
         let mut new = operation("natural", 2);
         new.begin = Some(begin(new.op_id));
         let accepted = ours.accept(&[new], &routes()).await.expect("accepted");

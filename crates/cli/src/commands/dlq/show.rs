@@ -1,7 +1,7 @@
 //! `clinch dlq show`.
 
 use crate::client::Request;
-use crate::commands::operation::{self, op_id};
+use crate::commands::operation::{self, op_id_or_prefix};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -14,7 +14,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The operation that failed
-    #[arg(value_parser = op_id)]
+    #[arg(value_parser = op_id_or_prefix)]
     op_id: String,
 }
 

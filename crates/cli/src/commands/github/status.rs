@@ -30,7 +30,7 @@ Without a name: the recent runs. With one: jobs by kind, the next attempt of wai
 budgets of the tokens. --watch updates the output until the run has ended.";
 
 const RUN_COLUMNS: &[Column] = &[
-    Column::id("RUN", |run| at(run, &["/run_id"])),
+    Column::new("RUN", |run| at(run, &["/run_id"])).whole(),
     Column::new("STATUS", |run| {
         let status = at(run, &["/status"]);
         let style = match status.text.as_str() {
@@ -46,8 +46,8 @@ const RUN_COLUMNS: &[Column] = &[
     Column::new("JOBS", |run| at(run, &["/jobs/total"])),
     Column::new("FAILED", |run| at(run, &["/jobs/failed"])),
     Column::new("DOCUMENTS", |run| at(run, &["/pages/documents"])),
-    Column::new("CREATED_AT", |run| at(run, &["/created_at"])),
-    Column::new("COMPLETED_AT", |run| at(run, &["/completed_at"])),
+    Column::time("CREATED_AT", |run| at(run, &["/created_at"])),
+    Column::time("COMPLETED_AT", |run| at(run, &["/completed_at"])),
 ];
 
 const KIND_COLUMNS: &[Column] = &[

@@ -4,7 +4,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::client::{Page, Request};
-use crate::commands::operation::{self, op_id};
+use crate::commands::operation::{self, op_id_or_prefix};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -21,32 +21,32 @@ Examples:
 
 const ATTEMPTS: &[Column] = &[
     Column::new("NUMBER", |attempt| at(attempt, &["/number"])),
-    Column::new("STARTED_AT", |attempt| at(attempt, &["/started_at"])),
-    Column::new("ENDED_AT", |attempt| at(attempt, &["/ended_at"])),
+    Column::time("STARTED_AT", |attempt| at(attempt, &["/started_at"])),
+    Column::time("ENDED_AT", |attempt| at(attempt, &["/ended_at"])),
     Column::new("OUTCOME", outcome),
     Column::new("LATENCY", latency),
     Column::new("WORKER", |attempt| at(attempt, &["/worker"])),
-    Column::new("ERROR", |attempt| at(attempt, &["/error"])),
+    Column::new("ERROR", |attempt| at(attempt, &["/error"])).kept(),
 ];
 
 const LATE: &[Column] = &[
-    Column::new("LATE_AT", |answer| at(answer, &["/at"])),
+    Column::time("LATE_AT", |answer| at(answer, &["/at"])),
     Column::new("OUTCOME", outcome),
     Column::new("WORKER", |answer| at(answer, &["/worker"])),
     Column::new("PROVIDER_TXN_ID", |answer| {
         at(answer, &["/provider_txn_id"])
     }),
-    Column::new("REFUSED", |answer| at(answer, &["/refused"])),
+    Column::new("REFUSED", |answer| at(answer, &["/refused"])).kept(),
 ];
 
 const LEDGER: &[Column] = &[
-    Column::new("AT", |line| at(line, &["/at"])),
-    Column::new("EVENT", |line| at(line, &["/event"])),
-    Column::new("STATE", operation::state),
+    Column::time("AT", |line| at(line, &["/at"])),
+    Column::new("EVENT", |line| at(line, &["/event"])).whole(),
+    Column::new("STATE", operation::state).whole(),
     Column::new("FENCE", |line| at(line, &["/fence"])),
     Column::new("BY", |line| at(line, &["/by"])),
-    Column::new("NOTE", |line| at(line, &["/note"])),
-    Column::new("REFUSED", |line| at(line, &["/refused"])),
+    Column::new("NOTE", |line| at(line, &["/note"])).kept(),
+    Column::new("REFUSED", |line| at(line, &["/refused"])).kept(),
 ];
 
 /// The lists of the ledger document, in the order in which they are shown.
@@ -60,7 +60,7 @@ const LISTS: [(&str, &[Column]); 3] = [
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The operation
-    #[arg(value_parser = op_id)]
+    #[arg(value_parser = op_id_or_prefix)]
     op_id: String,
     /// Also show the full ledger: every attempt, its outcome, late answers
     #[arg(long)]

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::client::Event;
 use crate::clock::{self, Budget};
 use crate::commands::follow::{Follow, Outage};
-use crate::commands::operation::{COLUMNS, op_id};
+use crate::commands::operation::{self, COLUMNS, op_id_or_prefix};
 use crate::context::Context;
 use crate::duration;
 use crate::error::{CliError, note};
@@ -30,21 +30,23 @@ One operation: exit 0 COMPLETED, 1 FAILED, 5 not settled in time. All: until int
 const SLICE: Duration = Duration::from_secs(5);
 
 const EVENTS: &[Column] = &[
-    Column::id("OP_ID", |event| at(event, &["/data/op_id"])).at_least(36),
-    Column::new("STATE", state).at_least(19),
+    Column::id("OP_ID", |event| at(event, &["/data/op_id"])),
+    Column::new("STATE", state).at_least(19).whole(),
     Column::new("DOMAIN", |event| at(event, &["/data/domain"])).at_least(12),
     Column::new("EVENT_TYPE", |event| at(event, &["/data/event_type"])).at_least(12),
     Column::new("BIZ_KEY", |event| at(event, &["/data/biz_key"])).at_least(16),
     Column::new("WHY", |event| {
-        at(event, &["/data/failure/code", "/data/hold/reason"])
-    }),
+        operation::why(event.get("data").unwrap_or(&Value::Null))
+    })
+    .at_least(22)
+    .kept(),
 ];
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The operation; all operations if it is left out
-    #[arg(value_parser = op_id)]
+    #[arg(value_parser = op_id_or_prefix)]
     op_id: Option<String>,
     /// Give up after this time (10m); by default never
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, requires = "op_id")]

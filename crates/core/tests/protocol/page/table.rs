@@ -240,6 +240,12 @@ fn changes(before: &State, next: &State) -> String {
                 && before.lease_until != next.lease_until,
         ),
         moved("deadline", before.deadline != next.deadline),
+        moved(
+            "next_attempt_at",
+            before.next_attempt_at.is_some()
+                && next.next_attempt_at.is_some()
+                && before.next_attempt_at != next.next_attempt_at,
+        ),
         flag(
             "cancel_requested",
             before.cancel_requested,

@@ -1,0 +1,1 @@
+DELETE FROM clinch_pause WHERE domain = {domain}

@@ -1,0 +1,2 @@
+SELECT batch_id, sealed, total, completed, failed, completed_at, domains, event_types FROM clinch_batch
+WHERE batch_id < {below} ORDER BY batch_id DESC LIMIT {limit}

@@ -1,0 +1,2 @@
+SELECT op_id, domain, mark FROM clinch_dead_letter
+WHERE op_id IN ({ids}) AND status IS NOT NULL ORDER BY op_id FOR UPDATE

@@ -1,0 +1,1 @@
+SELECT domain, paused_at, actor, reason FROM clinch_pause

@@ -1,0 +1,2 @@
+UPDATE clinch_dead_letter SET status = {status}, mark = {mark}
+WHERE op_id = {id} AND status = {was}

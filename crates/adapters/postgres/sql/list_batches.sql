@@ -1,0 +1,3 @@
+SELECT batch_id, sealed, total, completed, failed, completed_at, domains, event_types
+FROM clinch_batch WHERE batch_id < coalesce($1::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+ORDER BY batch_id DESC LIMIT $2
