@@ -310,9 +310,6 @@ impl Builder {
         let no_file = || Arc::new(NoFile) as Arc<dyn Journal>;
         let meter: Arc<dyn Meter> = telemetry.clone();
         let tracer: Arc<dyn Tracer> = telemetry;
-        for destination in &destinations {
-            breakers::watch(destination, &clock, &meter, &tracer);
-        }
         let ports = Ports {
             store: backend.store,
             outbox: backend.outbox,
@@ -333,10 +330,14 @@ impl Builder {
             meter: meter.clone(),
             tracer,
         };
+        let shared_guards = breakers::share(backend.records, &ports, &destinations);
         let runtime = Runtime::new(ports, handlers, config)?;
+        let orchestrator = runtime.orchestrator();
         Ok(Clinch {
-            orchestrator: runtime.orchestrator(),
+            reopened: breakers::wakes(orchestrator.clone(), shared_guards.as_deref()),
+            orchestrator,
             runtime,
+            shared_guards,
             destinations: destinations.into(),
             meter,
             domains: backend.domains,

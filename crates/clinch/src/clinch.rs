@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Counts, DomainView, Known, Meter, NewOperation};
-use clinch_core::{BatchId, Command, Domain, Error, ErrorKind, OpId, Result, Status, TimeBudget};
+use clinch_core::ports::{Counts, DomainView, Gate as _, Known, Meter, NewOperation, Opened};
+use clinch_core::{
+    BatchId, Command, Domain, Error, ErrorKind, MESSAGE_BYTES_MAX, OpId, Result, Status, TimeBudget,
+};
 use clinch_engine::{Dispatch, Orchestrator, Pumped, Runtime};
-use clinch_protect::{Destination, DestinationStatus};
+use clinch_protect::{Destination, DestinationStatus, Opener, Sharing as _};
 use serde::de::DeserializeOwned;
 
 use crate::Route;
 use crate::backend::{Counted, SqlAccept};
+use crate::shared_guards::{Reopened, SharedGuards};
 use crate::types::{Batch, Builder, Handle, Request};
 
 /// Starts, watches and cancels operations, and runs their handlers. Cheap to clone.
@@ -47,6 +50,10 @@ pub struct Clinch {
     pub(crate) runtime: Runtime,
     pub(crate) orchestrator: Orchestrator,
     pub(crate) destinations: Arc<[Arc<Destination>]>,
+    /// What the processes of the store share about destinations.
+    pub(crate) shared_guards: Option<Arc<SharedGuards>>,
+    /// Wakes work that waits for a destination.
+    pub(crate) reopened: Arc<Reopened>,
     pub(crate) meter: Arc<dyn Meter>,
     pub(crate) domains: Arc<dyn clinch_core::ports::Domains>,
     pub(crate) dispatch: Dispatch,
@@ -214,15 +221,89 @@ impl Clinch {
         self.runtime.pump(max).await
     }
 
-    /// Every destination with its guards.
+    /// Every destination with its guards, as this process knows it.
     pub fn destinations(&self) -> Vec<DestinationStatus> {
         self.destinations.iter().map(|one| one.status()).collect()
     }
 
-    /// The guards of one destination, for an operator who closes or opens its breaker.
-    pub fn destination(&self, name: &str) -> Option<Arc<Destination>> {
+    /// Learns what other processes of the store know of the destinations, as before every call.
+    /// False: the store keeps nothing of them, or does not answer, and each process knows only its
+    /// own.
+    pub async fn catch_up_destinations(&self) -> bool {
+        match &self.shared_guards {
+            Some(shared) => {
+                shared.catch_up().await;
+                shared.is_shared()
+            }
+            None => false,
+        }
+    }
+
+    /// Stops the calls to a destination for `open_for`, or until [`Clinch::reset_destination`], in
+    /// every process of the store: others learn of it before their next call, at the latest a
+    /// second later.
+    ///
+    /// - [`Told::ThisProcess`]: the store keeps nothing of destinations, or does not answer. In
+    ///   the second case the others are told as soon as it does.
+    /// - `NotFound`: no route of this process names the destination.
+    /// - `Unsupported`: the destination has no breaker.
+    /// - `Invalid`: the reason is too long.
+    pub async fn open_destination(
+        &self,
+        name: &str,
+        open_for: Option<Duration>,
+        opener: Opener,
+    ) -> Result<Told> {
+        let destination = self.find_destination(name)?;
+        if opener.reason.len() > MESSAGE_BYTES_MAX {
+            let message = format!("the reason must have at most {MESSAGE_BYTES_MAX} bytes");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let opened = Opened {
+            since: Duration::ZERO,
+            open_for,
+            is_forced: true,
+        };
+        if !destination.open(opened, opener.clone()) {
+            let message = "this destination has no breaker; pause its domains instead";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let Some(shared) = &self.shared_guards else {
+            return Ok(Told::ThisProcess);
+        };
+        let is_said = shared.open(name, open_for, &opener).await;
+        // What another process wrote a moment before was taken over first.
+        if !destination.status().circuit.is_forced {
+            destination.open(opened, opener);
+        }
+        if !is_said {
+            shared.breaker_changed(name);
+        }
+        Ok(Told::of(is_said))
+    }
+
+    /// Calls a destination again: closes its breaker and ends a pause that its provider asked for,
+    /// in every process of the store. Otherwise as [`Clinch::open_destination`].
+    pub async fn reset_destination(&self, name: &str) -> Result<Told> {
+        let destination = self.find_destination(name)?;
+        let is_said = match &self.shared_guards {
+            Some(shared) => shared.reset(name).await,
+            None => false,
+        };
+        let has_ended = destination.reset().await;
+        if let Some(shared) = self.shared_guards.as_ref().filter(|_| !is_said) {
+            shared.breaker_changed(name);
+            shared.paused(name);
+        }
+        (self.reopened)();
+        Ok(Told::of(is_said && has_ended))
+    }
+
+    fn find_destination(&self, name: &str) -> Result<&Arc<Destination>> {
         let mut all = self.destinations.iter();
-        all.find(|one| one.status().name == name).cloned()
+        let missing = || Error::new(ErrorKind::NotFound, "there is no such destination");
+        all.find(|one| one.destination() == name)
+            .ok_or_else(missing)
     }
 
     /// Updates the gauges. Call it when metrics are read: nothing polls.
@@ -324,6 +405,24 @@ impl Clinch {
     /// The engine's runners, one by one.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
+    }
+}
+
+/// Which processes an operator's word about a destination reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// Every process of the store.
+    EveryProcess,
+    /// Only this one.
+    ThisProcess,
+}
+
+impl Told {
+    fn of(is_said: bool) -> Self {
+        match is_said {
+            true => Self::EveryProcess,
+            false => Self::ThisProcess,
+        }
     }
 }
 

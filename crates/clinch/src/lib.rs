@@ -55,6 +55,7 @@ pub mod ports;
 mod refusal;
 mod route;
 mod safety_net;
+mod shared_guards;
 mod telemetry;
 pub mod testing;
 pub mod types;

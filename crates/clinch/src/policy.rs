@@ -8,5 +8,5 @@ pub use clinch_core::policy::{
 pub use clinch_engine::Config;
 pub use clinch_protect::{
     BulkheadConfig, CallFailure, CircuitConfig, Destination, DestinationConfig, DestinationLimits,
-    DestinationStatus, QueueAge, RateConfig, RatioConfig, RecentCalls, Window,
+    DestinationStatus, Opener, QueueAge, RateConfig, RatioConfig, RecentCalls, Window,
 };

@@ -9,6 +9,7 @@ pub use clinch_engine::Pumped;
 
 pub use crate::batch::Batch;
 pub use crate::builder::Builder;
+pub use crate::clinch::Told;
 pub use crate::handle::{Handle, Settled};
 pub use crate::handler::Probed;
 pub use crate::refusal::Classify;

@@ -10,8 +10,8 @@
 //! - A permit that is dropped without a report counts as a failure that took as long as the permit
 //!   was held: it is a call that was cut off at its deadline. Clinch's own rejections report
 //!   [`Verdict::Ignored`] and do not count.
-//! - One breaker sees the calls of one process. Nodes that should open together need another
-//!   implementation of [`CircuitBreaker`].
+//! - One breaker sees the calls of one process. Nodes that should open together tell each other:
+//!   [`CircuitBreaker::watch`] says when one opens, [`CircuitBreaker::open`] opens the others.
 
 mod config;
 mod core;
@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use clinch_core::Invalid;
 use clinch_core::ports::{
-    Admission, CircuitBreaker, CircuitState, CircuitStatus, CircuitWatcher, Clock, Permit, Room,
-    Verdict,
+    Admission, CircuitBreaker, CircuitState, CircuitStatus, CircuitWatcher, Clock, Opened, Permit,
+    Room, Verdict,
 };
 
 use self::core::Core;
@@ -99,12 +99,12 @@ impl CircuitBreaker for Circuit {
     }
 
     fn reset(&self) -> bool {
-        self.shared.with(|core, _| core.close());
+        self.shared.with(|core, _| core.reset());
         true
     }
 
-    fn force_open(&self, lasting: Option<Duration>) -> bool {
-        self.shared.with(|core, now| core.force_open(lasting, now));
+    fn open(&self, opened: Opened) -> bool {
+        self.shared.with(|core, now| core.open_as_told(opened, now));
         true
     }
 

@@ -1,16 +1,17 @@
 //! The guards that all routes to one destination share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::Invalid;
 use clinch_core::ports::{
-    Admitted, Bulkhead, CircuitBreaker, CircuitState, CircuitStatus, Clock, Gate, RateLimiter,
-    Reason, Rejection, RetryBudget, Room, Unguarded, Verdict,
+    Admitted, Bulkhead, CircuitBreaker, CircuitState, CircuitStatus, Clock, Gate, Opened,
+    RateLimiter, Reason, Rejection, RetryBudget, Room, Unguarded, Verdict,
 };
 
 use crate::calls::{CallFailure, Calls, Counted, RecentCalls};
+use crate::sync::{Mutex, lock};
 use crate::{
     BulkheadConfig, Circuit, CircuitConfig, PauseOnly, Rate, RateConfig, Ratio, RatioConfig, Slots,
 };
@@ -63,6 +64,26 @@ pub struct Destination {
     budget: Arc<dyn RetryBudget>,
     limits: DestinationLimits,
     calls: Option<Calls>,
+    opener: Mutex<Option<Opener>>,
+    sharing: OnceLock<Arc<dyn Sharing>>,
+}
+
+/// Keeps the guards of a destination in step with those of other processes.
+#[async_trait]
+pub trait Sharing: Send + Sync {
+    /// Learns what other processes know, unless it did so a moment ago. Called before every call.
+    async fn catch_up(&self);
+    /// The provider asked this process to pause, and no other process knows it.
+    fn paused(&self, destination: &str);
+}
+
+/// Who opened a breaker from outside, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opener {
+    /// The person or key. `None`: the calls of another process failed.
+    pub by: Option<String>,
+    /// The person's reason, or the last error of the other process. May be empty.
+    pub reason: String,
 }
 
 /// The configured limits of a destination. `None`: no limit, or guards that do not name theirs.
@@ -94,6 +115,8 @@ pub struct DestinationStatus {
     pub paused_since: Option<Duration>,
     /// Its breaker, with the times.
     pub circuit: CircuitStatus,
+    /// Who opened the breaker, if it was opened from outside.
+    pub opener: Option<Opener>,
     /// The last call of this process that counted against the destination.
     pub last_failure: Option<CallFailure>,
     /// The calls of this process in the last minutes.
@@ -155,6 +178,19 @@ impl Destination {
             budget,
             limits: DestinationLimits::default(),
             calls: None,
+            opener: Mutex::new(None),
+            sharing: OnceLock::new(),
+        }
+    }
+
+    /// Keeps these guards in step with other processes. The first call decides.
+    pub fn share(&self, sharing: Arc<dyn Sharing>) {
+        let _ = self.sharing.set(sharing);
+    }
+
+    pub(crate) async fn catch_up(&self) {
+        if let Some(sharing) = self.sharing.get() {
+            sharing.catch_up().await;
         }
     }
 
@@ -171,6 +207,9 @@ impl Destination {
         let is_paused = rate.reason == Some(Reason::Paused);
         let calls = self.calls.as_ref();
         let (last_failure, recent) = calls.map(Calls::read).unwrap_or_default();
+        let circuit = self.breaker.status();
+        let opener = lock(&self.opener).clone();
+        let opener = opener.filter(|_| circuit.is_told && circuit.state == CircuitState::Open);
         DestinationStatus {
             name: self.name.clone(),
             breaker: self.breaker.state(),
@@ -179,15 +218,16 @@ impl Destination {
             rate,
             paused: rate.again_in.filter(|_| is_paused),
             paused_since: calls.and_then(Calls::paused_since).filter(|_| is_paused),
-            circuit: self.breaker.status(),
+            circuit,
+            opener,
             last_failure,
             recent,
             limits: self.limits.clone(),
         }
     }
 
-    /// An operator closes the breaker and ends a pause. False: a pause continues, because other
-    /// nodes share it.
+    /// Closes the breaker and ends a pause. False: a pause continues, because the limiter cannot
+    /// end it.
     pub async fn reset(&self) -> bool {
         self.breaker.reset();
         if self.status().paused.is_none() {
@@ -196,10 +236,10 @@ impl Destination {
         self.limiter.resume().await
     }
 
-    /// An operator opens the breaker for `lasting`, or until [`Destination::reset`]. False: the
-    /// destination has no breaker that can be opened by hand.
-    pub fn force_open(&self, lasting: Option<Duration>) -> bool {
-        self.breaker.force_open(lasting)
+    /// Opens the breaker. False: the destination has no breaker that can be opened from outside.
+    pub fn open(&self, opened: Opened, opener: Opener) -> bool {
+        *lock(&self.opener) = Some(opener);
+        self.breaker.open(opened)
     }
 
     /// Notes how a call ended. `reason`: why it counts against the destination.
@@ -248,6 +288,7 @@ impl Gate for Destination {
 
     /// In the order of the chain: breaker, bulkhead, rate limit.
     async fn admit(&self) -> Result<Admitted, Rejection> {
+        self.catch_up().await;
         let pass = self.breaker.try_acquire()?;
         let used = async {
             let slot = self.bulkhead.acquire().await?;
@@ -274,6 +315,9 @@ impl Gate for Destination {
             calls.note_pause(lasting);
         }
         self.limiter.pause(lasting).await;
+        if let Some(sharing) = self.sharing.get().filter(|_| !self.limiter.is_shared()) {
+            sharing.paused(&self.name);
+        }
     }
 
     fn first_call(&self) {

@@ -25,7 +25,9 @@ pub use bulkhead::{BulkheadConfig, CONCURRENT_MAX, Slots};
 pub use calls::{CallFailure, RECENT, RecentCalls};
 pub use chain::Chain;
 pub use circuit_breaker::{Circuit, CircuitConfig, WINDOW_BUCKETS_MAX, WINDOW_CALLS_MAX, Window};
-pub use destination::{Destination, DestinationConfig, DestinationLimits, DestinationStatus};
+pub use destination::{
+    Destination, DestinationConfig, DestinationLimits, DestinationStatus, Opener, Sharing,
+};
 pub use fallback::{Constant, FromFn, from_fn};
 pub use hedge::{COPIES_MAX, Hedge};
 pub use load_shed::{COME_BACK_MAX, COME_BACK_MIN, QueueAge};

@@ -44,6 +44,8 @@ pub(crate) struct Inner {
 #[derive(Debug, Default, Clone, Copy)]
 struct Known {
     paused_until: Option<Duration>,
+    /// The server could not be told of the pause.
+    is_untold: bool,
     /// The rate is used up until then.
     closed_until: Option<Duration>,
     /// Calls that were left at once, and when.
@@ -83,10 +85,15 @@ impl Inner {
         self.store.clock().monotonic()
     }
 
-    /// The provider asked everyone to stay away.
+    /// The provider asked everyone to stay away. A pause of no time ends the pause.
     pub(crate) fn paused_for(&self, lasting: Duration) {
         let until = self.now().saturating_add(lasting);
         let mut known = self.known();
+        if lasting.is_zero() {
+            known.paused_until = None;
+            known.closed_until = None;
+            return;
+        }
         known.paused_until = known.paused_until.max(Some(until));
         known.left = None;
     }
@@ -106,11 +113,29 @@ impl Inner {
         Ok(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
     }
 
-    /// Learns of a pause that runs.
+    /// Ends the pause on the server, which tells every node.
+    async fn end(&self) -> Result<()> {
+        let tolerance = column(self.rate.as_ref().map_or(0, Rate::tolerance_us));
+        let params: Params<'_> = &[&self.destination, &tolerance];
+        self.store.shared.first(Query::RateResume, params).await?;
+        self.known().is_untold = false;
+        Ok(())
+    }
+
+    /// Learns of a pause that runs, or that it ended.
     pub(crate) async fn look(&self) -> Result<()> {
         let left = self.tell(Duration::ZERO).await?;
-        if !left.is_zero() {
-            self.paused_for(left);
+        let (until, is_untold) = {
+            let known = self.known();
+            (known.paused_until, known.is_untold)
+        };
+        match self.left_of(until).filter(|_| is_untold) {
+            Some(untold) => {
+                self.tell(untold.max(left)).await?;
+                self.known().is_untold = false;
+            }
+            // The notice of its end may have been missed.
+            None => self.paused_for(left),
         }
         Ok(())
     }
@@ -174,8 +199,18 @@ impl RateLimiter for PostgresLimiter {
             return;
         }
         self.inner.paused_for(lasting);
-        // If the server does not hear of it, this node at least stays away.
-        let _ = self.inner.tell(lasting).await;
+        // If the server does not hear of it, this node at least stays away, and tells it later.
+        let told = self.inner.tell(lasting).await;
+        self.inner.known().is_untold = told.is_err();
+    }
+
+    async fn resume(&self) -> bool {
+        self.inner.paused_for(Duration::ZERO);
+        self.inner.end().await.is_ok()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     fn room(&self) -> Room {

@@ -116,6 +116,7 @@ queries! {
     RecordsForUpdate = "records_for_update",
     RecordsUp = "records_up",
     RatePause = "rate_pause",
+    RateResume = "rate_resume",
     RateReserve = "rate_reserve",
     Release = "release",
     ReleaseLock = "release_lock",

@@ -44,6 +44,8 @@ struct Inner {
 #[derive(Debug, Default, Clone, Copy)]
 struct Known {
     paused_until: Option<Moment>,
+    /// The server could not be told of the pause.
+    is_untold: bool,
     /// The rate limit is used up until then.
     closed_until: Option<Moment>,
     /// Calls that were available at once, and when that was read.
@@ -111,9 +113,15 @@ impl Inner {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A pause of no time ends the pause.
     fn paused_for(&self, lasting: Duration) {
         let until = after(lasting);
         let mut known = self.known();
+        if lasting.is_zero() {
+            known.paused_until = None;
+            known.closed_until = None;
+            return;
+        }
         known.paused_until = known.paused_until.max(Some(until));
         known.left = None;
     }
@@ -137,10 +145,34 @@ impl Inner {
         Ok(Duration::from_micros(left))
     }
 
+    /// Ends the pause on the server, which tells every node.
+    async fn end(&self) -> Result<()> {
+        let shared = &self.redis.shared;
+        let script = &shared.scripts.rate_resume;
+        let mut resume = script.key(shared.keys.rate(&self.destination));
+        resume
+            .arg(self.redis.offset())
+            .arg(self.rate.as_ref().map_or(0, Rate::tolerance_us))
+            .arg(shared.keys.channel())
+            .arg(&self.destination);
+        let _: u64 = self.redis.run(&resume).await.map_err(ours)?;
+        self.known().is_untold = false;
+        Ok(())
+    }
+
     async fn look(&self) -> Result<()> {
         let left = self.tell(Duration::ZERO).await?;
-        if !left.is_zero() {
-            self.paused_for(left);
+        let (until, is_untold) = {
+            let known = self.known();
+            (known.paused_until, known.is_untold)
+        };
+        match left_of(until).filter(|_| is_untold) {
+            Some(untold) => {
+                self.tell(untold.max(left)).await?;
+                self.known().is_untold = false;
+            }
+            // The notice of its end may have been missed.
+            None => self.paused_for(left),
         }
         Ok(())
     }
@@ -213,8 +245,18 @@ impl RateLimiter for RedisLimiter {
             return;
         }
         self.inner.paused_for(lasting);
-        // If the server cannot be told, at least this node pauses.
-        let _ = self.inner.tell(lasting).await;
+        // If the server cannot be told, at least this node pauses, and tells it later.
+        let told = self.inner.tell(lasting).await;
+        self.inner.known().is_untold = told.is_err();
+    }
+
+    async fn resume(&self) -> bool {
+        self.inner.paused_for(Duration::ZERO);
+        self.inner.end().await.is_ok()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     fn room(&self) -> Room {

@@ -19,22 +19,23 @@ Examples:
   clinch destinations ls -o json
 
 STATE: ok, down (no call passes), probing (a few calls test it), throttled (the provider asked for
-a pause), full (a limit is used up). Each server process has its own view.";
+a pause), full (a limit is used up). The state is the same in every process of the store; calls,
+failures and room are those of the process that answers.";
 
 const RESET_EXAMPLES: &str = "\
 Examples:
   clinch destinations reset psp --reason 'the provider is back'
 
-Closes the breaker and ends a pause, in the process that answers. A pause that all nodes share
-continues.";
+Closes the breaker and ends a pause that the provider asked for, in every process of the store:
+at the latest a second later.";
 
 const OPEN_EXAMPLES: &str = "\
 Examples:
   clinch destinations open psp --for 30m --reason 'maintenance at the provider'
   clinch destinations open psp
 
-The process that answers makes no call to the destination until the time has passed, or until
-`clinch destinations reset`. Work for it waits.";
+No process of the store calls the destination until the time has passed, or until `clinch
+destinations reset`. Work for it waits. Others learn of it at the latest a second later.";
 
 const COLUMNS: &[Column] = &[
     Column::new("DESTINATION", |one| at(one, &["/destination"])),
@@ -60,7 +61,7 @@ pub(crate) enum Command {
     Reset {
         /// The destination
         name: String,
-        /// Why, for the server's log
+        /// Why, shown with the destination and in the log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -72,7 +73,7 @@ pub(crate) enum Command {
         /// For how long; by default until it is reset
         #[arg(long = "for", value_name = "DURATION", value_parser = duration::parse)]
         lasting: Option<Duration>,
-        /// Why, for the server's log
+        /// Why, shown with the destination and in the log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -117,6 +118,9 @@ async fn change(
     let shown: Value = serde_json::from_str(answer.document.get()).unwrap_or_default();
     let state = shown["state"].as_str().unwrap_or_default();
     note(&format!("{name} is {state}"));
+    if shown["shared"] == false {
+        note("only in the process that answered: the store does not answer");
+    }
     Ok(Exit::Ok)
 }
 
@@ -135,6 +139,12 @@ fn state(destination: &Value) -> Cell {
 
 fn last_error(destination: &Value) -> Cell {
     let text = |pointer: &str| destination.pointer(pointer).and_then(Value::as_str);
+    if let Some(reason) = text("/reason") {
+        return match text("/opened_by") {
+            Some(by) => Cell::new(&format!("{by}: {reason}")),
+            None => Cell::new(reason),
+        };
+    }
     match (text("/last_error/message"), text("/last_error/at")) {
         (Some(message), Some(at)) => Cell::new(&format!("{at} {message}")),
         _ => Cell::new(""),

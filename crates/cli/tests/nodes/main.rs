@@ -8,6 +8,7 @@
 
 mod black_hole;
 mod deaths;
+mod destinations;
 mod doctor;
 mod network;
 mod node;
@@ -43,7 +44,7 @@ impl Needs {
 
 type Test = (&'static str, Needs, fn());
 
-const TESTS: [Test; 18] = [
+const TESTS: [Test; 23] = [
     (
         "held_operations_are_asked_about_at_the_rate_and_never_over_it",
         Needs::Servers(&[]),
@@ -63,6 +64,31 @@ const TESTS: [Test; 18] = [
         "col_8_one_429_stops_the_destination_on_every_node_over_nats",
         Needs::Servers(&[Kind::Postgres, Kind::Nats]),
         pauses::one_429_stops_the_destination_on_every_node_over_nats,
+    ),
+    (
+        "col_8_one_429_stops_the_destination_on_every_node_on_mariadb",
+        Needs::Servers(&[Kind::MariaDb]),
+        pauses::one_429_stops_the_destination_on_every_node_on_mariadb,
+    ),
+    (
+        "col_8_one_429_stops_the_destination_on_every_node_on_one_file",
+        Needs::Servers(&[]),
+        pauses::one_429_stops_the_destination_on_every_node_on_one_file,
+    ),
+    (
+        "core_15_an_operators_word_about_a_destination_holds_on_every_node_on_one_file",
+        Needs::Servers(&[]),
+        destinations::on_sqlite,
+    ),
+    (
+        "core_15_an_operators_word_about_a_destination_holds_on_every_node_on_postgres",
+        Needs::Servers(&[Kind::Postgres]),
+        destinations::on_postgres,
+    ),
+    (
+        "core_15_an_operators_word_about_a_destination_holds_on_every_node_on_mariadb",
+        Needs::Servers(&[Kind::MariaDb]),
+        destinations::on_mariadb,
     ),
     (
         "run_7_a_worker_that_is_cut_off_and_healed_changes_nothing_but_by_a_late_ok",

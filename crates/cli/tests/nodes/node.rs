@@ -20,6 +20,11 @@ impl Folder {
         std::fs::write(path.join("clinch.toml"), config).expect("a file");
         Self(path)
     }
+
+    /// The address of a store in one file, for nodes in folders of their own.
+    pub(crate) fn store_url(&self) -> String {
+        format!("sqlite://{}/clinch.db", self.0.display())
+    }
 }
 
 impl Drop for Folder {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clinch_testbed::{Kind, Server, wait_until};
 
-use crate::node::Node;
+use crate::node::{Folder, Node};
 use crate::provider::{Answer, Provider};
 
 const RETRY_AFTER: Duration = Duration::from_secs(6);
@@ -12,20 +12,34 @@ const OPERATIONS: usize = 12;
 
 pub(crate) fn one_429_stops_the_destination_on_every_node() {
     let redis = Server::start(Kind::Redis).expect("a bus");
-    stops_on_every_node(&redis.url());
+    stops_on_every_node_of_postgres(&redis.url());
 }
 
 pub(crate) fn one_429_stops_the_destination_on_every_node_without_redis() {
-    stops_on_every_node("store");
+    stops_on_every_node_of_postgres("store");
 }
 
 pub(crate) fn one_429_stops_the_destination_on_every_node_over_nats() {
     let nats = Server::start(Kind::Nats).expect("a bus");
-    stops_on_every_node(&nats.url());
+    stops_on_every_node_of_postgres(&nats.url());
 }
 
-fn stops_on_every_node(bus: &str) {
+pub(crate) fn one_429_stops_the_destination_on_every_node_on_mariadb() {
+    let mariadb = Server::start(Kind::MariaDb).expect("a store");
+    stops_on_every_node(&mariadb.url(), "store");
+}
+
+pub(crate) fn one_429_stops_the_destination_on_every_node_on_one_file() {
+    let folder = Folder::with("");
+    stops_on_every_node(&folder.store_url(), "store");
+}
+
+fn stops_on_every_node_of_postgres(bus: &str) {
     let postgres = Server::start(Kind::Postgres).expect("a store");
+    stops_on_every_node(&postgres.url(), bus);
+}
+
+fn stops_on_every_node(store: &str, bus: &str) {
     let provider = Provider::start("127.0.0.1:0", |own, number| match number {
         0 => Answer {
             status: 429,
@@ -57,9 +71,7 @@ url = "http://{}/charge"
 safety = "natural"
 timeout = "60s"
 "#,
-        postgres.url(),
-        bus,
-        provider.address,
+        store, bus, provider.address,
     );
     let nodes = [(), ()].map(|()| Node::start(&config, "api,worker,recovery", &[]));
     let mut ids = vec![nodes[0].submit("payments", "charge", "first")];

@@ -22,7 +22,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clinch_core::Result;
-use clinch_core::ports::{Batches, Bus, Clock, Domains, Inspect, Notices, Outbox, Recovery, Store};
+use clinch_core::ports::{
+    Batches, Bus, Clock, Domains, Inspect, Notices, Outbox, Records, Recovery, Store,
+};
 use clinch_engine::Dispatch;
 use clinch_memory::Memory;
 use clinch_system::SystemClock;
@@ -53,6 +55,7 @@ pub struct Backend {
     pub(crate) inspect: Arc<dyn Inspect>,
     pub(crate) notices: Arc<dyn Notices>,
     pub(crate) dispatch: Dispatch,
+    pub(crate) records: Option<Arc<dyn Records>>,
     pub(crate) counted: Vec<Arc<Counted>>,
     pub(crate) sql_accept: Option<Arc<dyn SqlAccept>>,
 }
@@ -121,7 +124,8 @@ impl Backend {
     }
 
     pub(crate) fn memory_on(clock: Arc<dyn Clock>) -> Self {
-        Self::new(Memory::new(clock))
+        let memory = Memory::new(clock);
+        Self::new(memory.clone()).with_records(Arc::new(memory))
     }
 
     /// A store that is its own bus.
@@ -139,9 +143,19 @@ impl Backend {
             inspect: store.clone(),
             notices: store.clone(),
             dispatch: Dispatch::Queue(store),
+            records: None,
             counted: Vec::new(),
             sql_accept: None,
         }
+    }
+
+    /// The same store, whose records keep what all processes know of a destination: that its
+    /// breaker is open, or that its provider asked for a pause. Without it each process knows only
+    /// its own. [`Backend::open`] sets it.
+    #[must_use]
+    pub fn with_records(mut self, records: Arc<dyn Records>) -> Self {
+        self.records = Some(records);
+        self
     }
 
     /// The same store, with a bus of hints for dispatch.

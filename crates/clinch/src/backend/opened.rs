@@ -87,7 +87,7 @@ impl Opened {
         S: ApiKeys + LockManager + Records + DocumentSink + Clone + 'static,
     {
         Self {
-            backend: Backend::new(store.clone()),
+            backend: Backend::new(store.clone()).with_records(Arc::new(store.clone())),
             keys: Arc::new(store.clone()),
             locks: Arc::new(store.clone()),
             limits: None,

@@ -15,6 +15,7 @@ mod pauses;
 mod policies;
 mod probes;
 mod root;
+mod shared;
 mod shedding;
 mod support;
 mod telemetry;

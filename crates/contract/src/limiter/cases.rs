@@ -32,6 +32,7 @@ const CASES: &[LimiterCase] = limiter_area! {
     a_shorter_pause_does_not_end_a_longer_one: ["COL-8"],
     after_a_pause_the_burst_is_spent: ["COL-8"],
     a_node_that_starts_learns_of_the_pause: ["COL-8"],
+    the_end_of_a_pause_by_hand_opens_every_node: ["CORE-15", "COL-8"],
     destinations_have_rates_of_their_own: ["COL-8"],
     a_rate_of_nothing_and_a_bad_name_are_refused: ["COL-8"],
 };
@@ -180,6 +181,34 @@ async fn a_pause_closes_every_node_by_push(subject: LimiterSubject) -> Verdict {
         );
     }
     ensure!(other.reserve().await.is_ok(), "another destination goes on");
+    Ok(())
+}
+
+async fn the_end_of_a_pause_by_hand_opens_every_node(subject: LimiterSubject) -> Verdict {
+    let rate = at_once(10, secs(1_000));
+    let hears = subject.node("psp", Some(&rate)).await?;
+    let says = subject.node("psp", Some(&rate)).await?;
+    says.pause(secs(3_600)).await;
+    let mut says_left = SAYS_MAX;
+    while !hears.room().is_closed() {
+        ensure!(says_left > 0, "the other node was told by nobody");
+        says_left -= 1;
+        says.pause(secs(3_600)).await;
+        tokio::task::yield_now().await;
+    }
+    ensure!(says.is_shared(), "it does not say that others share it");
+    while hears.room().is_closed() {
+        ensure!(says_left > 0, "the other node does not hear of the end");
+        says_left -= 1;
+        ensure!(says.resume().await, "the pause could not be ended");
+        tokio::task::yield_now().await;
+    }
+    let started = subject.node("psp", Some(&rate)).await?;
+    ensure!(
+        !started.room().is_closed(),
+        "the server still knows a pause"
+    );
+    ensure_eq!(granted(&says, 3).await, 1, "calls at the end of the pause");
     Ok(())
 }
 

@@ -28,12 +28,13 @@ enum Flaw {
     TheLastPauseWins,
     ThePauseFillsTheBucket,
     NewNodesKnowNoPause,
+    PausesCannotBeEnded,
     OneRateForAll,
     TakesAnything,
 }
 
 /// Every flaw with the case that must notice it.
-const FLAWS: [(Flaw, &str); 12] = [
+const FLAWS: [(Flaw, &str); 13] = [
     (Flaw::EachNodeHasItsOwnRate, "nodes_share_one_rate_exactly"),
     (Flaw::SpacingIsAll, "no_stretch_has_more_than_the_rate"),
     (Flaw::BurstIsTheRate, "a_burst_of_one_spaces_calls"),
@@ -58,6 +59,10 @@ const FLAWS: [(Flaw, &str); 12] = [
     (
         Flaw::NewNodesKnowNoPause,
         "a_node_that_starts_learns_of_the_pause",
+    ),
+    (
+        Flaw::PausesCannotBeEnded,
+        "the_end_of_a_pause_by_hand_opens_every_node",
     ),
     (Flaw::OneRateForAll, "destinations_have_rates_of_their_own"),
     (
@@ -206,6 +211,21 @@ impl RateLimiter for Node {
             let spent = bucket.paused_until + spent.unwrap_or_default();
             bucket.arrival = bucket.arrival.max(spent);
         }
+    }
+
+    async fn resume(&self) -> bool {
+        let mut bucket = self.bucket.lock().expect("no panic");
+        let now = self.clock.monotonic();
+        if self.flaw != Flaw::PausesCannotBeEnded && bucket.paused_until > now {
+            bucket.paused_until = now;
+            let spent = self.rate.as_ref().map(|rate| tolerance(self.flaw, rate));
+            bucket.arrival = bucket.arrival.min(now + spent.unwrap_or_default());
+        }
+        true
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     fn room(&self) -> Room {

@@ -170,6 +170,7 @@ pub trait CircuitBreaker: Send + Sync {
             since: None,
             open_for: None,
             is_forced: false,
+            is_told: false,
         }
     }
 
@@ -181,13 +182,13 @@ pub trait CircuitBreaker: Send + Sync {
         false
     }
 
-    /// An operator opens the breaker for `lasting`, or until [`CircuitBreaker::reset`]. False: this
-    /// breaker cannot be opened by hand.
+    /// Opens the breaker because an operator or another process says so. False: this breaker cannot
+    /// be opened from outside.
     ///
-    /// - After `lasting` a trial decides whether the breaker closes.
-    /// - A caller that is rejected meanwhile is told to try again soon, because a reset can come at
-    ///   any time.
-    fn force_open(&self, _lasting: Option<Duration>) -> bool {
+    /// - After `open_for` a trial decides whether the breaker closes.
+    /// - While an operator keeps it open, a caller that is rejected is told to try again soon,
+    ///   because a reset can come at any time.
+    fn open(&self, _opened: Opened) -> bool {
         false
     }
 
@@ -207,6 +208,19 @@ pub struct CircuitStatus {
     pub open_for: Option<Duration>,
     /// An operator opened it.
     pub is_forced: bool,
+    /// An operator or another process changed it last; false: the calls of this process did.
+    pub is_told: bool,
+}
+
+/// How a breaker is opened from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// How long ago the destination went down.
+    pub since: Duration,
+    /// How long the breaker stays open. `None`: until [`CircuitBreaker::reset`].
+    pub open_for: Option<Duration>,
+    /// An operator opened it.
+    pub is_forced: bool,
 }
 
 /// Is told about every change of a breaker's state.
@@ -221,6 +235,8 @@ pub struct CircuitChange {
     pub failure_rate: Option<f64>,
     /// How long the breaker stays open.
     pub lasting: Option<Duration>,
+    /// An operator or another process said so; false: the calls of this process led to it.
+    pub is_told: bool,
 }
 
 /// The state of a breaker.
@@ -270,11 +286,16 @@ pub trait RateLimiter: Send + Sync {
     /// How many calls would pass without a wait, as far as this process knows.
     fn room(&self) -> Room;
 
-    /// An operator ends the pause. False: this limiter cannot end a pause, for example because
-    /// other nodes share it.
+    /// An operator ends the pause, on every node that shares the limiter. False: this limiter
+    /// cannot end a pause, or could not reach the others.
     ///
     /// - Without a pause nothing changes.
     async fn resume(&self) -> bool {
+        false
+    }
+
+    /// Whether other nodes learn of a pause from this limiter.
+    fn is_shared(&self) -> bool {
         false
     }
 }

@@ -38,8 +38,8 @@ pub use domains::{DomainView, Domains, NewPause, OpenRoute, Pause};
 pub use executor::{Attempt, Executor, Probe, ProbeVerdict};
 pub use guard::{
     Admission, Admitted, Bulkhead, CircuitBreaker, CircuitChange, CircuitState, CircuitStatus,
-    CircuitWatcher, Fallback, Gate, HedgePolicy, LoadShed, Permit, RateLimiter, Reason, Rejection,
-    RetryBudget, Room, TimeoutPolicy, Unguarded, Verdict,
+    CircuitWatcher, Fallback, Gate, HedgePolicy, LoadShed, Opened, Permit, RateLimiter, Reason,
+    Rejection, RetryBudget, Room, TimeoutPolicy, Unguarded, Verdict,
 };
 pub use inspect::{
     COUNTERS, Counts, Filter, FoundId, Inspect, LedgerLine, OfRoute, Operation, PAGE_BYTES_MAX,

@@ -98,6 +98,7 @@ impl Chain {
         attempt: &Arc<dyn Attempt>,
         race: &Race,
     ) -> Outcome {
+        self.destination.catch_up().await;
         let mut pass = match self.destination.breaker().try_acquire() {
             Ok(permit) => Pass::new(permit, race),
             Err(rejection) => return refused(rejection),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clinch_core::ports::{
-    CircuitChange, CircuitState, CircuitStatus, Reason, Rejection, Room, Verdict,
+    CircuitChange, CircuitState, CircuitStatus, Opened, Reason, Rejection, Room, Verdict,
 };
 
 use super::config::{CircuitConfig, Window};
@@ -12,6 +12,9 @@ use super::window::{Mark, Sliding, Totals};
 /// When a caller that found all trial permits in use may try again: a trial takes about as long as
 /// a call.
 const TRIAL_LOOK: Duration = Duration::from_secs(1);
+/// When a caller may try again that was refused by an operator's word: a reset can come at any time.
+/// Nobody asks in vain so often: work for a breaker without room is not begun.
+const FORCED_LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Core {
@@ -21,10 +24,12 @@ pub(super) struct Core {
     epoch: u64,
     /// Failed trials since the breaker was last closed.
     failed_trials: u32,
-    /// When it left the state closed.
-    down_since: Option<Duration>,
+    /// When it left the state closed, and for how long the destination was down by then.
+    down_since: Option<(Duration, Duration)>,
     /// The share of failed calls at the last change of state.
     failure_rate: Option<f64>,
+    /// The last change of state came from outside.
+    is_told: bool,
 }
 
 #[derive(Debug)]
@@ -54,6 +59,7 @@ impl Core {
             failed_trials: 0,
             down_since: None,
             failure_rate: None,
+            is_told: false,
         }
     }
 
@@ -75,6 +81,7 @@ impl Core {
                 State::Open { .. } => None,
                 State::Closed(_) | State::HalfOpen { .. } => None,
             },
+            is_told: self.is_told,
         }
     }
 
@@ -98,9 +105,8 @@ impl Core {
             }
             State::Open { until, is_forced } => {
                 let left = until.saturating_sub(now);
-                // A forced breaker may be reset at any time.
                 let after = if *is_forced {
-                    left.min(self.config.open)
+                    left.min(FORCED_LOOK)
                 } else {
                     left
                 };
@@ -203,18 +209,33 @@ impl Core {
         let factor = 1_u32 << self.failed_trials.min(31);
         let lasting = self.config.open.saturating_mul(factor);
         let until = now.saturating_add(lasting.min(self.config.open_max));
-        self.down_since.get_or_insert(now);
+        self.down_since.get_or_insert((now, Duration::ZERO));
         let is_forced = false;
         self.enter(State::Open { until, is_forced });
     }
 
-    /// An operator opens it; `None`: until an operator closes it.
-    pub(super) fn force_open(&mut self, lasting: Option<Duration>, now: Duration) {
-        let until = lasting.map_or(Duration::MAX, |lasting| now.saturating_add(lasting));
-        self.down_since.get_or_insert(now);
+    /// An operator or another process opens it.
+    pub(super) fn open_as_told(&mut self, opened: Opened, now: Duration) {
+        let until = opened.open_for;
+        let until = until.map_or(Duration::MAX, |lasting| now.saturating_add(lasting));
+        let known = self.down_for(now).unwrap_or_default();
+        self.down_since = Some((now, opened.since.max(known)));
         self.failure_rate = None;
-        let is_forced = true;
+        let is_forced = opened.is_forced;
         self.enter(State::Open { until, is_forced });
+        self.is_told = true;
+    }
+
+    /// An operator or another process closes it.
+    pub(super) fn reset(&mut self) {
+        self.failure_rate = None;
+        self.close();
+        self.is_told = true;
+    }
+
+    fn down_for(&self, now: Duration) -> Option<Duration> {
+        let (at, before) = self.down_since?;
+        Some(now.saturating_sub(at) + before)
     }
 
     /// The state with its times.
@@ -228,13 +249,14 @@ impl Core {
         };
         CircuitStatus {
             state: self.state(now),
-            since: self.down_since.map(|since| now.saturating_sub(since)),
+            since: self.down_for(now),
             open_for,
             is_forced,
+            is_told: self.is_told,
         }
     }
 
-    pub(super) fn close(&mut self) {
+    fn close(&mut self) {
         self.failed_trials = 0;
         self.down_since = None;
         self.enter(State::Closed(Sliding::new(self.config.window)));
@@ -243,6 +265,7 @@ impl Core {
     fn enter(&mut self, state: State) {
         self.state = state;
         self.epoch += 1;
+        self.is_told = false;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clinch_core::ports::{CircuitBreaker, CircuitState, Gate, RateLimiter, Verdict};
+use clinch_core::ports::{CircuitBreaker, CircuitState, Gate, Opened, RateLimiter, Verdict};
 use clinch_memory::ManualClock;
 use clinch_protect::{
     Circuit, CircuitConfig, Destination, DestinationConfig, RECENT, Rate, RateConfig,
@@ -24,6 +24,51 @@ fn fail(circuit: &Circuit, calls: usize) {
     for _ in 0..calls {
         circuit.try_acquire().expect("a permit").report(FAILED);
     }
+}
+
+fn by_hand(open_for: Option<std::time::Duration>) -> Opened {
+    Opened {
+        since: std::time::Duration::ZERO,
+        open_for,
+        is_forced: true,
+    }
+}
+
+#[test]
+fn core_10_a_breaker_that_another_process_opened_counts_from_there_and_says_who_changed_it() {
+    let (circuit, clock) = circuit();
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = told.clone();
+    circuit.watch(Box::new(move |change| {
+        seen.lock()
+            .expect("a lock")
+            .push((change.state, change.is_told));
+    }));
+    circuit.open(Opened {
+        since: secs(40),
+        open_for: Some(secs(20)),
+        is_forced: false,
+    });
+    let status = circuit.status();
+    assert_eq!(
+        (status.since, status.open_for, status.is_forced),
+        (Some(secs(40)), Some(secs(20)), false)
+    );
+    circuit.reset();
+    fail(&circuit, 10);
+    clock.advance(secs(30));
+    let trial = circuit.try_acquire().expect("a trial");
+    trial.report(Verdict::Ignored);
+    let told = told.lock().expect("a lock").clone();
+    assert_eq!(
+        told,
+        [
+            (CircuitState::Open, true),
+            (CircuitState::Closed, true),
+            (CircuitState::Open, false),
+            (CircuitState::HalfOpen, false),
+        ]
+    );
 }
 
 #[test]
@@ -72,15 +117,15 @@ fn core_10_a_reset_closes_the_breaker_and_forgets_its_calls() {
 #[test]
 fn core_10_a_forced_breaker_stays_open_and_callers_come_back_soon() {
     let (circuit, clock) = circuit();
-    assert!(circuit.force_open(None));
+    assert!(circuit.open(by_hand(None)));
     clock.advance(secs(86_400));
     let status = circuit.status();
     assert!(status.is_forced && status.open_for.is_none());
     assert_eq!(status.state, CircuitState::Open);
     let after = circuit.try_acquire().err().expect("a rejection").after;
-    assert_eq!(after, secs(30), "a reset can come at any time");
+    assert_eq!(after, secs(1), "a reset can come at any time");
     assert_eq!(circuit.room().again_in, Some(secs(30)));
-    circuit.force_open(Some(secs(10)));
+    circuit.open(by_hand(Some(secs(10))));
     clock.advance(secs(10));
     assert_eq!(circuit.state(), CircuitState::HalfOpen, "a trial follows");
     assert!(!circuit.status().is_forced);

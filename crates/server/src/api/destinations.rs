@@ -1,14 +1,15 @@
-//! Destinations with their guards, as this process sees them, and what an operator does to them.
+//! Destinations with their guards, and what an operator does to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
+use clinch::types::Told;
 use clinch_core::Timestamp;
 use clinch_core::policy::EventTypes;
 use clinch_core::ports::{CircuitState, DomainView, Room};
-use clinch_protect::{CallFailure, DestinationStatus, RECENT};
+use clinch_protect::{CallFailure, DestinationStatus, Opener, RECENT};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -32,7 +33,8 @@ pub(crate) struct DestinationsDocument {
     destinations: Vec<DestinationDocument>,
 }
 
-/// One destination, as this process sees it.
+/// One destination. Breaker and pause are the same in every process of the store; calls, failures
+/// and room are those of the process that answers.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct DestinationDocument {
     pub(crate) destination: String,
@@ -47,11 +49,19 @@ pub(crate) struct DestinationDocument {
     pub(crate) open_until: Option<String>,
     /// An operator opened the breaker.
     pub(crate) forced: bool,
+    /// The operator or key that opened the breaker.
+    pub(crate) opened_by: Option<String>,
+    /// Why it is open, if this was said from outside: the operator's reason, or the last error of
+    /// the process whose calls failed.
+    pub(crate) reason: Option<String>,
+    /// Breaker and pause are shared with the other processes of the store. False: the store does
+    /// not answer, and each process decides for itself.
+    pub(crate) shared: bool,
     pub(crate) rate: RoomDocument,
     pub(crate) concurrency: RoomDocument,
     /// The provider asked for a pause until this time.
     pub(crate) paused_until: Option<String>,
-    /// When this process learned of the pause.
+    /// When the process that answers learned of the pause.
     pub(crate) paused_since: Option<String>,
     /// The last call that counted against the destination.
     pub(crate) last_error: Option<CallErrorDocument>,
@@ -137,11 +147,12 @@ pub(super) fn millis(duration: Duration) -> u64 {
 impl App {
     /// The destinations that the caller may see. `views`: the domains as they are now, if the store
     /// answers.
-    pub(crate) fn destination_documents(
+    pub(crate) async fn destination_documents(
         &self,
         caller: &Caller,
         views: Option<&[DomainView]>,
     ) -> Vec<DestinationDocument> {
+        let is_shared = self.clinch.catch_up_destinations().await;
         let now = self.clock.now();
         let mut waiting = self.waiting(caller, views.unwrap_or_default());
         let seen = self.seen_destinations(caller);
@@ -162,7 +173,10 @@ impl App {
                     .sum()
             });
             let domains = waiting.domains.into_iter().collect();
-            document(status, now, backlog, waiting.oldest, domains)
+            DestinationDocument {
+                shared: is_shared,
+                ..document(status, now, backlog, waiting.oldest, domains)
+            }
         };
         shown.into_iter().map(document).collect()
     }
@@ -171,7 +185,7 @@ impl App {
     async fn destinations_now(&self, caller: &Caller) -> Vec<DestinationDocument> {
         let views = tokio::time::timeout(STORE_TIMEOUT, self.domains.domains()).await;
         let views = views.ok().and_then(Result::ok);
-        self.destination_documents(caller, views.as_deref())
+        self.destination_documents(caller, views.as_deref()).await
     }
 
     /// The destinations of the caller's routes. `None`: the caller sees every destination.
@@ -229,7 +243,8 @@ impl App {
             is_seen |= is_covered || allowed.allows_domain(domain.as_str());
             covers &= is_covered;
         }
-        if !is_seen || self.clinch.destination(name).is_none() {
+        let mut known = self.clinch.destinations().into_iter();
+        if !is_seen || !known.any(|status| status.name == name) {
             let detail = "there is no such destination in this process; see GET /v1/destinations";
             return Err(Problem::not_found(detail));
         }
@@ -283,6 +298,12 @@ fn document(
         breaker_since: circuit.since.map(|ago| time::write(now - ago)),
         open_until: circuit.open_for.map(|left| time::write(now + left)),
         forced: circuit.is_forced,
+        opened_by: status.opener.as_ref().and_then(|one| one.by.clone()),
+        reason: status
+            .opener
+            .map(|opener| opener.reason)
+            .filter(|reason| !reason.is_empty()),
+        shared: false,
         rate: room(status.rate),
         concurrency: room(status.concurrency),
         paused_until: status.paused.map(|left| time::write(now + left)),
@@ -317,7 +338,7 @@ fn state(status: &DestinationStatus) -> &'static str {
 
 #[utoipa::path(get, path = "/v1/destinations", tag = "domains",
     responses(
-        (status = 200, body = DestinationsDocument, description = "Every destination, as this process sees it"),
+        (status = 200, body = DestinationsDocument, description = "Every destination"),
     ))]
 pub(crate) async fn list(State(app): State<Shared>, caller: Caller) -> Answer {
     let destinations = app.destinations_now(&caller).await;
@@ -328,7 +349,7 @@ pub(crate) async fn list(State(app): State<Shared>, caller: Caller) -> Answer {
     params(("name" = String, Path)),
     request_body = Option<ReasonDocument>,
     responses(
-        (status = 200, body = DestinationDocument, description = "This process calls the destination again: its breaker is closed, and a pause of this process has ended. A pause that the nodes share continues"),
+        (status = 200, body = DestinationDocument, description = "The destination is called again: its breaker is closed and a pause has ended, in every process of the store (`shared`)"),
         (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
     ))]
 pub(crate) async fn reset(
@@ -341,12 +362,10 @@ pub(crate) async fn reset(
     let text = app.optional_body(&parts.headers, body).await?;
     let ReasonDocument { reason } = body::read(&text, INVALID_REQUEST)?;
     app.operable(&caller, &name)?;
-    if let Some(destination) = app.clinch.destination(&name) {
-        let pause_ended = destination.reset().await;
-        app.orchestrator().destination_opened();
-        let (by, reason) = (caller.name(), reason.unwrap_or_default());
-        tracing::info!(target: "clinch", destination = %name, by, reason, pause_ended, "destination reset");
-    }
+    let told = app.clinch.reset_destination(&name).await?;
+    let (by, reason) = (caller.actor().to_string(), reason.unwrap_or_default());
+    let everywhere = told == Told::EveryProcess;
+    tracing::info!(target: "clinch", destination = %name, by, reason, everywhere, "destination reset");
     app.one_destination(&caller, &name).await
 }
 
@@ -354,7 +373,7 @@ pub(crate) async fn reset(
     params(("name" = String, Path)),
     request_body = Option<OpenDocument>,
     responses(
-        (status = 200, body = DestinationDocument, description = "This process makes no call to the destination until the time has passed or the destination is reset"),
+        (status = 200, body = DestinationDocument, description = "No process of the store calls the destination until the time has passed or the destination is reset (`shared`)"),
         (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
     ))]
 pub(crate) async fn open(
@@ -375,13 +394,14 @@ pub(crate) async fn open(
             "must be longer than 0",
         ));
     }
-    let destination = app.clinch.destination(&name);
-    if !destination.is_some_and(|destination| destination.force_open(lasting)) {
-        let detail = "this destination has no breaker; pause its domains instead";
-        return Err(Problem::request(detail));
-    }
-    let (by, reason) = (caller.name(), reason.unwrap_or_default());
+    let (by, reason) = (caller.actor().to_string(), reason.unwrap_or_default());
+    let opener = Opener {
+        by: Some(by.clone()),
+        reason: reason.clone(),
+    };
+    let told = app.clinch.open_destination(&name, lasting, opener).await?;
+    let everywhere = told == Told::EveryProcess;
     let secs = lasting.map(|lasting| lasting.as_secs());
-    tracing::info!(target: "clinch", destination = %name, by, reason, secs, "destination opened by hand");
+    tracing::info!(target: "clinch", destination = %name, by, reason, secs, everywhere, "destination opened by hand");
     app.one_destination(&caller, &name).await
 }

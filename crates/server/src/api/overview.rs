@@ -99,7 +99,9 @@ impl App {
     /// What an operator sees first, as far as the caller may see it.
     pub(crate) async fn overview(&self, caller: &Caller) -> OverviewDocument {
         let facts = self.store_facts(caller).await;
-        let destinations = self.destination_documents(caller, facts.views.as_deref());
+        let destinations = self
+            .destination_documents(caller, facts.views.as_deref())
+            .await;
         let mut views = facts.views.clone().unwrap_or_default();
         if facts.views.is_some() {
             self.orchestrator().note_load(&views);

@@ -22,10 +22,16 @@ pub(super) async fn list(State(app): State<Shared>, visitor: Visitor) -> Shown {
 
 async fn show(app: &App, visitor: &Visitor) -> Shown {
     let views = app.domain_views().await?;
-    let destinations = app.destination_documents(&visitor.caller, Some(&views));
+    let destinations = app
+        .destination_documents(&visitor.caller, Some(&views))
+        .await;
     let all: Vec<&DestinationDocument> = destinations.iter().collect();
+    let is_alone = all.iter().any(|one| !one.shared);
     let body = html! {
         div class="head" { h1 { "Destinations" } }
+        @if is_alone {
+            p class="note" { "The store does not answer: breakers and pauses are those of this process." }
+        }
         @if all.is_empty() {
             (view::empty("This process makes no calls.", &html! {
                 "A destination appears with a " code { "[[route]]" } " that has a " code { "url" } ", in a process with the role worker."
@@ -67,7 +73,8 @@ fn why(one: &DestinationDocument, now: Timestamp) -> Markup {
         @if let Some(since) = since.or_else(|| time(&one.paused_since)) { "since " (since) " " }
         @if let Some(until) = time(&one.open_until) { "until " (until) " " }
         @if let Some(until) = time(&one.paused_until) { "asked to pause until " (until) " " }
-        @if one.forced { strong { "opened by a person " } }
+        @if one.forced { strong { "opened by " (one.opened_by.as_deref().unwrap_or("a person")) " " } }
+        @if let Some(reason) = &one.reason { (reason) " " }
         @if let Some(error) = &one.last_error {
             code { (error.code) } " " (error.message)
             @if let Some(at) = read_time(&error.at) { span class="muted" { " " (view::distance(at, now)) } }

@@ -199,17 +199,20 @@ fn of_destination(document: &DestinationDocument) -> Option<Warning> {
         format!(", last error: {}", error.message)
     });
     let reset = format!("clinch destinations reset {name}");
+    let by = document.opened_by.as_deref().unwrap_or("an operator");
+    let why = document.reason.as_ref();
+    let why = why.map_or(String::new(), |reason| format!(", {reason}"));
     let (severity, code, message, command) = match document.state {
         "down" if document.forced => (
             Severity::Warning,
             "destination_forced_open",
-            format!("destination {name} was opened by an operator: it gets no calls"),
+            format!("destination {name} gets no calls: opened by {by}{why}"),
             reset,
         ),
         "down" => (
             Severity::Critical,
             "destination_down",
-            format!("destination {name} is down: {calls}{error}"),
+            format!("destination {name} is down: {calls}{error}{why}"),
             reset,
         ),
         "probing" => (
