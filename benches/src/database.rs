@@ -7,18 +7,17 @@ mod single;
 mod steady;
 mod worker;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch_core::ports::{Clock, Ids};
+use clinch_core::ports::Clock;
 use clinch_core::{Error, ErrorKind, Result};
-use clinch_system::{SystemClock, SystemIds};
+use clinch_system::SystemClock;
 use clinch_testbed::{Kind, Server};
 
-use crate::{Bounds, DOMAIN, FullStore, Load, Node, Report};
+use crate::{Bounds, DOMAIN, Folder, FullStore, Load, Node, Report};
 use arguments::{Arguments, Part};
 
 /// A part that takes longer is stuck.
@@ -70,7 +69,7 @@ impl<D: Database> Scene<D> {
     }
 
     fn node(&self, worker: &str) -> Result<Node> {
-        Node::new(worker, self.clock.clone(), &self.folder.0)
+        Node::new(worker, self.clock.clone(), self.folder.path())
     }
 
     fn store(&self) -> Arc<D::Store> {
@@ -149,27 +148,5 @@ fn complete(missing: usize) -> Result<()> {
         _ => Err(failed(format!(
             "{missing} operations were not completed in time"
         ))),
-    }
-}
-
-/// A folder for journals, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self> {
-        let name = format!("clinch-bench-{}", SystemIds.attempt_id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).map_err(failed)?;
-        Ok(Self(path))
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -6,12 +6,16 @@
 #![forbid(unsafe_code)]
 
 pub mod database;
+mod fill;
+mod folder;
 pub mod limits;
 mod load;
 mod node;
 mod provider;
 mod report;
 
+pub use fill::{History, fill};
+pub use folder::Folder;
 pub use load::{Amount, Load, percentile};
 pub use node::{DOMAIN, FullStore, Node, routes};
 pub use provider::{LatencyProvider, Provider, micros};

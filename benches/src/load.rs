@@ -66,6 +66,11 @@ impl Load {
         self.numbered(number).map_err(wrong)
     }
 
+    /// The command with this number, as it was or will be made.
+    pub fn command_number(&self, number: usize) -> Result<Command> {
+        self.numbered(number).map_err(wrong)
+    }
+
     /// The next command, with its time of creation for [`LatencyProvider`](crate::LatencyProvider).
     pub fn stamped(&self) -> Result<Command> {
         let mut command = self.command()?;

@@ -5,10 +5,11 @@ use std::process::Command;
 
 use crate::{Failure, cargo};
 
-const BENCHES: [&str; 10] = [
+const BENCHES: [&str; 11] = [
     "embedded",
     "github",
     "mysql",
+    "pages",
     "peers",
     "postgres",
     "probes",
@@ -63,7 +64,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         let message = format!("there is no bench `{name}`; known: {known}");
         return Err(Failure::Usage(message));
     }
-    if ["github", "peers"].contains(&name.as_str()) {
+    if ["github", "pages", "peers"].contains(&name.as_str()) {
         // These benchmarks measure the program `clinch` itself.
         let program = ["build", "--quiet", "--release", "--package", "clinch-cli"];
         succeed(cargo::command(root).args(program))?;

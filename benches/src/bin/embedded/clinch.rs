@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clinch_bench::{Amount, DOMAIN, Load, Node, Provider, Report, routes};
-use clinch_core::ports::{Answer, AnswerBody, Bus, Dequeue, Ids, Store, StoredOk, Topic, Write};
-use clinch_core::{AttemptId, Domain, Error, ErrorKind, Invalid, Result, WorkerId};
+use clinch_bench::{Amount, DOMAIN, History, Load, Node, Provider, Report, fill};
+use clinch_core::ports::Ids as _;
+use clinch_core::{Error, ErrorKind, Result};
 use clinch_engine::Runtime;
 use clinch_sqlite::{Settings, Sqlite};
 use clinch_system::{SystemClock, SystemIds};
@@ -111,40 +111,14 @@ impl Scene {
         })
     }
 
-    /// Inserts settled operations, directly through the ports.
-    async fn fill(&self, sqlite: &Sqlite, history: usize) -> Result<()> {
+    /// Inserts settled operations.
+    async fn fill(&self, sqlite: &Sqlite, settled: usize) -> Result<()> {
         let engine = self.engine(sqlite).await?;
-        let orchestrator = engine.orchestrator();
-        let worker = WorkerId::new("bench").map_err(wrong)?;
-        let routes = Arc::new(routes().map_err(wrong)?);
-        for _ in 0..history / Load::CHUNK {
-            orchestrator.submit(self.load.chunk()?).await?;
-            let dequeue = Dequeue {
-                topics: vec![Topic::of(&Domain::new(DOMAIN).map_err(wrong)?)],
-                max: Load::CHUNK,
-                wait: Duration::ZERO,
-                visibility: Duration::from_secs(30),
-                worker: worker.clone(),
-                attempts: (0..Load::CHUNK)
-                    .map(|_| SystemIds.attempt_id())
-                    .collect::<Vec<AttemptId>>(),
-                routes: routes.clone(),
-                only: routes.clone(),
-            };
-            let taken = sqlite.dequeue(&dequeue).await?;
-            let answers = taken.into_iter().map(|delivery| {
-                Write::Settle(Answer {
-                    op_id: delivery.hint.op_id,
-                    fence: Some(1),
-                    worker: worker.clone(),
-                    body: AnswerBody::Ok(StoredOk::default()),
-                    attempt_id: None,
-                })
-            });
-            let answers: Vec<Write> = answers.collect();
-            sqlite.commit(&answers, &routes).await?;
-        }
-        Ok(())
+        let history = History {
+            settled,
+            failed_every: 0,
+        };
+        fill(sqlite, &engine.orchestrator(), &self.load, history).await
     }
 
     async fn engine(&self, sqlite: &Sqlite) -> Result<Runtime> {
@@ -165,8 +139,4 @@ impl Drop for Scene {
             let _ = std::fs::remove_dir_all(&self.folder);
         }
     }
-}
-
-fn wrong(invalid: Invalid) -> Error {
-    Error::new(ErrorKind::Invalid, invalid.to_string())
 }

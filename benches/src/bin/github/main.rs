@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clinch_bench::Report;
+use clinch_bench::{Folder, Report};
 use clinch_core::{Error, ErrorKind, Result};
 use clinch_github::fake::{Fake, Limits, Setup, Size, World, serve};
 use clinch_system::SystemClock;
@@ -74,7 +74,7 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
     let mut report = Report::new("github", &[]);
     report.load("before");
     for documents in [arguments.documents / 10, arguments.documents] {
-        let folder = Folder::new(documents)?;
+        let folder = Folder::new()?;
         let size = Size {
             users: 1,
             repositories: (documents / 500).max(1),
@@ -89,7 +89,7 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
         let served = serve(listener, fake.clone()).map_err(failed)?;
         for round in ["first run", "second run"] {
             let before = fake.tally().requests;
-            let collected = collect(&served.base, &folder.0).await?;
+            let collected = collect(&served.base, folder.path()).await?;
             let requests = fake.tally().requests - before;
             let seconds = collected.took.as_secs_f64();
             let name = |what: &str| format!("{documents} documents, {round}: {what}");
@@ -170,24 +170,6 @@ fn peak(process: u32) -> f64 {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = peak.and_then(|peak| peak.split_whitespace().next()?.parse().ok());
     kib.unwrap_or(0.0)
-}
-
-/// A temporary folder, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(documents: usize) -> Result<Self> {
-        let name = format!("clinch-bench-github-{}-{documents}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).map_err(failed)?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {

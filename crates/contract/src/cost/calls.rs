@@ -6,10 +6,11 @@ use std::time::Duration;
 use clinch_core::policy::Routes;
 use clinch_core::ports::{
     Bus, Claimed, Dequeue, Extension, Filter, LetterAction, LetterChange, LetterFilter,
-    LetterOrder, LetterState, NewOperation, Operation, PAGE_MAX, Page, Prune, Pruned, Reschedule,
-    SEARCH_MAX, Scan, Silence, Topic, Write,
+    LetterOrder, LetterState, NewOperation, OfRoute, Operation, PAGE_MAX, Page, Prune, Pruned,
+    Reschedule, Restriction, SEARCH_MAX, Scan, Silence, Topic, Write,
 };
-use clinch_core::{BizKey, Domain, EventType, OpId, Retry, Status, Timestamp};
+use clinch_core::protocol::Phase;
+use clinch_core::{BizKey, Domain, EventType, OpId, OpIdPrefix, Retry, Status, Timestamp};
 
 use super::{Cost, Examined, Templates, backlog};
 use crate::StorePorts;
@@ -304,10 +305,42 @@ impl Measuring<'_> {
         self.cost("find", inspect.find(&keys), Vec::len).await?;
         let ledger = inspect.ledger(templates.completed);
         self.cost("ledger", ledger, Vec::len).await?;
+        self.prefixes(templates).await?;
         let batches = self.ports.batches.clone();
         let batch = [templates.batch];
         self.cost("read batch", batches.read(&batch), Vec::len)
             .await?;
+        let all = Restriction::default();
+        let page = batches.list(&all, None, ASKED);
+        let first = self.cost("list of batches", page, of_page).await?;
+        ensure_eq!(first.items.len(), ASKED, "a page of batches");
+        let cursor = first.next_cursor.as_deref();
+        let page = batches.list(&all, cursor, ASKED);
+        self.cost("list of batches, second page", page, of_page)
+            .await?;
+        let nobody = Restriction {
+            domains: vec![Domain::new("nobody")?],
+            ..Restriction::default()
+        };
+        let page = batches.list(&nobody, None, ASKED);
+        let of_nobody = self.search("list of batches of others", 4 * PAGE_MAX, page, of_page);
+        ensure_eq!(of_nobody.await?.items, [], "no batch of this domain");
+        Ok(())
+    }
+
+    /// Ids by their first digits: of one operation, of very many, and of none.
+    async fn prefixes(&mut self, templates: &Templates) -> Verdict {
+        let inspect = self.ports.inspect.clone();
+        let whole = templates.completed.to_string();
+        for (name, digits, max) in [
+            ("operation by its id", &*whole, ASKED),
+            ("operations by eight digits", &whole[..8], ASKED),
+            ("operations by digits of none", "ffffffff", ASKED),
+        ] {
+            let prefix: OpIdPrefix = digits.parse()?;
+            let found = inspect.by_prefix(&prefix, max);
+            self.cost(name, found, Vec::len).await?;
+        }
         Ok(())
     }
 
@@ -386,6 +419,19 @@ fn filters<'a>(
     });
     add("list of a transaction id", &|filter| {
         filter.provider_txn_id = Some("absent".into());
+    });
+    add("list of an error code that is not there", &|filter| {
+        filter.code = Some("absent".into());
+    });
+    add("list of a phase", &|filter| {
+        filter.phase = Some(Phase::Held)
+    });
+    add("list of a route that is not there", &|filter| {
+        filter.routes = vec![OfRoute {
+            domain: domain.clone(),
+            event_type: Some(absent.clone()),
+            except: Vec::new(),
+        }];
     });
     add("list of a batch", &|filter| {
         filter.batch_id = Some(templates.batch)
