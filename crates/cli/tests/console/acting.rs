@@ -16,7 +16,7 @@ fn line(desk: &Desk, id: &str, event: &str) -> Value {
 }
 
 /// Opens a form that is folded away, gives a reason and sends it.
-fn act(browser: &Browser, form: &str, reason: &str) {
+pub(crate) fn act(browser: &Browser, form: &str, reason: &str) {
     let field = format!("form[action$='{form}'] input[name=reason]");
     let open = "document.querySelector(arguments[0]).closest('details')?.setAttribute('open', '')";
     let is_open = || browser.run(open, &[field.as_str().into()]).is_ok();

@@ -23,7 +23,7 @@ use libtest_mimic::{Arguments, Trial};
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 11] = [
+const TESTS: [Test; 12] = [
     (
         "core_15_every_page_is_readable_light_and_dark_on_desk_and_phone",
         looking::every_page_is_readable_light_and_dark_on_desk_and_phone,
@@ -59,6 +59,10 @@ const TESTS: [Test; 11] = [
     (
         "core_15_a_bad_night_is_worked_off_to_zero",
         night_shift::a_bad_night_is_worked_off_to_zero,
+    ),
+    (
+        "core_15_a_bad_night_is_worked_off_by_the_console_alone",
+        night_shift::a_bad_night_is_worked_off_by_the_console_alone,
     ),
     (
         "out_6_every_dead_letter_is_redriven_in_the_order_of_its_lane",

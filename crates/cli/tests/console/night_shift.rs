@@ -1,12 +1,13 @@
-//! The night shift: a provider fails in five ways, and an operator finds out and puts it right by
-//! `clinch status` and the commands that it names.
+//! The night shift: a provider fails in five ways, and an operator finds out and puts it right: by
+//! `clinch status` and the commands that it names, or by the console alone.
 
 use std::time::Duration;
 
-use clinch_testbed::wait_until;
+use clinch_testbed::{Browser, Look, wait_until};
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::acting::act;
+use crate::desk::{Desk, shows};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -89,6 +90,67 @@ pub(crate) fn a_bad_night_is_worked_off_to_zero() {
     assert_eq!(left["dead_letters_open"], 0);
     let (text, code) = desk.run(&["status"]);
     assert_eq!(code, 0, "{text}");
+}
+
+pub(crate) fn a_bad_night_is_worked_off_by_the_console_alone() {
+    let desk = Desk::new();
+    desk.fill();
+    let browser = desk.browser(Look::default());
+    let open = |path: &str| browser.open(&desk.url(path)).expect("a page");
+    // What is wrong and where; the page follows until everything has shown.
+    open("/");
+    for part in ["partner-api", "mailer", "http_500", "held", "dead letter"] {
+        shows(&browser, part);
+    }
+    desk.provider.heal();
+    // A warning leads to the page where something can be done.
+    browser
+        .click(".warnings a[href^='/destinations']")
+        .expect("a link");
+    for destination in ["partner-api", "mailer", "sms-gateway"] {
+        open("/destinations");
+        let form = format!("/destinations/{destination}/reset");
+        if browser.has(&format!("form[action$='{form}']")) {
+            act(&browser, &form, "mended");
+        }
+    }
+    for domain in ["mail", "partners"] {
+        open(&format!("/operations?domain={domain}"));
+        let link = format!("a[href^='/bulk?domain={domain}&do=retry-now']");
+        browser.click(&link).expect("a link");
+        confirm(&browser, "mended", " due now, ");
+    }
+    while desk.get("/v1/overview")["operations"]["held"] != 0 {
+        open("/operations?phase=held");
+        browser.click("tbody a.id").expect("a held operation");
+        browser.click("#as-failed-none").expect("a choice");
+        browser.fill("#why-resolve", "asked").expect("a field");
+        browser
+            .click("form[action$='/resolve'] button")
+            .expect("a button");
+        shows(&browser, "Settled as you said.");
+    }
+    // One group after the other.
+    while desk.get("/v1/overview")["dead_letters_open"] != 0 {
+        open("/dead-letters");
+        browser
+            .click("tbody a[href^='/bulk?do=redrive']")
+            .expect("a link");
+        confirm(&browser, "mended", " redriven, ");
+    }
+    open("/");
+    shows(&browser, "All is well");
+    let left = desk.get("/v1/overview");
+    assert_eq!(left["dead_letters_open"], 0, "{left:#}");
+    let is_done = || desk.get("/v1/overview")["operations"]["in_progress"] == 0;
+    assert!(wait_until(LIMIT, is_done));
+}
+
+/// Confirms a plan, and waits until it is carried out.
+fn confirm(browser: &Browser, reason: &str, done: &str) {
+    browser.fill("#reason", reason).expect("a field");
+    browser.click("form.card button").expect("a button");
+    shows(browser, done);
 }
 
 /// Lanes of this many letters each.

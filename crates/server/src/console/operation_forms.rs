@@ -138,7 +138,7 @@ fn resolve_form(visitor: &Visitor, action: &str) -> Markup {
         }
     };
     html! {
-        details class="act" open {
+        details class="act" open data-open {
             summary { "Settle it" }
             p { "Ask the provider by the outbound key first. What you choose here is final." }
             form class="stack" method="post" action=(action) {

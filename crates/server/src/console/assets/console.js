@@ -18,7 +18,7 @@
     const types = active && main.contains(active) && /^(INPUT|SELECT|TEXTAREA|BUTTON)$/.test(active.tagName);
     const selection = window.getSelection();
     const selects = selection && !selection.isCollapsed && main.contains(selection.anchorNode);
-    const opened = main.querySelector("details[open] form") !== null;
+    const opened = main.querySelector("details[open]:not([data-open]) form") !== null;
     return types || selects || opened || [...main.querySelectorAll("input, select, textarea")].some(isChanged);
   };
 
