@@ -42,6 +42,7 @@ mod compare;
 mod concurrent;
 pub mod cost;
 mod differ;
+pub mod earlier;
 mod engine;
 mod fixtures;
 mod hands;

@@ -1,7 +1,10 @@
 //! Tables are created once, whichever node starts first, and refused if they are of another release
 //! (OUT-7).
 
-use clinch_contract::Calls;
+use std::sync::Arc;
+
+use clinch_contract::earlier::{make_letters, read_letters};
+use clinch_contract::{Calls, StorePorts};
 use clinch_core::ErrorKind;
 use clinch_mysql::{MIGRATIONS, Mysql, Settings};
 use mysql_async::Conn;
@@ -118,7 +121,31 @@ fn core_16_no_error_shows_a_payload() {
     });
 }
 
+/// What the release before left of a dead letter whose operation is there.
+const AS_BEFORE: &str = "UPDATE clinch_dead_letter SET letter = NULL, status = NULL, mark = NULL, \
+    seq = NULL, domain = NULL, event_type = NULL, biz_key = NULL, idem_key = NULL, code = NULL, \
+    fingerprint = NULL, late_ok = 0; \
+    UPDATE clinch_count SET dead_letters_open = 0";
+
+fn out_6_dead_letters_of_an_earlier_release_are_completed_when_the_store_is_opened() {
+    on_a_runtime(async {
+        let database = Database::on(&common::url()).await;
+        let store = database.open().await;
+        let ports = StorePorts::of(&Arc::new(store.clone()));
+        make_letters(&ports).await.expect("letters");
+        let made = read_letters(&ports).await.expect("read");
+        assert_eq!(made.1, 3, "open ones");
+        let mut conn = database.conn().await;
+        conn.query_drop(AS_BEFORE).await.expect("as before");
+        drop(ports);
+        store.close().await;
+        let ports = StorePorts::of(&Arc::new(database.open().await));
+        assert_eq!(read_letters(&ports).await.expect("read"), made);
+    });
+}
+
 clinch_contract::tests! {
+    out_6_dead_letters_of_an_earlier_release_are_completed_when_the_store_is_opened,
     out_7_many_nodes_start_at_once,
     out_7_a_step_that_was_cut_off_is_run_again,
     out_7_tables_of_a_newer_release_are_refused,

@@ -12,6 +12,7 @@ mod clock;
 mod common;
 mod cost;
 mod differential;
+mod earlier;
 mod engine;
 mod files;
 #[path = "../folder/mod.rs"]
