@@ -32,7 +32,8 @@ pub(crate) fn event(row: &Operation, now: Timestamp, rng: &mut SplitMix) -> Even
         },
         _ => match dice {
             0..=3 => Event::Cancel,
-            4..=59 if row.state.is_overdue(now) => Event::DeadlinePassed,
+            4..=9 => Event::RetryNow,
+            10..=59 if row.state.is_overdue(now) => Event::DeadlinePassed,
             _ => begun(rng),
         },
     }
@@ -41,7 +42,7 @@ pub(crate) fn event(row: &Operation, now: Timestamp, rng: &mut SplitMix) -> Even
 /// Anything at all, with any fence.
 fn anything(row: &Operation, now: Timestamp, rng: &mut SplitMix) -> Event {
     let fence = (row.state.fence + rng.next_u64() % 3).saturating_sub(1);
-    match rng.next_u64() % 11 {
+    match rng.next_u64() % 12 {
         0 => Event::Ok { fence: None },
         1 => Event::AttemptLost,
         2 => Event::DeadlinePassed,
@@ -53,6 +54,7 @@ fn anything(row: &Operation, now: Timestamp, rng: &mut SplitMix) -> Event {
             earliest_call: row.accepted_at,
         },
         8 => begun(rng),
+        9 => Event::RetryNow,
         _ => {
             let mut other = row.clone();
             other.state.fence = fence;

@@ -5,9 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clinch_core::policy::Routes;
-use clinch_core::ports::{Amendment, Domains, NewPause, Operation, Store, StoredOk, Write};
+use clinch_core::ports::{
+    Amendment, Domains, LetterAction, LetterChange, NewPause, Operation, Store, StoredOk, Write,
+};
 use clinch_core::protocol::{Event, Phase, Resolution};
-use clinch_core::{Domain, Fail, WorkerId};
+use clinch_core::{Domain, Fail, OpId, Status, WorkerId};
 
 use crate::machine::EPOCH_MS;
 use crate::provider::ProviderFaults;
@@ -214,6 +216,7 @@ pub(crate) fn start_operators(scene: &Arc<Scene>) {
             for operation in held {
                 resolve(&scene, &operation).await;
             }
+            dismiss(&scene).await;
         }
     };
     world.spawn(OUTSIDE, Box::pin(task));
@@ -226,6 +229,36 @@ fn held(scene: &Scene) -> Vec<Operation> {
             .cloned()
             .collect()
     })
+}
+
+/// Dismisses some of the dead letters, and opens some of the dismissed ones again.
+async fn dismiss(scene: &Scene) {
+    let world = &scene.world;
+    let failed = scene.memory.edit(|tables| {
+        let rows = tables.rows.iter().map(|(_, row)| &row.operation);
+        let failed = rows.filter(|op| op.state.status == Status::Failed);
+        failed.map(|op| op.op_id).collect::<Vec<OpId>>()
+    });
+    let Ok(by) = WorkerId::new("a-person") else {
+        return;
+    };
+    for op_id in failed {
+        if !world.chance(50) {
+            continue;
+        }
+        let action = match world.chance(300) {
+            true => LetterAction::Reopen,
+            false => LetterAction::Dismiss,
+        };
+        let change = Write::Letter(LetterChange {
+            op_id,
+            action,
+            by: by.clone(),
+            reason: "known (simulated)".into(),
+        });
+        // Refused if the operation has no letter, or one in another state.
+        let _ = scene.memory.commit(&[change], &routes()).await;
+    }
 }
 
 async fn resolve(scene: &Scene, operation: &Operation) {

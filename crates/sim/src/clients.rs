@@ -115,7 +115,8 @@ fn draw_command(scene: &Scene, client: usize, number: usize) -> Option<Command> 
     Some(command)
 }
 
-/// Submits until a node accepts. Then perhaps submits again, submits another payload, or cancels.
+/// Submits until a node accepts. Then perhaps submits again, submits another payload, asks for the
+/// next attempt now, or cancels.
 async fn submit(scene: &Arc<Scene>, log: &Arc<Log>, command: Command) {
     let world = &scene.world;
     let twice = world.chance(150);
@@ -132,9 +133,13 @@ async fn submit(scene: &Arc<Scene>, log: &Arc<Log>, command: Command) {
     if world.chance(50) {
         submit_other_payload(scene, log, &command).await;
     }
+    if world.chance(150) {
+        world.sleep(world.delay(60_000)).await;
+        amend(scene, op_id, Wish::RetryNow);
+    }
     if world.chance(200) {
         world.sleep(world.delay(30_000)).await;
-        cancel(scene, op_id).await;
+        amend(scene, op_id, Wish::Cancel);
     }
 }
 
@@ -260,16 +265,26 @@ where
     }
 }
 
-async fn cancel(scene: &Arc<Scene>, op_id: OpId) {
+/// What a client wants of an operation that was accepted.
+#[derive(Clone, Copy)]
+enum Wish {
+    RetryNow,
+    Cancel,
+}
+
+fn amend(scene: &Arc<Scene>, op_id: OpId, wish: Wish) {
     let index = scene.world.below(scene.node_count() as u64) as usize;
     let Some(orchestrator) = scene.orchestrator(index) else {
         return;
     };
     let task = async move {
-        // The operation may be terminal, or the store may be down: then it was not canceled.
-        let _ = orchestrator
-            .cancel(op_id, &Actor::local(), "not wanted (simulated)")
-            .await;
+        let (by, reason) = (Actor::local(), "a wish (simulated)");
+        // The operation may not be in a state for it, or the store may be down: then nothing
+        // happened.
+        let _ = match wish {
+            Wish::RetryNow => orchestrator.retry_now(op_id, &by, reason).await,
+            Wish::Cancel => orchestrator.cancel(op_id, &by, reason).await,
+        };
     };
     scene.world.spawn(Scene::host(index), Box::pin(task));
 }

@@ -17,6 +17,8 @@ pub const EDGES: &[Edge] = &[
     ("PENDING", "Begin", "live"),
     ("PENDING", "DeadlinePassed", "FAILED"),
     ("PENDING", "Cancel", "FAILED"),
+    ("PENDING", "RetryNow", "PENDING"),
+    ("waiting", "RetryNow", "waiting"),
     ("waiting", "Begin", "live"),
     ("waiting", "Begin", "held"),
     ("waiting", "DeadlinePassed", "FAILED"),

@@ -212,7 +212,7 @@ async fn pages(
         "/operations?state=FAILED".to_owned(),
         "/operations?phase=waiting".to_owned(),
         "/operations?biz_key=order-17".to_owned(),
-        "/operations?error_code=absent".to_owned(),
+        "/operations?code=absent".to_owned(),
         "/operations?label=team:nobody".to_owned(),
         format!("/operations?cursor={cursor}"),
         format!("/operations/{}", ids.completed),

@@ -25,6 +25,13 @@ pub(crate) struct Paging {
     cursor: Option<String>,
 }
 
+impl Paging {
+    /// How many entries to print.
+    pub(crate) fn at_most(&self) -> usize {
+        if self.all { usize::MAX } else { self.limit }
+    }
+}
+
 /// Parses a number of operations.
 pub(crate) fn count(text: &str) -> Result<usize, String> {
     match text.parse() {

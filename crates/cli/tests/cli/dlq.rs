@@ -51,7 +51,26 @@ COUNT  CODE      DOMAIN    EVENT_TYPE  LAST_FAILED_AT  FINGERPRINT  MESSAGE
 7      http_402  payments  charge      T2              5f2c         card refused
 ";
     assert_eq!((ran.code, ran.out.as_str()), (0, expected));
-    assert_eq!(server.lines(), ["GET /v1/dead-letters?group=true&limit=50"]);
+    assert_eq!(
+        server.lines(),
+        ["GET /v1/dead-letters?group=true&limit=100"]
+    );
+    // Groups of several answers are added up, and the largest are shown.
+    let other = group.replace("5f2c", "77aa").replace(":7,", ":9,");
+    let server = Server::new(move |seen: &Seen| match seen.line().contains("cursor=") {
+        false => Answer::new(
+            200,
+            &format!(r#"{{"groups":[{group},{other}],"next_cursor":"c1"}}"#),
+        ),
+        true => Answer::new(
+            200,
+            &format!(r#"{{"groups":[{group}],"next_cursor":null}}"#),
+        ),
+    });
+    let ran = run(&server, &["dlq", "ls", "--group", "--limit", "1"]);
+    assert!(ran.out.contains("\n14     http_402"), "{}", ran.out);
+    assert!(!ran.out.contains("77aa"), "{}", ran.out);
+    assert!(ran.err.contains("1 more: use --all"), "{}", ran.err);
 
     let server = Server::always(200, &letter(OP));
     let ran = run(&server, &["dlq", "show", OP]);

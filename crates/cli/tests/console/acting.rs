@@ -203,7 +203,8 @@ pub(crate) fn domains_and_destinations_are_stopped_and_started() {
         "/destinations/psp/open",
         "maintenance at the bank",
     );
-    shows(&browser, "opened by a person");
+    shows(&browser, "opened by local");
+    shows(&browser, "maintenance at the bank");
     let waiting = desk.submit("payments", "charge", "order-2");
     browser.open(&desk.url("/")).expect("a page");
     shows(&browser, "psp");

@@ -64,7 +64,7 @@ async fn show(app: Shared, visitor: &Visitor, asked: &Asked) -> Shown {
         (tabs(asked, status, is_list))
         @if let Some(problem) = &wrong { (refused(problem)) }
         @else if is_list { (letters(visitor, asked, &found, status, now)) }
-        @else { (groups(visitor, &found, status, now)) }
+        @else { (groups(visitor, asked, &found, status, now)) }
     };
     Ok(frame(&app, visitor, body))
 }
@@ -125,9 +125,11 @@ fn nothing(status: &str) -> Markup {
     }
 }
 
-fn groups(visitor: &Visitor, found: &Value, status: &str, now: Timestamp) -> Markup {
+fn groups(visitor: &Visitor, asked: &Asked, found: &Value, status: &str, now: Timestamp) -> Markup {
+    let counted = found["counted"].as_u64().unwrap_or(0);
     let groups = found["groups"].as_array().map_or(&[][..], Vec::as_slice);
-    if groups.is_empty() {
+    let next = found["next_cursor"].as_str();
+    if groups.is_empty() && next.is_none() {
         return nothing(status);
     }
     html! {
@@ -140,6 +142,19 @@ fn groups(visitor: &Visitor, found: &Value, status: &str, now: Timestamp) -> Mar
                 } }
                 tbody { @for group in groups { (group_row(visitor, group, status, now)) } }
             }
+        }
+        @if next.is_some() || asked.cursor.is_some() {
+            p class="muted" { "Counted for this page: " (view::number(counted)) " dead letters." }
+        }
+        (pages(asked, next))
+    }
+}
+
+fn pages(asked: &Asked, next: Option<&str>) -> Markup {
+    html! {
+        nav class="pages" aria-label="Pages" {
+            @if asked.cursor.is_some() { a href=(asked.path("/dead-letters", &[])) { "First page" } }
+            @if let Some(next) = next { a rel="next" href=(asked.path("/dead-letters", &[("cursor", next)])) { "Older" } }
         }
     }
 }
@@ -212,10 +227,7 @@ fn letters(
                     tbody { @for letter in letters { (letter_row(letter, status, now)) } }
                 }
             }
-            nav class="pages" aria-label="Pages" {
-                @if asked.cursor.is_some() { a href=(asked.path("/dead-letters", &[])) { "First page" } }
-                @if let Some(next) = next { a rel="next" href=(asked.path("/dead-letters", &[("cursor", next)])) { "Older" } }
-            }
+            (pages(asked, next))
         }
     }
 }

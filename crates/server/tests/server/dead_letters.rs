@@ -1,7 +1,15 @@
 //! Dead letters and their redrive.
 
-use clinch_core::WorkerId;
-use clinch_core::ports::{Answer, AnswerBody, Store, StoredOk, Write, Written};
+use std::collections::BTreeMap;
+
+use clinch_core::ports::{
+    Answer, AnswerBody, DeadLetter, Ids as _, Recovery as _, Store, StoredOk, Write, Written,
+};
+use clinch_core::{
+    BizKey, ContentHash, Domain, Effect, EventType, Failure, IdemKey, Keys, Sealed, Timestamp,
+    WorkerId,
+};
+use clinch_system::SystemIds;
 use serde_json::{Value, json};
 
 use crate::harness::Running;
@@ -188,4 +196,91 @@ async fn core_7_a_late_answer_settles_a_redrive_that_has_not_called() {
     assert_eq!(server.settled(redrive).await["state"], "COMPLETED");
     server.post("/v1/domains/pay/resume", &json!({})).await;
     assert_eq!(server.provider.calls(), 1);
+}
+
+/// Letters of two kinds of error, more than one answer groups and more than one request redrives.
+const MANY: usize = 20_501;
+
+async fn import_many(server: &Running) {
+    let letter = |number: usize| {
+        let code = if number.is_multiple_of(4) {
+            "http_402"
+        } else {
+            "http_409"
+        };
+        let op_id = SystemIds.op_id();
+        let keys = Keys {
+            domain: Domain::new("pay").expect("a name"),
+            event_type: EventType::new("fail").expect("a name"),
+            biz_key: BizKey::new(format!("order-{number}")).expect("a key"),
+            idem_key: IdemKey::new("a").expect("a key"),
+        };
+        let payload = Sealed::new(b"{}".to_vec());
+        DeadLetter {
+            op_id,
+            content_hash: ContentHash::of(&op_id, &keys.event_type, payload.as_bytes()),
+            keys,
+            failure: Failure::own(code, "refused", Effect::None),
+            attempts: 1,
+            payload,
+            failed_at: Timestamp::from_millis(1_000 + i64::try_from(number).expect("small")),
+            late_ok: false,
+        }
+    };
+    let letters: Vec<DeadLetter> = (0..MANY).map(letter).collect();
+    for part in letters.chunks(1_000) {
+        server.memory.import(part).await.expect("imported");
+    }
+}
+
+#[tokio::test]
+async fn out_6_groups_are_counted_to_the_last_letter_page_by_page() {
+    let server = Running::new().await;
+    import_many(&server).await;
+    let (mut counted, mut by_code, mut cursor) = (0, BTreeMap::new(), String::new());
+    let mut answers = 0;
+    loop {
+        let path = format!("/v1/dead-letters?group=true{cursor}");
+        let answer = server.get(&path).await.body;
+        counted += answer["counted"].as_u64().expect("a number");
+        for group in answer["groups"].as_array().expect("groups") {
+            let code = group["code"].as_str().expect("a code").to_owned();
+            *by_code.entry(code).or_insert(0) += group["count"].as_u64().expect("a number");
+        }
+        answers += 1;
+        assert_eq!(answer["truncated"], !answer["next_cursor"].is_null());
+        let Some(next) = answer["next_cursor"].as_str() else {
+            break;
+        };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!((answers, counted), (2, MANY as u64));
+    let expected = [
+        ("http_402".to_owned(), 5_126),
+        ("http_409".to_owned(), 15_375),
+    ];
+    assert_eq!(by_code, BTreeMap::from(expected));
+}
+
+#[tokio::test]
+async fn out_6_the_10_001st_letter_is_dismissed_and_a_cursor_belongs_to_its_filter() {
+    let server = Running::new().await;
+    import_many(&server).await;
+    let dismiss = async |body: Value| server.post("/v1/dead-letters/dismiss", &body).await;
+    let filter = json!({"code": "http_409"});
+    let body = json!({"filter": filter, "dry_run": false, "reason": "known"});
+    let first = dismiss(body.clone()).await.body;
+    assert_eq!(first["matched"], 10_000);
+    let cursor = first["next_cursor"].clone();
+    let strange = json!({"filter": {}, "dry_run": false, "reason": "known", "cursor": cursor});
+    dismiss(strange).await.is_problem(400, "invalid_request");
+    let mut rest = body;
+    rest["cursor"] = cursor;
+    let second = dismiss(rest).await.body;
+    assert_eq!(
+        (&second["matched"], &second["next_cursor"]),
+        (&json!(5_375), &Value::Null)
+    );
+    let left = server.get("/v1/overview").await.body;
+    assert_eq!(left["dead_letters_open"], 5_126, "{left}");
 }

@@ -1,10 +1,15 @@
 //! `clinch dlq ls`.
 
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
 use super::DeadLetterFilter;
-use crate::commands::pages::{List, Paging};
+use crate::commands::pages::{List, PAGE, Paging};
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, note};
 use crate::exit::Exit;
+use crate::output::Format;
+use crate::output::listing::Listing;
 use crate::output::table::{Column, at};
 
 const EXAMPLES: &str = "\
@@ -56,16 +61,75 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliError> {
     let mut pairs = args.filter.pairs();
     pairs.extend(args.status.map(|status| ("status", status)));
-    let (member, columns) = if args.group {
+    let path = "/v1/dead-letters";
+    if args.group {
         pairs.push(("group", "true".to_owned()));
-        ("groups", GROUPS)
-    } else {
-        ("dead_letters", COLUMNS)
-    };
+        let member = "groups";
+        let list = List {
+            path,
+            member,
+            pairs,
+        };
+        return print_groups(&list, args.paging.at_most(), context).await;
+    }
+    let member = "dead_letters";
     let list = List {
-        path: "/v1/dead-letters",
+        path,
         member,
         pairs,
     };
-    list.print(args.paging, columns, context).await
+    list.print(args.paging, COLUMNS, context).await
+}
+
+/// Reads the groups to the last dead letter, adds up those of one fingerprint, and prints the
+/// largest.
+async fn print_groups(
+    list: &List,
+    at_most: usize,
+    context: &mut Context,
+) -> Result<Exit, CliError> {
+    let mut groups: Vec<Value> = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = list.page(PAGE, cursor.as_deref(), context).await?;
+        for item in &page.items {
+            let group = serde_json::from_str(item.get()).unwrap_or_default();
+            add(&mut groups, group);
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let count = |group: &Value| group["count"].as_u64().unwrap_or(0);
+    groups.sort_by_key(|group| std::cmp::Reverse(count(group)));
+    let found = groups.len();
+    groups.truncate(at_most);
+    let raw = groups.iter().filter_map(|group| to_raw_value(group).ok());
+    let raw: Vec<Box<RawValue>> = raw.collect();
+    let mut listing = Listing::new("groups", GROUPS);
+    listing.push(&raw, &mut context.out)?;
+    listing.end(None, &mut context.out)?;
+    if context.out.format == Format::Table {
+        match found {
+            0 => note("none found"),
+            _ if found > at_most => note(&format!("{} more: use --all", found - at_most)),
+            _ => {}
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Adds a group of older dead letters to those that were read before.
+fn add(groups: &mut Vec<Value>, older: Value) {
+    let known = groups
+        .iter_mut()
+        .find(|known| known["fingerprint"] == older["fingerprint"]);
+    let Some(known) = known else {
+        groups.push(older);
+        return;
+    };
+    let count = |group: &Value| group["count"].as_u64().unwrap_or(0);
+    known["count"] = (count(known) + count(&older)).into();
+    known["first_failed_at"] = older["first_failed_at"].clone();
 }
