@@ -22,6 +22,7 @@ mod execute;
 pub mod fake;
 mod finish;
 mod items;
+mod lately;
 mod metrics;
 mod model;
 mod plan;
@@ -41,6 +42,7 @@ pub use collector::{Collector, Parts};
 pub use compare::Comparison;
 pub use config::Config;
 pub use execute::ANSWER_BYTES_MAX;
+pub use lately::{EndedJobs, Lately};
 pub use model::{
     FirstPage, InvalidText, Job, JobKind, JobState, Jobs, PageDone, PageEnd, PageJob, Pages,
     Repair, Repository, Run, RunId, RunStatus, Space, Statistics, Trigger,

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use clinch::ports::{DOCUMENTS_MAX, Document, DocumentFilter, Filter, Operation};
-use clinch::types::{BatchId, ErrorKind, EventType, Phase, Status};
+use clinch::types::{BatchId, Domain, ErrorKind, EventType, Phase, Status};
 use clinch::{Error, Result};
 use serde::Serialize;
 
@@ -131,15 +131,8 @@ impl Collector {
             .inspect
             .list(&rows, after, limit.clamp(1, PAGE))
             .await?;
-        let mut jobs = Vec::new();
-        for row in page.items {
-            let Some(job) = self.inner.job(row)? else {
-                continue;
-            };
-            if filter.state.is_none_or(|state| state == job.state) {
-                jobs.push(job);
-            }
-        }
+        let mut jobs = self.inner.jobs_of(page.items)?;
+        jobs.retain(|job| filter.state.is_none_or(|state| state == job.state));
         Ok((jobs, page.next_cursor))
     }
 
@@ -204,7 +197,7 @@ impl Collector {
         Ok(())
     }
 
-    async fn recent(&self) -> Result<Vec<Run>> {
+    pub(crate) async fn recent(&self) -> Result<Vec<Run>> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
             let (runs, next) = self.inner.records.runs(after, PAGE).await?;
@@ -275,6 +268,11 @@ pub(crate) fn of_batch(batch_id: BatchId) -> Filter {
     }
 }
 
+/// The collector's domain.
+pub(crate) fn domain() -> Result<Domain> {
+    Domain::new(DOMAIN).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))
+}
+
 fn name(text: &str) -> Result<EventType> {
     EventType::new(text).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))
 }
@@ -331,7 +329,13 @@ impl Inner {
     }
 
     /// The operation as a job; `None`: the operation is not a page job.
-    fn job(&self, row: Operation) -> Result<Option<Job>> {
+    /// The operations that are jobs, as jobs.
+    pub(crate) fn jobs_of(&self, rows: Vec<Operation>) -> Result<Vec<Job>> {
+        let jobs = rows.into_iter().map(|row| self.job(row));
+        jobs.filter_map(Result::transpose).collect()
+    }
+
+    pub(crate) fn job(&self, row: Operation) -> Result<Option<Job>> {
         let event_type = row.keys.event_type.as_str().to_owned();
         let kind = JobKind::ALL
             .into_iter()

@@ -32,7 +32,7 @@ pub use names::{
 };
 pub use outcome::{
     Applied, CODE_BYTES_MAX, Effect, Fail, Failure, MESSAGE_BYTES_MAX, Outcome, Retry,
-    SPAWN_BYTES_MAX, SPAWN_MAX, Success, TXN_ID_BYTES_MAX, code, shorten,
+    SPAWN_BYTES_MAX, SPAWN_MAX, Success, TXN_ID_BYTES_MAX, code, safe_code, shorten,
 };
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, Sealed};
 pub use protocol::Status;

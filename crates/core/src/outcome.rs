@@ -232,10 +232,37 @@ pub mod code {
     pub const EFFECT_UNKNOWN: &str = "effect_unknown";
     /// Only of a last error: the attempt ended before it sent anything.
     pub const NOT_CALLED: &str = "not_called";
-    /// Only of a last error: the provider did not apply the call, and may be asked again.
+    /// Only of a last error: the provider did not apply the call, and may be asked again. A reason
+    /// that begins with a code of its own, such as `http_503`, shows that code instead.
     pub const NOT_APPLIED: &str = "not_applied";
     /// Only of a last error: a probe did not tell what became of the call.
     pub const PROBE_INCONCLUSIVE: &str = "probe_inconclusive";
+}
+
+/// Longest code that a log line shows.
+const SHOWN_CODE_MAX: usize = 40;
+
+/// The first word of a code or reason if it is safe to show in a log, an alert or a metric label:
+/// lowercase letters and underscores, with digits only in `http_<status>`. `None`: it may be text
+/// of a provider, such as a token or a name.
+///
+/// ```
+/// use clinch_core::safe_code;
+///
+/// assert_eq!(safe_code("http_500"), Some("http_500"));
+/// assert_eq!(safe_code("connect_failed: connection refused"), Some("connect_failed"));
+/// assert_eq!(safe_code("sk_live_4f1d"), None);
+/// assert_eq!(safe_code("Invalid card 4242"), None);
+/// ```
+pub fn safe_code(text: &str) -> Option<&str> {
+    let word = text.split(':').next().unwrap_or_default();
+    let is_status = |digits: &str| digits.len() == 3 && digits.bytes().all(|b| b.is_ascii_digit());
+    let is_plain = |word: &str| {
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        !word.is_empty() && word.len() <= SHOWN_CODE_MAX && word.bytes().all(is_letter)
+    };
+    let is_http = word.strip_prefix("http_").is_some_and(is_status);
+    (is_http || is_plain(word)).then_some(word)
 }
 
 /// Cuts `text` to at most `max` bytes at a character boundary.

@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clinch_core::policy::EventTypes;
-use clinch_core::ports::{
-    AlertNote, Hint, Level, Operation, Severity, StageEnd, Tags, Work, safe_code,
-};
-use clinch_core::{Applied, Domain, Envelope, Failure, Keys, OpId, Outcome};
+use clinch_core::ports::{AlertNote, Hint, Level, Operation, Severity, StageEnd, Tags, Work};
+use clinch_core::{Applied, Domain, Envelope, Failure, Keys, OpId, Outcome, safe_code};
 
 use crate::Handlers;
 use crate::base::Base;

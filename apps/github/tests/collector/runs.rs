@@ -46,6 +46,26 @@ async fn col_3_a_user_is_collected_page_by_page() {
 }
 
 #[tokio::test]
+async fn col_15_the_last_hour_is_told_over_all_runs() {
+    let lab = Lab::new(small(1), Setup::default(), &[TOKEN]).await;
+    let before = lab.collector.lately().await.expect("read");
+    assert!(before.kinds.is_empty() && before.runs.is_empty() && !before.is_cut);
+    let run = lab.run("octocat").await;
+    let lately = lab.collector.lately().await.expect("read");
+    let succeeded: u64 = lately.kinds.values().map(|ended| ended.succeeded).sum();
+    assert_eq!(succeeded, run.jobs.total);
+    assert_eq!(lately.attempts, [(1, run.jobs.total)].into());
+    assert_eq!(lately.runs, [("COMPLETED", 1)].into());
+    assert!(lately.waiting.is_empty() && lately.stuck.is_empty());
+    let slower = |ended: &clinch_github::EndedJobs| ended.average() <= ended.longest;
+    assert!(lately.kinds.values().all(slower), "{lately:?}");
+    // A day later nothing of it is left.
+    advance(&lab.clock, Duration::from_secs(25 * 60 * 60)).await;
+    let lately = lab.collector.lately().await.expect("read");
+    assert!(lately.kinds.is_empty() && lately.runs.is_empty());
+}
+
+#[tokio::test]
 async fn col_4_an_unchanged_user_costs_a_tenth() {
     let lab = Lab::new(small(2), Setup::default(), &[TOKEN]).await;
     let first = lab.run("octocat").await;

@@ -1,11 +1,13 @@
 //! The collector's pages in the console: runs, their jobs, who waits for what, and budgets.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use clinch::types::Timestamp;
 use clinch::{Error, Result};
 use clinch_core::ErrorKind;
 use clinch_github::{
-    Collector, DOMAIN, Job, JobFilter, JobState, Run, RunId, RunStatus, TokenView,
+    Collector, DOMAIN, Job, JobFilter, JobState, Lately, Run, RunId, RunStatus, TokenView,
 };
 use clinch_server::{Panel, PanelAction, PanelCell, PanelMark, PanelPage, PanelSection};
 
@@ -99,10 +101,73 @@ fn jobs_section(title: &str, jobs: &[Job], empty: &'static str) -> PanelSection 
     }
 }
 
+/// The runs of the last day, as a sentence.
+fn day(lately: &Lately) -> String {
+    if lately.runs.is_empty() {
+        return String::new();
+    }
+    let count = |(status, count): (&&str, &u64)| format!("{count} {status}");
+    let counts: Vec<String> = lately.runs.iter().map(count).collect();
+    format!(" In the last day: {}.", counts.join(", "))
+}
+
+fn seconds(time: Duration) -> PanelCell {
+    PanelCell::text(format!("{:.1} s", time.as_secs_f64()))
+}
+
+/// The last hour over all runs: failures and times by kind, attempts, who waits and who hangs.
+fn lately_sections(lately: &Lately) -> Vec<PanelSection> {
+    let newest = if lately.is_cut {
+        ", the newest jobs"
+    } else {
+        ""
+    };
+    let kinds = lately.kinds.iter().map(|(kind, ended)| {
+        let total = ended.succeeded + ended.failed;
+        let share = ended.failed as f64 * 100.0 / total.max(1) as f64;
+        vec![
+            PanelCell::text(kind.as_str()),
+            PanelCell::text(ended.succeeded.to_string()),
+            PanelCell::text(format!("{} ({share:.0} %)", ended.failed)),
+            seconds(ended.average()),
+            seconds(ended.longest),
+        ]
+    });
+    let attempts = lately.attempts.iter().map(|(attempts, jobs)| {
+        let cells = [attempts.to_string(), jobs.to_string()];
+        cells.map(PanelCell::text).to_vec()
+    });
+    vec![
+        PanelSection {
+            title: format!("Jobs of the last hour{newest}"),
+            columns: vec!["Kind", "Succeeded", "Failed", "Average time", "Longest"],
+            rows: kinds.collect(),
+            empty: "No job has ended.",
+        },
+        PanelSection {
+            title: format!("Attempts of these jobs{newest}"),
+            columns: vec!["Attempts", "Jobs"],
+            rows: attempts.collect(),
+            empty: "No job has ended.",
+        },
+        jobs_section(
+            "Jobs that wait, and until when",
+            &lately.waiting,
+            "No job waits.",
+        ),
+        jobs_section(
+            "Attempts that run for more than ten minutes",
+            &lately.stuck,
+            "None. Lost attempts are recovered by themselves.",
+        ),
+    ]
+}
+
 impl Pages {
     async fn runs(&self) -> Result<PanelPage> {
         let (runs, _) = self.0.runs(None, RUNS).await?;
         let tokens = self.0.tokens().await?;
+        let lately = self.0.lately().await?;
         let active = runs.iter().filter(|run| !run.status.is_terminal()).count();
         let lead = match active {
             0 => "No run is active.".to_owned(),
@@ -138,11 +203,13 @@ impl Pages {
             rows: tokens.iter().map(token_row).collect(),
             empty: "No token: requests are anonymous, 60 an hour.",
         };
+        let mut sections = vec![runs, tokens];
+        sections.extend(lately_sections(&lately));
         Ok(PanelPage {
             title: "Runs".to_owned(),
-            lead,
+            lead: format!("{lead}{}", day(&lately)),
             actions: Vec::new(),
-            sections: vec![runs, tokens],
+            sections,
         })
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn retry_now(world: &World) {
     let detail = refused.body["detail"].as_str().unwrap_or_default();
     assert!(detail.contains("resolve"), "{detail}");
     let held = client.get(&format!("/v1/operations/{held}")).is(200).body;
-    assert_eq!(held["last_error"]["code"], "effect_unknown", "{held}");
+    assert_eq!(held["last_error"]["code"], "http_500", "{held}");
     assert!(held["last_error"]["at"].is_string() && held["outbound_key"].is_string());
     let destination = held["destination"].as_str().expect("a destination");
     let listed = |query: &str| -> Vec<String> {

@@ -15,6 +15,8 @@ const RULES: [&str; 2] = ["alerts.yml", "alerts-github.yml"];
 const DASHBOARDS: [&str; 2] = ["grafana.json", "grafana-github.json"];
 
 /// Metrics that a server on SQLite with an API that does not answer cannot have, and their labels.
+/// Those of the collector are seen on a live server by `github::served`, those of a bus by
+/// `nodes::metrics`.
 const ELSEWHERE: [(&str, &[&str]); 6] = [
     ("github_requests_count_total", &["job_type", "status"]),
     ("github_documents_count_total", &["kind"]),

@@ -195,6 +195,13 @@ pub(crate) fn runs_of_the_collector_are_shown() {
         .click("a[href='/apps/github']")
         .expect("an entry in the navigation");
     shows(&browser, "octocat.1");
+    for part in [
+        "Jobs of the last hour",
+        "Attempts of these jobs",
+        "Jobs that wait",
+    ] {
+        shows(&browser, part);
+    }
     browser
         .click("a[href='/apps/github/runs/octocat.1']")
         .expect("a run");

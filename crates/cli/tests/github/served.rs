@@ -208,6 +208,15 @@ fn col_14_the_collectors_numbers_are_among_the_metrics() {
     ] {
         assert!(metrics.contains(name), "{name} is not in\n{metrics}");
     }
+    // The labels that rules and panels use.
+    for (name, labels) in [
+        ("github_requests_count_total", &["job_type", "status"][..]),
+        ("github_documents_count_total", &["kind"]),
+    ] {
+        let line = metrics.lines().find(|line| line.starts_with(name));
+        let has = |label: &&str| line.is_some_and(|line| line.contains(&format!("{label}=\"")));
+        assert!(labels.iter().all(has), "{line:?}");
+    }
 }
 
 /// A server starts although work is waiting: a missed schedule, and an unplanned run.

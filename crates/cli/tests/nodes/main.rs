@@ -10,6 +10,7 @@ mod black_hole;
 mod deaths;
 mod destinations;
 mod doctor;
+mod metrics;
 mod network;
 mod node;
 mod partition;
@@ -44,7 +45,7 @@ impl Needs {
 
 type Test = (&'static str, Needs, fn());
 
-const TESTS: [Test; 23] = [
+const TESTS: [Test; 24] = [
     (
         "held_operations_are_asked_about_at_the_rate_and_never_over_it",
         Needs::Servers(&[]),
@@ -134,6 +135,11 @@ const TESTS: [Test; 23] = [
         "run_6_calls_of_a_killed_process_are_continued_at_once_on_postgres_and_nats",
         Needs::Servers(&[Kind::Postgres, Kind::Nats]),
         deaths::on_postgres_and_nats,
+    ),
+    (
+        "core_14_a_node_with_redis_has_every_metric_of_the_bus",
+        Needs::Servers(&[Kind::Redis]),
+        metrics::a_node_with_redis_has_every_metric_of_the_bus,
     ),
     (
         "core_19_doctor_sees_how_redis_keeps_what_it_has",

@@ -123,6 +123,15 @@ impl Node {
 
     /// Sends a request; returns the answer.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Value {
+        serde_json::from_str(&self.answer(method, path, body)).expect("JSON")
+    }
+
+    /// The text at this path.
+    pub(crate) fn text(&self, path: &str) -> String {
+        self.answer("GET", path, "")
+    }
+
+    fn answer(&self, method: &str, path: &str, body: &str) -> String {
         let address = self.address.expect("it has the role api");
         let mut stream = TcpStream::connect(address).expect("it listens");
         let length = body.len();
@@ -139,7 +148,7 @@ impl Node {
             .nth(1)
             .is_some_and(|code| code.starts_with('2'));
         assert!(is_good, "{method} {path}: {answer}");
-        serde_json::from_str(body).expect("JSON")
+        body.to_owned()
     }
 
     /// Submits an operation; returns its id.

@@ -57,11 +57,7 @@ async fn a_row_shows_its_last_error(w: World) -> Verdict {
     );
     let row = w.row(held.op_id).await?;
     ensure_eq!(row.state.phase, Some(Phase::Held), "the unsafe one");
-    ensure_eq!(
-        last_error(&row),
-        Some((code::EFFECT_UNKNOWN, "timeout")),
-        "held"
-    );
+    ensure_eq!(last_error(&row), Some(("timeout", "timeout")), "held");
     let row = w.row(given_back.op_id).await?;
     let expected = Some((code::NOT_CALLED, "the breaker is open"));
     ensure_eq!(last_error(&row), expected, "given back");

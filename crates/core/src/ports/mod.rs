@@ -65,7 +65,7 @@ pub use store::{
     Refused, Reschedule, Store, StoredOk, Write, Written,
 };
 pub use telemetry::{
-    Level, Meter, MetricLabels, StageEnd, Tags, Tracer, Untold, Work, is_traceparent, safe_code,
+    Level, Meter, MetricLabels, StageEnd, Tags, Tracer, Untold, Work, is_traceparent,
 };
 pub use topic::Topic;
 pub use world::{Clock, Ids, Notice, Notices, Spawner};

@@ -55,7 +55,7 @@ pub struct Tags<'a> {
     pub latency: Option<Duration>,
     /// `outcome`: ok, retry, fail, not_called.
     pub outcome: Option<&'static str>,
-    /// `code`: the reason. A code of Clinch, or one that [`safe_code`] let through; never text of a
+    /// `code`: the reason. A code of Clinch, or one that [`safe_code`](crate::safe_code) let through; never text of a
     /// provider or a handler.
     pub code: Option<&'a str>,
     /// `event.type`, for a line about an operation of which the keys are not known.
@@ -107,32 +107,6 @@ impl StageEnd {
     pub fn code(&self) -> Option<&str> {
         self.code.get().map(String::as_str)
     }
-}
-
-/// Longest code that a log line shows.
-const SHOWN_CODE_MAX: usize = 40;
-
-/// The first word of a code or reason if it is safe to show in a log, an alert or a metric label:
-/// lowercase letters and underscores, with digits only in `http_<status>`. `None`: it may be text
-/// of a provider, such as a token or a name.
-///
-/// ```
-/// use clinch_core::ports::safe_code;
-///
-/// assert_eq!(safe_code("http_500"), Some("http_500"));
-/// assert_eq!(safe_code("connect_failed: connection refused"), Some("connect_failed"));
-/// assert_eq!(safe_code("sk_live_4f1d"), None);
-/// assert_eq!(safe_code("Invalid card 4242"), None);
-/// ```
-pub fn safe_code(text: &str) -> Option<&str> {
-    let word = text.split(':').next().unwrap_or_default();
-    let is_status = |digits: &str| digits.len() == 3 && digits.bytes().all(|b| b.is_ascii_digit());
-    let is_plain = |word: &str| {
-        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
-        !word.is_empty() && word.len() <= SHOWN_CODE_MAX && word.bytes().all(is_letter)
-    };
-    let is_http = word.strip_prefix("http_").is_some_and(is_status);
-    (is_http || is_plain(word)).then_some(word)
 }
 
 /// The importance of a log line.

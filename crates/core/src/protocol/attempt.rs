@@ -6,7 +6,7 @@ use super::apply::{Step, Why};
 use super::event::Effects;
 use super::state::{Phase, Refund, State};
 use crate::policy::{ReaperStrategy, Rules};
-use crate::{AttemptId, Effect, Failure, ProcessId, Timestamp, code};
+use crate::{AttemptId, Effect, Failure, ProcessId, Timestamp, code, safe_code};
 
 impl State {
     pub(super) fn current(&self, fence: u64) -> Result<State, Why> {
@@ -63,10 +63,10 @@ impl State {
             next.effect = Effect::Unknown;
             next.maybe_calls += rules.copies;
         }
-        let code = match effect {
+        let code = safe_code(reason).unwrap_or(match effect {
             Effect::None => code::NOT_APPLIED,
             Effect::Unknown => code::EFFECT_UNKNOWN,
-        };
+        });
         next.erred(code, reason, now);
         let delay = rules.retry.delay(next.attempts, after, &mut next.jitter());
         Ok(next.wait(now + delay, reason, now, rules))

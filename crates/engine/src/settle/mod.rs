@@ -15,12 +15,11 @@ use std::sync::Arc;
 use clinch_core::policy::SplitMix;
 use clinch_core::ports::{
     Answer, AnswerBody, Changed, DeadLetter, Level, Operation, Refused, Reschedule, StoredOk, Tags,
-    safe_code,
 };
 use clinch_core::protocol::{Action, State};
 use clinch_core::{
     Applied, ContentHash, Effect, Envelope, Error, ErrorKind, Failure, Keys, OpId, Outcome, Result,
-    Retry, SPAWN_BYTES_MAX, SPAWN_MAX, Success, TXN_ID_BYTES_MAX, shorten,
+    Retry, SPAWN_BYTES_MAX, SPAWN_MAX, Success, TXN_ID_BYTES_MAX, safe_code, shorten,
 };
 
 mod attempts;

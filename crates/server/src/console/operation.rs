@@ -268,7 +268,7 @@ fn facts(shown: &Looked<'_>) -> Markup {
         (
             "Last error",
             state.last_error.as_ref().map(|error| {
-                html! { code { (error.code) } " " (error.message) " " span class="muted" { "(" (view::distance(error.at, *now)) ")" } }
+                html! { (view::error(&error.code, &error.message)) " " span class="muted" { "(" (view::distance(error.at, *now)) ")" } }
             }),
         ),
         ("Accepted", at(Some(row.accepted_at))),

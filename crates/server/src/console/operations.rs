@@ -252,9 +252,9 @@ fn reason(row: &Operation, hold: Option<&HoldDocument>) -> Markup {
     html! {
         @if let Some(hold) = hold { span { (view::why(hold)) } }
         @if let Some(failure) = failure {
-            span { code { (failure.code) } " " span class="muted" { (failure.message) } }
+            span { (view::error(&failure.code, &failure.message)) }
         } @else if let Some(error) = &row.state.last_error {
-            span { @if hold.is_some() { "; " } code { (error.code) } " " span class="muted" { (error.message) } }
+            span { @if hold.is_some() { "; " } (view::error(&error.code, &error.message)) }
         }
     }
 }

@@ -31,6 +31,13 @@ pub(crate) fn state(status: Status, phase: Option<Phase>) -> Markup {
     badge(class, sign, text)
 }
 
+/// A code and what happened. A message that begins with its code is not shown twice.
+pub(crate) fn error(code: &str, message: &str) -> Markup {
+    let rest = message.strip_prefix(code).unwrap_or(message);
+    let rest = rest.trim_start_matches([':', ' ']);
+    html! { code { (code) } " " span class="muted" { (rest) } }
+}
+
 /// A word with a sign.
 pub(crate) fn badge(class: &str, sign: &str, text: &str) -> Markup {
     html! {
