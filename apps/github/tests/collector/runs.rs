@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::lab::{Lab, assert_whole};
+use clinch::ports::{RecordList, Records as _};
 use clinch::testing::advance;
 use clinch::types::ErrorKind;
 use clinch_github::fake::{Fault, Faults, Limits, Setup, Size, World};
@@ -59,6 +60,15 @@ async fn col_15_the_last_hour_is_told_over_all_runs() {
     assert!(lately.waiting.is_empty() && lately.stuck.is_empty());
     let slower = |ended: &clinch_github::EndedJobs| ended.average() <= ended.longest;
     assert!(lately.kinds.values().all(slower), "{lately:?}");
+    // Gauges read the active runs alone, however many have ended.
+    let active = RecordList {
+        prefix: "github-active/".to_owned(),
+        descending: false,
+        after: None,
+        limit: 10,
+    };
+    let active = lab.memory.list_records(&active).await.expect("read");
+    assert_eq!(active, []);
     // A day later nothing of it is left.
     advance(&lab.clock, Duration::from_secs(25 * 60 * 60)).await;
     let lately = lab.collector.lately().await.expect("read");

@@ -60,12 +60,9 @@ COUNT  CODE      DOMAIN    EVENT_TYPE  LAST_FAILED_AT  FINGERPRINT  MESSAGE
     let server = Server::new(move |seen: &Seen| match seen.line().contains("cursor=") {
         false => Answer::new(
             200,
-            &format!(r#"{{"groups":[{group},{other}],"next_cursor":"c1"}}"#),
+            format!(r#"{{"groups":[{group},{other}],"next_cursor":"c1"}}"#),
         ),
-        true => Answer::new(
-            200,
-            &format!(r#"{{"groups":[{group}],"next_cursor":null}}"#),
-        ),
+        true => Answer::new(200, format!(r#"{{"groups":[{group}],"next_cursor":null}}"#)),
     });
     let ran = run(&server, &["dlq", "ls", "--group", "--limit", "1"]);
     assert!(ran.out.contains("\n14     http_402"), "{}", ran.out);
