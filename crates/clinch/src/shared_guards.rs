@@ -9,6 +9,8 @@
 //!   read them: an idle process costs nothing.
 //! - A process that does not reach the store decides for itself, as without other processes.
 //!
+//! - A destination whose name is too long for a key of a record is not shared.
+//!
 //! Times in records are those of the store's clock.
 
 use std::collections::BTreeMap;
@@ -18,8 +20,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::ports::{
-    CircuitState, Clock, Expected, Gate as _, Inspect, Opened, RECORDS_MAX, Record, RecordWrite,
-    Records, Spawner,
+    CircuitState, Clock, Expected, Gate as _, Inspect, Opened, RECORD_KEY_BYTES_MAX, RECORDS_MAX,
+    Record, RecordWrite, Records, Spawner,
 };
 use clinch_core::{Error, ErrorKind, Result, Timestamp};
 use clinch_protect::{Destination, Opener, Sharing};
@@ -136,7 +138,12 @@ impl SharedGuards {
         spawner: Arc<dyn Spawner>,
         destinations: &[Arc<Destination>],
     ) -> Arc<Self> {
+        let is_shared = |one: &&Arc<Destination>| {
+            let name = one.destination();
+            key(name).len() <= RECORD_KEY_BYTES_MAX && !name.contains('\0')
+        };
         let named = |one: &Arc<Destination>| (one.destination().to_owned(), Arc::downgrade(one));
+        let destinations: Vec<_> = destinations.iter().filter(is_shared).cloned().collect();
         let shared = Arc::new_cyclic(|this| Self {
             this: this.clone(),
             records,
@@ -151,7 +158,7 @@ impl SharedGuards {
             is_following: AtomicBool::new(false),
             reopened: OnceLock::new(),
         });
-        for destination in destinations {
+        for destination in &destinations {
             destination.share(shared.clone());
         }
         shared
@@ -198,6 +205,9 @@ impl SharedGuards {
     }
 
     async fn say(&self, name: &str, change: impl Fn(&mut Word, Timestamp)) -> bool {
+        if !self.destinations.contains_key(name) {
+            return false;
+        }
         let said = self.within(OPERATOR_WAIT, async {
             let _turn = self.turn.lock().await;
             for _ in 0..WRITES_MAX {
@@ -226,6 +236,9 @@ impl SharedGuards {
     }
 
     fn has_news(&self, name: &str, note: impl FnOnce(&mut Known)) {
+        if !self.destinations.contains_key(name) {
+            return;
+        }
         note(lock(&self.known).entry(name.to_owned()).or_default());
         self.follow();
     }

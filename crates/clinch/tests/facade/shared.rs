@@ -304,6 +304,28 @@ async fn core_15_what_cannot_be_said_is_refused() {
 }
 
 #[tokio::test]
+async fn core_15_a_name_that_is_too_long_for_a_record_is_guarded_by_each_process() {
+    let clock = Arc::new(ManualClock::default());
+    let memory = Memory::new(clock.clone());
+    let backend = Backend::new(memory.clone()).with_records(Arc::new(memory));
+    let name = "d".repeat(250);
+    let route: Route<u32, u32> = Route::new("shop", "charge").natural().destination(&name);
+    let cluster = Cluster::on(&backend, clock, 1, |_| {
+        Clinch::builder().handle(&route, |call: Call<u32>| async move {
+            Ok::<_, Retry>(call.input)
+        })
+    });
+    let node = &cluster.nodes[0];
+    let told = node.open_destination(&name, None, opener()).await;
+    assert_eq!(told.expect("opened"), Told::ThisProcess);
+    assert_eq!(node.destinations()[0].breaker, CircuitState::Open);
+    let told = node.reset_destination(&name).await;
+    assert_eq!(told.expect("reset"), Told::ThisProcess);
+    assert_eq!(node.destinations()[0].breaker, CircuitState::Closed);
+    assert!(node.catch_up_destinations().await, "the store answers");
+}
+
+#[tokio::test]
 async fn col_13_destinations_that_are_well_cost_an_idle_process_nothing() {
     let rig = Rig::new();
     rig.call(0, 1).await;
