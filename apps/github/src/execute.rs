@@ -106,6 +106,7 @@ impl Inner {
                 Err(wait(throttled))
             }
             Meaning::BadToken => {
+                // Another token may do, and this one may have been refused by mistake.
                 self.tokens.refuse(&asked.grant);
                 let throttled = Throttled {
                     wait: Duration::from_secs(1),

@@ -35,6 +35,7 @@ mod tokens;
 mod transport;
 mod traversal;
 mod validate;
+mod wake;
 
 pub use address::ApiUrl;
 pub use api::{absent, api};

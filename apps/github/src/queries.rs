@@ -179,8 +179,17 @@ impl Collector {
         .await
     }
 
-    /// Resumes runs whose planner died (COL-12).
+    /// Resumes runs whose planner died (COL-12), and jobs that waited for tokens which have been
+    /// replaced.
     pub(crate) async fn recover(&self) -> Result<()> {
+        if self
+            .inner
+            .records
+            .note_tokens(&self.inner.tokens.hashes())
+            .await?
+        {
+            self.wake_waiting().await?;
+        }
         for run in self.recent().await? {
             if run.status.is_terminal() {
                 continue;

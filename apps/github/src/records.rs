@@ -385,6 +385,15 @@ impl CollectorRecords {
         Ok(())
     }
 
+    /// Notes the tokens that are in use, by their hashes. True: they are others than before.
+    pub(crate) async fn note_tokens(&self, hashes: &[String]) -> Result<bool> {
+        let changed = self.change("github-tokens".to_owned(), |before: Option<Vec<String>>| {
+            let is_new = before.as_deref() != Some(hashes);
+            is_new.then(|| (hashes.to_vec(), before.is_some()))
+        });
+        Ok(changed.await?.unwrap_or(false))
+    }
+
     /// Statistics of a user, or of all users.
     pub(crate) async fn figures(
         &self,

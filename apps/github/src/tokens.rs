@@ -27,8 +27,18 @@ const SHORT_WAIT: Duration = Duration::from_secs(30);
 const RECHECKS_MAX: u32 = 4;
 /// How long it waits each time, unless an answer comes earlier.
 const RECHECK_PAUSE: Duration = Duration::from_secs(1);
-/// Pause of a token that the API refuses.
-const BAD_TOKEN_PAUSE: Duration = Duration::from_secs(10 * 60);
+/// Pauses of a token that the API refuses, by the number of refusals in a row: one or two may be a
+/// mistake of the API.
+const BAD_TOKEN_PAUSES: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+    Duration::from_secs(60),
+    Duration::from_secs(10 * 60),
+];
+/// Refusals in a row after which a token counts as refused.
+const REFUSED_AFTER: usize = 3;
+/// Pause while no token can be used, if nothing says for how long.
+const NO_TOKEN_PAUSE: Duration = Duration::from_secs(60);
 /// Pause after an answer that does not tell the token's account.
 const UNKNOWN_ACCOUNT_PAUSE: Duration = Duration::from_secs(30);
 
@@ -92,7 +102,7 @@ pub struct TokenView {
     pub budget: Option<Budget>,
     /// The token is not used before this time.
     pub blocked_until: Option<Timestamp>,
-    /// True: the API refuses the token.
+    /// True: the API has refused the token several times in a row.
     pub refused: bool,
 }
 
@@ -110,9 +120,17 @@ pub struct Budget {
 #[derive(Default)]
 struct TokenStates {
     accounts: BTreeMap<String, String>,
-    bad_until: BTreeMap<String, Timestamp>,
+    bad: BTreeMap<String, BadToken>,
     budgets: BTreeMap<String, Budget>,
     blocked_until: BTreeMap<String, Timestamp>,
+}
+
+/// A token that the API refuses.
+#[derive(Clone, Copy)]
+struct BadToken {
+    /// Refusals in a row.
+    times: usize,
+    until: Timestamp,
 }
 
 /// All tokens of this process, and access to their budgets.
@@ -210,7 +228,7 @@ impl TokenPool {
             }
         }
         let none = || Throttled {
-            wait: BAD_TOKEN_PAUSE,
+            wait: NO_TOKEN_PAUSE,
             reason: "no token can be used".to_owned(),
         };
         Ok(Err(shortest.unwrap_or_else(none)))
@@ -262,6 +280,9 @@ impl TokenPool {
     /// Records the budget that an answer shows.
     pub(crate) async fn record_budget(&self, grant: &Grant, told: &ApiAnswer) -> Result<()> {
         let now = self.clock.now();
+        if let Some(hash) = grant.token_hash().filter(|_| told.status != 401) {
+            self.seen().bad.remove(&hash);
+        }
         if answer::is_core_budget(told) {
             let mut reading = answer::reading(told, now);
             // A 304 costs nothing, except without a token.
@@ -296,28 +317,49 @@ impl TokenPool {
         self.answered.notify_waiters();
     }
 
-    /// Records that the API refuses the token.
-    pub(crate) fn refuse(&self, grant: &Grant) {
-        if let Some(token) = &grant.token {
-            let hash = token.hash();
-            tracing::error!(target: "clinch::github", token = hash, "the API refuses a token; replace it");
-            let until = self.clock.now() + BAD_TOKEN_PAUSE;
-            self.seen().bad_until.insert(hash, until);
+    /// Records that the API refuses the token; returns for how long it is not used. Requests that
+    /// were in flight together count as one refusal.
+    pub(crate) fn refuse(&self, grant: &Grant) -> Duration {
+        let Some(token) = &grant.token else {
+            return BAD_TOKEN_PAUSES[0];
+        };
+        let (hash, now) = (token.hash(), self.clock.now());
+        let mut seen = self.seen();
+        let before = seen.bad.get(&hash).copied();
+        if let Some(bad) = before.filter(|bad| bad.until > now) {
+            return bad.until.since(now);
         }
+        let times = before.map_or(1, |bad| bad.times + 1);
+        let pause = BAD_TOKEN_PAUSES[times.min(BAD_TOKEN_PAUSES.len()) - 1];
+        let until = now + pause;
+        seen.bad.insert(hash.clone(), BadToken { times, until });
+        drop(seen);
+        match times < REFUSED_AFTER {
+            true => {
+                tracing::warn!(target: "clinch::github", token = hash, "the API refused a token; trying again soon");
+            }
+            false => {
+                tracing::error!(target: "clinch::github", token = hash, "the API refuses a token; replace it");
+            }
+        }
+        pause
+    }
+
+    /// The hashes of all tokens, in order.
+    pub(crate) fn hashes(&self) -> Vec<String> {
+        let mut hashes: Vec<String> = self.tokens.iter().map(Token::hash).collect();
+        hashes.sort();
+        hashes
     }
 
     /// The token's account: recorded, or requested from the API.
     async fn account(&self, token: &Token) -> Result<Result<String, Throttled>> {
         let hash = token.hash();
         let now = self.clock.now();
-        if let Some(until) = self
-            .seen()
-            .bad_until
-            .get(&hash)
-            .filter(|until| **until > now)
-        {
+        let bad = self.seen().bad.get(&hash).copied();
+        if let Some(bad) = bad.filter(|bad| bad.until > now) {
             return Ok(Err(Throttled {
-                wait: until.since(now),
+                wait: bad.until.since(now),
                 reason: "the API refuses the token".to_owned(),
             }));
         }
@@ -358,8 +400,7 @@ impl TokenPool {
             return throttled(UNKNOWN_ACCOUNT_PAUSE, "the API does not answer");
         };
         if budget.status == 401 {
-            self.refuse(&own);
-            return throttled(BAD_TOKEN_PAUSE, "the API refuses the token");
+            return throttled(self.refuse(&own), "the API refuses the token");
         }
         if let Some(wait) = used_up(&budget, self.clock.now()) {
             return throttled(wait, "the API's budget is used up");
@@ -378,10 +419,7 @@ impl TokenPool {
                 self.record_budget(&known, &user).await?;
                 Ok(Ok(login))
             }
-            (Meaning::BadToken, _) => {
-                self.refuse(&own);
-                throttled(BAD_TOKEN_PAUSE, "the API refuses the token")
-            }
+            (Meaning::BadToken, _) => throttled(self.refuse(&own), "the API refuses the token"),
             (Meaning::Limited, _) => {
                 let pause = answer::reading(&user, self.clock.now()).retry_after;
                 throttled(
@@ -417,13 +455,17 @@ impl TokenPool {
             let hash = token.hash();
             let noted = self.records.account(&hash).await?;
             let (now, seen) = (self.clock.now(), self.seen());
+            let bad = seen.bad.get(&hash).copied();
             let account = seen.accounts.get(&hash).cloned().or(noted);
             let of_account = account.as_ref();
             let blocked = of_account.and_then(|account| seen.blocked_until.get(account));
             let budget = of_account.and_then(|account| seen.budgets.get(account));
             views.push(TokenView {
-                refused: seen.bad_until.get(&hash).is_some_and(|until| *until > now),
-                blocked_until: blocked.copied().filter(|until| *until > now),
+                refused: bad.is_some_and(|bad| bad.times >= REFUSED_AFTER),
+                blocked_until: blocked
+                    .copied()
+                    .max(bad.map(|bad| bad.until))
+                    .filter(|until| *until > now),
                 budget: budget.copied().filter(|budget| budget.reset_at > now),
                 token: hash,
                 account,
@@ -447,7 +489,7 @@ impl TokenPool {
             let budget = account.and_then(|account| seen.budgets.get(account));
             paused.is_some_and(|until| *until > now)
                 || budget.is_some_and(|one| one.reset_at > now && one.remaining == 0)
-                || seen.bad_until.get(&hash).is_some_and(|until| *until > now)
+                || seen.bad.get(&hash).is_some_and(|bad| bad.until > now)
         };
         self.tokens.iter().filter(is_blocked).count()
     }

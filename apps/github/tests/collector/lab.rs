@@ -77,6 +77,28 @@ impl Lab {
         (lab, documents)
     }
 
+    /// Stops this collector; another one goes on with these tokens.
+    pub(crate) async fn restarted(&self, tokens: &[&str]) -> Self {
+        self.clinch.stop();
+        advance(&self.clock, Duration::from_secs(1)).await;
+        let settings = Settings {
+            api_url: BASE.parse().expect("an address"),
+            tokens: secrets(tokens),
+            ..Settings::default()
+        };
+        let (memory, transport) = (&self.memory, Arc::new(self.fake.clone()));
+        let documents = Arc::new(memory.clone());
+        let (collector, clinch) =
+            collector(settings, memory, documents, transport, &self.clock).await;
+        Self {
+            clock: self.clock.clone(),
+            memory: memory.clone(),
+            fake: self.fake.clone(),
+            collector,
+            clinch,
+        }
+    }
+
     /// Begins a run and moves the clock until it has ended.
     pub(crate) async fn run(&self, login: &str) -> Run {
         let run = self

@@ -8,12 +8,13 @@ use std::time::Duration;
 use crate::lab::{Lab, assert_whole};
 use async_trait::async_trait;
 use clinch::ports::{
-    Document, DocumentFilter, DocumentSink, Expected, Filter, Inspect, RecordWrite, Records,
+    Clock as _, Document, DocumentFilter, DocumentSink, Expected, Filter, Inspect, RecordWrite,
+    Records,
 };
 use clinch::testing::advance;
 use clinch::types::{ErrorKind, Status};
 use clinch::{Error, Result};
-use clinch_github::fake::{Faults, Setup, Size, World};
+use clinch_github::fake::{Fault, Faults, Setup, Size, World};
 use clinch_github::{
     Collect, RunStatus, Schedule, Space, Statistics, Token, Trigger, collect_route,
 };
@@ -246,9 +247,52 @@ async fn a_refused_token_leaves_the_others_at_work() {
     assert_whole(&lab.run("octocat").await);
     lab.assert_equal(&["octocat"]).await;
     let views = lab.collector.tokens().await.expect("read");
-    assert!(views[0].refused && !views[1].refused);
+    assert!(views[0].account.is_none() && !views[1].refused);
     assert_eq!(views[1].account.as_deref(), Some("bob"));
     assert!(views[1].budget.is_some_and(|budget| budget.limit == 5_000));
+}
+
+#[tokio::test]
+async fn col_16_a_stray_401_costs_the_only_token_seconds() {
+    let alone = Lab::new(small(6), Setup::default(), &[TOKEN]).await;
+    let began = alone.clock.monotonic();
+    assert_whole(&alone.run("octocat").await);
+    let calm = alone.clock.monotonic() - began;
+    let mut faults = Faults::none();
+    for n in [5, 20, 21, 40] {
+        faults = faults.at(n, Fault::Status(401));
+    }
+    let setup = Setup {
+        faults,
+        ..Setup::default()
+    };
+    let lab = Lab::new(small(6), setup, &[TOKEN]).await;
+    let began = lab.clock.monotonic();
+    assert_whole(&lab.run("octocat").await);
+    lab.assert_equal(&["octocat"]).await;
+    let took = lab.clock.monotonic() - began;
+    assert!(took <= calm + Duration::from_secs(60), "{took:?} {calm:?}");
+    let views = lab.collector.tokens().await.expect("read");
+    assert!(!views[0].refused && views[0].blocked_until.is_none());
+}
+
+#[tokio::test]
+async fn col_16_a_new_token_wakes_what_waits_for_a_refused_one() {
+    let setup = Setup {
+        faults: Faults::none().token("fake-ann-1"),
+        ..Setup::default()
+    };
+    let lab = Lab::new(small(6), setup, &["fake-ann-1"]).await;
+    let run = lab.collector.start("octocat", Trigger::Manual, Space::Main);
+    let run = run.await.expect("begun");
+    advance(&lab.clock, Duration::from_secs(120)).await;
+    let views = lab.collector.tokens().await.expect("read");
+    assert!(views[0].refused, "{views:?}");
+    // A process with another token: its jobs go on at once, not when the pause has ended.
+    let again = lab.restarted(&["fake-bob-1"]).await;
+    advance(&lab.clock, Duration::from_secs(10)).await;
+    let run = again.collector.run(&run.run_id).await.expect("read");
+    assert_eq!(run.status, RunStatus::Completed, "{run:?}");
 }
 
 #[tokio::test]
