@@ -161,7 +161,7 @@ impl Inner {
             Some(cursor)
                 if job.is_head() && job.url.is_none() && job.kind.has_since() && etag.is_none() =>
             {
-                cursor.last_timestamp.clone()
+                cursor.since(job.kind)
             }
             _ => None,
         };

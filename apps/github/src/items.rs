@@ -2,7 +2,6 @@
 
 use clinch::ports::Document;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -32,7 +31,7 @@ struct Item {
     full_name: Option<String>,
     updated_at: Option<String>,
     created_at: Option<String>,
-    pull_request: Option<IgnoredAny>,
+    pull_request: Option<Value>,
     commit: Option<Commit>,
 }
 
@@ -47,6 +46,15 @@ struct Signature {
 }
 
 impl Item {
+    /// Old servers give every issue a `pull_request` whose members are null.
+    fn is_pull(&self) -> bool {
+        match &self.pull_request {
+            Some(Value::Object(members)) => members.values().any(|value| !value.is_null()),
+            Some(other) => !other.is_null(),
+            None => false,
+        }
+    }
+
     fn id(&self) -> Option<String> {
         match self.id.as_ref()? {
             Value::String(text) => Some(text.clone()),
@@ -91,7 +99,7 @@ pub(crate) fn read(job: &PageJob, body: &[u8]) -> Result<Items, String> {
             items.repositories.push(repository(&item)?);
         }
         // GitHub lists pull requests as issues too; they are collected as pull requests only.
-        if job.kind == JobKind::RepoIssues && item.pull_request.is_some() {
+        if job.kind == JobKind::RepoIssues && item.is_pull() {
             continue;
         }
         items.documents.push(Document {
@@ -140,9 +148,14 @@ mod tests {
     #[test]
     fn col_9_documents_are_kept_as_they_were_sent() {
         let body = br#"[{"id": 1.0e0, "number":2,"updated_at":"2026-01-02T00:00:00Z","z":1, "a":2},
-            {"id":3,"updated_at":"2026-01-01T00:00:00Z","pull_request":{"url":"x"}}]"#;
+            {"id":3,"updated_at":"2026-01-01T00:00:00Z","pull_request":{"url":"x"}},
+            {"id":4,"updated_at":"2026-01-01T00:00:00Z","pull_request":{"url":null,"html_url":null}}]"#;
         let items = read(&job(JobKind::RepoIssues), body).expect("a page");
-        assert_eq!(items.documents.len(), 1, "a pull request is no issue");
+        assert_eq!(items.documents.len(), 2, "a pull request is no issue");
+        assert_eq!(
+            items.documents[1].id, "issue:4",
+            "nor is it one without an address"
+        );
         assert!(
             items.documents[0]
                 .body

@@ -37,6 +37,23 @@ pub struct Cursor {
     pub updated_at: Timestamp,
 }
 
+/// How far back changes of commits are read again: a commit has the date of its making, and may be
+/// pushed or merged later.
+const COMMITS_OVERLAP: jiff::SignedDuration = jiff::SignedDuration::from_hours(30 * 24);
+
+impl Cursor {
+    /// The time since which changes of this kind are read.
+    pub(crate) fn since(&self, kind: JobKind) -> Option<String> {
+        let latest = self.last_timestamp.as_ref()?;
+        if kind != JobKind::RepoCommits {
+            return Some(latest.clone());
+        }
+        let at: jiff::Timestamp = latest.parse().ok()?;
+        let since = at.checked_sub(COMMITS_OVERLAP).ok()?;
+        Some(since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    }
+}
+
 /// A page as it was last read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct KnownPage {

@@ -36,11 +36,12 @@ impl Traversal<'_> {
         let (Some(cursor), None) = (&self.cursor, &self.since) else {
             return Next::Page(url);
         };
-        if self.job.kind.is_newest_first() && reaches(items, cursor) {
+        let since = cursor.since(self.job.kind);
+        if self.job.kind.is_newest_first() && reaches(items, cursor, since.as_ref()) {
             return Next::End;
         }
-        match (&cursor.last_timestamp, self.job.is_head()) {
-            (Some(since), true) if self.job.kind.has_since() => Next::Since(since.clone()),
+        match (since, self.job.is_head()) {
+            (Some(since), true) if self.job.kind.has_since() => Next::Since(since),
             _ => Next::Page(url),
         }
     }
@@ -92,7 +93,7 @@ impl Traversal<'_> {
         };
         Some(Cursor {
             last_cursor: self.seen.newest.clone().or(before.last_cursor),
-            last_timestamp: self.seen.latest.clone().max(before.last_timestamp),
+            last_timestamp: past(self.seen.latest.clone().max(before.last_timestamp), now),
             last_etag: etag.filter(|_| self.job.is_head()).or(before.last_etag),
             run: self.job.run_id.number,
             pages,
@@ -101,10 +102,18 @@ impl Traversal<'_> {
     }
 }
 
+/// A date in the future, such as that of a commit made with a wrong clock, would hide everything
+/// until then.
+fn past(latest: Option<String>, now: Timestamp) -> Option<String> {
+    let now = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?;
+    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    latest.map(|latest| latest.min(now))
+}
+
 /// Whether the page holds an item that was stored before; all following items are older.
-fn reaches(items: &Items, cursor: &Cursor) -> bool {
+fn reaches(items: &Items, cursor: &Cursor, since: Option<&String>) -> bool {
     let known = cursor.last_cursor.as_ref();
-    let is_older = match (&items.oldest, &cursor.last_timestamp) {
+    let is_older = match (&items.oldest, since) {
         (Some(oldest), Some(last)) => oldest < last,
         _ => false,
     };

@@ -204,6 +204,22 @@ impl World {
         true
     }
 
+    /// Adds commits of these dates (seconds since 1970) to a repository, as a merge of a branch
+    /// does: a date may be long past, or in the future.
+    ///
+    /// False: there is no such repository.
+    pub fn merge(&mut self, full_name: &str, dates: &[i64]) -> bool {
+        let Some(Found::Here(index)) = self.find(full_name) else {
+            return false;
+        };
+        self.latest += 1;
+        let repository = &mut self.repositories[index];
+        repository.commits.extend(dates);
+        repository.pushed = self.latest;
+        repository.updated = self.latest;
+        true
+    }
+
     pub(super) fn full_name(&self, index: usize) -> String {
         let repository = &self.repositories[index];
         format!("{}/{}", self.users[repository.owner].login, repository.name)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::lab::{Lab, assert_whole};
-use clinch::ports::{RecordList, Records as _};
+use clinch::ports::{Clock as _, RecordList, Records as _};
 use clinch::testing::advance;
 use clinch::types::ErrorKind;
 use clinch_github::fake::{Fault, Faults, Limits, Setup, Size, World};
@@ -91,6 +91,34 @@ async fn col_4_an_unchanged_user_costs_a_tenth() {
     );
     assert_eq!(second.pages.documents, 0);
     assert_eq!(second.run_id.number, 2);
+}
+
+/// Seconds of a day.
+const DAY: i64 = 86_400;
+/// The year 2099, as a computer with a wrong clock has it.
+const FAR: i64 = 4_070_908_800;
+
+#[tokio::test]
+async fn col_4_commits_that_are_merged_late_or_dated_wrongly_are_read() {
+    let lab = Lab::new(small(3), Setup::default(), &[TOKEN]).await;
+    assert_whole(&lab.run("octocat").await);
+    let now = || lab.clock.now().as_millis() / 1_000;
+    let names = lab.fake.with_world(|world| world.full_names());
+    let of_all = |dates: &[i64]| {
+        let merge = |world: &mut World| names.iter().all(|name| world.merge(name, dates));
+        assert!(lab.fake.with_world(merge));
+    };
+    // A date in the future hides nothing that comes later.
+    of_all(&[FAR]);
+    assert_whole(&lab.run("octocat").await);
+    lab.assert_equal(&["octocat"]).await;
+    // Another token has no ETag of any page, so that changes are asked for by date.
+    for token in ["fake-ann-1", "fake-bob-1"] {
+        of_all(&[now() - 10 * DAY, now() - DAY, now()]);
+        let next = lab.restarted(&[token]).await;
+        assert_whole(&next.run("octocat").await);
+        next.assert_equal(&["octocat"]).await;
+    }
 }
 
 #[tokio::test]
