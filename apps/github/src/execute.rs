@@ -49,6 +49,13 @@ struct KnownState {
     cursor: Option<Cursor>,
 }
 
+impl KnownState {
+    /// Every page is read: what the last run has read does not matter.
+    fn forget_if(&mut self, is_full: bool) {
+        self.cursor = self.cursor.take().filter(|_| !is_full);
+    }
+}
+
 /// A request with a grant of budget.
 struct GrantedRequest {
     grant: Grant,
@@ -59,7 +66,7 @@ struct GrantedRequest {
 
 impl Inner {
     pub(crate) async fn page(&self, kind: JobKind, call: Call<PageJob>) -> JobResult {
-        let job = call.input.clone();
+        let mut job = call.input.clone();
         let run = self.records.run(&job.run_id).await.map_err(not_called)?;
         if run.is_none_or(|run| run.status == RunStatus::Canceled) {
             return Err(Fail::new("canceled", "its run was canceled").into());
@@ -68,8 +75,12 @@ impl Inner {
             .saved()
             .and_then(|bytes| serde_json::from_slice(bytes).ok());
         let url = self.address(kind, &call, saved.as_ref()).await?;
-        let before = self.known_state(&job).await.map_err(not_called)?;
+        let mut before = self.known_state(&job).await.map_err(not_called)?;
+        let now = self.clock.now();
+        let needs_all = |cursor: &Cursor| job.is_head() && cursor.needs_all(job.kind, now);
+        job.is_full |= job.since.is_none() && before.cursor.as_ref().is_some_and(needs_all);
         if let Some(kept) = saved {
+            before.forget_if(job.is_full);
             return self.store(&call, &job, before, kept, true).await;
         }
         let asked = match self.ask(&job, &before, url).await.map_err(not_called)? {
@@ -92,10 +103,15 @@ impl Inner {
             .map_err(unknown)?;
         match answer::meaning(job.kind, &answer) {
             Meaning::Page => {
+                before.forget_if(job.is_full);
                 let kept = kept(&asked, answer)?;
                 self.store(&call, &job, before, kept, false).await
             }
-            Meaning::NotModified => self.not_modified(&job, before, &asked, &answer).await,
+            Meaning::NotModified => {
+                // If the first page has not changed, there is nothing to read as a whole.
+                before.forget_if(call.input.is_full);
+                self.not_modified(&job, before, &asked, &answer).await
+            }
             Meaning::Nothing => self.nothing(&job, before, &asked).await,
             Meaning::Moved(location) => self.moved(&job, &asked, &location),
             Meaning::Limited => {
@@ -159,7 +175,11 @@ impl Inner {
         // instead.
         let since = match &before.cursor {
             Some(cursor)
-                if job.is_head() && job.url.is_none() && job.kind.has_since() && etag.is_none() =>
+                if job.is_head()
+                    && job.url.is_none()
+                    && job.kind.has_since()
+                    && etag.is_none()
+                    && !job.is_full =>
             {
                 cursor.since(job.kind)
             }

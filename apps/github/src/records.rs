@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clinch::ports::{Expected, Record, RecordList, RecordWrite, Records};
 use clinch::types::{ErrorKind, Timestamp};
@@ -35,13 +36,26 @@ pub struct Cursor {
     pub pages: u32,
     /// When the cursor was written.
     pub updated_at: Timestamp,
+    /// When every page was last read, not only the newest.
+    #[serde(default)]
+    pub full_at: Option<Timestamp>,
 }
 
 /// How far back changes of commits are read again: a commit has the date of its making, and may be
 /// pushed or merged later.
 const COMMITS_OVERLAP: jiff::SignedDuration = jiff::SignedDuration::from_hours(30 * 24);
 
+/// How often a repository whose commits have changed is read as a whole: commits that are older than
+/// the overlap when they are merged are found then.
+const COMMITS_FULL_EVERY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 impl Cursor {
+    /// Whether the newest changes are not enough this time.
+    pub(crate) fn needs_all(&self, kind: JobKind, now: Timestamp) -> bool {
+        let is_old = |at: Timestamp| now.since(at) >= COMMITS_FULL_EVERY;
+        kind == JobKind::RepoCommits && self.full_at.is_none_or(is_old)
+    }
+
     /// The time since which changes of this kind are read.
     pub(crate) fn since(&self, kind: JobKind) -> Option<String> {
         let latest = self.last_timestamp.as_ref()?;

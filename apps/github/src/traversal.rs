@@ -98,6 +98,10 @@ impl Traversal<'_> {
             run: self.job.run_id.number,
             pages,
             updated_at: now,
+            full_at: match self.cursor {
+                Some(_) => before.full_at,
+                None => Some(now),
+            },
         })
     }
 }

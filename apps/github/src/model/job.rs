@@ -143,6 +143,9 @@ pub struct PageJob {
     /// The newest items on the first page.
     #[serde(default)]
     pub seen: FirstPage,
+    /// Every page is read, whatever the last run has read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_full: bool,
 }
 
 /// The newest items on the first page: the cursor moves there when the last page is stored.
@@ -167,6 +170,7 @@ impl PageJob {
             url: None,
             since: None,
             seen: FirstPage::default(),
+            is_full: false,
         }
     }
 

@@ -173,6 +173,7 @@ fn job(kind: JobKind, url: Option<&str>) -> PageJob {
         url: url.map(str::to_owned),
         since: None,
         seen: FirstPage::default(),
+        is_full: false,
     }
 }
 

@@ -174,6 +174,7 @@ async fn collect(name: &str, kind: JobKind, url: &str) -> Recorded {
         url: Some(url.to_owned()),
         since: None,
         seen: FirstPage::default(),
+        is_full: false,
     };
     let route: Route<PageJob, PageDone> = Route::new("github", kind.as_str());
     let batch_id = job.run_id.batch("jobs", 0);

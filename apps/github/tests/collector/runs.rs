@@ -119,6 +119,12 @@ async fn col_4_commits_that_are_merged_late_or_dated_wrongly_are_read() {
         assert_whole(&next.run("octocat").await);
         next.assert_equal(&["octocat"]).await;
     }
+    // What is older than the overlap is found when all commits are read again.
+    advance(&lab.clock, Duration::from_secs(31 * 24 * 60 * 60)).await;
+    of_all(&[now() - 100 * DAY]);
+    let next = lab.restarted(&["fake-eve-1"]).await;
+    assert_whole(&next.run("octocat").await);
+    next.assert_equal(&["octocat"]).await;
 }
 
 #[tokio::test]
