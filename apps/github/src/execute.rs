@@ -114,21 +114,11 @@ impl Inner {
             }
             Meaning::Nothing => self.nothing(&job, before, &asked).await,
             Meaning::Moved(location) => self.moved(&job, &asked, &location),
-            Meaning::Limited => {
-                let throttled = Throttled {
-                    wait: Duration::from_secs(1),
-                    reason: "the API's rate limit refused the request".to_owned(),
-                };
-                Err(wait(throttled))
-            }
+            Meaning::Limited => Err(wait(shortly("the API's rate limit refused the request"))),
             Meaning::BadToken => {
                 // Another token may do, and this one may have been refused by mistake.
                 self.tokens.refuse(&asked.grant);
-                let throttled = Throttled {
-                    wait: Duration::from_secs(1),
-                    reason: "the API refused the token".to_owned(),
-                };
-                Err(wait(throttled))
+                Err(wait(shortly("the API refused the token")))
             }
             Meaning::Pending(pause) => Err(Retry::not_applied("the answer is not ready")
                 .after(pause)
@@ -442,6 +432,14 @@ pub(crate) fn request(job: &PageJob) -> Request<PageDone> {
         .request(job.resource(), idem_key, job)
         .label("github.run", job.run_id.to_string())
         .label("github.page", job.page_key())
+}
+
+/// The next attempt learns for how long there is no budget.
+fn shortly(reason: &str) -> Throttled {
+    Throttled {
+        wait: Duration::from_secs(1),
+        reason: reason.to_owned(),
+    }
 }
 
 /// A rate limit is no failure of the job: it waits and keeps its attempts.

@@ -3,6 +3,8 @@
 //! Budgets belong to accounts, not to tokens: two tokens of one account share one. The collector
 //! looks up each token's account once and records it.
 
+mod view;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +14,11 @@ use clinch::Result;
 use clinch::policy::Reservation;
 use clinch::ports::{Clock, Quota};
 use clinch::types::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
+
+pub use view::{Budget, TokenView};
 
 use crate::answer::{self, Meaning};
 use crate::model::JobKind;
@@ -89,32 +93,6 @@ impl Grant {
 pub(crate) struct Throttled {
     pub(crate) wait: Duration,
     pub(crate) reason: String,
-}
-
-/// A token and its state. Shows no secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct TokenView {
-    /// The token's hash.
-    pub token: String,
-    /// The token's account, once it is known.
-    pub account: Option<String>,
-    /// The budget in the last answer to this process.
-    pub budget: Option<Budget>,
-    /// The token is not used before this time.
-    pub blocked_until: Option<Timestamp>,
-    /// True: the API has refused the token several times in a row.
-    pub refused: bool,
-}
-
-/// An account's budget according to an answer of the API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Budget {
-    /// Requests per window.
-    pub limit: u64,
-    /// Requests that are left.
-    pub remaining: u64,
-    /// When the window ends.
-    pub reset_at: Timestamp,
 }
 
 #[derive(Default)]
@@ -446,52 +424,6 @@ impl TokenPool {
             if_none_match: None,
         };
         self.transport.get(&request).await.ok()
-    }
-
-    /// Every token and its state.
-    pub(crate) async fn view(&self) -> Result<Vec<TokenView>> {
-        let mut views = Vec::with_capacity(self.tokens.len());
-        for token in &self.tokens {
-            let hash = token.hash();
-            let noted = self.records.account(&hash).await?;
-            let (now, seen) = (self.clock.now(), self.seen());
-            let bad = seen.bad.get(&hash).copied();
-            let account = seen.accounts.get(&hash).cloned().or(noted);
-            let of_account = account.as_ref();
-            let blocked = of_account.and_then(|account| seen.blocked_until.get(account));
-            let budget = of_account.and_then(|account| seen.budgets.get(account));
-            views.push(TokenView {
-                refused: bad.is_some_and(|bad| bad.times >= REFUSED_AFTER),
-                blocked_until: blocked
-                    .copied()
-                    .max(bad.map(|bad| bad.until))
-                    .filter(|until| *until > now),
-                budget: budget.copied().filter(|budget| budget.reset_at > now),
-                token: hash,
-                account,
-            });
-        }
-        Ok(views)
-    }
-
-    /// Number of tokens.
-    pub(crate) fn size(&self) -> usize {
-        self.tokens.len()
-    }
-
-    /// Number of tokens that cannot be used now.
-    pub(crate) fn blocked(&self) -> usize {
-        let (now, seen) = (self.clock.now(), self.seen());
-        let is_blocked = |token: &&Token| {
-            let hash = token.hash();
-            let account = seen.accounts.get(&hash);
-            let paused = account.and_then(|account| seen.blocked_until.get(account));
-            let budget = account.and_then(|account| seen.budgets.get(account));
-            paused.is_some_and(|until| *until > now)
-                || budget.is_some_and(|one| one.reset_at > now && one.remaining == 0)
-                || seen.bad.get(&hash).is_some_and(|bad| bad.until > now)
-        };
-        self.tokens.iter().filter(is_blocked).count()
     }
 }
 

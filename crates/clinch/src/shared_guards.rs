@@ -13,6 +13,8 @@
 //!
 //! Times in records are those of the store's clock.
 
+mod word;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -20,12 +22,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch_core::ports::{
-    CircuitState, Clock, Expected, Gate as _, Inspect, Opened, RECORD_KEY_BYTES_MAX, RECORDS_MAX,
-    Record, RecordWrite, Records, Spawner,
+    CircuitState, Clock, Expected, Gate as _, Inspect, RECORD_KEY_BYTES_MAX, RECORDS_MAX, Record,
+    RecordWrite, Records, Spawner,
 };
 use clinch_core::{Error, ErrorKind, Result, Timestamp};
 use clinch_protect::{Destination, Opener, Sharing};
-use serde::{Deserialize, Serialize};
+
+use word::{Down, Known, Word};
 
 /// How old the knowledge may be with which a call is made.
 const FRESH: Duration = Duration::from_secs(1);
@@ -37,67 +40,6 @@ const OPERATOR_WAIT: Duration = Duration::from_secs(2);
 const WRITES_MAX: usize = 8;
 /// The keys of the records.
 const PREFIX: &str = "clinch/destination/";
-
-/// What all processes know of a destination.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Word {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    down: Option<Down>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    paused_until: Option<Timestamp>,
-}
-
-/// An open breaker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Down {
-    since: Timestamp,
-    /// `None`: until an operator resets it.
-    until: Option<Timestamp>,
-    /// Who opened it, if an operator did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    by: Option<String>,
-    /// The operator's reason, or the last error of the process whose breaker opened.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    reason: String,
-}
-
-impl Down {
-    fn is_over(&self, now: Timestamp) -> bool {
-        self.until.is_some_and(|until| until <= now)
-    }
-
-    fn opened(&self, now: Timestamp) -> Opened {
-        Opened {
-            since: now.since(self.since),
-            open_for: self.until.map(|until| until.since(now)),
-            is_forced: self.by.is_some(),
-        }
-    }
-
-    fn opener(&self) -> Opener {
-        Opener {
-            by: self.by.clone(),
-            reason: self.reason.clone(),
-        }
-    }
-}
-
-/// What this process knows of a record, and what it has to say itself.
-#[derive(Debug, Clone, Default)]
-struct Known {
-    version: Option<u64>,
-    word: Word,
-    /// The breaker changed by calls of this process.
-    has_breaker_news: bool,
-    /// The provider asked this process for a pause.
-    has_pause_news: bool,
-}
-
-impl Known {
-    fn has_news(&self) -> bool {
-        self.has_breaker_news || self.has_pause_news
-    }
-}
 
 /// Keeps the guards of this process in step with those of the others.
 pub(crate) struct SharedGuards {
