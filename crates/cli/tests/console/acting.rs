@@ -76,7 +76,8 @@ fn tab_to(browser: &Browser, id: &str) {
             return;
         }
     }
-    panic!("Tab does not reach {id}");
+    let page = browser.source().unwrap_or_default();
+    panic!("Tab does not reach {id} in {page}");
 }
 
 pub(crate) fn operations_are_canceled_retried_and_revealed() {

@@ -102,6 +102,9 @@ impl Desk {
             browser.open(&self.url("/sign-in")).expect("a page");
             browser.fill("#key", key).expect("a field");
             browser.click("button[type=submit]").expect("a button");
+            // Another address, opened too early, would cut the sign-in off.
+            let is_in = || browser.has(".account button");
+            assert!(wait_until(LIMIT, is_in), "not signed in");
         }
         browser
     }

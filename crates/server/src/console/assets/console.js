@@ -12,10 +12,12 @@
 
   const say = (text) => { if (state && state.textContent !== text) state.textContent = text; };
 
-  // Somebody who types, selects text or has opened a form must not lose it.
+  // Somebody who types, selects text, has opened a form or goes through the page by keyboard must
+  // not lose the place.
   const isBusy = () => {
     const active = document.activeElement;
-    const types = active && main.contains(active) && /^(INPUT|SELECT|TEXTAREA|BUTTON)$/.test(active.tagName);
+    const inside = active && active !== main && main.contains(active);
+    const types = inside && (/^(INPUT|SELECT|TEXTAREA|BUTTON)$/.test(active.tagName) || active.matches(":focus-visible"));
     const selection = window.getSelection();
     const selects = selection && !selection.isCollapsed && main.contains(selection.anchorNode);
     const opened = main.querySelector("details[open]:not([data-open]) form") !== null;
@@ -31,7 +33,8 @@
 
   const read = async () => {
     timer = 0;
-    if (document.hidden || isBusy()) { again = true; return; }
+    if (document.hidden) { again = true; return; }
+    if (isBusy()) { again = true; say("Paused while you work here"); return; }
     if (reading) { again = true; return; }
     reading = true;
     again = false;
