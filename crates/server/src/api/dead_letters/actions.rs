@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use clinch_core::ports::{LetterAction, LetterChanged, LetterState, LetterStatus, LetterView};
-use clinch_core::{MESSAGE_BYTES_MAX, OpId, WorkerId};
+use clinch_core::{MESSAGE_BYTES_MAX, OpId};
 use clinch_engine::Redriven;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -216,7 +216,7 @@ async fn change(app: &App, caller: &Caller, request: Request, action: LetterActi
                 .collect(),
             false => {
                 let ops: Vec<OpId> = letters.iter().map(|letter| letter.op_id).collect();
-                let by = actor(caller)?;
+                let by = caller.actor().name().clone();
                 let engine = app.orchestrator();
                 engine.change_letters(&ops, action, &by, &reason).await?
             }
@@ -246,11 +246,6 @@ fn reason_of(reason: Option<String>) -> Result<String, Problem> {
             Err(body::refuse(INVALID_REQUEST, "reason", problem))
         }
     }
-}
-
-/// Who acts, for the ledger.
-fn actor(caller: &Caller) -> Result<WorkerId, Problem> {
-    Ok(caller.actor().name().clone())
 }
 
 fn verdict_of(action: LetterAction) -> &'static str {
