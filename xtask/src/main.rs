@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod book;
 mod cargo;
 mod chaos;
 mod coverage;
+mod dist;
 mod mutants;
 mod proof;
 mod schema;
@@ -89,6 +91,18 @@ const COMMANDS: &[Command] = &[
         arguments: "outbox-db-failure|outbox-redis-failure|outbox-redis-flush|outbox-nats-failure|outbox-api-failure|outbox-deadlocks",
         summary: "runs the demo on real servers while they fail",
         run: chaos::run,
+    },
+    Command {
+        name: "book",
+        arguments: "",
+        summary: "builds the guide as a site in target/book, by mdBook",
+        run: book::run,
+    },
+    Command {
+        name: "dist",
+        arguments: "",
+        summary: "the release archive with its checksum in target/archive; runs its demo",
+        run: dist::run,
     },
     Command {
         name: "coverage",

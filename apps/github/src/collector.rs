@@ -8,14 +8,19 @@ use clinch::ports::{Clock, DocumentSink, Inspect, Quota, Records};
 use clinch::types::{Applied, Builder, ErrorKind};
 use clinch::{Call, Clinch, Done, Error, Refusal, Result};
 
-use crate::model::{JobKind, PageDone, PageJob};
+use crate::app::Installations;
+use crate::health::Health;
+use crate::model::{PageDone, PageEnd, PageJob, Space};
 use crate::records::CollectorRecords;
 use crate::routes::{
-    DESTINATION, PAGE_ATTEMPTS_MAX, close_route, collect_route, finish_route, page_route,
+    DESTINATION, Ended, PAGE_ATTEMPTS_MAX, close_route, collect_route, finish_route, page_route,
     plan_route, statistics_route,
 };
+use crate::streams::{JobKind, with_needed};
+use crate::switch::Outage;
+use crate::tally::Tally;
 use crate::tokens::TokenPool;
-use crate::{ANSWER_BYTES_MAX, Settings, Transport, metrics, plan};
+use crate::{ANSWER_BYTES_MAX, Settings, Transport, metrics, plan, tally};
 
 /// First pause before recovery and schedules that failed at the start are tried again; it doubles.
 const CATCH_UP_PAUSE: Duration = Duration::from_secs(1);
@@ -52,17 +57,35 @@ pub struct Parts {
 pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) records: CollectorRecords,
-    pub(crate) documents: Arc<dyn DocumentSink>,
+    documents: Arc<dyn DocumentSink>,
+    /// The sink for the documents of shadow runs, if they have one of their own.
+    shadow_documents: Option<Arc<dyn DocumentSink>>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) tokens: TokenPool,
+    /// Installations of the app.
+    pub(crate) installations: Installations,
     pub(crate) inspect: Arc<dyn Inspect>,
     pub(crate) clock: Arc<dyn Clock>,
     clinch: OnceLock<Clinch>,
+    /// How the latest resources fare.
+    pub(crate) health: Health,
     /// When the runs were last read for the gauges.
     pub(crate) runs_read_at: Mutex<Option<Duration>>,
+    /// What the jobs of active runs did so far in this process.
+    pub(crate) tally: Tally,
+    /// Since when the sink of the shadow refuses documents.
+    pub(crate) outage: Outage,
 }
 
 impl Inner {
+    /// Where the documents of a run go.
+    pub(crate) fn sink(&self, space: Space) -> &Arc<dyn DocumentSink> {
+        match space {
+            Space::Main => &self.documents,
+            Space::Shadow => self.shadow_documents.as_ref().unwrap_or(&self.documents),
+        }
+    }
+
     pub(crate) fn clinch(&self) -> Result<&Clinch> {
         let missing = || {
             Error::new(
@@ -77,6 +100,12 @@ impl Inner {
 impl Collector {
     /// Creates a collector; nothing runs yet.
     pub fn new(parts: Parts) -> Self {
+        Self::with_shadow_sink(parts, None)
+    }
+
+    /// The same; the documents of shadow runs go to a sink of their own.
+    pub fn with_shadow_sink(mut parts: Parts, shadow: Option<Arc<dyn DocumentSink>>) -> Self {
+        parts.settings.streams = with_needed(&parts.settings.streams);
         let records = CollectorRecords::new(parts.records);
         let tokens = TokenPool::new(
             parts.settings.tokens.clone(),
@@ -91,12 +120,17 @@ impl Collector {
                 settings: parts.settings,
                 records,
                 documents: parts.documents,
+                shadow_documents: shadow,
                 transport: parts.transport,
                 tokens,
+                installations: Installations::default(),
                 inspect: parts.inspect,
                 clock: parts.clock,
                 clinch: OnceLock::new(),
+                health: Health::default(),
                 runs_read_at: Mutex::default(),
+                tally: Tally::default(),
+                outage: Outage::default(),
             }),
         }
     }
@@ -105,7 +139,7 @@ impl Collector {
     #[must_use]
     pub fn handle(&self, builder: Builder) -> Builder {
         let mut builder = self.guarded(builder).checkpoint_max(ANSWER_BYTES_MAX);
-        for kind in JobKind::ALL {
+        for kind in JobKind::all() {
             let inner = self.inner.clone();
             let job = move |call: Call<PageJob>| timed(inner.clone(), kind, call);
             builder = builder.handle(&page_route(kind), job);
@@ -126,10 +160,7 @@ impl Collector {
             async move { inner.statistics(call).await }
         });
         let inner = self.inner.clone();
-        builder = builder.handle(&close_route(), move |call| {
-            let inner = inner.clone();
-            async move { inner.close(call).await }
-        });
+        builder = builder.handle(&close_route(), move |call| closed(inner.clone(), call));
         let inner = self.inner.clone();
         builder.handle(&collect_route(), move |call| {
             let inner = inner.clone();
@@ -140,7 +171,7 @@ impl Collector {
     /// Declares every kind of operation for a process that only accepts them.
     #[must_use]
     pub fn declare(&self, mut builder: Builder) -> Builder {
-        for kind in JobKind::ALL {
+        for kind in JobKind::all() {
             builder = builder.remote(&page_route(kind));
         }
         builder
@@ -186,11 +217,19 @@ impl Collector {
     }
 
     async fn catch_up(&self) -> Result<()> {
+        let resealed = self.reseal_tokens().await;
         let noted = self.recover().await.and(self.note_schedule().await);
+        let noted = noted.and(resealed);
         if let Err(error) = &noted {
             tracing::warn!(target: "clinch::github", %error, "cannot resume unplanned runs or submit scheduled runs; will retry");
         }
         noted
+    }
+
+    /// Reads the server's tokens again, for example because a file with a token was replaced. True:
+    /// they have changed, and jobs that wait for a token go on.
+    pub async fn reload_tokens(&self) -> Result<bool> {
+        self.inner.reload_tokens().await
     }
 
     /// Submits the next run of every schedule. Its keys make it one operation, however often it is
@@ -212,6 +251,14 @@ impl Collector {
     }
 }
 
+/// Closes a run, and judges it if its documents are live after a switch.
+async fn closed(inner: Arc<Inner>, call: Call<Ended>) -> Result<(), Refusal> {
+    let run_id = call.input.run_id.clone();
+    inner.close(call).await?;
+    let judged = Collector { inner }.judge(&run_id).await;
+    judged.map_err(plan::retry_own_store)
+}
+
 async fn timed(
     inner: Arc<Inner>,
     kind: JobKind,
@@ -219,9 +266,20 @@ async fn timed(
 ) -> Result<Done<PageDone>, Refusal> {
     let began = inner.clock.monotonic();
     let is_last = call.attempt() >= PAGE_ATTEMPTS_MAX;
-    let ended = inner.page(kind, call).await;
-    let took = inner.clock.monotonic().saturating_sub(began);
+    let (resource, run_id) = (call.biz_key().to_owned(), call.input.run_id.clone());
+    let mut ended = inner.page(kind, call).await;
+    let now = inner.clock.monotonic();
+    let took = now.saturating_sub(began);
+    match &mut ended {
+        Ok(_) => inner.health.note_good(&resource, now),
+        // A bad answer for one resource is not the API's failure, unless the others fare no better.
+        Err(Refusal::Retry(retry)) if retry.own => {
+            retry.own = !inner.health.note_bad(&resource, now);
+        }
+        Err(_) => {}
+    }
     let outcome = match &ended {
+        Ok(done) if done.value.end == PageEnd::Unavailable => "unavailable",
         Ok(_) => "succeeded",
         // A retry after the last attempt is a failure.
         Err(Refusal::Retry(retry)) if is_last && retry.applied != Applied::NotCalled => "failed",
@@ -229,5 +287,15 @@ async fn timed(
         Err(Refusal::Fail(_)) => "failed",
     };
     metrics::job(kind, took, outcome);
+    let documents = ended.as_ref().map_or(0, |done| done.value.documents);
+    if ended.is_err() && run_id.space == Space::Shadow {
+        let collector = Collector {
+            inner: inner.clone(),
+        };
+        if let Err(error) = collector.judge_sink(&run_id).await {
+            tracing::warn!(target: "clinch::github", run = %run_id, %error, "the sink cannot be judged");
+        }
+    }
+    tally::count(&inner, &run_id, kind, outcome, documents).await;
     ended
 }

@@ -1,11 +1,16 @@
 //! Compares a shadow with the real documents.
 
+mod runs;
+
 use clinch::Result;
 use clinch::ports::{Document, DocumentFilter};
 use serde::Serialize;
 
 use crate::collector::Collector;
 use crate::model::Space;
+
+pub use runs::{CompareLimits, Difference, RunComparison};
+pub(crate) use runs::{NOISE, took};
 
 /// Documents that are read at once.
 const PAGE: usize = 64;

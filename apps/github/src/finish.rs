@@ -6,15 +6,62 @@
 
 use std::collections::BTreeMap;
 
-use clinch::ports::Filter;
-use clinch::types::Status;
 use clinch::{Call, Refusal, Result, Retry};
 
 use crate::collector::Inner;
-use crate::model::{Jobs, PageEnd, Pages, Run, RunStatus, Statistics};
+use crate::model::{
+    Job, JobState, Jobs, PageEnd, Pages, Run, RunId, RunStatus, Statistics, Unavailable,
+};
 use crate::plan::retry_own_store;
-use crate::records::Figures;
+use crate::queries::of_batch;
 use crate::routes::{Ended, close_route, statistics_route};
+use crate::statistics::{Figures, SeenPlaces};
+use crate::streams::JobKind;
+use crate::sweep::Lists;
+
+/// Jobs whose resources the API does not give.
+#[derive(Default)]
+struct UnavailableJobs {
+    count: u64,
+    first: Vec<Unavailable>,
+}
+
+/// Codes of errors that a run counts apart; the rest is `other`.
+const ERROR_CODES_MAX: usize = 50;
+
+/// Jobs by kind, and failed ones by the code of their error.
+#[derive(Default)]
+struct Ends {
+    kinds: BTreeMap<JobKind, Jobs>,
+    errors: BTreeMap<String, u64>,
+}
+
+impl Ends {
+    fn see(&mut self, job: &Job) {
+        self.kinds.entry(job.kind).or_default().count(job.state);
+        if job.state != JobState::Failed {
+            return;
+        }
+        let error = job.error.as_deref().unwrap_or_default();
+        let code = error.split_once(':').map_or(error, |(code, _)| code);
+        let is_new = !self.errors.contains_key(code);
+        let code = match is_new && self.errors.len() >= ERROR_CODES_MAX {
+            true => "other",
+            false => code,
+        };
+        *self.errors.entry(code.to_owned()).or_default() += 1;
+    }
+}
+
+/// What the jobs of a batch say.
+#[derive(Default)]
+struct Results {
+    pages: Pages,
+    unavailable: UnavailableJobs,
+    lists: Lists,
+    places: SeenPlaces,
+    ends: Ends,
+}
 
 impl Inner {
     /// All jobs have ended.
@@ -26,13 +73,39 @@ impl Inner {
         let Ended { run_id, repair } = ended;
         let clinch = self.clinch()?;
         let batch = clinch.find_batch(run_id.batch("jobs", *repair));
-        let jobs = Jobs::from(batch.look().await?);
-        let pages = self.pages(batch.batch_id()).await?;
+        let Results {
+            mut pages,
+            unavailable,
+            lists,
+            places,
+            ends,
+        } = self.results(batch.batch_id()).await?;
+        let jobs = Jobs::from(batch.look().await?).without_unavailable(unavailable.count);
+        let latest = self.records.latest(&run_id.login, run_id.space).await?;
+        // What a later run owes is not what this one has read.
+        if latest.is_some_and(|run| run.run_id == *run_id) {
+            self.records.settle_owed(run_id, lists.read_items()).await?;
+        }
+        let run = self.records.run(run_id).await?;
+        let run = run.filter(|run| *repair == 0 && run.status != RunStatus::Canceled);
+        let is_whole = run.as_ref().is_some_and(Run::reads_all);
+        self.mark_changed(run_id, &places, is_whole).await?;
+        let mut missing = Vec::new();
+        if let Some(run) = &run {
+            pages.removed = self.swept(run_id, &lists, jobs.total).await?;
+            missing = lists.missing(run, jobs.total);
+        }
         let now = self.clock.now();
         let change = |run: &mut Run| match repair {
             0 => {
                 // A canceled run shows what was done until then.
                 (run.jobs, run.pages) = (jobs, pages);
+                let is_read = jobs.failed + jobs.unavailable == 0 && run_id.number > 1;
+                run.has_swept = is_read && is_whole && run.status != RunStatus::Canceled;
+                run.missing.clone_from(&missing);
+                run.unavailable.clone_from(&unavailable.first);
+                run.kinds.clone_from(&ends.kinds);
+                run.errors.clone_from(&ends.errors);
                 run.become_status(RunStatus::Finalizing, now);
                 true
             }
@@ -48,7 +121,10 @@ impl Inner {
         let Some(run) = self.records.change_run(run_id, change).await? else {
             return Ok(());
         };
-        tracing::info!(target: "clinch::github", run = %run_id, repair, succeeded = jobs.succeeded, failed = jobs.failed, "all jobs of the run have ended");
+        if *repair == 0 {
+            self.records.delete_tally(run_id).await?;
+        }
+        tracing::info!(target: "clinch::github", run = %run_id, repair, succeeded = jobs.succeeded, failed = jobs.failed, unavailable = jobs.unavailable, "all jobs of the run have ended");
         if run.status == RunStatus::Canceled {
             return Ok(());
         }
@@ -64,30 +140,53 @@ impl Inner {
         Ok(())
     }
 
+    /// Puts aside what is gone, unless the run was canceled, another one has begun, or retention has
+    /// deleted some of its jobs.
+    async fn swept(&self, run_id: &RunId, lists: &Lists, jobs: u64) -> Result<u64> {
+        let latest = self.records.latest(&run_id.login, run_id.space).await?;
+        match latest.filter(|run| run.run_id == *run_id) {
+            Some(run) if run.status != RunStatus::Canceled && lists.jobs >= jobs => {
+                self.sweep(&run, lists).await
+            }
+            _ => Ok(0),
+        }
+    }
+
     /// Sums up the results of a batch's requests.
-    async fn pages(&self, batch_id: clinch::types::BatchId) -> Result<Pages> {
-        let mut pages = Pages::default();
-        let filter = Filter {
-            batch_id: Some(batch_id),
-            status: Some(Status::Completed),
-            ..Filter::default()
-        };
-        self.each_job(&filter, |job| {
+    async fn results(&self, batch_id: clinch::types::BatchId) -> Result<Results> {
+        let mut results = Results::default();
+        let Results {
+            pages,
+            unavailable,
+            lists,
+            places,
+            ends,
+        } = &mut results;
+        self.each_job(&of_batch(batch_id), |job| {
+            lists.see(&job);
+            places.see(&job);
+            ends.see(&job);
             if let Some(done) = job.done {
                 match done.end {
                     PageEnd::NotModified => pages.not_modified += 1,
                     PageEnd::Stored | PageEnd::Nothing => pages.fetched += 1,
                     PageEnd::Moved => {}
+                    PageEnd::Unavailable => {
+                        unavailable.count += 1;
+                        let reason = done.reason.unwrap_or_default();
+                        Unavailable::note(&mut unavailable.first, job.resource, reason);
+                    }
                 }
                 pages.skipped += done.skipped;
                 pages.documents += done.documents;
             }
         })
         .await?;
-        Ok(pages)
+        Ok(results)
     }
 
-    /// Computes the statistics of the user and of all users.
+    /// Counts the documents of the user and of all users, and computes the weekly figures of the
+    /// places that changed.
     pub(crate) async fn statistics(&self, call: Call<Ended>) -> Result<(), Refusal> {
         let made = self.figures_made(&call.input).await;
         made.map_err(|error| Retry::not_applied(format!("no statistics: {error}")).into())
@@ -96,17 +195,19 @@ impl Inner {
     async fn figures_made(&self, ended: &Ended) -> Result<()> {
         let (space, user) = (ended.run_id.space, ended.run_id.login.as_str());
         let collection = space.collection();
-        for of in [Some(user), None] {
-            let documents: BTreeMap<String, u64> = self.documents.count(collection, of).await?;
+        let sink = self.sink(space);
+        let own: BTreeMap<String, u64> = sink.count(collection, Some(user)).await?;
+        let all = sink.count(collection, None).await?;
+        for (of, documents) in [(Some(user), &own), (None, &all)] {
             let figures = Figures {
-                documents,
+                documents: documents.clone(),
                 made_for: ended.name(),
                 runs: 0,
                 updated_at: self.clock.now(),
             };
             self.records.note_figures(space, of, &figures).await?;
         }
-        Ok(())
+        self.count_marked(&ended.run_id, &own).await
     }
 
     /// The statistics have succeeded or failed: closes the run.
@@ -140,9 +241,29 @@ impl Inner {
             true
         };
         if let Some(run) = self.records.change_run(run_id, change).await? {
+            let is_everything = run.is_full && !run.is_partial;
+            if is_everything && run.status == RunStatus::Completed && *repair == 0 {
+                self.records.note_full(&run).await?;
+            }
             crate::metrics::run(run.status.as_str());
             tracing::info!(target: "clinch::github", run = %run_id, "run ended");
         }
+        self.prune_runs(run_id).await;
         Ok(())
+    }
+
+    /// Deletes the records of the user's old runs. If that fails, the end of the next run does it.
+    pub(crate) async fn prune_runs(&self, ended: &RunId) {
+        let RunId { login, space, .. } = ended;
+        let (keep, now) = (self.settings.keep_runs, self.clock.now());
+        match self.records.prune_runs(login, *space, keep, now).await {
+            Ok(0) => {}
+            Ok(runs) => {
+                tracing::info!(target: "clinch::github", login, runs, "old runs deleted");
+            }
+            Err(error) => {
+                tracing::warn!(target: "clinch::github", login, %error, "cannot delete old runs");
+            }
+        }
     }
 }

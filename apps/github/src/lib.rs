@@ -15,43 +15,68 @@ mod actions;
 mod address;
 mod answer;
 mod api;
+mod app;
+mod base64;
 mod collector;
 mod compare;
 mod config;
+mod cost;
+mod credentials;
 mod execute;
 pub mod fake;
 mod finish;
+mod forget;
+mod health;
 mod items;
-mod lately;
 mod metrics;
 mod model;
+mod overview;
 mod plan;
+mod progress;
 mod queries;
 mod records;
 mod routes;
 mod schedule;
+pub mod schema;
+mod seal;
 mod settings;
+mod statistics;
+mod steps;
+mod streams;
+mod sweep;
+mod switch;
+mod tally;
 mod tokens;
 mod transport;
-mod traversal;
+mod user_tokens;
 mod validate;
 mod wake;
+mod walk;
 
 pub use address::ApiUrl;
 pub use api::{absent, api};
+pub use app::App;
 pub use collector::{Collector, Parts};
-pub use compare::Comparison;
+pub use compare::{CompareLimits, Comparison, Difference, RunComparison};
 pub use config::Config;
+pub use cost::{Cost, StreamCost};
 pub use execute::ANSWER_BYTES_MAX;
-pub use lately::{EndedJobs, Lately};
 pub use model::{
-    FirstPage, InvalidText, Job, JobKind, JobState, Jobs, PageDone, PageEnd, PageJob, Pages,
-    Repair, Repository, Run, RunId, RunStatus, Space, Statistics, Trigger,
+    Bounds, FirstPage, History, InvalidText, Job, JobState, Jobs, Listed, PageDone, PageEnd,
+    PageJob, Pages, Pass, Repair, Repository, Run, RunId, RunStatus, Selection, Space, Start,
+    Statistics, Trigger, Unavailable,
 };
-pub use queries::{JobFilter, Progress};
-pub use records::{Cursor, Figures};
+pub use overview::{EndedJobs, OpenJobs, Overview};
+pub use progress::Progress;
+pub use queries::JobFilter;
+pub use records::Cursor;
 pub use routes::{Collect, DOMAIN, Ended, collect_route};
 pub use schedule::{Cron, Schedule};
-pub use settings::Settings;
+pub use seal::{TokenKey, TokenKeys};
+pub use settings::{Settings, TokenReader};
+pub use statistics::{Activity, Durations, Figures, Week, WeeklyStatistics};
+pub use streams::{JobKind, selected, with_needed};
+pub use switch::{Switch, SwitchLimits, WayBack};
 pub use tokens::{Budget, TokenView};
 pub use transport::{ApiAnswer, ApiRequest, Broken, Token, Transport};
+pub use user_tokens::{UserToken, UserTokenState};

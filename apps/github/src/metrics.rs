@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::JobKind;
+use crate::streams::JobKind;
 
 pub(crate) fn request(kind: JobKind, status: u16) {
     let labels = [
@@ -52,8 +52,8 @@ pub(crate) fn tokens(blocked: usize, size: usize) {
 pub(crate) fn begin_at_zero() {
     metrics::counter!("github.sink.failed.count").increment(0);
     metrics::counter!("github.statistics.failed.count").increment(0);
-    for kind in JobKind::ALL {
-        for outcome in ["succeeded", "retried", "failed"] {
+    for kind in JobKind::all() {
+        for outcome in ["succeeded", "retried", "failed", "unavailable"] {
             let labels = [("job_type", kind.as_str()), ("outcome", outcome)];
             metrics::counter!("github.jobs.count", &labels).increment(0);
         }

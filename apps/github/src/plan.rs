@@ -1,18 +1,29 @@
 //! The beginning of a run.
 
-use clinch::types::{ErrorKind, Request};
+use std::time::Duration;
+
+use clinch::types::{Batch, ErrorKind, OpId, Request, Timestamp};
 use clinch::{Call, Done, Error, Refusal, Result, Retry};
 
 use crate::collector::Inner;
 use crate::execute::request;
-use crate::model::{JobKind, PageJob, Run, RunId, RunStatus, Space, Trigger, login};
-use crate::routes::{Collect, Ended, collect_route, finish_route, plan_route};
+use crate::model::{
+    InvalidText, PageJob, Repository, Run, RunId, RunStatus, Selection, Space, Start, Trigger,
+    login,
+};
+use crate::routes::{Collect, Ended, collect_route, finish_route};
 use crate::schedule::Schedule;
+use crate::streams::{JobKind, Owner, with_needed};
 
-/// The operation that creates the first jobs of a run.
-pub(crate) fn plan_request(run_id: &RunId) -> Request<()> {
-    let user = format!("user:{}", run_id.login);
-    plan_route().request(user, run_id.to_string(), run_id)
+/// Pause of a step while our own store does not take it.
+const OWN_STORE_PAUSE: Duration = Duration::from_secs(5);
+
+/// What a run reads.
+pub(crate) struct Asked {
+    pub(crate) streams: Vec<JobKind>,
+    pub(crate) selection: Selection,
+    /// Less than usual was asked for.
+    pub(crate) is_partial: bool,
 }
 
 /// The operation that begins a run at its scheduled time.
@@ -31,37 +42,85 @@ pub(crate) fn scheduled(
 }
 
 impl Inner {
-    /// Records a run and submits its planning. Refused while a run of the user is active.
-    pub(crate) async fn start(&self, user: &str, trigger: Trigger, space: Space) -> Result<Run> {
+    /// Records a run and submits its planning. Refused while a run of the user is active. The same
+    /// operation begins one run, however often it asks.
+    pub(crate) async fn start(
+        &self,
+        user: &str,
+        start: &Start,
+        begun_by: Option<OpId>,
+    ) -> Result<Run> {
         let user =
             login(user).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
+        if let Some(run) = self.records.begun_by(begun_by).await? {
+            self.resume(&run).await?;
+            return Ok(run);
+        }
         let now = self.clock.now();
-        let make = |run_id| Run::new(run_id, trigger, now);
+        let space = self.space_of(start).await?;
+        let is_trial = space != self.live().await?;
+        let every = self.settings.full_every;
+        let asked = self.asked(&user, start).map_err(|wrong| {
+            let message = wrong.to_string();
+            Error::new(ErrorKind::Invalid, message)
+        })?;
+        let make = |run_id, full_at: Option<Timestamp>| {
+            let is_due = full_at.is_none_or(|at| now.since(at) >= every);
+            // What was asked for is read, and no more.
+            let is_due = is_due && !asked.is_partial;
+            Run {
+                begun_by,
+                is_full: start.is_full || is_due || is_trial,
+                is_trial,
+                streams: asked.streams.clone(),
+                selection: asked.selection.clone(),
+                bounds: start.bounds.clone(),
+                is_partial: asked.is_partial,
+                ..Run::new(run_id, start.trigger, now)
+            }
+        };
         let run = match self.records.create_run(&user, space, make).await? {
             Ok(run) => run,
             Err(active) => {
-                // The planner of the active run may have died.
-                self.replan(&active).await?;
+                // A step of the active run may have been given up.
+                self.resume(&active).await?;
                 let message = format!("{} is still running", active.run_id);
                 return Err(Error::new(ErrorKind::Conflict, message).with("run", active.run_id));
             }
         };
         crate::metrics::run(RunStatus::Created.as_str());
-        self.replan(&run).await?;
+        self.resume(&run).await?;
         Ok(run)
     }
 
-    /// Submits the planning of a run that is not planned yet. Its keys make it one operation,
-    /// however often it is submitted.
-    pub(crate) async fn replan(&self, run: &Run) -> Result<()> {
-        if matches!(run.status, RunStatus::Created | RunStatus::Planning) {
-            let accepted = self
-                .clinch()?
-                .submit(vec![plan_request(&run.run_id)])
-                .await?;
-            accepted.into_iter().collect::<Result<Vec<_>>>()?;
+    /// What a run reads, by what was asked for and by the settings.
+    pub(crate) fn asked(&self, user: &str, start: &Start) -> Result<Asked, InvalidText> {
+        let streams = match start.streams.is_empty() {
+            true => self.settings.streams.clone(),
+            false => with_needed(&start.streams),
+        };
+        let is_bounded = !start.bounds.is_all();
+        let is_selected = !start.selection.is_all();
+        let selection = match is_selected {
+            true => start.selection.clone(),
+            false => Selection::configured(user, &self.settings.repositories)?,
+        };
+        let refused = |message: &str| Err(InvalidText(message.to_owned()));
+        let is_partial = is_bounded || is_selected;
+        if is_partial && start.space == Space::Shadow {
+            return refused("a shadow run reads everything; leave out what selects a part");
         }
-        Ok(())
+        if is_bounded && start.is_full {
+            return refused("a full run reads all time; leave out since and until, or full");
+        }
+        if is_selected && !streams.iter().any(|kind| kind.is_of_repository()) {
+            return refused("the streams of this run read no repository; select none");
+        }
+        Ok(Asked {
+            streams,
+            selection,
+            is_partial,
+        })
     }
 
     /// Creates the first jobs. Every step has the same result when it is repeated.
@@ -88,19 +147,74 @@ impl Inner {
         };
         let clinch = self.clinch()?;
         let batch_id = run_id.batch("jobs", 0);
+        if run.is_trial {
+            self.clear_trial(run_id).await?;
+        }
         let batch = clinch
             .batch_as(batch_id, Some(ended_request(&ended)))
             .await?;
-        let first = [JobKind::UserBasic, JobKind::UserEvents];
-        let jobs = first.map(|kind| request(&PageJob::first(run_id, kind, None)));
-        for accepted in batch.add(jobs.into()).await? {
+        let first = |kind| request(&run.first_job(kind, None));
+        let jobs: Vec<_> = self.streams(&run, Owner::Run).map(first).collect();
+        for accepted in batch.add(jobs).await? {
             accepted?;
         }
+        self.plan_owed(&run, &batch).await?;
         batch.seal().await?;
         self.records
             .change_run(run_id, to(RunStatus::Running))
             .await?;
         Ok(())
+    }
+
+    /// Where the documents of a run go: to the live ones, or to the shadow if it was asked for.
+    pub(crate) async fn space_of(&self, start: &Start) -> Result<Space> {
+        match start.space {
+            Space::Main => self.live().await,
+            Space::Shadow => Ok(Space::Shadow),
+        }
+    }
+
+    /// Deletes what earlier trials have left of the user: a trial begins from the beginning, in
+    /// whatever sink. Once the run has jobs, nothing is deleted.
+    async fn clear_trial(&self, run_id: &RunId) -> Result<()> {
+        let batch = self.clinch()?.find_batch(run_id.batch("jobs", 0));
+        match batch.look().await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        self.forget_collected(&run_id.login, run_id.space).await?;
+        Ok(())
+    }
+
+    /// Adds the jobs that did not succeed in earlier runs although the list of their items went on.
+    async fn plan_owed(&self, run: &Run, batch: &Batch) -> Result<()> {
+        // What is owed need not be of the time that a run is bounded to; the next run reads it.
+        if !run.bounds.is_all() {
+            return Ok(());
+        }
+        let mut after = None;
+        loop {
+            let (owed, next) = self.records.owed(&run.run_id, after).await?;
+            let now = |job: PageJob| {
+                request(&PageJob {
+                    item: job.item,
+                    ..run.first_job(job.kind, job.repository)
+                })
+            };
+            let is_read = |one: &Repository| run.selection.has(&one.full_name);
+            let is_collected = |job: &PageJob| {
+                run.streams.contains(&job.kind) && job.repository.as_ref().is_none_or(is_read)
+            };
+            let jobs = owed.into_iter().filter(is_collected).map(now).collect();
+            for accepted in batch.add(jobs).await? {
+                accepted?;
+            }
+            after = next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Begins a run because it is scheduled, or because another service requests it.
@@ -109,7 +223,12 @@ impl Inner {
             login: user,
             trigger,
         } = call.input.clone();
-        let began = match self.start(&user, trigger, Space::Main).await {
+        let start = Start {
+            trigger,
+            ..Start::default()
+        };
+        let begun_by = Some(call.op_id());
+        let began = match self.start(&user, &start, begun_by).await {
             Ok(run) => run.run_id.to_string(),
             // A run is active already: that is good enough.
             Err(error) if error.kind() == ErrorKind::Conflict => error.message().to_owned(),
@@ -142,7 +261,20 @@ pub(crate) fn ended_request(ended: &Ended) -> Request<()> {
     finish_route().request(user, ended.name(), ended)
 }
 
-/// Only our own store was written to; repeating that is harmless.
+/// The same write would be refused again.
+pub(crate) fn is_permanent(error: &Error) -> bool {
+    use ErrorKind::{Corrupt, Invalid, Mismatch, Unsupported};
+    matches!(error.kind(), Invalid | Unsupported | Mismatch | Corrupt)
+}
+
+/// Only our own store was written to; repeating that is harmless. A store that is away costs no
+/// attempt: the step waits for it.
 pub(crate) fn retry_own_store(error: Error) -> Refusal {
-    Retry::unknown(error.to_string()).into()
+    let is_away = error.is_retryable() || error.kind() == ErrorKind::Ambiguous;
+    match is_away {
+        true => Retry::not_called(error.to_string())
+            .after(OWN_STORE_PAUSE)
+            .into(),
+        false => Retry::not_applied(error.to_string()).into(),
+    }
 }

@@ -1,23 +1,26 @@
 //! Queries: runs, jobs, cursors, tokens, documents. Also starts runs and resumes unplanned ones.
 
-use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use clinch::ports::{DOCUMENTS_MAX, Document, DocumentFilter, Filter, Operation};
 use clinch::types::{BatchId, Domain, ErrorKind, EventType, Phase, Status};
 use clinch::{Error, Result};
-use serde::Serialize;
 
 use crate::collector::{Collector, Inner};
-use crate::model::{Job, JobKind, JobState, Jobs, PageDone, Run, RunId, RunStatus, Space, Trigger};
-use crate::records::{Cursor, Figures};
+use crate::model::{
+    Job, JobState, Jobs, PageDone, PageEnd, Run, RunId, RunStatus, Space, Start, Trigger,
+};
+use crate::overview::OpenJobs;
+use crate::records::Cursor;
 use crate::routes::DOMAIN;
+use crate::statistics::Figures;
+use crate::streams::JobKind;
 use crate::tokens::TokenView;
 
 /// Rows that are read at once.
 const PAGE: usize = 500;
-/// Newest runs that are searched for active or unplanned ones; older runs have ended.
+/// Newest runs that are counted for the last day.
 const RECENT_MAX: usize = 1_000;
 
 /// A filter for jobs.
@@ -31,23 +34,20 @@ pub struct JobFilter {
     pub repair: u32,
 }
 
-/// A run with its current jobs by kind.
-#[derive(Debug, Clone, Serialize)]
-pub struct Progress {
-    /// The run.
-    pub run: Run,
-    /// Jobs by kind.
-    pub kinds: BTreeMap<JobKind, Jobs>,
-    /// Jobs that wait for their next attempt.
-    pub waiting: u64,
-    /// Time of the first of these attempts.
-    pub next_at: Option<clinch::types::Timestamp>,
-}
-
 impl Collector {
     /// Begins a run. `Conflict`: a run of the same user is active.
     pub async fn start(&self, login: &str, trigger: Trigger, space: Space) -> Result<Run> {
-        self.inner.start(login, trigger, space).await
+        let start = Start {
+            trigger,
+            space,
+            ..Start::default()
+        };
+        self.start_with(login, &start).await
+    }
+
+    /// Begins a run in the given way. `Conflict`: a run of the same user is active.
+    pub async fn start_with(&self, login: &str, start: &Start) -> Result<Run> {
+        self.inner.start(login, start, None).await
     }
 
     /// A run, with the current counts of its jobs.
@@ -80,35 +80,6 @@ impl Collector {
         Ok((counted, next))
     }
 
-    /// The progress of a run.
-    pub async fn progress(&self, id: &RunId) -> Result<Progress> {
-        let run = self.run(id).await?;
-        let mut progress = Progress {
-            run,
-            kinds: BTreeMap::new(),
-            waiting: 0,
-            next_at: None,
-        };
-        let filter = of_batch(id.batch("jobs", 0));
-        self.inner
-            .each_job(&filter, |job| {
-                let jobs = progress.kinds.entry(job.kind).or_default();
-                jobs.total += 1;
-                match job.state {
-                    JobState::Succeeded => jobs.succeeded += 1,
-                    JobState::Failed => jobs.failed += 1,
-                    JobState::Ready => {
-                        progress.waiting += 1;
-                        let first = [progress.next_at, job.not_before];
-                        progress.next_at = first.into_iter().flatten().min();
-                    }
-                    JobState::Enqueued | JobState::Running => {}
-                }
-            })
-            .await?;
-        Ok(progress)
-    }
-
     /// Jobs of a run or of one of its repairs, newest first, and the cursor of the next page.
     pub async fn jobs(
         &self,
@@ -122,7 +93,7 @@ impl Collector {
         let kind = filter.kind.map(|kind| name(kind.as_str())).transpose()?;
         rows.event_types = Vec::from_iter(kind);
         rows.status = match filter.state {
-            Some(JobState::Succeeded) => Some(Status::Completed),
+            Some(JobState::Succeeded | JobState::Unavailable) => Some(Status::Completed),
             Some(JobState::Failed) => Some(Status::Failed),
             _ => None,
         };
@@ -136,17 +107,18 @@ impl Collector {
         Ok((jobs, page.next_cursor))
     }
 
-    /// Cursors of a user: kind, resource and cursor.
+    /// Cursors of a user's live documents: stream, id of what it is of, and cursor. The next page begins after
+    /// `STREAM/ID`.
     pub async fn cursors(
         &self,
         login: &str,
         after: Option<String>,
         limit: usize,
     ) -> Result<Vec<(JobKind, String, Cursor)>> {
-        let login = login.to_ascii_lowercase();
+        let (login, live) = (login.to_ascii_lowercase(), self.inner.live().await?);
         let records = &self.inner.records;
         records
-            .cursors(&login, Space::Main, after, limit.clamp(1, PAGE))
+            .cursors(&login, live, after, limit.clamp(1, PAGE))
             .await
     }
 
@@ -169,18 +141,24 @@ impl Collector {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Document>> {
-        let sink = &self.inner.documents;
-        sink.scan(
-            space.collection(),
-            filter,
-            after,
-            limit.clamp(1, DOCUMENTS_MAX),
-        )
-        .await
+        let (sink, limit) = (self.inner.sink(space), limit.clamp(1, DOCUMENTS_MAX));
+        sink.scan(space.collection(), filter, after, limit).await
     }
 
-    /// Resumes runs whose planner died (COL-12), and jobs that waited for tokens which have been
-    /// replaced.
+    /// The same, of documents that are gone at GitHub, as they were last seen.
+    pub async fn removed(
+        &self,
+        space: Space,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Document>> {
+        let (sink, limit) = (self.inner.sink(space), limit.clamp(1, DOCUMENTS_MAX));
+        sink.scan(space.removed(), filter, after, limit).await
+    }
+
+    /// Resumes active runs, all of them, whose next step was not submitted or was given up
+    /// (COL-12), and jobs that waited for tokens which have been replaced.
     pub(crate) async fn recover(&self) -> Result<()> {
         if self
             .inner
@@ -188,22 +166,25 @@ impl Collector {
             .note_tokens(&self.inner.tokens.hashes())
             .await?
         {
-            self.wake_waiting().await?;
+            self.inner.wake_waiting(None).await?;
         }
-        for run in self.recent().await? {
-            if run.status.is_terminal() {
-                continue;
-            }
-            self.inner.records.note_active(&run.run_id).await?;
-            match self.inner.replan(&run).await {
-                Err(error) if error.is_retryable() => return Err(error),
-                Err(error) => {
-                    tracing::error!(target: "clinch::github", run = %run.run_id, %error, "cannot plan a run");
+        let mut after = None;
+        loop {
+            let (runs, next) = self.inner.records.active_runs(after, PAGE).await?;
+            for run in runs {
+                match self.inner.resume(&run).await {
+                    Err(error) if error.is_retryable() => return Err(error),
+                    Err(error) => {
+                        tracing::error!(target: "clinch::github", run = %run.run_id, %error, "cannot resume a run");
+                    }
+                    Ok(()) => {}
                 }
-                Ok(()) => {}
+            }
+            after = next;
+            if after.is_none() {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     pub(crate) async fn recent(&self) -> Result<Vec<Run>> {
@@ -218,10 +199,20 @@ impl Collector {
         }
     }
 
-    /// Runs that have not ended, at most [`ACTIVE_MAX`].
-    async fn active(&self) -> Result<Vec<Run>> {
-        let (runs, _) = self.inner.records.active_runs(None, ACTIVE_MAX).await?;
-        Ok(runs)
+    /// Counts the runs that have not ended, and those of them whose statistics are not computed.
+    async fn count_active(&self) -> Result<(usize, usize)> {
+        let (mut active, mut finalizing, mut after) = (0, 0, None);
+        loop {
+            let (runs, next) = self.inner.records.active_runs(after, PAGE).await?;
+            let runs = runs.iter().filter(|run| !run.status.is_terminal());
+            active += runs.clone().count();
+            let is_finalizing = |run: &&Run| run.status == RunStatus::Finalizing;
+            finalizing += runs.filter(is_finalizing).count();
+            after = next;
+            if after.is_none() {
+                return Ok((active, finalizing));
+            }
+        }
     }
 
     /// Updates the gauges. Call it when metrics are scraped: there is no polling. The cost does not
@@ -230,26 +221,29 @@ impl Collector {
     pub async fn measure(&self) -> Result<()> {
         let tokens = &self.inner.tokens;
         crate::metrics::tokens(tokens.blocked(), tokens.size());
-        let domains = self.inner.clinch()?.runtime().ports().domains.clone();
-        let views = domains.domains().await?;
-        let ours = views.iter().find(|view| view.domain.as_str() == DOMAIN);
-        let open = ours.map_or(0, |view| {
-            let counts = &view.counts;
-            counts.pending + counts.live + counts.recorded + counts.waiting + counts.held
-        });
-        crate::metrics::jobs_pending(open);
+        let open = self.inner.open_jobs().await?;
+        crate::metrics::jobs_pending(open.pending + open.running + open.waiting);
         if self.inner.runs_are_due() {
-            let runs = self.active().await?;
-            let runs = runs.iter().filter(|run| !run.status.is_terminal());
-            let is_finalizing = |run: &&Run| run.status == RunStatus::Finalizing;
-            let statistics = runs.clone().filter(is_finalizing).count();
-            crate::metrics::runs(runs.count(), statistics);
+            let (active, statistics) = self.count_active().await?;
+            crate::metrics::runs(active, statistics);
         }
         Ok(())
     }
 }
 
 impl Inner {
+    /// The collector's open operations: counters that the store maintains.
+    pub(crate) async fn open_jobs(&self) -> Result<OpenJobs> {
+        let domains = self.clinch()?.runtime().ports().domains.clone();
+        let views = domains.domains().await?;
+        let ours = views.iter().find(|view| view.domain.as_str() == DOMAIN);
+        Ok(ours.map_or_else(OpenJobs::default, |view| OpenJobs {
+            pending: view.counts.pending,
+            running: view.counts.live + view.counts.recorded,
+            waiting: view.counts.waiting + view.counts.held,
+        }))
+    }
+
     /// Whether the runs have to be read again for the gauges.
     fn runs_are_due(&self) -> bool {
         let now = self.clock.monotonic();
@@ -265,10 +259,21 @@ impl Inner {
     }
 }
 
-/// Runs that the gauges count: the rule fires at 100, and a greater number says no more.
-const ACTIVE_MAX: usize = 200;
 /// How often the gauges read the runs, however often metrics are scraped.
 const RUNS_EVERY: Duration = Duration::from_secs(60);
+
+/// What a job reads, by name: its key has the repository's id.
+fn resource(row: &Operation) -> String {
+    let (key, labels) = (row.keys.biz_key.as_str(), &row.options.labels);
+    let names = (labels.get("github.owner"), labels.get("github.repository"));
+    let (Some(owner), Some(name)) = names else {
+        return key.to_owned();
+    };
+    match key.split_once('#') {
+        Some((_, item)) => format!("repo:{owner}/{name}#{item}"),
+        None => format!("repo:{owner}/{name}"),
+    }
+}
 
 pub(crate) fn of_batch(batch_id: BatchId) -> Filter {
     Filter {
@@ -337,19 +342,16 @@ impl Inner {
         problem.map_or(Ok(()), Err)
     }
 
-    /// The operation as a job; `None`: the operation is not a page job.
     /// The operations that are jobs, as jobs.
     pub(crate) fn jobs_of(&self, rows: Vec<Operation>) -> Result<Vec<Job>> {
         let jobs = rows.into_iter().map(|row| self.job(row));
         jobs.filter_map(Result::transpose).collect()
     }
 
+    /// The operation as a job; `None`: the operation is not a page job.
     pub(crate) fn job(&self, row: Operation) -> Result<Option<Job>> {
         let event_type = row.keys.event_type.as_str().to_owned();
-        let kind = JobKind::ALL
-            .into_iter()
-            .find(|one| one.as_str() == event_type);
-        let Some(kind) = kind else {
+        let Some(kind) = JobKind::all().find(|one| one.as_str() == event_type) else {
             return Ok(None);
         };
         let orchestrator = self.clinch()?.orchestrator();
@@ -361,19 +363,27 @@ impl Inner {
             .next_attempt_at
             .or(row.options.run_at)
             .filter(|at| *at > now);
+        let done: Option<PageDone> = snapshot.result.as_ref().and_then(|result| result.to().ok());
+        let is_unavailable = |done: &PageDone| done.end == PageEnd::Unavailable;
         let view = match (state.status, state.phase) {
+            (Status::Completed, _) if done.as_ref().is_some_and(is_unavailable) => {
+                JobState::Unavailable
+            }
             (Status::Completed, _) => JobState::Succeeded,
             (Status::Failed, _) => JobState::Failed,
             (_, Some(Phase::Live)) => JobState::Running,
             _ if due.is_some() => JobState::Ready,
             _ => JobState::Enqueued,
         };
-        let done: Option<PageDone> = snapshot.result.as_ref().and_then(|result| result.to().ok());
         let error = state.failure.as_ref();
+        let error = error.map(|failure| format!("{}: {}", failure.code, failure.message));
+        let reason = done.as_ref().and_then(|done| done.reason.clone());
+        let last = state.last_error.as_ref().map(|last| last.message.clone());
         Ok(Some(Job {
             op_id: row.op_id,
             kind,
-            resource: row.keys.biz_key.as_str().to_owned(),
+            run: row.options.labels.get("github.run").map(str::to_owned),
+            resource: resource(row),
             page: row
                 .options
                 .labels
@@ -384,7 +394,7 @@ impl Inner {
             attempts: state.attempts,
             not_before: due.filter(|_| view == JobState::Ready),
             done,
-            error: error.map(|failure| format!("{}: {}", failure.code, failure.message)),
+            error: error.or(reason).or(last),
         }))
     }
 }

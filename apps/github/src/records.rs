@@ -1,108 +1,41 @@
-//! The collector's typed records: runs, cursors, known pages, accounts and statistics.
+//! The collector's typed records: runs, accounts and statistics; cursors and pages in `pages`.
 
-use std::collections::BTreeMap;
+mod pages;
+mod pruning;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use clinch::ports::{Expected, Record, RecordList, RecordWrite, Records};
-use clinch::types::{ErrorKind, Timestamp};
+use clinch::types::{ErrorKind, OpId, Timestamp};
 use clinch::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{FirstPage, JobKind, PageJob, Repository, Run, RunId, Space};
+use crate::model::{Run, RunId, Space};
+
+pub use pages::Cursor;
+pub(crate) use pages::{Before, KnownPage};
 
 /// How often a change is retried after a lost race; each time another change succeeded.
-const TRIES_MAX: usize = 100;
+pub(crate) const TRIES_MAX: usize = 100;
 
-/// The number of a user's latest run.
+/// A user's latest run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Latest {
     number: u64,
-}
-
-/// Where the next run continues with a resource (COL-4).
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Cursor {
-    /// Id of the newest item.
-    pub last_cursor: Option<String>,
-    /// Time of the latest change: the next `since`.
-    pub last_timestamp: Option<String>,
-    /// ETag of the first page, for the token that read it last.
-    pub last_etag: Option<String>,
-    /// Number of the run that stored the resource's last page.
-    pub run: u64,
-    /// Number of pages that the resource had then.
-    pub pages: u32,
-    /// When the cursor was written.
-    pub updated_at: Timestamp,
-    /// When every page was last read, not only the newest.
+    /// When the latest run began that read everything.
     #[serde(default)]
-    pub full_at: Option<Timestamp>,
-}
-
-/// How far back changes of commits are read again: a commit has the date of its making, and may be
-/// pushed or merged later.
-const COMMITS_OVERLAP: jiff::SignedDuration = jiff::SignedDuration::from_hours(30 * 24);
-
-/// How often a repository whose commits have changed is read as a whole: commits that are older than
-/// the overlap when they are merged are found then.
-const COMMITS_FULL_EVERY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
-impl Cursor {
-    /// Whether the newest changes are not enough this time.
-    pub(crate) fn needs_all(&self, kind: JobKind, now: Timestamp) -> bool {
-        let is_old = |at: Timestamp| now.since(at) >= COMMITS_FULL_EVERY;
-        kind == JobKind::RepoCommits && self.full_at.is_none_or(is_old)
-    }
-
-    /// The time since which changes of this kind are read.
-    pub(crate) fn since(&self, kind: JobKind) -> Option<String> {
-        let latest = self.last_timestamp.as_ref()?;
-        if kind != JobKind::RepoCommits {
-            return Some(latest.clone());
-        }
-        let at: jiff::Timestamp = latest.parse().ok()?;
-        let since = at.checked_sub(COMMITS_OVERLAP).ok()?;
-        Some(since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
-    }
-}
-
-/// A page as it was last read.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct KnownPage {
-    pub(crate) url: String,
-    /// ETags by the hash of the token that read the page: each token gets its own ETag.
-    pub(crate) etags: BTreeMap<String, String>,
-    pub(crate) next: Option<String>,
-    pub(crate) repositories: Vec<Repository>,
-    pub(crate) seen: FirstPage,
-    /// Time of the oldest change on the page.
-    pub(crate) oldest: Option<String>,
-    pub(crate) run: u64,
-}
-
-/// Statistics of a user, or of all users.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Figures {
-    /// Number of documents by kind.
-    pub documents: BTreeMap<String, u64>,
-    /// The run or repair that they were last computed for.
-    pub made_for: String,
-    /// Number of runs and repairs that they were computed for.
-    pub runs: u64,
-    /// When they were computed.
-    pub updated_at: Timestamp,
+    full_at: Option<Timestamp>,
 }
 
 /// Typed records. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct CollectorRecords {
-    records: Arc<dyn Records>,
+    pub(crate) records: Arc<dyn Records>,
 }
 
 /// Parses the JSON of a record.
-fn parse<T: DeserializeOwned>(record: &Record) -> Result<T> {
+pub(crate) fn parse<T: DeserializeOwned>(record: &Record) -> Result<T> {
     serde_json::from_str(&record.body).map_err(|_| {
         let message =
             "a record of the collector cannot be read; was it written by a newer version?";
@@ -110,12 +43,16 @@ fn parse<T: DeserializeOwned>(record: &Record) -> Result<T> {
     })
 }
 
-fn text<T: Serialize>(value: &T) -> Result<String> {
+pub(crate) fn text<T: Serialize>(value: &T) -> Result<String> {
     let failed = |_| Error::new(ErrorKind::Invalid, "a record cannot be written as JSON");
     serde_json::to_string(value).map_err(failed)
 }
 
-fn write<T: Serialize>(key: String, expected: Expected, value: &T) -> Result<RecordWrite> {
+pub(crate) fn write<T: Serialize>(
+    key: String,
+    expected: Expected,
+    value: &T,
+) -> Result<RecordWrite> {
     Ok(RecordWrite {
         key,
         expected,
@@ -123,7 +60,7 @@ fn write<T: Serialize>(key: String, expected: Expected, value: &T) -> Result<Rec
     })
 }
 
-fn expected(version: Option<u64>) -> Expected {
+pub(crate) fn expected(version: Option<u64>) -> Expected {
     version.map_or(Expected::Absent, Expected::Version)
 }
 
@@ -151,15 +88,20 @@ fn active_key(run: &RunId) -> String {
     format!("github-active/{run}")
 }
 
-fn cursor_key(job: &PageJob) -> String {
-    let (space, login) = (job.run_id.space.collection(), &job.run_id.login);
-    format!("{space}/cursor/{login}/{}/{}", job.kind, job.resource())
+/// The key of the run that an operation began.
+fn begun_key(op_id: OpId) -> String {
+    format!("github-begun/{op_id}")
 }
 
-fn page_key(job: &PageJob) -> String {
-    let (space, login) = (job.run_id.space.collection(), &job.run_id.login);
-    let (kind, resource, page) = (job.kind, job.resource(), job.page);
-    format!("{space}/page/{login}/{kind}/{resource}/{page:06}")
+/// The keys of everything that is recorded of a run.
+pub(crate) fn keys_of(run: &Run) -> Vec<String> {
+    let mut keys = vec![
+        run_key(&run.run_id),
+        recent_key(run),
+        active_key(&run.run_id),
+    ];
+    keys.extend(run.begun_by.map(begun_key));
+    keys
 }
 
 impl CollectorRecords {
@@ -167,7 +109,7 @@ impl CollectorRecords {
         Self { records }
     }
 
-    async fn read<T: DeserializeOwned>(&self, key: String) -> Result<Option<(T, u64)>> {
+    pub(crate) async fn read<T: DeserializeOwned>(&self, key: String) -> Result<Option<(T, u64)>> {
         let found = self.records.read_records(&[key]).await?;
         let found = found.into_iter().next().flatten();
         let typed = |record: Record| Ok((parse(&record)?, record.version));
@@ -176,7 +118,7 @@ impl CollectorRecords {
 
     /// Reads, changes and writes a record until no other change comes in between. `None` from
     /// `change`: leave the record as it is.
-    async fn change<T, R>(
+    pub(crate) async fn change<T, R>(
         &self,
         key: String,
         mut change: impl FnMut(Option<T>) -> Option<(T, R)>,
@@ -200,12 +142,13 @@ impl CollectorRecords {
         Err(contended(&key))
     }
 
-    /// Records a new run; the inner `Err` holds the run that is still active.
+    /// Records a new run, made from its id and the time of the latest run that read everything; the
+    /// inner `Err` holds the run that is still active.
     pub(crate) async fn create_run(
         &self,
         login: &str,
         space: Space,
-        make: impl Fn(RunId) -> Run,
+        make: impl Fn(RunId, Option<Timestamp>) -> Run,
     ) -> Result<std::result::Result<Run, Run>> {
         let key = user_key(space, login);
         for _ in 0..TRIES_MAX {
@@ -223,19 +166,33 @@ impl CollectorRecords {
                 }
                 number = latest.number + 1;
             }
-            let run = make(run_id(number));
-            let version = latest.map(|(_, version)| version);
-            let writes = [
-                write(key.clone(), expected(version), &Latest { number })?,
+            let (latest, version) = split(latest);
+            let full_at = latest.and_then(|latest| latest.full_at);
+            let run = make(run_id(number), full_at);
+            let latest = Latest { number, full_at };
+            let mut writes = vec![
+                write(key.clone(), expected(version), &latest)?,
                 write(run_key(&run.run_id), Expected::Absent, &run)?,
                 write(recent_key(&run), Expected::Anything, &run.run_id)?,
                 write(active_key(&run.run_id), Expected::Anything, &run.run_id)?,
             ];
+            if let Some(op_id) = run.begun_by {
+                writes.push(write(begun_key(op_id), Expected::Absent, &run.run_id)?);
+            }
             if self.records.write_records(&writes).await? {
                 return Ok(Ok(run));
             }
         }
         Err(contended(&key))
+    }
+
+    /// The run that an operation began.
+    pub(crate) async fn begun_by(&self, op_id: Option<OpId>) -> Result<Option<Run>> {
+        let Some(op_id) = op_id else { return Ok(None) };
+        match self.read::<RunId>(begun_key(op_id)).await? {
+            Some((id, _)) => self.run(&id).await,
+            None => Ok(None),
+        }
     }
 
     pub(crate) async fn run(&self, id: &RunId) -> Result<Option<Run>> {
@@ -253,6 +210,41 @@ impl CollectorRecords {
             number: latest.number,
         };
         self.run(&id).await
+    }
+
+    /// The latest run of a user; the inner `None`: its record is gone.
+    pub(crate) async fn latest_or_forgotten(
+        &self,
+        login: &str,
+        space: Space,
+    ) -> Result<Option<Option<Run>>> {
+        match self.read::<Latest>(user_key(space, login)).await? {
+            Some(_) => Ok(Some(self.latest(login, space).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The next run reads everything.
+    pub(crate) async fn note_forgotten(&self, login: &str, space: Space) -> Result<()> {
+        let next = |latest: Option<Latest>| {
+            let number = latest?.number;
+            let full_at = None;
+            Some((Latest { number, full_at }, ()))
+        };
+        self.change(user_key(space, login), next).await?;
+        Ok(())
+    }
+
+    /// Notes that a run has read everything.
+    pub(crate) async fn note_full(&self, run: &Run) -> Result<()> {
+        let key = user_key(run.run_id.space, &run.run_id.login);
+        let next = |latest: Option<Latest>| {
+            let full_at = Some(run.created_at);
+            let latest = latest.filter(|latest| latest.full_at < full_at)?;
+            Some((Latest { full_at, ..latest }, ()))
+        };
+        self.change(key, next).await?;
+        Ok(())
     }
 
     /// Changes a run; `None`: there is no such run, or `change` left it as it was.
@@ -282,14 +274,6 @@ impl CollectorRecords {
             }
         }
         Err(contended(&run_key(id)))
-    }
-
-    /// Lists a run as active. Runs are listed by themselves; those that an older release created
-    /// are not.
-    pub(crate) async fn note_active(&self, id: &RunId) -> Result<()> {
-        let write = write(active_key(id), Expected::Anything, id)?;
-        self.records.write_records(&[write]).await?;
-        Ok(())
     }
 
     /// Runs that have not ended, and the cursor of the next page.
@@ -335,74 +319,6 @@ impl CollectorRecords {
         Ok((runs?, next.flatten()))
     }
 
-    pub(crate) async fn cursor(&self, job: &PageJob) -> Result<Option<Cursor>> {
-        let found = self.read(cursor_key(job)).await?;
-        Ok(found.map(|(cursor, _)| cursor))
-    }
-
-    /// Cursors of a user with their keys.
-    pub(crate) async fn cursors(
-        &self,
-        login: &str,
-        space: Space,
-        after: Option<String>,
-        limit: usize,
-    ) -> Result<Vec<(JobKind, String, Cursor)>> {
-        let prefix = format!("{}/cursor/{login}/", space.collection());
-        let list = RecordList {
-            prefix: prefix.clone(),
-            descending: false,
-            after: after.map(|after| format!("{prefix}{after}")),
-            limit,
-        };
-        let mut cursors = Vec::new();
-        for record in self.records.list_records(&list).await? {
-            let name = record.key.strip_prefix(&prefix).unwrap_or_default();
-            let (kind, resource) = name.split_once('/').unwrap_or_default();
-            let kind = JobKind::ALL.into_iter().find(|one| one.as_str() == kind);
-            if let Some(kind) = kind {
-                cursors.push((kind, resource.to_owned(), parse(&record)?));
-            }
-        }
-        Ok(cursors)
-    }
-
-    pub(crate) async fn page(&self, job: &PageJob) -> Result<Option<KnownPage>> {
-        let found = self.read(page_key(job)).await?;
-        Ok(found.map(|(page, _)| page))
-    }
-
-    /// Records a page and, if it was the last, the resource's cursor, in one commit. Does not
-    /// overwrite what a later run wrote.
-    pub(crate) async fn note(
-        &self,
-        job: &PageJob,
-        page: Option<&KnownPage>,
-        cursor: Option<&Cursor>,
-    ) -> Result<()> {
-        for _ in 0..TRIES_MAX {
-            let mut writes = Vec::with_capacity(2);
-            if let Some(page) = page {
-                let before = self.read::<KnownPage>(page_key(job)).await?;
-                let (known, version) = split(before);
-                if known.is_none_or(|known| known.run <= page.run) {
-                    writes.push(write(page_key(job), expected(version), page)?);
-                }
-            }
-            if let Some(cursor) = cursor {
-                let before = self.read::<Cursor>(cursor_key(job)).await?;
-                let (known, version) = split(before);
-                if known.is_none_or(|known| known.run <= cursor.run) {
-                    writes.push(write(cursor_key(job), expected(version), cursor)?);
-                }
-            }
-            if writes.is_empty() || self.records.write_records(&writes).await? {
-                return Ok(());
-            }
-        }
-        Err(contended(&page_key(job)))
-    }
-
     /// The account that a token belongs to.
     pub(crate) async fn account(&self, token: &str) -> Result<Option<String>> {
         let found = self.read(format!("github-token/{token}")).await?;
@@ -416,6 +332,16 @@ impl CollectorRecords {
         Ok(())
     }
 
+    pub(crate) async fn drop_account(&self, token: &str) -> Result<()> {
+        let write = RecordWrite {
+            key: format!("github-token/{token}"),
+            expected: Expected::Anything,
+            body: None,
+        };
+        self.records.write_records(&[write]).await?;
+        Ok(())
+    }
+
     /// Notes the tokens that are in use, by their hashes. True: they are others than before.
     pub(crate) async fn note_tokens(&self, hashes: &[String]) -> Result<bool> {
         let changed = self.change("github-tokens".to_owned(), |before: Option<Vec<String>>| {
@@ -423,45 +349,6 @@ impl CollectorRecords {
             is_new.then(|| (hashes.to_vec(), before.is_some()))
         });
         Ok(changed.await?.unwrap_or(false))
-    }
-
-    /// Statistics of a user, or of all users.
-    pub(crate) async fn figures(
-        &self,
-        space: Space,
-        login: Option<&str>,
-    ) -> Result<Option<Figures>> {
-        let found = self.read(figures_key(space, login)).await?;
-        Ok(found.map(|(figures, _)| figures))
-    }
-
-    /// Records statistics. A run that they were computed for already is not counted again.
-    pub(crate) async fn note_figures(
-        &self,
-        space: Space,
-        login: Option<&str>,
-        figures: &Figures,
-    ) -> Result<()> {
-        let next = |before: Option<Figures>| {
-            let before = before.unwrap_or_default();
-            let again = before.made_for == figures.made_for;
-            let runs = before.runs + u64::from(!again);
-            let figures = Figures {
-                runs,
-                ..figures.clone()
-            };
-            Some((figures, ()))
-        };
-        self.change(figures_key(space, login), next).await?;
-        Ok(())
-    }
-}
-
-fn figures_key(space: Space, login: Option<&str>) -> String {
-    let space = space.collection();
-    match login {
-        Some(login) => format!("{space}/figures/user/{login}"),
-        None => format!("{space}/figures/all"),
     }
 }
 
@@ -472,7 +359,7 @@ fn split<T>(found: Option<(T, u64)>) -> (Option<T>, Option<u64>) {
     }
 }
 
-fn contended(key: &str) -> Error {
+pub(crate) fn contended(key: &str) -> Error {
     let message = "too many concurrent changes of a record; try again";
     Error::new(ErrorKind::Unavailable, message).with("record", key)
 }

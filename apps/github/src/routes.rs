@@ -6,7 +6,8 @@ use clinch::Route;
 use clinch::policy::{Backoff, RetryRules};
 use serde::{Deserialize, Serialize};
 
-use crate::model::{JobKind, PageDone, PageJob, RunId, Trigger};
+use crate::model::{PageDone, PageJob, RunId, Trigger};
+use crate::streams::JobKind;
 
 /// The domain of all operations of the collector.
 pub const DOMAIN: &str = "github";
@@ -19,6 +20,12 @@ const DEADLINE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The API answers within ten seconds or not at all; the rest is for storing the page.
 const TIMEOUT: Duration = Duration::from_secs(25);
+
+/// The statistics of a first run read every document; an attempt continues where the last one ended.
+const STATISTICS_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+
+/// The end of a run reads all its jobs, and the names of documents that may be gone.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// Retries of operations that only write to our own store.
 const OWN_STORE: RetryRules = RetryRules {
@@ -67,6 +74,7 @@ pub(crate) fn finish_route() -> Route<Ended, ()> {
     Route::new(DOMAIN, "finish")
         .internal()
         .natural()
+        .timeout(FINISH_TIMEOUT)
         .retry(OWN_STORE)
         .deadline(DEADLINE)
 }
@@ -87,7 +95,7 @@ pub(crate) fn statistics_route() -> Route<Ended, ()> {
         .natural()
         .retry(retry)
         .deadline(DEADLINE)
-        .timeout(Duration::from_secs(60))
+        .timeout(STATISTICS_TIMEOUT)
 }
 
 /// Ends a run: accepted in the commit that ends its statistics, successful or not.

@@ -1,6 +1,13 @@
 //! Settings of the collector.
 
-use crate::{ApiUrl, Schedule, Token};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{ApiUrl, App, JobKind, Schedule, Token, TokenKeys};
+
+/// The default of `github.keep_runs`: 90 days.
+const KEEP_RUNS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// Settings of the collector.
 #[derive(Debug, Clone)]
@@ -9,12 +16,26 @@ pub struct Settings {
     pub api_url: ApiUrl,
     /// Tokens whose budgets are used; without any, the small anonymous budget.
     pub tokens: Vec<Token>,
+    /// Reads these tokens again.
+    pub token_reader: TokenReader,
+    /// The keys that seal tokens of users; without any, none can be stored.
+    pub token_keys: TokenKeys,
+    /// The GitHub App whose installations give tokens.
+    pub app: Option<App>,
     /// Items per page, at most 100.
     pub page_size: u32,
     /// Maximum concurrent requests.
     pub concurrency: usize,
     /// Users that are collected on a schedule.
     pub schedule: Vec<Schedule>,
+    /// What is collected. Streams that these need are added.
+    pub streams: Vec<JobKind>,
+    /// Repositories, `OWNER/NAME`: of an owner that is named here, only these are read.
+    pub repositories: Vec<String>,
+    /// How often a run reads everything, not only what changed.
+    pub full_every: Duration,
+    /// How long the records of ended runs are kept; the newest ten of a user always are.
+    pub keep_runs: Duration,
 }
 
 impl Default for Settings {
@@ -22,9 +43,40 @@ impl Default for Settings {
         Self {
             api_url: ApiUrl::default(),
             tokens: Vec::new(),
+            token_reader: TokenReader::default(),
+            token_keys: TokenKeys::default(),
+            app: None,
             page_size: 100,
             concurrency: 8,
             schedule: Vec::new(),
+            streams: JobKind::defaults().collect(),
+            repositories: Vec::new(),
+            full_every: Duration::from_secs(30 * 24 * 60 * 60),
+            keep_runs: KEEP_RUNS,
         }
+    }
+}
+
+/// Reads the server's tokens again, from where they came; the error shows none of them.
+#[derive(Clone, Default)]
+pub struct TokenReader(Option<Arc<ReadTokens>>);
+
+type ReadTokens = dyn Fn() -> Result<Vec<Token>, String> + Send + Sync;
+
+impl TokenReader {
+    /// Reads the tokens with this function, which may block.
+    pub fn new(read: impl Fn() -> Result<Vec<Token>, String> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(read)))
+    }
+
+    /// `None`: the tokens come from nowhere else.
+    pub(crate) fn read(&self) -> Option<Result<Vec<Token>, String>> {
+        self.0.as_ref().map(|read| read())
+    }
+}
+
+impl fmt::Debug for TokenReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenReader")
     }
 }

@@ -3,6 +3,8 @@
 //! Budgets belong to accounts, not to tokens: two tokens of one account share one. The collector
 //! looks up each token's account once and records it.
 
+mod accounts;
+mod set;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,16 +16,16 @@ use clinch::Result;
 use clinch::policy::Reservation;
 use clinch::ports::{Clock, Quota};
 use clinch::types::Timestamp;
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
+pub(crate) use set::TokenSet;
 pub use view::{Budget, TokenView};
 
-use crate::answer::{self, Meaning};
-use crate::model::JobKind;
+use crate::answer;
 use crate::records::CollectorRecords;
-use crate::{ApiAnswer, ApiRequest, ApiUrl, Token, Transport};
+use crate::streams::Bucket;
+use crate::{ApiAnswer, ApiUrl, Token, Transport};
 
 /// Waits up to this long may end early, with the answer to a request that is in flight.
 const SHORT_WAIT: Duration = Duration::from_secs(30);
@@ -31,6 +33,8 @@ const SHORT_WAIT: Duration = Duration::from_secs(30);
 const RECHECKS_MAX: u32 = 4;
 /// How long it waits each time, unless an answer comes earlier.
 const RECHECK_PAUSE: Duration = Duration::from_secs(1);
+/// After that it asks again at the latest after this time: its wait may end with the next answer.
+const SHORT_WAIT_STEP: Duration = Duration::from_secs(3);
 /// Pauses of a token that the API refuses, by the number of refusals in a row: one or two may be a
 /// mistake of the API.
 const BAD_TOKEN_PAUSES: [Duration; 4] = [
@@ -42,14 +46,13 @@ const BAD_TOKEN_PAUSES: [Duration; 4] = [
 /// Refusals in a row after which a token counts as refused.
 const REFUSED_AFTER: usize = 3;
 /// Pause while no token can be used, if nothing says for how long.
-const NO_TOKEN_PAUSE: Duration = Duration::from_secs(60);
-/// Pause after an answer that does not tell the token's account.
-const UNKNOWN_ACCOUNT_PAUSE: Duration = Duration::from_secs(30);
+pub(crate) const NO_TOKEN_PAUSE: Duration = Duration::from_secs(60);
 
 /// Permission to send one request. The request counts as in flight until this is dropped.
 pub(crate) struct Grant {
     pub(crate) token: Option<Token>,
     account: String,
+    bucket: Bucket,
     _in_flight: InFlight,
 }
 
@@ -95,6 +98,16 @@ pub(crate) struct Throttled {
     pub(crate) reason: String,
 }
 
+/// The API refuses a token.
+const REFUSED: &str = "the API refuses the token";
+
+impl Throttled {
+    /// Whether there is no request because the API refuses a token.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.reason == REFUSED
+    }
+}
+
 #[derive(Default)]
 struct TokenStates {
     accounts: BTreeMap<String, String>,
@@ -111,9 +124,9 @@ struct BadToken {
     until: Timestamp,
 }
 
-/// All tokens of this process, and access to their budgets.
+/// The server's tokens, and access to the budgets of all tokens.
 pub(crate) struct TokenPool {
-    tokens: Vec<Token>,
+    server: Mutex<Arc<[Token]>>,
     quota: Arc<dyn Quota>,
     transport: Arc<dyn Transport>,
     api_url: ApiUrl,
@@ -136,7 +149,7 @@ impl TokenPool {
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
-            tokens,
+            server: Mutex::new(tokens.into()),
             quota,
             transport,
             api_url,
@@ -154,21 +167,42 @@ impl TokenPool {
         lock(&self.seen)
     }
 
-    /// Reserves a request, with one of the preferred tokens if possible.
+    /// The server's tokens.
+    pub(crate) fn server(&self) -> Arc<[Token]> {
+        lock(&self.server).clone()
+    }
+
+    /// Replaces the server's tokens. False: they are the same.
+    pub(crate) fn replace_server(&self, tokens: Vec<Token>) -> bool {
+        let mut server = lock(&self.server);
+        let is_new = **server != *tokens;
+        if is_new {
+            *server = tokens.into();
+        }
+        is_new
+    }
+
+    /// Reserves a request, with one of these tokens, a preferred one if possible.
     pub(crate) async fn acquire(
         &self,
+        bucket: Bucket,
+        tokens: &TokenSet,
         preferred: &BTreeSet<String>,
     ) -> Result<Result<Grant, Throttled>> {
         let mut left = RECHECKS_MAX;
         loop {
             // Registers before the check, so that no answer in between is missed.
             let answered = self.answered.notified();
-            let throttled = match self.try_acquire(preferred).await? {
+            let throttled = match self.try_acquire(bucket, tokens, preferred).await? {
                 Ok(grant) => return Ok(Ok(grant)),
                 Err(throttled) => throttled,
             };
-            if left == 0 || throttled.wait > SHORT_WAIT {
+            if throttled.wait > SHORT_WAIT {
                 return Ok(Err(throttled));
+            }
+            if left == 0 {
+                let wait = throttled.wait.min(SHORT_WAIT_STEP);
+                return Ok(Err(Throttled { wait, ..throttled }));
             }
             left -= 1;
             tokio::select! {
@@ -178,22 +212,24 @@ impl TokenPool {
         }
     }
 
-    async fn try_acquire(&self, preferred: &BTreeSet<String>) -> Result<Result<Grant, Throttled>> {
-        if self.tokens.is_empty() {
-            return self.reserve(None, "anonymous".to_owned()).await;
+    async fn try_acquire(
+        &self,
+        bucket: Bucket,
+        tokens: &TokenSet,
+        preferred: &BTreeSet<String>,
+    ) -> Result<Result<Grant, Throttled>> {
+        if tokens.is_anonymous() {
+            return self.reserve(bucket, None, "anonymous".to_owned()).await;
         }
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
-        let count = self.tokens.len();
-        let mut order: Vec<&Token> = (0..count)
-            .filter_map(|n| self.tokens.get((first + n) % count))
-            .collect();
+        let mut order = tokens.from(first);
         order.sort_by_key(|token| !preferred.contains(&token.hash()));
         let mut shortest: Option<Throttled> = None;
         let mut asked = BTreeSet::new();
         for token in order {
             let held = match self.account(token).await? {
                 Ok(account) if asked.insert(account.clone()) => {
-                    match self.reserve(Some(token.clone()), account).await? {
+                    match self.reserve(bucket, Some(token.clone()), account).await? {
                         Ok(grant) => return Ok(Ok(grant)),
                         Err(throttled) => throttled,
                     }
@@ -214,17 +250,18 @@ impl TokenPool {
 
     async fn reserve(
         &self,
+        bucket: Bucket,
         token: Option<Token>,
         account: String,
     ) -> Result<Result<Grant, Throttled>> {
-        if self.awaits_last_window(&account) {
+        if bucket == Bucket::Core && self.awaits_last_window(&account) {
             return Ok(Err(Throttled {
                 wait: RECHECK_PAUSE,
                 reason: "requests of the last rate-limit window are still in flight".to_owned(),
             }));
         }
-        match self.quota.reserve(&quota_key(&account), 1).await? {
-            Reservation::Granted => Ok(Ok(self.grant(token, account))),
+        match self.quota.reserve(&quota_key(bucket, &account), 1).await? {
+            Reservation::Granted => Ok(Ok(self.grant(bucket, token, account))),
             Reservation::WaitFor(wait) => Ok(Err(Throttled {
                 wait,
                 reason: "the API's budget is used up".to_owned(),
@@ -232,11 +269,12 @@ impl TokenPool {
         }
     }
 
-    fn grant(&self, token: Option<Token>, account: String) -> Grant {
+    fn grant(&self, bucket: Bucket, token: Option<Token>, account: String) -> Grant {
         Grant {
             token,
             _in_flight: InFlight::begin(&account, &self.in_flight),
             account,
+            bucket,
         }
     }
 
@@ -261,11 +299,11 @@ impl TokenPool {
         if let Some(hash) = grant.token_hash().filter(|_| told.status != 401) {
             self.seen().bad.remove(&hash);
         }
-        if answer::is_core_budget(told) {
+        if answer::is_about(grant.bucket, told) {
             let mut reading = answer::reading(told, now);
             // A 304 costs nothing, except without a token.
             reading.unspent = u32::from(told.status == 304 && grant.token.is_some());
-            let key = quota_key(&grant.account);
+            let key = quota_key(grant.bucket, &grant.account);
             self.quota.update(&key, &reading).await?;
             let mut seen = self.seen();
             if let Some(pause) = reading.retry_after {
@@ -275,8 +313,8 @@ impl TokenPool {
             let remaining = reading
                 .remaining
                 .map(|left| u64::try_from(left).unwrap_or(0));
-            if let (Some(limit), Some(remaining), Some(reset_at)) =
-                (reading.limit, remaining, reading.reset_at)
+            if let (Some(limit), Some(remaining), Some(reset_at), Bucket::Core) =
+                (reading.limit, remaining, reading.reset_at, grant.bucket)
             {
                 let budget = Budget {
                     limit,
@@ -323,137 +361,20 @@ impl TokenPool {
         pause
     }
 
-    /// The hashes of all tokens, in order.
+    /// The hashes of the server's tokens, in order.
     pub(crate) fn hashes(&self) -> Vec<String> {
-        let mut hashes: Vec<String> = self.tokens.iter().map(Token::hash).collect();
+        let mut hashes: Vec<String> = self.server().iter().map(Token::hash).collect();
         hashes.sort();
         hashes
-    }
-
-    /// The token's account: recorded, or requested from the API.
-    async fn account(&self, token: &Token) -> Result<Result<String, Throttled>> {
-        let hash = token.hash();
-        let now = self.clock.now();
-        let bad = self.seen().bad.get(&hash).copied();
-        if let Some(bad) = bad.filter(|bad| bad.until > now) {
-            return Ok(Err(Throttled {
-                wait: bad.until.since(now),
-                reason: "the API refuses the token".to_owned(),
-            }));
-        }
-        if let Some(account) = self.seen().accounts.get(&hash) {
-            return Ok(Ok(account.clone()));
-        }
-        // One lookup at a time: the others then find the recorded account.
-        let _asking = self.asking.lock().await;
-        if let Some(account) = self.seen().accounts.get(&hash) {
-            return Ok(Ok(account.clone()));
-        }
-        let account = match self.records.account(&hash).await? {
-            Some(account) => account,
-            None => match self.ask(token).await? {
-                Ok(account) => {
-                    self.records.note_account(&hash, &account).await?;
-                    account
-                }
-                Err(throttled) => return Ok(Err(throttled)),
-            },
-        };
-        self.seen().accounts.insert(hash, account.clone());
-        Ok(Ok(account))
-    }
-
-    /// Asks the API for the token's account. First it reads the budget, which costs nothing: an
-    /// account without budget gets no further request.
-    async fn ask(&self, token: &Token) -> Result<Result<String, Throttled>> {
-        let hash = token.hash();
-        let own = self.grant(Some(token.clone()), format!("token {hash}"));
-        let throttled = |wait, reason: &str| {
-            Ok(Err(Throttled {
-                wait,
-                reason: reason.to_owned(),
-            }))
-        };
-        let Some(budget) = self.send(token, "/rate_limit").await else {
-            return throttled(UNKNOWN_ACCOUNT_PAUSE, "the API does not answer");
-        };
-        if budget.status == 401 {
-            return throttled(self.refuse(&own), "the API refuses the token");
-        }
-        if let Some(wait) = used_up(&budget, self.clock.now()) {
-            return throttled(wait, "the API's budget is used up");
-        }
-        let Some(user) = self.send(token, "/user").await else {
-            return throttled(UNKNOWN_ACCOUNT_PAUSE, "the API does not answer");
-        };
-        #[derive(Deserialize)]
-        struct User {
-            login: String,
-        }
-        let named: Option<User> = serde_json::from_slice(&user.body).ok();
-        match (answer::meaning(JobKind::UserBasic, &user), named) {
-            (Meaning::Page, Some(User { login })) => {
-                let known = self.grant(own.token.clone(), login.clone());
-                self.record_budget(&known, &user).await?;
-                Ok(Ok(login))
-            }
-            (Meaning::BadToken, _) => throttled(self.refuse(&own), "the API refuses the token"),
-            (Meaning::Limited, _) => {
-                let pause = answer::reading(&user, self.clock.now()).retry_after;
-                throttled(
-                    pause.unwrap_or(UNKNOWN_ACCOUNT_PAUSE),
-                    "the API's rate limit refused the request",
-                )
-            }
-            // Tokens of an app have no user; each has a budget of its own.
-            (Meaning::Refused(_), _) => {
-                self.record_budget(&own, &user).await?;
-                Ok(Ok(own.account.clone()))
-            }
-            _ => throttled(
-                UNKNOWN_ACCOUNT_PAUSE,
-                "the API does not tell the token's account",
-            ),
-        }
-    }
-
-    async fn send(&self, token: &Token, path: &str) -> Option<ApiAnswer> {
-        let request = ApiRequest {
-            url: self.api_url.at(path),
-            token: Some(token.clone()),
-            if_none_match: None,
-        };
-        self.transport.get(&request).await.ok()
     }
 }
 
 /// Budgets are stored by hash, so that the store holds neither tokens nor account names.
-fn quota_key(account: &str) -> String {
+fn quota_key(bucket: Bucket, account: &str) -> String {
     let digest = Sha256::digest(account.to_ascii_lowercase().as_bytes());
     let hex: String = digest.iter().take(16).map(|b| format!("{b:02x}")).collect();
-    format!("github:{hex}")
-}
-
-/// How long to wait, if an answer of `/rate_limit` shows that no budget is left.
-fn used_up(answer: &ApiAnswer, now: Timestamp) -> Option<Duration> {
-    #[derive(Deserialize)]
-    struct Limits {
-        resources: Resources,
+    match bucket {
+        Bucket::Core => format!("github:{hex}"),
+        Bucket::Search => format!("github-search:{hex}"),
     }
-    #[derive(Deserialize)]
-    struct Resources {
-        core: Core,
-    }
-    #[derive(Deserialize)]
-    struct Core {
-        remaining: i64,
-        reset: i64,
-    }
-    let limits: Limits = serde_json::from_slice(&answer.body).ok()?;
-    let core = limits.resources.core;
-    if core.remaining > 0 {
-        return None;
-    }
-    let reset = Timestamp::from_millis(core.reset.saturating_mul(1_000));
-    Some(reset.since(now).max(Duration::from_secs(1)))
 }

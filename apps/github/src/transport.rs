@@ -14,6 +14,11 @@ pub trait Transport: Send + Sync {
     /// - An answer of any status is `Ok`.
     /// - Gives up after the transport's own timeout; a partial answer is discarded.
     async fn get(&self, request: &ApiRequest) -> Result<ApiAnswer, Broken>;
+
+    /// Sends one POST without a body, as [`get`](Transport::get) does. Only a GitHub App needs it.
+    async fn post(&self, _request: &ApiRequest) -> Result<ApiAnswer, Broken> {
+        Err(Broken::NotSent("this transport sends GET only".to_owned()))
+    }
 }
 
 /// A GET request.
@@ -25,6 +30,8 @@ pub struct ApiRequest {
     pub token: Option<Token>,
     /// ETag of the answer that is known already.
     pub if_none_match: Option<String>,
+    /// The form of the answer; `None`: GitHub's usual one.
+    pub accept: Option<&'static str>,
 }
 
 /// The answer.
@@ -61,33 +68,45 @@ pub enum Broken {
 
 /// A secret token. `Debug` shows the first eight digits of its hash.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(String);
+pub struct Token {
+    secret: String,
+    hash: String,
+}
 
 impl Token {
     /// A token as GitHub issued it.
     pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
+        let secret = secret.into();
+        let hash = hash(&secret);
+        Self { secret, hash }
+    }
+
+    /// A token that is replaced by another one every hour; all of them are known by one name.
+    pub(crate) fn named(secret: String, name: &str) -> Self {
+        let hash = hash(name);
+        Self { secret, hash }
     }
 
     /// The token itself, for the `Authorization` header and nothing else.
     pub fn secret(&self) -> &str {
-        &self.0
+        &self.secret
     }
 
-    /// Identifies the token in keys, logs and views: 16 hex digits of its SHA-256.
+    /// Identifies the token in keys, logs and views: 16 hex digits of its SHA-256; for a token of
+    /// an installation, of the installation's name.
     pub fn hash(&self) -> String {
-        let digest = Sha256::digest(self.0.as_bytes());
-        digest
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        self.hash.clone()
     }
+}
+
+fn hash(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    let digits = digest.iter().take(8).map(|byte| format!("{byte:02x}"));
+    digits.collect()
 }
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hash = self.hash();
-        write!(f, "Token({})", hash.get(..8).unwrap_or_default())
+        write!(f, "Token({})", self.hash.get(..8).unwrap_or_default())
     }
 }

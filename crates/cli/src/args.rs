@@ -9,8 +9,8 @@ use clap::{
 
 use crate::client::{ApiKey, Trust};
 use crate::commands::{
-    backup, batches, bench, completions, demo, destinations, dlq, doctor, domains, github, keys,
-    migrate, ops, restore, retention, serve, status, submit,
+    backup, batches, bench, completions, demo, destinations, dlq, doctor, domains, echo, github,
+    init, keys, man, migrate, ops, restore, retention, serve, status, submit,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -18,6 +18,7 @@ use crate::output::Format;
 
 const EXAMPLES: &str = "\
 Examples:
+  clinch init
   clinch status
   clinch submit payments charge order-123 --payload '{\"amount\":5000}' --wait 3s
   clinch ops ls --state FAILED
@@ -153,6 +154,10 @@ pub(crate) enum Command {
     Client(Box<Client>),
     /// Show everything: a server, two workers, an unreliable provider, and two kills
     Demo(demo::Args),
+    /// Write a first clinch.toml, with comments that explain it
+    Init(init::Args),
+    /// Answer calls with what they carried: an upstream to try a route with
+    Echo(echo::Args),
     /// Run the API, workers and recovery, or some of them
     Serve(serve::Args),
     /// Manage API keys; works on the database, so that the first key can be created
@@ -173,6 +178,8 @@ pub(crate) enum Command {
     Github(Box<github::Command>),
     /// Print a completion script for a shell
     Completions(completions::Args),
+    /// Write manual pages to a folder
+    Man(man::Args),
 }
 
 /// Commands that call a running server.

@@ -72,6 +72,22 @@ impl Request {
         }
     }
 
+    /// Stores a JSON document.
+    pub(crate) fn put(path: impl Into<String>, body: Vec<u8>) -> Self {
+        Self {
+            method: Method::PUT,
+            ..Self::post(path, body)
+        }
+    }
+
+    /// Removes something.
+    pub(crate) fn delete(path: impl Into<String>) -> Self {
+        Self {
+            method: Method::DELETE,
+            ..Self::get(path)
+        }
+    }
+
     /// Lets the server wait this long for the operation to settle.
     pub(crate) fn wait(self, wait: Duration) -> Self {
         Self {

@@ -10,10 +10,13 @@ pub(crate) mod destinations;
 pub(crate) mod dlq;
 pub(crate) mod doctor;
 pub(crate) mod domains;
+pub(crate) mod echo;
 mod filter;
 mod follow;
 pub(crate) mod github;
+pub(crate) mod init;
 pub(crate) mod keys;
+pub(crate) mod man;
 pub(crate) mod migrate;
 mod operation;
 pub(crate) mod ops;
@@ -44,8 +47,11 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Doctor(args) => doctor::run(&args, &cli.global),
         Command::Bench(args) => bench::run(&args, &cli.global),
         Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(&args),
         Command::Github(command) => github::run(*command, cli.global),
         Command::Demo(args) => demo::run(args, &cli.global),
+        Command::Init(args) => init::run(&args, &cli.global),
+        Command::Echo(args) => echo::run(&args, &cli.global),
         Command::Serve(args) => serve::run(args, &cli.global),
         Command::Keys(command) => keys::run(command, &cli.global),
     }

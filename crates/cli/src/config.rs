@@ -94,7 +94,7 @@ mod tests {
             ),
             (
                 "[github]\ntokens = \"hunter2\"",
-                "invalid type: string, expected a sequence; in `github.tokens`",
+                "invalid type: string, expected a list: [ … ]; in `github.tokens`",
             ),
         ] {
             let error = parse(text, &[], &[]).expect_err(text);

@@ -7,6 +7,7 @@ use clinch_core::ErrorKind;
 use crate::client::Problem;
 use crate::exit::Exit;
 use crate::output::text;
+use crate::progress;
 
 /// Why a command failed. Never contains an API key or a payload.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +44,14 @@ pub(crate) enum CliError {
         /// The idempotency key of the submission.
         idem_key: String,
     },
+    /// The server could not be reached until the time of `--wait` was over.
+    #[error("{source}; the server did not come back in time: {advice}")]
+    OutOfTime {
+        /// The last error of the connection.
+        source: Box<CliError>,
+        /// How to go on.
+        advice: String,
+    },
     /// The server refused, with a problem document.
     #[error("{0}")]
     Problem(Problem),
@@ -63,6 +72,9 @@ pub(crate) enum CliError {
     /// The named thing does not exist.
     #[error("{0}")]
     NotThere(String),
+    /// The thing to create exists already.
+    #[error("{0}")]
+    Exists(String),
     /// A person was asked and declined.
     #[error("nothing was changed")]
     Declined,
@@ -78,6 +90,14 @@ impl CliError {
     /// A usage error.
     pub(crate) fn usage(what: impl Into<String>) -> Self {
         Self::Usage(what.into())
+    }
+
+    /// A file that was named cannot be read: not found if it does not exist.
+    pub(crate) fn unreadable(what: String, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NotThere(what),
+            _ => Self::Usage(what),
+        }
     }
 
     /// Any other failure.
@@ -99,6 +119,8 @@ impl CliError {
                 _ => Exit::Failed,
             },
             Self::NotThere(_) => Exit::NotFound,
+            Self::Exists(_) => Exit::Conflict,
+            Self::OutOfTime { .. } => Exit::Unsettled,
             Self::Failed(_)
             | Self::Unreachable { .. }
             | Self::Lost { .. }
@@ -115,6 +137,11 @@ impl CliError {
             Self::Problem(problem) => matches!(problem.status, 429 | 502..=504),
             _ => false,
         }
+    }
+
+    /// Whether the connection broke after the request was sent.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
     }
 
     /// Prints the error on standard error, in one line.
@@ -135,7 +162,8 @@ impl From<io::Error> for CliError {
     }
 }
 
-/// Prints one line on standard error. A closed standard error is ignored.
+/// Prints one line on standard error, in place of a live line. A closed standard error is ignored.
 pub(crate) fn note(line: &str) {
+    progress::erase();
     let _ = writeln!(io::stderr(), "{}", text::plain(line));
 }

@@ -1,8 +1,9 @@
 //! The command line of Clinch: parse, call, print, exit code.
 //!
-//! Most commands call a running server over HTTP. `serve` runs one, `demo` starts several, and
-//! `keys`, `migrate`, `backup`, `restore` and `dlq import` work on the database. Standard output
-//! gets the answer; all other messages go to standard error.
+//! Most commands call a running server over HTTP. `serve` runs one, `demo` starts several, `echo`
+//! is an upstream to call, and `init` writes a configuration. `keys`, `migrate`, `backup`,
+//! `restore` and `dlq import` work on the database. Standard output gets the answer; all other
+//! messages go to standard error.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -1,6 +1,7 @@
 //! A progress bar on standard error during long work; nothing if that is not a terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Width of the bar in cells, without the numbers beside it.
 const CELLS: usize = 24;
@@ -64,11 +65,28 @@ impl Drop for Progress {
     }
 }
 
-/// Draws one line over the last one; nothing if there is no terminal.
+/// Whether lines are drawn: standard error is a terminal.
+pub(crate) fn is_shown() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Whether [`line`] has drawn a line that still stands.
+static IS_DRAWN: AtomicBool = AtomicBool::new(false);
+
+/// Draws one live line over the last one; nothing if there is no terminal.
 pub(crate) fn line(text: &str) {
     let mut err = io::stderr();
     if err.is_terminal() {
         let drawn = format!("\r\x1b[2K{text}");
+        IS_DRAWN.store(true, Ordering::SeqCst);
         let _ = err.write_all(drawn.as_bytes()).and_then(|()| err.flush());
+    }
+}
+
+/// Removes the live line, so that other text does not run into it.
+pub(crate) fn erase() {
+    if IS_DRAWN.swap(false, Ordering::SeqCst) {
+        let mut err = io::stderr();
+        let _ = err.write_all(b"\r\x1b[2K").and_then(|()| err.flush());
     }
 }

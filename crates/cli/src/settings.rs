@@ -60,7 +60,7 @@ fn read(global: &Global) -> Result<File, CliError> {
     };
     let shown = path.display();
     let text = std::fs::read_to_string(&path)
-        .map_err(|error| CliError::usage(format!("cannot read {shown}: {error}")))?;
+        .map_err(|error| CliError::unreadable(format!("cannot read {shown}: {error}"), &error))?;
     // The parser's full message quotes the line, which may hold a secret.
     toml::from_str(&text).map_err(|error| CliError::usage(format!("{shown}: {}", error.message())))
 }

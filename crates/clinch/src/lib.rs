@@ -67,7 +67,19 @@ pub use clinch_core::{Error, Fail, Result, Retry};
 pub use refusal::Refusal;
 pub use route::Route;
 
-/// The examples of the project's README are compiled and run.
+/// The examples of the README and of the guide are compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/guide/compensation.md")]
+    struct Compensation;
+    #[doc = include_str!("../../../docs/guide/idempotency.md")]
+    struct Idempotency;
+    #[doc = include_str!("../../../docs/guide/order.md")]
+    struct Order;
+    #[doc = include_str!("../../../docs/guide/testing.md")]
+    struct Testing;
+    #[doc = include_str!("../../../docs/guide/unknown.md")]
+    struct Unknown;
+}

@@ -6,7 +6,7 @@ pub use clinch_core::ports::{
     MetricLabels, PlainText, Probe, ProbeVerdict, Sealer, Severity, Spawner, Tags, Tracer, Work,
 };
 pub use clinch_core::ports::{
-    Batch, CircuitState, DOCUMENTS_MAX, Document, DocumentFilter, DocumentSink, DomainView,
-    Domains, Expected, Filter, Inspect, KeyRange, LockManager, NewOperation, Operation,
+    Batch, CircuitState, DOCUMENTS_MAX, Document, DocumentFilter, DocumentName, DocumentSink,
+    DomainView, Domains, Expected, Filter, Inspect, KeyRange, LockManager, NewOperation, Operation,
     PAGE_BYTES_MAX, Page, Quota, Record, RecordList, RecordWrite, Records,
 };

@@ -5,7 +5,7 @@ pub use clinch_core::{
     Applied, BatchId, Command, Domain, Effect, Envelope, ErrorKind, EventType, Failure, Invalid,
     OpId, Outcome, Payload, Sealed, Status, Success, Timestamp, WorkerId,
 };
-pub use clinch_engine::Pumped;
+pub use clinch_engine::{Pumped, Redriven};
 
 pub use crate::batch::Batch;
 pub use crate::builder::Builder;

@@ -16,6 +16,7 @@
 mod backlog;
 mod calls;
 mod copies;
+mod documents;
 
 use std::fmt::Write as _;
 
@@ -31,6 +32,7 @@ use crate::fixtures::{self, KEYED, NATURAL, Sequence};
 pub use backlog::add_backlog;
 pub use calls::measure;
 pub use copies::{Copies, Span};
+pub use documents::{fill_documents, measure_documents};
 
 /// Rows that a call may examine beyond those that it returns or changes: settings, counters of
 /// domains, streams, and the ends of index ranges.

@@ -74,6 +74,8 @@ pub struct Retry {
     pub pauses: bool,
     /// What may have happened at the provider.
     pub applied: Applied,
+    /// The destination is well: the failure concerns this call only.
+    pub own: bool,
 }
 
 impl Retry {
@@ -106,12 +108,27 @@ impl Retry {
         self.after(delay)
     }
 
+    /// The failure concerns this call only, such as a 502 for one of many resources: the circuit
+    /// breaker counts it as an answer. The operation is retried as usual.
+    ///
+    /// ```
+    /// use clinch_core::Retry;
+    ///
+    /// assert!(Retry::not_applied("http_502 for one repository").own().own);
+    /// ```
+    #[must_use]
+    pub fn own(mut self) -> Self {
+        self.own = true;
+        self
+    }
+
     fn with(reason: impl Into<String>, applied: Applied) -> Self {
         Self {
             reason: shorten(reason.into(), MESSAGE_BYTES_MAX),
             after: None,
             pauses: false,
             applied,
+            own: false,
         }
     }
 }

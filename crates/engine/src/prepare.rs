@@ -113,7 +113,9 @@ impl Base {
 }
 
 pub(crate) fn unknown_route(domain: &Domain, event_type: &EventType) -> Error {
-    let message = "no route is declared for this domain and event type";
+    let message = format!(
+        "no route is declared for the domain \"{domain}\" and the event type \"{event_type}\""
+    );
     Error::new(ErrorKind::Invalid, message)
         .with("code", "unknown_route")
         .with("domain", domain)

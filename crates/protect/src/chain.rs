@@ -18,7 +18,8 @@
 //!   exactly the calls that come when a provider is slow.
 //!
 //! What the end of a call means for the breaker: an answer, a refusal included, counts as a
-//! success; a timeout or a retry counts as a failure; Clinch's own rejections do not count. A
+//! success; a timeout or a retry counts as a failure, unless the executor says that only this call
+//! failed ([`Retry::own`]); Clinch's own rejections do not count. A
 //! provider's `Retry-After` for a call that was not applied does not count either, but pauses the
 //! limiter for every caller.
 

@@ -45,4 +45,4 @@ pub use gauges::Gauges;
 pub use outbound::{Outbound, Outlets};
 pub use panel::{Panel, PanelAction, PanelCell, PanelMark, PanelPage, PanelSection};
 pub use routes::{Built, Executors, Facts, declare_remote};
-pub use serve::{Look, Parts, Server, roles};
+pub use serve::{Look, Parts, Server, check_address, roles};

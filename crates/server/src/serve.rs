@@ -13,7 +13,7 @@ use clinch_core::{ErrorKind, WorkerId};
 use clinch_engine::Role;
 use clinch_protect::QueueAge;
 use clinch_system::{FileJournal, SystemClock, SystemIds};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -284,11 +284,7 @@ impl HttpListener {
         let listen = config.listen()?;
         let tls = tls::acceptor(&config.server)?;
         let limits = connection_limits(config, descriptors);
-        let failed = |error: std::io::Error| {
-            let message =
-                format!("cannot listen on {listen}: {error}; set server.listen to a free address");
-            Error::new(ErrorKind::Unavailable, message)
-        };
+        let failed = |error| cannot_listen(&listen, &error);
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
         Ok(Self {
@@ -299,6 +295,37 @@ impl HttpListener {
             limits,
         })
     }
+}
+
+/// Refuses an address that this process cannot listen on. Meant for the time before the store is
+/// opened, so that a server that cannot start leaves no database behind. The address is not kept:
+/// no caller can connect before the server can answer.
+pub fn check_address(config: &Config, roles: &[Role]) -> Result<()> {
+    if !roles.contains(&Role::Api) {
+        return Ok(());
+    }
+    let listen = config.listen()?;
+    let failed = |error| cannot_listen(&listen, &error);
+    let socket = match listen {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    };
+    let socket = socket.map_err(failed)?;
+    socket.set_reuseaddr(true).map_err(failed)?;
+    socket.bind(listen).map_err(failed)
+}
+
+fn cannot_listen(listen: &SocketAddr, error: &std::io::Error) -> Error {
+    let in_use = error.kind() == std::io::ErrorKind::AddrInUse;
+    let message = match in_use {
+        true => format!(
+            "cannot listen on {listen}: another server listens there; stop it, or set server.listen to a free address"
+        ),
+        false => {
+            format!("cannot listen on {listen}: {error}; set server.listen to a free address")
+        }
+    };
+    Error::new(ErrorKind::Unavailable, message)
 }
 
 /// What the executors need to know of the server.
@@ -385,10 +412,24 @@ async fn with_files(
     if config.store.url.starts_with("memory:") {
         return Ok(builder);
     }
-    let spill = FileJournal::open(&config.worker.spill_file).await?;
-    let letters = FileJournal::open(&config.dead_letter.file).await?;
+    let spill = open_file(&config.worker.spill_file, "worker.spill_file").await?;
+    let letters = open_file(&config.dead_letter.file, "dead_letter.file").await?;
     background.letters = Some(letters.clone());
     Ok(builder.safety_net(spill, letters))
+}
+
+/// Opens the file that `key` names. Only one process can have it open: another one is nearly always
+/// a second server in the same folder.
+async fn open_file(path: &str, key: &str) -> Result<FileJournal> {
+    FileJournal::open(path).await.map_err(|error| {
+        if error.kind() != ErrorKind::Conflict {
+            return error;
+        }
+        let message = format!(
+            "another server has {path:?} ({key}) open; stop that server, or start this one in another folder or with files of its own (worker.spill_file and dead_letter.file)"
+        );
+        Error::new(ErrorKind::Conflict, message)
+    })
 }
 
 async fn upkeep(clock: Arc<dyn Clock>, stop: CancellationToken) {

@@ -8,6 +8,7 @@
 
 mod browser;
 mod chaos;
+mod client_tools;
 mod clock;
 mod database;
 mod demo;
@@ -22,6 +23,7 @@ mod postgres;
 mod promtool;
 mod proxy;
 mod python;
+mod readers;
 mod redis;
 mod saboteur;
 mod server;
@@ -29,6 +31,10 @@ mod shared;
 
 pub use browser::{Browser, Look, npm_file};
 pub use chaos::{Harm, Outcome, Scene};
+pub use client_tools::{
+    PYTHON_TOOLS, install_typescript, python_tools_environment, python_tools_missing,
+    typescript_compiler, typescript_missing,
+};
 pub use clock::{let_pass, wait_until};
 pub use database::{database, sql};
 pub use demo::{Demo, Ended, Said};
@@ -39,6 +45,7 @@ pub use pgbouncer::PgBouncer;
 pub use promtool::promtool;
 pub use proxy::Proxy;
 pub use python::python;
+pub use readers::{READERS, readers_environment, readers_missing};
 pub use server::Server;
 pub use shared::shared;
 

@@ -1,32 +1,39 @@
-//! Endpoints that read collected data: cursors, tokens, statistics and documents.
+//! Endpoints that read collected data: cursors, tokens and documents.
 
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use clinch::ports::{DOCUMENTS_MAX, Document, DocumentFilter, PAGE_BYTES_MAX};
+use clinch::types::ErrorKind;
 
 use super::documents::{
-    ComparisonDocument, CursorDocument, CursorPage, DocumentPage, ExportDocument,
-    StatisticsDocument, TokenDocument, TokenPage,
+    CursorDocument, CursorPage, DocumentPage, ExportDocument, ForgetRequest, ForgottenDocument,
+    TokenDocument, TokenPage,
 };
 use super::problem::{Problem, ProblemDocument};
-use super::read::{Answer, Pairs, json};
+use super::read::{Answer, Api, Pairs, body, json};
 use crate::Collector;
-use crate::model::{JobKind, Space};
+use crate::model::{Space, login};
+use crate::streams::JobKind;
 
 /// Maximum cursors per page.
 const PAGE_MAX: usize = 500;
 /// Documents that are read at once, with their bodies.
 const STEP: usize = 32;
 
-fn space(is_shadow: bool) -> Space {
-    match is_shadow {
-        true => Space::Shadow,
-        false => Space::Main,
-    }
+/// The documents that `shadow` of a request asks for; left out: those that are live.
+pub(super) async fn space(
+    collector: &Collector,
+    is_shadow: Option<bool>,
+) -> Result<Space, Problem> {
+    Ok(match is_shadow {
+        Some(true) => Space::Shadow,
+        Some(false) => Space::Main,
+        None => collector.switch().await?.live,
+    })
 }
 
 /// Refuses a user without any run: an empty list would look like an answer.
-async fn known(collector: &Collector, user: &str, space: Space) -> Result<(), Problem> {
+pub(super) async fn known(collector: &Collector, user: &str, space: Space) -> Result<(), Problem> {
     match collector.latest(user, space).await? {
         Some(_) => Ok(()),
         None => Err(Problem::not_found(format!("there is no run of {user:?}"))),
@@ -34,7 +41,7 @@ async fn known(collector: &Collector, user: &str, space: Space) -> Result<(), Pr
 }
 
 fn document_kind(text: &str) -> Result<String, String> {
-    let kinds = JobKind::ALL.map(JobKind::document);
+    let kinds: Vec<&str> = JobKind::all().map(JobKind::document).collect();
     match kinds.contains(&text) {
         true => Ok(text.to_owned()),
         false => Err(format!("must be one of {}", kinds.join(", "))),
@@ -63,7 +70,8 @@ pub(crate) async fn cursors(
     let is_first = after.is_none();
     let found = collector.cursors(&user, after, limit).await?;
     if found.is_empty() && is_first {
-        known(&collector, &user, Space::Main).await?;
+        let live = space(&collector, None).await?;
+        known(&collector, &user, live).await?;
     }
     let is_full = found.len() == limit;
     let last = found.last().filter(|_| is_full);
@@ -84,56 +92,41 @@ pub(crate) async fn tokens(State(collector): State<Collector>) -> Answer {
     json(StatusCode::OK, &TokenPage { tokens })
 }
 
-#[utoipa::path(get, path = "/v1/github/statistics", tag = "github",
-    params(
-        ("login" = Option<String>, Query, description = "By default all users"),
-        ("shadow" = Option<bool>, Query),
-    ),
+#[utoipa::path(post, path = "/v1/github/users/{login}/forget", tag = "github",
+    params(("login" = String, Path)),
+    request_body = Option<ForgetRequest>,
     responses(
-        (status = 200, body = StatisticsDocument, description = "As computed after the last run"),
+        (status = 200, body = ForgottenDocument, description = "Everything that was collected of the user is deleted"),
         (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
+        (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "active_run"),
     ))]
-pub(crate) async fn statistics(
-    State(collector): State<Collector>,
-    Query(pairs): Query<Vec<(String, String)>>,
+pub(crate) async fn forget(
+    State(api): State<Api>,
+    Path(user): Path<String>,
+    request: Request,
 ) -> Answer {
-    let mut query = Pairs::new(pairs)?;
-    let user = query.login()?;
-    let space = space(query.flag("shadow")?);
-    query.finish()?;
-    let missing = || Problem::not_found("no statistics have been computed yet");
-    let figures = collector.figures(user.as_deref(), space).await?;
-    let figures = figures.ok_or_else(missing)?;
-    json(StatusCode::OK, &StatisticsDocument::new(user, figures))
-}
-
-#[utoipa::path(get, path = "/v1/github/comparison", tag = "github",
-    params(("login" = String, Query)),
-    responses(
-        (status = 200, body = ComparisonDocument, description = "Comparison of the shadow with the real documents"),
-        (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
-    ))]
-pub(crate) async fn comparison(
-    State(collector): State<Collector>,
-    Query(pairs): Query<Vec<(String, String)>>,
-) -> Answer {
-    let mut query = Pairs::new(pairs)?;
-    let user = query.required_login()?;
-    query.finish()?;
-    if collector.latest(&user, Space::Shadow).await?.is_none() {
-        let detail = format!("there is no shadow run of {user:?}");
-        return Err(Problem::not_found(detail));
-    }
-    let comparison = collector.compare(&user).await?;
-    json(StatusCode::OK, &ComparisonDocument::new(user, comparison))
+    let ForgetRequest {} = body(&api, request, "{}", true).await?;
+    let user = login(&user).map_err(|error| Problem::field("login", error.to_string()))?;
+    let forgotten = api.collector.forget(&user).await;
+    let documents = forgotten.map_err(|error| match error.kind() {
+        ErrorKind::Conflict => Problem::conflict("active_run", error.message()),
+        ErrorKind::NotFound => Problem::not_found(error.message()),
+        _ => error.into(),
+    })?;
+    let forgotten = ForgottenDocument {
+        login: user,
+        documents,
+    };
+    json(StatusCode::OK, &forgotten)
 }
 
 #[utoipa::path(get, path = "/v1/github/documents", tag = "github",
     params(
         ("login" = Option<String>, Query),
-        ("kind" = Option<String>, Query, description = "user, event, repository, issue, pull_request or commit"),
+        ("kind" = Option<String>, Query, description = "Such as issue or pull_request"),
         ("resource" = Option<String>, Query, description = "user:LOGIN or repo:OWNER/NAME"),
-        ("shadow" = Option<bool>, Query),
+        ("shadow" = Option<bool>, Query, description = "Left out: the documents that are live"),
+        ("removed" = Option<bool>, Query, description = "Documents that are gone at GitHub, as they were last seen"),
         ("limit" = Option<u32>, Query, description = "Default 50; at most 1000"),
         ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
     ),
@@ -151,12 +144,15 @@ pub(crate) async fn documents(
         kind: query.parsed("kind", document_kind)?,
         resource: query.take("resource"),
     };
-    let space = space(query.flag("shadow")?);
+    let is_shadow = query.choice("shadow")?;
+    let is_removed = query.flag("removed")?;
     let limit = query.limit(DOCUMENTS_MAX)?;
     let after = query.take("cursor");
     query.finish()?;
+    let space = space(&collector, is_shadow).await?;
     let is_first = after.is_none();
-    let (found, next_cursor) = page(&collector, space, &filter, after, limit).await?;
+    let of = (space, is_removed);
+    let (found, next_cursor) = page(&collector, of, &filter, after, limit).await?;
     if let (true, true, Some(user)) = (found.is_empty(), is_first, &filter.user) {
         known(&collector, user, space).await?;
     }
@@ -176,7 +172,7 @@ pub(crate) async fn documents(
 /// cursor if there may be more.
 async fn page(
     collector: &Collector,
-    space: Space,
+    (space, is_removed): (Space, bool),
     filter: &DocumentFilter,
     mut after: Option<String>,
     limit: usize,
@@ -184,8 +180,11 @@ async fn page(
     let (mut found, mut bytes): (Vec<Document>, usize) = (Vec::new(), 0);
     loop {
         let step = (limit - found.len()).min(STEP);
-        let read = collector.documents(space, filter, after.as_deref(), step);
-        let read = read.await?;
+        let after_id = after.as_deref();
+        let read = match is_removed {
+            true => collector.removed(space, filter, after_id, step).await?,
+            false => collector.documents(space, filter, after_id, step).await?,
+        };
         let is_last = read.len() < step;
         bytes += read
             .iter()

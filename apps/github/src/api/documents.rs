@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::{
-    Comparison, Cursor, Figures, Job, JobKind, Jobs, PageDone, Progress, Repair, Run, Space,
-    TokenView,
+    Cursor, Job, JobKind, Jobs, PageDone, Pages, Progress, Repair, Run, Space, TokenView,
+    Unavailable,
 };
 
 /// `2026-11-15T08:00:00.123Z`
@@ -32,7 +32,9 @@ pub(crate) struct JobsDocument {
     total: u64,
     succeeded: u64,
     failed: u64,
-    /// Neither succeeded nor failed yet.
+    /// The API does not give their resources: gone, blocked or empty.
+    unavailable: u64,
+    /// Not ended yet.
     open: u64,
 }
 
@@ -42,12 +44,14 @@ impl From<Jobs> for JobsDocument {
             total: jobs.total,
             succeeded: jobs.succeeded,
             failed: jobs.failed,
+            unavailable: jobs.unavailable,
             open: jobs.open(),
         }
     }
 }
 
-/// Results of a run's requests; known when all its jobs have ended.
+/// Results of a run's requests; known when all its jobs have ended. A single active run has its
+/// documents so far.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PagesDocument {
     /// Pages that were read.
@@ -58,6 +62,20 @@ pub(crate) struct PagesDocument {
     skipped: u64,
     /// Documents stored.
     documents: u64,
+    /// Documents that are gone at GitHub, and were put aside.
+    removed: u64,
+}
+
+impl From<Pages> for PagesDocument {
+    fn from(pages: Pages) -> Self {
+        Self {
+            fetched: pages.fetched,
+            not_modified: pages.not_modified,
+            skipped: pages.skipped,
+            documents: pages.documents,
+            removed: pages.removed,
+        }
+    }
 }
 
 /// Failed jobs that were retried after the run had ended.
@@ -84,12 +102,29 @@ pub(crate) struct RunDocument {
     /// LOGIN.NUMBER, or LOGIN.shadow.NUMBER.
     run_id: String,
     login: String,
-    /// Its documents go to the shadow, to be compared with the real ones.
+    /// Its documents go to the shadow.
     shadow: bool,
+    /// It begins from the beginning, into a shadow that is not live, to be compared.
+    trial: bool,
     /// CREATED, PLANNING, RUNNING, FINALIZING, COMPLETED, FAILED or CANCELED.
     status: String,
     /// MANUAL, SCHEDULED or EVENT.
     trigger: String,
+    /// Everything is read, not only what changed.
+    full: bool,
+    /// Kinds of documents that it collects.
+    streams: Vec<String>,
+    /// Names of the repositories that it reads, without their owner; empty: all, or those of the
+    /// search.
+    repositories: Vec<String>,
+    /// The search whose results it reads.
+    search: Option<String>,
+    /// Dated documents before this time are left out.
+    since: Option<String>,
+    /// Dated documents after this time are left out.
+    until: Option<String>,
+    /// Selected repositories that the user does not own, OWNER/NAME; known when all jobs have ended.
+    missing: Vec<String>,
     jobs: JobsDocument,
     pages: PagesDocument,
     /// pending, done or failed.
@@ -108,15 +143,22 @@ impl From<Run> for RunDocument {
             run_id: run.run_id.to_string(),
             login: run.run_id.login,
             shadow: run.run_id.space == Space::Shadow,
+            trial: run.is_trial,
             status: run.status.as_str().to_owned(),
             trigger: name(run.trigger),
+            full: run.is_full,
+            streams: run
+                .streams
+                .iter()
+                .map(|kind| kind.document().to_owned())
+                .collect(),
+            repositories: run.selection.repositories,
+            search: run.selection.search,
+            since: run.bounds.since,
+            until: run.bounds.until,
+            missing: run.missing,
             jobs: run.jobs.into(),
-            pages: PagesDocument {
-                fetched: run.pages.fetched,
-                not_modified: run.pages.not_modified,
-                skipped: run.pages.skipped,
-                documents: run.pages.documents,
-            },
+            pages: run.pages.into(),
             statistics: name(run.statistics),
             repairs: run.repairs.into_iter().map(RepairDocument::from).collect(),
             created_at: time(run.created_at),
@@ -132,22 +174,55 @@ impl From<Run> for RunDocument {
 pub(crate) struct ProgressDocument {
     #[serde(flatten)]
     run: RunDocument,
-    /// Jobs by kind: user_basic, user_events, user_repos, repo_issues, repo_prs, repo_commits.
+    /// Jobs by stream, such as user_basic, repo_issues or repo_commits.
     kinds: BTreeMap<String, JobsDocument>,
-    /// Jobs that wait for their next attempt.
+    /// True: the run is active and has many jobs; `kinds` has only jobs that have ended.
+    counts_ended_only: bool,
+    /// Requests that the API answered so far.
+    requests: u64,
+    /// Jobs that wait for their next attempt, among the newest 2,000.
     waiting: u64,
     /// Time of the first of these attempts.
     next_at: Option<String>,
+    /// What the job with that attempt waits for.
+    waits_for: Option<String>,
+    /// Every open job waits, among the newest 2,000.
+    all_wait: bool,
+    /// The first resources that are unavailable, at most 100.
+    unavailable: Vec<UnavailableDocument>,
+}
+
+/// A resource that the API does not give.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UnavailableDocument {
+    resource: String,
+    /// Status and message of the API.
+    reason: String,
+}
+
+impl From<Unavailable> for UnavailableDocument {
+    fn from(unavailable: Unavailable) -> Self {
+        Self {
+            resource: unavailable.resource,
+            reason: unavailable.reason,
+        }
+    }
 }
 
 impl From<Progress> for ProgressDocument {
-    fn from(progress: Progress) -> Self {
+    fn from(mut progress: Progress) -> Self {
+        let unavailable = std::mem::take(&mut progress.run.unavailable);
         let by_kind = |(kind, jobs): (JobKind, Jobs)| (kind.to_string(), jobs.into());
         Self {
             run: progress.run.into(),
             kinds: progress.kinds.into_iter().map(by_kind).collect(),
+            counts_ended_only: progress.counts_ended_only,
+            requests: progress.requests,
             waiting: progress.waiting,
             next_at: progress.next_at.map(time),
+            waits_for: progress.waits_for,
+            all_wait: progress.all_wait,
+            unavailable: unavailable.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -171,7 +246,7 @@ pub(crate) struct RetryDocument {
 /// The result of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PageDocument {
-    /// stored, not_modified, nothing or moved.
+    /// stored, not_modified, nothing, moved or unavailable.
     end: String,
     documents: u64,
     skipped: u64,
@@ -195,16 +270,18 @@ impl From<PageDone> for PageDocument {
 pub(crate) struct JobDocument {
     /// The id of its operation.
     op_id: String,
+    /// The run that it belongs to.
+    run_id: Option<String>,
     kind: String,
     resource: String,
     page: String,
-    /// READY, ENQUEUED, RUNNING, SUCCEEDED or FAILED.
+    /// READY, ENQUEUED, RUNNING, SUCCEEDED, FAILED or UNAVAILABLE.
     state: String,
     /// Attempts so far that count against the maximum.
     attempts: u32,
     not_before: Option<String>,
     done: Option<PageDocument>,
-    /// Why the job failed.
+    /// Why the job failed, why its resource is unavailable, or what an open job waits for.
     error: Option<String>,
 }
 
@@ -212,6 +289,7 @@ impl From<Job> for JobDocument {
     fn from(job: Job) -> Self {
         Self {
             op_id: job.op_id.to_string(),
+            run_id: job.run,
             kind: job.kind.to_string(),
             resource: job.resource,
             page: job.page,
@@ -250,10 +328,10 @@ pub(crate) struct CursorDocument {
 }
 
 impl From<(JobKind, String, Cursor)> for CursorDocument {
-    fn from((kind, resource, cursor): (JobKind, String, Cursor)) -> Self {
+    fn from((kind, _, cursor): (JobKind, String, Cursor)) -> Self {
         Self {
             kind: kind.to_string(),
-            resource,
+            resource: cursor.resource,
             last_cursor: cursor.last_cursor,
             last_timestamp: cursor.last_timestamp,
             last_etag: cursor.last_etag,
@@ -314,63 +392,24 @@ pub(crate) struct TokenPage {
     pub(crate) tokens: Vec<TokenDocument>,
 }
 
-/// Statistics of one user, or of all users.
+/// Empty: the path says everything.
+#[derive(Debug, serde::Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ForgetRequest {}
+
+/// A user whose data was deleted.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct StatisticsDocument {
-    login: Option<String>,
-    /// Number of documents by kind.
-    documents: BTreeMap<String, u64>,
-    /// The run or repair that they were last computed for.
-    made_for: String,
-    /// Number of runs and repairs that they were computed for.
-    runs: u64,
-    updated_at: String,
-}
-
-impl StatisticsDocument {
-    pub(crate) fn new(login: Option<String>, figures: Figures) -> Self {
-        Self {
-            login,
-            documents: figures.documents,
-            made_for: figures.made_for,
-            runs: figures.runs,
-            updated_at: time(figures.updated_at),
-        }
-    }
-}
-
-/// Comparison of a user's shadow with the real documents.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ComparisonDocument {
-    login: String,
-    equal: u64,
-    different: u64,
-    /// Documents that only the real collection has.
-    missing: u64,
-    /// Documents that only the shadow has.
-    extra: u64,
-    /// Ids of some documents that differ.
-    examples: Vec<String>,
-}
-
-impl ComparisonDocument {
-    pub(crate) fn new(login: String, comparison: Comparison) -> Self {
-        Self {
-            login,
-            equal: comparison.equal,
-            different: comparison.different,
-            missing: comparison.missing,
-            extra: comparison.extra,
-            examples: comparison.examples,
-        }
-    }
+pub(crate) struct ForgottenDocument {
+    pub(crate) login: String,
+    /// Number of deleted documents.
+    pub(crate) documents: u64,
 }
 
 /// A document as GitHub sent it: one line of an export.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ExportDocument {
     id: String,
-    /// user, event, repository, issue, pull_request or commit.
+    /// Such as user, issue or commit.
     kind: String,
     user: String,
     resource: String,

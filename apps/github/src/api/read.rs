@@ -155,12 +155,17 @@ impl Pairs {
     }
 
     pub(crate) fn flag(&mut self, name: &'static str) -> Result<bool, Problem> {
+        Ok(self.choice(name)?.unwrap_or(false))
+    }
+
+    /// The same; `None`: it is left out.
+    pub(crate) fn choice(&mut self, name: &'static str) -> Result<Option<bool>, Problem> {
         let read = |text: &str| match text {
             "true" => Ok(true),
             "false" => Ok(false),
             _ => Err("must be true or false"),
         };
-        Ok(self.parsed(name, read)?.unwrap_or(false))
+        self.parsed(name, read)
     }
 
     /// Items per page: 50 by default, at most `max`.

@@ -7,12 +7,14 @@ use clinch::types::ErrorKind;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::cost::CostDocument;
 use super::documents::{
     JobDocument, JobPage, ProgressDocument, RetryDocument, RunDocument, RunPage,
 };
 use super::problem::{Problem, ProblemDocument};
 use super::read::{Answer, Api, Pairs, body, json, run_id};
-use crate::model::{JobKind, JobState, RunStatus, Space, Trigger, login};
+use crate::model::{Bounds, JobState, RunStatus, Selection, Space, Start, login};
+use crate::streams::{JobKind, selected};
 use crate::{Collector, JobFilter};
 
 /// Maximum runs per page.
@@ -29,6 +31,28 @@ pub(crate) struct StartDocument {
     /// Collect from the beginning into a shadow, to be compared.
     #[serde(default)]
     shadow: bool,
+    /// Read everything, not only what changed, so that what is gone at GitHub is noticed.
+    #[serde(default)]
+    full: bool,
+    /// Kinds of documents to collect, or "all"; left out: what the server's configuration says.
+    #[serde(default)]
+    streams: Vec<String>,
+    /// Names of the user's repositories to read; left out: all, or those that the server's
+    /// configuration names.
+    #[serde(default)]
+    repositories: Vec<String>,
+    /// A search of GitHub: the user's public repositories that it finds are read.
+    #[serde(default)]
+    search: Option<String>,
+    /// Collect dated documents of this time on only: RFC 3339, or a day in UTC.
+    #[serde(default)]
+    since: Option<String>,
+    /// Collect dated documents up to this time only: RFC 3339, or a day in UTC.
+    #[serde(default)]
+    until: Option<String>,
+    /// Begin nothing: answer what the run would cost.
+    #[serde(default)]
+    dry_run: bool,
 }
 
 /// The reason of an action.
@@ -54,19 +78,52 @@ fn conflict(error: Error, code: &'static str) -> Problem {
 #[utoipa::path(post, path = "/v1/github/runs", tag = "github",
     request_body = StartDocument,
     responses(
+        (status = 200, body = CostDocument, description = "With dry_run: requests that the run would make; nothing has begun"),
         (status = 202, body = RunDocument, description = "The run has begun; Location is its address"),
         (status = "4XX", body = ProblemDocument, description = "invalid_request"),
         (status = 409, body = ProblemDocument, content_type = "application/problem+json", description = "active_run"),
     ))]
 pub(crate) async fn start(State(api): State<Api>, request: Request) -> Answer {
-    let shape = "{\"login\":\"…\"}, with \"shadow\":true for a trial run";
+    let shape = "{\"login\":\"…\"}, with \"shadow\":true for a trial run, \"full\":true to read \
+                 everything, \"streams\":[\"issue\",…], \"repositories\":[\"…\"] or \
+                 \"search\":\"…\", \"since\":\"…\", \"until\":\"…\", \
+                 and \"dry_run\":true";
     let asked: StartDocument = body(&api, request, shape, false).await?;
     let user = login(&asked.login).map_err(|error| Problem::field("login", error.to_string()))?;
     let space = match asked.shadow {
         true => Space::Shadow,
         false => Space::Main,
     };
-    let started = api.collector.start(&user, Trigger::Manual, space).await;
+    let streams = match asked.streams.is_empty() {
+        true => Vec::new(),
+        false => selected(&asked.streams)
+            .map_err(|wrong| Problem::field("streams", wrong.to_string()))?,
+    };
+    let selection = Selection::new(&user, &asked.repositories, asked.search.as_deref());
+    let field = match asked.search {
+        Some(_) => "search",
+        None => "repositories",
+    };
+    let selection = selection.map_err(|wrong| Problem::field(field, wrong.to_string()))?;
+    let bounds = Bounds::new(asked.since.as_deref(), asked.until.as_deref());
+    let field = match Bounds::new(asked.since.as_deref(), None) {
+        Err(_) => "since",
+        Ok(_) => "until",
+    };
+    let bounds = bounds.map_err(|wrong| Problem::field(field, wrong.to_string()))?;
+    let start = Start {
+        selection,
+        bounds,
+        space,
+        is_full: asked.full,
+        streams,
+        ..Start::default()
+    };
+    if asked.dry_run {
+        let cost = api.collector.cost(&user, &start).await?;
+        return json(StatusCode::OK, &CostDocument::from(cost));
+    }
+    let started = api.collector.start_with(&user, &start).await;
     let run = started.map_err(|error| conflict(error, "active_run"))?;
     let location = format!("/v1/github/runs/{}", run.run_id);
     let mut response = json(StatusCode::ACCEPTED, &RunDocument::from(run))?;
@@ -128,7 +185,7 @@ pub(crate) async fn get(State(collector): State<Collector>, Path(id): Path<Strin
 #[utoipa::path(get, path = "/v1/github/runs/{run_id}/jobs", tag = "github",
     params(
         ("run_id" = String, Path),
-        ("state" = Option<String>, Query, description = "READY, ENQUEUED, RUNNING, SUCCEEDED or FAILED"),
+        ("state" = Option<String>, Query, description = "READY, ENQUEUED, RUNNING, SUCCEEDED, FAILED or UNAVAILABLE"),
         ("kind" = Option<String>, Query, description = "Such as repo_issues"),
         ("repair" = Option<u32>, Query, description = "Of this repair instead of the run itself"),
         ("limit" = Option<u32>, Query, description = "Default 50; at most 500"),
@@ -219,15 +276,15 @@ pub(crate) async fn retry(
 
 fn job_state(text: &str) -> Result<JobState, &'static str> {
     let value = serde_json::Value::from(text.to_ascii_uppercase());
-    let wrong = "must be READY, ENQUEUED, RUNNING, SUCCEEDED or FAILED";
+    let wrong = "must be READY, ENQUEUED, RUNNING, SUCCEEDED, FAILED or UNAVAILABLE";
     serde_json::from_value(value).map_err(|_| wrong)
 }
 
 fn job_kind(text: &str) -> Result<JobKind, String> {
     let named = |kind: &JobKind| kind.as_str() == text;
-    let names = || JobKind::ALL.map(JobKind::as_str).join(", ");
-    let found = JobKind::ALL.into_iter().find(named);
-    found.ok_or_else(|| format!("must be one of {}", names()))
+    let names = || JobKind::all().map(JobKind::as_str).collect::<Vec<_>>();
+    let found = JobKind::all().find(named);
+    found.ok_or_else(|| format!("must be one of {}", names().join(", ")))
 }
 
 fn number(text: &str) -> Result<u32, &'static str> {

@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::links::Links;
 use super::page::{List, Paging, Row};
 use super::query::{Query, Target};
-use super::world::{DocumentRef, Found, World};
+use super::world::{DocumentRef, Found, Issue, World};
 use crate::ApiAnswer;
 
 /// The API shows only this many of a user's newest events.
 const EVENTS_SHOWN: usize = 300;
+
+/// The message of a 409.
+pub(super) const EMPTY: &str = "Git Repository is empty.";
 
 const DOCUMENTATION: &str = "https://docs.github.com/rest";
 
@@ -20,8 +24,13 @@ pub(super) struct Ask<'a> {
     /// Origin of the links.
     pub(super) base: &'a str,
     pub(super) paging: Paging,
+    pub(super) links: Links,
     /// The account of the token.
     pub(super) account: Option<&'a str>,
+    /// Results that a search counts and does not show.
+    pub(super) unlisted: usize,
+    /// The login where the app is installed whose token is used.
+    pub(super) installed_at: Option<&'a str>,
     /// Repositories that answer with an error status, by lower-case name.
     pub(super) refused: &'a BTreeMap<String, u16>,
 }
@@ -33,6 +42,8 @@ impl Ask<'_> {
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         match segments.as_slice() {
             ["user"] => self.own_account(),
+            ["user", "repos"] => self.own_repositories(&query),
+            ["installation", "repositories"] => self.installed_repositories(&query),
             ["users", login] => match self.world.user(login) {
                 Some(user) => ok(&self.world.render(DocumentRef::User(user))),
                 None => not_found(),
@@ -46,17 +57,20 @@ impl Ask<'_> {
                 Some(user) => self.of_user(user, list, &query),
                 None => not_found(),
             },
+            ["orgs", login, list] => self.of_organization(self.world.user(login), list, &query),
+            ["organizations", id, list] => self.of_organization(self.user_by_id(id), list, &query),
             ["repos", owner, name, rest @ ..] => {
                 match self.world.find(&format!("{owner}/{name}")) {
                     Some(Found::Here(at)) => self.of_repository(at, rest, &query),
-                    Some(Found::Moved(at)) => self.moved(at, rest, raw_query),
-                    None => not_found(),
+                    Some(Found::Moved(at)) if self.sees(at) => self.moved(at, rest, raw_query),
+                    _ => not_found(),
                 }
             }
             ["repositories", id, rest @ ..] => match self.repository_by_id(id) {
                 Some(at) => self.of_repository(at, rest, &query),
                 None => not_found(),
             },
+            ["search", "repositories"] => self.search(&query),
             _ => not_found(),
         }
     }
@@ -65,6 +79,9 @@ impl Ask<'_> {
         let Some(login) = self.account else {
             return refusal(401, "Requires authentication");
         };
+        if self.installed_at.is_some() {
+            return refusal(403, "Resource not accessible by integration");
+        }
         match self.world.user(login) {
             Some(user) => ok(&self.world.render(DocumentRef::User(user))),
             // A token's account need not be one of the collected users.
@@ -79,8 +96,9 @@ impl Ask<'_> {
 
     fn repository_by_id(&self, id: &str) -> Option<usize> {
         let id: u64 = id.parse().ok()?;
-        let mut repositories = self.world.repositories.iter();
-        repositories.position(|repository| repository.id == id)
+        let mut existing = self.world.existing();
+        let found = existing.find(|(_, repository)| repository.id == id);
+        found.map(|(at, _)| at)
     }
 
     fn moved(&self, at: usize, rest: &[&str], query: &str) -> ApiAnswer {
@@ -109,17 +127,24 @@ impl Ask<'_> {
     fn of_user(&self, user: usize, list: &str, query: &Query) -> ApiAnswer {
         let path = format!("/user/{}/{list}", self.world.users[user].id);
         match list {
-            "repos" => self.list(self.repositories(user, path, query), query),
+            "repos" => {
+                let public = |at: usize| !self.world.repositories[at].is_private;
+                self.list(self.repositories(user, path, query, public), query)
+            }
             "events" => {
                 let mut answer = self.list(self.events(user, path), query);
                 answer.headers.insert("x-poll-interval".into(), "60".into());
                 answer
             }
+            "orgs" => self.list(self.organizations(user, path), query),
             _ => not_found(),
         }
     }
 
     fn of_repository(&self, at: usize, rest: &[&str], query: &Query) -> ApiAnswer {
+        if !self.sees(at) {
+            return not_found();
+        }
         let name = self.world.full_name(at).to_lowercase();
         if let Some(status) = self.refused.get(&name) {
             return refusal(*status, reason(*status));
@@ -140,20 +165,26 @@ impl Ask<'_> {
             }
             ["issues"] => self.list(self.issues(at, path("issues"), query, since), query),
             ["pulls"] => self.list(self.pulls(at, path("pulls"), query), query),
-            ["commits"] if repository.commits.is_empty() => {
-                refusal(409, "Git Repository is empty.")
-            }
-            ["commits"] => self.list(self.commits(at, path("commits"), since), query),
-            _ => not_found(),
+            ["commits"] => self.commits(at, path("commits"), query, since),
+            ["compare", range] => self.compare(at, range, query),
+            _ => self.streams(at, rest, query, since),
         }
     }
 
-    fn repositories(&self, user: usize, path: String, query: &Query) -> List {
+    pub(super) fn repositories(
+        &self,
+        user: usize,
+        path: String,
+        query: &Query,
+        is_shown: impl Fn(usize) -> bool,
+    ) -> List {
         let sort = query.get("sort").unwrap_or("full_name");
-        let all = self.world.repositories.iter().enumerate();
-        let mut owned: Vec<usize> = all
+        let mut owned: Vec<usize> = self
+            .world
+            .existing()
             .filter(|(_, repository)| repository.owner == user)
             .map(|(at, _)| at)
+            .filter(|at| is_shown(*at))
             .collect();
         owned.sort_by_key(|at| self.world.repositories[*at].name.to_lowercase());
         let rows = owned.into_iter().enumerate().map(|(rank, at)| {
@@ -190,11 +221,11 @@ impl Ask<'_> {
         let state = query.get("state").unwrap_or("open");
         let issues = self.world.repositories[at].issues.iter().enumerate();
         let rows = issues
-            .filter(|(_, issue)| issue.updated >= since && shows(state, issue.closed))
+            .filter(|(_, issue)| issue.updated >= since && shows(state, issue))
             .map(|(n, issue)| Row {
                 key: match query.get("sort") {
                     Some("updated") => (issue.updated, n as u64),
-                    Some("comments") => (issue.comments().cast_signed(), n as u64),
+                    Some("comments") => (i64::from(issue.comments), n as u64),
                     _ => (issue.created, n as u64),
                 },
                 place: DocumentRef::Issue(at, n),
@@ -208,11 +239,11 @@ impl Ask<'_> {
         let sort = query.get("sort").unwrap_or("created");
         let issues = self.world.repositories[at].issues.iter().enumerate();
         let rows = issues
-            .filter(|(_, issue)| issue.is_pull && shows(state, issue.closed))
+            .filter(|(_, issue)| issue.is_pull && shows(state, issue))
             .map(|(n, issue)| Row {
                 key: match sort {
                     "updated" => (issue.updated, n as u64),
-                    "popularity" => (issue.comments().cast_signed(), n as u64),
+                    "popularity" => (i64::from(issue.comments), n as u64),
                     _ => (issue.created, n as u64),
                 },
                 place: DocumentRef::Pull(at, n),
@@ -220,24 +251,24 @@ impl Ask<'_> {
         List::new(path, rows.collect(), descends(query, sort == "created"))
     }
 
-    fn commits(&self, at: usize, path: String, since: i64) -> List {
-        let commits = self.world.repositories[at].commits.iter().enumerate();
-        let rows = commits
-            .filter(|(_, committed)| **committed >= since)
-            .map(|(n, committed)| Row {
-                key: (*committed, n as u64),
-                place: DocumentRef::Commit(at, n),
-            });
-        List::new(path, rows.collect(), true)
+    pub(super) fn list(&self, list: List, query: &Query) -> ApiAnswer {
+        self.list_in(&list, query, self.paging, Value::Array)
     }
 
-    fn list(&self, list: List, query: &Query) -> ApiAnswer {
-        let page = match list.page(self.base, query, self.paging) {
+    /// One page of a list, inside a body.
+    pub(super) fn list_in(
+        &self,
+        list: &List,
+        query: &Query,
+        paging: Paging,
+        body: impl FnOnce(Vec<Value>) -> Value,
+    ) -> ApiAnswer {
+        let page = match list.page(&self.links.origin(self.base), query, paging) {
             Ok(page) => page,
             Err(refused) => return refused,
         };
-        let bodies = page.rows.iter().map(|row| self.world.render(row.place));
-        let mut answer = ok(&Value::Array(bodies.collect()));
+        let rows = page.rows.iter().map(|row| self.world.render(row.place));
+        let mut answer = ok(&body(rows.collect()));
         if let Some(link) = page.link {
             answer.headers.insert("link".into(), link);
         }
@@ -245,7 +276,7 @@ impl Ask<'_> {
     }
 }
 
-fn descends(query: &Query, by_default: bool) -> bool {
+pub(super) fn descends(query: &Query, by_default: bool) -> bool {
     match query.get("direction") {
         Some("asc") => false,
         Some("desc") => true,
@@ -253,18 +284,21 @@ fn descends(query: &Query, by_default: bool) -> bool {
     }
 }
 
-fn shows(state: &str, closed: Option<i64>) -> bool {
-    match state {
+fn shows(state: &str, issue: &Issue) -> bool {
+    let has_state = match state {
         "all" => true,
-        "closed" => closed.is_some(),
-        _ => closed.is_none(),
-    }
+        "closed" => issue.closed.is_some(),
+        _ => issue.closed.is_none(),
+    };
+    has_state && !issue.is_deleted
 }
 
 fn reason(status: u16) -> &'static str {
     match status {
         403 | 451 => "Repository access blocked",
+        409 => EMPTY,
         410 => "Gone",
+        500.. => "Server Error",
         _ => "Not Found",
     }
 }
@@ -273,8 +307,12 @@ pub(super) fn ok(body: &Value) -> ApiAnswer {
     answer(200, body)
 }
 
-fn not_found() -> ApiAnswer {
+pub(super) fn not_found() -> ApiAnswer {
     refusal(404, "Not Found")
+}
+
+pub(super) fn created(body: &Value) -> ApiAnswer {
+    answer(201, body)
 }
 
 /// An error in GitHub's format.

@@ -11,7 +11,8 @@ use super::limits::Secondary;
 /// One kind of fault.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
-    /// An error instead of the answer: 500, 502, 503.
+    /// An error instead of the answer: 500, 502, 503. A 401 refuses the credentials of this one
+    /// request.
     Status(u16),
     /// No answer, and the request is not counted.
     LostBefore,
@@ -92,7 +93,8 @@ impl Faults {
         self
     }
 
-    /// Makes a repository, `OWNER/NAME`, answer every request with this status: 404, 410, 451.
+    /// Makes a repository, `OWNER/NAME`, answer every request with this status: 404, 409,
+    /// 410, 451, 502.
     pub fn repository(mut self, full_name: &str, status: u16) -> Self {
         self.repositories.insert(full_name.to_lowercase(), status);
         self

@@ -1,7 +1,9 @@
-//! Generates a world from a seed, and adds changes to it.
+//! Generates a world from a seed.
 
 use clinch::testing::SplitMix;
 
+use super::history::History;
+use super::streams::Streams;
 use super::world::{Event, Issue, Repository, Size, User, World};
 
 /// 2020-01-01 and 2025-01-01: all generated times are between them.
@@ -34,6 +36,9 @@ const EVENTS_PER_USER: usize = 200;
 /// One event in this many happens in the same second as another.
 const TIE: u64 = 16;
 
+/// One commit in this many begins a branch.
+const BRANCH: u64 = 8;
+
 impl World {
     /// A world of this size.
     ///
@@ -65,25 +70,6 @@ impl World {
         world
     }
 
-    /// Adds `count` changes after everything that happened so far: new and altered issues and pull
-    /// requests, commits, events and repositories.
-    pub fn change(&mut self, seed: u64, count: usize) {
-        let mut rng = SplitMix::new(seed ^ self.seed.rotate_left(17));
-        for _ in 0..count {
-            self.latest += below(&mut rng, 600);
-            let draw = rng.next_u64() % 20;
-            let repository = self.any_repository(&mut rng);
-            match (draw, repository) {
-                (0, _) => self.open_repository(),
-                (1..=4, Some(at)) => self.open_issue(at, false),
-                (5..=6, Some(at)) => self.open_issue(at, true),
-                (7..=11, Some(at)) => self.touch_issue(at, &mut rng),
-                (12..=16, Some(at)) => self.commit(at),
-                _ => self.act(repository, &mut rng),
-            }
-        }
-    }
-
     fn add_user(&mut self, index: usize, rng: &mut SplitMix) {
         let created = START - 1 - below(rng, 100_000_000);
         let named = LOGINS.get(index).map(|login| (*login).to_owned());
@@ -96,23 +82,27 @@ impl World {
         });
     }
 
-    fn add_repository(&mut self, created: i64) {
+    pub(super) fn add_repository(&mut self, created: i64) {
         let index = self.repositories.len();
         // The step shares no factor with the number of names, so that the order of names is not
         // that of ids.
         let word = NAMES[index * 7 % NAMES.len()];
         let name = format!("{word}-{}", index + 1);
+        let owner = index % self.users.len();
         self.repositories.push(Repository {
             id: 100_000 + index as u64,
-            owner: index % self.users.len(),
-            first_name: name.clone(),
+            owner,
+            first_name: format!("{}/{name}", self.users[owner].login),
             name,
             has_issues: index % 10 != 2,
             created,
             updated: created,
             pushed: created,
             issues: Vec::new(),
-            commits: Vec::new(),
+            history: History::default(),
+            streams: Streams::default(),
+            is_deleted: false,
+            is_private: false,
         });
     }
 
@@ -123,7 +113,7 @@ impl World {
         }
     }
 
-    fn add_event(&mut self, user: usize, at: i64, rng: &mut SplitMix) {
+    pub(super) fn add_event(&mut self, user: usize, at: i64, rng: &mut SplitMix) {
         let repository = self.any_repository(rng);
         self.users[user].events.push(Event {
             serial: self.events,
@@ -158,7 +148,9 @@ impl World {
             (true, true) => (count / 5, count * 2 / 5),
             (false, true) => (count / 4, count - count / 4),
         };
-        repository.commits = times(rng, commits, start);
+        let dates = times(rng, commits, start);
+        let history = History::generate(&dates, || rng.next_u64().is_multiple_of(BRANCH));
+        repository.history = history;
         let mut issues: Vec<Issue> = Vec::new();
         let mut pulls_left = pulls as u64;
         for (done, created) in times(rng, count - commits, start).into_iter().enumerate() {
@@ -171,76 +163,15 @@ impl World {
                 false => created + below(rng, (END - created).unsigned_abs()),
             };
             issues.push(Issue {
-                created,
                 updated,
                 closed: (!rng.next_u64().is_multiple_of(3)).then_some(updated),
-                revision: 0,
-                is_pull,
+                ..Issue::open(created, is_pull)
             });
         }
         let touched = issues.iter().map(|issue| issue.updated).max();
         repository.issues = issues;
-        repository.pushed = repository.commits.last().copied().unwrap_or(start);
+        repository.pushed = dates.last().copied().unwrap_or(start);
         repository.updated = touched.unwrap_or(start).max(repository.pushed);
-    }
-
-    fn any_repository(&self, rng: &mut SplitMix) -> Option<usize> {
-        let count = self.repositories.len();
-        (count > 0).then(|| rng.next_u64() as usize % count)
-    }
-
-    fn open_repository(&mut self) {
-        self.add_repository(self.latest);
-        if let Some(repository) = self.repositories.last() {
-            self.users[repository.owner].updated = self.latest;
-        }
-    }
-
-    fn open_issue(&mut self, at: usize, is_pull: bool) {
-        let latest = self.latest;
-        let repository = &mut self.repositories[at];
-        // A repository without commits has no pull requests, and some have no issues either.
-        let is_pull = match repository.commits.is_empty() {
-            true if !repository.has_issues => return self.commit(at),
-            true => false,
-            false => is_pull || !repository.has_issues,
-        };
-        repository.issues.push(Issue {
-            created: latest,
-            updated: latest,
-            closed: None,
-            revision: 0,
-            is_pull,
-        });
-    }
-
-    fn touch_issue(&mut self, at: usize, rng: &mut SplitMix) {
-        let latest = self.latest;
-        let issues = &mut self.repositories[at].issues;
-        if issues.is_empty() {
-            return self.open_issue(at, false);
-        }
-        let number = rng.next_u64() as usize % issues.len();
-        let issue = &mut issues[number];
-        issue.updated = latest;
-        issue.revision += 1;
-        issue.closed = match issue.closed {
-            Some(_) => None,
-            None => Some(latest),
-        };
-    }
-
-    fn commit(&mut self, at: usize) {
-        let latest = self.latest;
-        let repository = &mut self.repositories[at];
-        repository.commits.push(latest);
-        repository.pushed = latest;
-        repository.updated = latest;
-    }
-
-    fn act(&mut self, repository: Option<usize>, rng: &mut SplitMix) {
-        let owner = repository.map_or(0, |at| self.repositories[at].owner);
-        self.add_event(owner, self.latest, rng);
     }
 }
 
@@ -276,6 +207,6 @@ fn times(rng: &mut SplitMix, count: usize, from: i64) -> Vec<i64> {
     all
 }
 
-fn below(rng: &mut SplitMix, bound: u64) -> i64 {
+pub(super) fn below(rng: &mut SplitMix, bound: u64) -> i64 {
     (rng.next_u64() % bound.max(1)) as i64
 }

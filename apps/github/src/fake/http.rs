@@ -4,17 +4,19 @@
 //! end in the middle or never begin.
 
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::{Fake, Get, Reply};
+use super::{Fake, Get, Links, Reply};
 use crate::{ApiAnswer, Token};
 
 /// Real request heads are far smaller.
@@ -103,16 +105,22 @@ async fn converse(
             return write(stream, bytes).await;
         };
         let get = Get {
+            is_post: request.is_post,
             base,
             target: &request.target,
             token: request.token.as_ref(),
             if_none_match: request.if_none_match.as_deref(),
             timeout: None,
         };
+        let links = fake.state().setup.links;
         match fake.answer(&get).await {
-            Reply::Answer(answer) => write(stream, &bytes(&answer)).await?,
+            Reply::Answer(answer) => {
+                let answer = request.encoded(answer)?;
+                write(stream, &bytes(&answer, links)).await?;
+            }
             Reply::Cut(answer) => {
-                let mut bytes = bytes(&answer);
+                let answer = request.encoded(answer)?;
+                let mut bytes = bytes(&answer, links);
                 bytes.truncate(bytes.len() - answer.body.len().div_ceil(2));
                 return write(stream, &bytes).await;
             }
@@ -122,20 +130,41 @@ async fn converse(
 }
 
 struct Request {
+    is_post: bool,
     target: String,
     token: Option<Token>,
     if_none_match: Option<String>,
+    /// The client takes compressed answers.
+    takes_gzip: bool,
 }
 
 impl Request {
+    /// The answer, compressed if the client takes that.
+    fn encoded(&self, mut answer: ApiAnswer) -> io::Result<ApiAnswer> {
+        if self.takes_gzip && !answer.body.is_empty() {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+            encoder.write_all(&answer.body)?;
+            answer.body = encoder.finish()?;
+            let (name, value) = ("content-encoding".to_owned(), "gzip".to_owned());
+            answer.headers.insert(name, value);
+        }
+        Ok(answer)
+    }
+
     fn parse(head: &str) -> Option<Self> {
         let mut lines = head.split("\r\n");
-        let target = lines.next()?.strip_prefix("GET ")?;
+        let (method, target) = lines.next()?.split_once(' ')?;
         let target = target.strip_suffix(" HTTP/1.1")?;
         let mut request = Self {
+            is_post: match method {
+                "GET" => false,
+                "POST" => true,
+                _ => return None,
+            },
             target: target.to_owned(),
             token: None,
             if_none_match: None,
+            takes_gzip: false,
         };
         for line in lines.filter(|line| !line.is_empty()) {
             let (name, value) = line.split_once(':')?;
@@ -145,6 +174,7 @@ impl Request {
                     let (_, secret) = value.split_once(' ').unwrap_or(("", value));
                     request.token = Some(Token::new(secret));
                 }
+                "accept-encoding" => request.takes_gzip = value.contains("gzip"),
                 "if-none-match" => request.if_none_match = Some(value.to_owned()),
                 _ => {}
             }
@@ -153,12 +183,19 @@ impl Request {
     }
 }
 
-fn bytes(answer: &ApiAnswer) -> Vec<u8> {
+fn bytes(answer: &ApiAnswer, links: Links) -> Vec<u8> {
     let mut head = format!("HTTP/1.1 {} Fake\r\n", answer.status);
     for (name, value) in &answer.headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        let lines = match name.as_str() {
+            "link" => links.lines(value),
+            _ => vec![value.as_str()],
+        };
+        for line in lines {
+            head.push_str(&format!("{name}: {line}\r\n"));
+        }
     }
-    if answer.status != 304 {
+    // These two never have a body.
+    if !matches!(answer.status, 204 | 304) {
         head.push_str(&format!("content-length: {}\r\n", answer.body.len()));
     }
     head.push_str("\r\n");

@@ -18,6 +18,8 @@ pub struct Limits {
     pub primary: u32,
     /// Requests per window of all clients without a token.
     pub anonymous: u32,
+    /// Searches in a minute, with a token; a third of that without one.
+    pub search: u32,
     /// Length of a window. A window begins with the first request after the last one's end.
     pub window: Duration,
     /// Concurrent requests.
@@ -34,6 +36,7 @@ impl Default for Limits {
         Self {
             primary: 5_000,
             anonymous: 60,
+            search: 30,
             window: Duration::from_secs(3_600),
             concurrent: 100,
             per_minute: 900,
@@ -73,6 +76,9 @@ pub(super) struct Budgets(BTreeMap<String, Budget>);
 
 #[derive(Default)]
 pub(super) struct Budget {
+    /// What it is a budget of: `core` or `search`.
+    resource: &'static str,
+    window: Duration,
     limit: u32,
     used: u32,
     /// End of the window in seconds, as in the header.
@@ -92,6 +98,19 @@ impl Budgets {
             Some(_) => limits.primary,
             None => limits.anonymous,
         };
+        (budget.resource, budget.window) = ("core", limits.window);
+        budget
+    }
+
+    /// An account's budget of searches.
+    pub(super) fn of_searches(&mut self, account: Option<&str>, limits: &Limits) -> &mut Budget {
+        let key = format!("search {}", account.unwrap_or_default());
+        let budget = self.0.entry(key).or_default();
+        budget.limit = match account {
+            Some(_) => limits.search,
+            None => limits.search / 3,
+        };
+        (budget.resource, budget.window) = ("search", MINUTE);
         budget
     }
 }
@@ -122,15 +141,10 @@ impl Budget {
     }
 
     /// Begins a window if none is open; returns the limit that refuses the request.
-    pub(super) fn admit(
-        &mut self,
-        now: Timestamp,
-        limits: &Limits,
-        is_throttled: bool,
-    ) -> Option<ExceededLimit> {
+    pub(super) fn admit(&mut self, now: Timestamp, is_throttled: bool) -> Option<ExceededLimit> {
         if self.is_over(now) {
             self.used = 0;
-            self.reset = Some(end(now, limits));
+            self.reset = Some(end(now, self.window));
         }
         if self.used >= self.limit {
             return Some(ExceededLimit::Primary);
@@ -149,8 +163,8 @@ impl Budget {
     }
 
     /// Adds the budget headers to an answer.
-    pub(super) fn label(&self, answer: &mut ApiAnswer, now: Timestamp, limits: &Limits) {
-        let (used, reset) = self.shown(now, limits);
+    pub(super) fn label(&self, answer: &mut ApiAnswer, now: Timestamp) {
+        let (used, reset) = self.shown(now);
         let mut insert = |name: &str, value: String| {
             answer.headers.insert(name.to_owned(), value);
         };
@@ -161,12 +175,12 @@ impl Budget {
         );
         insert("x-ratelimit-used", used.to_string());
         insert("x-ratelimit-reset", reset.to_string());
-        insert("x-ratelimit-resource", "core".to_owned());
+        insert("x-ratelimit-resource", self.resource.to_owned());
     }
 
     /// The body of `/rate_limit`.
-    pub(super) fn overview(&self, now: Timestamp, limits: &Limits) -> Value {
-        let (used, reset) = self.shown(now, limits);
+    pub(super) fn overview(&self, now: Timestamp) -> Value {
+        let (used, reset) = self.shown(now);
         let core = json!({
             "limit": self.limit,
             "used": used,
@@ -197,10 +211,10 @@ impl Budget {
             .is_none_or(|reset| now.as_millis() >= reset.saturating_mul(1_000))
     }
 
-    fn shown(&self, now: Timestamp, limits: &Limits) -> (u32, i64) {
+    fn shown(&self, now: Timestamp) -> (u32, i64) {
         match self.reset {
             Some(reset) if !self.is_over(now) => (self.used, reset),
-            _ => (0, end(now, limits)),
+            _ => (0, end(now, self.window)),
         }
     }
 }
@@ -216,7 +230,7 @@ pub(super) fn refuse_primary(user_id: Option<u64>) -> ApiAnswer {
     refusal(403, &message)
 }
 
-fn end(now: Timestamp, limits: &Limits) -> i64 {
-    let millis = (now + limits.window).as_millis();
+fn end(now: Timestamp, window: Duration) -> i64 {
+    let millis = (now + window).as_millis();
     millis.div_euclid(1_000) + i64::from(millis.rem_euclid(1_000) > 0)
 }

@@ -1,6 +1,7 @@
 //! A fake GitHub for tests and the demo: the rules of the real one, with a given clock and seed.
 //!
-//! A [`World`] is generated and may change between runs. A [`Fake`] answers for it, in process as a
+//! A [`World`] is generated and may change between runs; [`World::with_streams`] adds comments,
+//! reviews, releases, workflow runs and more. A [`Fake`] answers for it, in process as a
 //! [`Transport`] or over HTTP with [`serve`]. Tokens have the form `fake-ACCOUNT-N`: those of one
 //! account share a budget, any other token is refused. [`Faults`] scripts failures, [`Limits`] sets
 //! the budgets of accounts, and [`Tally`] counts requests.
@@ -9,16 +10,26 @@
 //! ETag when another page follows it; only the `Link` header of the 304 shows the new page.
 
 mod answer;
+mod app;
+mod changes;
 mod faults;
 mod generate;
+mod git;
+mod history;
 mod http;
+mod kind;
 mod limits;
+mod links;
 mod page;
+mod private;
 mod query;
 mod render;
 mod replay;
+mod search;
 mod state;
+mod streams;
 mod tally;
+mod upset;
 mod world;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,13 +38,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch::ports::Clock;
 
+pub use app::App;
 pub use faults::{Fault, Faults};
 pub use http::{Served, serve};
+pub use kind::Kind;
 pub use limits::{Limits, Secondary};
+pub use links::Links;
 pub use page::Paging;
 pub use replay::{BadScenario, Replay};
 pub use tally::Tally;
-pub use world::{Item, Kind, Size, World};
+pub use world::{Item, Size, World};
 
 use crate::{ApiAnswer, ApiRequest, Broken, Token, Transport};
 use state::State;
@@ -50,11 +64,30 @@ pub struct Setup {
     pub faults: Faults,
     /// How pages are linked.
     pub paging: Paging,
+    /// How `Link` headers are written.
+    pub links: Links,
+    /// A 304 has no `Link` header.
+    pub hides_links_on_304: bool,
+    /// Results that a search counts and does not show.
+    pub unlisted: usize,
+    /// The world changes while it is read.
+    pub restless: Option<Restless>,
+    /// The GitHub App that may ask for tokens of its installations.
+    pub app: Option<App>,
     /// How long every answer takes.
     pub latency: Duration,
     /// Timeout of a client in process: a later answer is lost. HTTP clients have a timeout of their
     /// own.
     pub timeout: Option<Duration>,
+}
+
+/// A world that changes while it is read, so that lists move on between their pages.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Restless {
+    /// Decides, with the number of the request, whether something changes and what.
+    pub seed: u64,
+    /// The share of requests, 0 … 1, after which one change of [`World::upset`] happens.
+    pub share: f64,
 }
 
 /// Answers like GitHub. Clones share everything.
@@ -64,8 +97,9 @@ pub struct Fake {
     state: Arc<Mutex<State>>,
 }
 
-/// One GET request, in process or over HTTP.
+/// One request, in process or over HTTP: a GET, or a POST without a body.
 struct Get<'a> {
+    is_post: bool,
     base: &'a str,
     /// Path and query.
     target: &'a str,
@@ -97,14 +131,26 @@ impl Fake {
         self.state().tally.clone()
     }
 
-    /// Reads the world, or changes it.
+    /// Reads the world, or changes it. Changes happen now, by the clock of the fake.
     pub fn with_world<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
-        act(&mut self.state().world)
+        let mut state = self.state();
+        state.world.follow(self.clock.now());
+        act(&mut state.world)
     }
 
     /// Replaces the script of faults.
     pub fn set_faults(&self, faults: Faults) {
         self.state().setup.faults = faults;
+    }
+
+    /// Replaces the app.
+    pub fn set_app(&self, app: Option<App>) {
+        self.state().setup.app = app;
+    }
+
+    /// Makes the world restless, or calms it.
+    pub fn set_restless(&self, restless: Option<Restless>) {
+        self.state().setup.restless = restless;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -119,7 +165,12 @@ impl Fake {
             self.clock.sleep(latency).await;
         }
         let (now, is_throttled) = (self.clock.now(), flight.is_throttled);
-        let (reply, delay) = self.state().decide(get, caller, now, is_throttled);
+        let (reply, delay) = {
+            let mut state = self.state();
+            let decided = state.decide(get, caller, now, is_throttled);
+            state.stir(now);
+            decided
+        };
         if delay > Duration::ZERO {
             self.clock.sleep(delay).await;
         }
@@ -162,7 +213,7 @@ enum Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    /// Identifies the sender by a token, `fake-ACCOUNT-N`.
+    /// Identifies the sender by a token, `fake-ACCOUNT-N` or that of an installation.
     fn of(token: Option<&'a Token>) -> Self {
         let Some(token) = token else {
             return Self::Anonymous;
@@ -172,6 +223,9 @@ impl<'a> Caller<'a> {
 }
 
 fn account(secret: &str) -> Option<&str> {
+    if let Some(account) = app::account(secret) {
+        return Some(account);
+    }
     let (account, number) = secret.strip_prefix("fake-")?.rsplit_once('-')?;
     let is_numbered = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     (is_numbered && !account.is_empty()).then_some(account)
@@ -180,11 +234,21 @@ fn account(secret: &str) -> Option<&str> {
 #[async_trait]
 impl Transport for Fake {
     async fn get(&self, request: &ApiRequest) -> Result<ApiAnswer, Broken> {
-        let target = request.url.strip_prefix(BASE);
-        let Some(target) = target.filter(|target| target.starts_with('/')) else {
+        self.send(request, false).await
+    }
+
+    async fn post(&self, request: &ApiRequest) -> Result<ApiAnswer, Broken> {
+        self.send(request, true).await
+    }
+}
+
+impl Fake {
+    async fn send(&self, request: &ApiRequest, is_post: bool) -> Result<ApiAnswer, Broken> {
+        let Some(target) = links::target(&request.url, BASE) else {
             return Err(Broken::NotSent(format!("not at {BASE}: {}", request.url)));
         };
         let get = Get {
+            is_post,
             base: BASE,
             target,
             token: request.token.as_ref(),

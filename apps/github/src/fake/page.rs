@@ -138,7 +138,7 @@ fn cursor((value, id): (i64, u64)) -> String {
     format!("c2{value:016x}{id:016x}")
 }
 
-fn read_cursor(text: &str) -> Option<(i64, u64)> {
+pub(super) fn read_cursor(text: &str) -> Option<(i64, u64)> {
     let digits = text.strip_prefix("c2").filter(|rest| rest.len() == 32)?;
     let value = u64::from_str_radix(digits.get(..16)?, 16).ok()?;
     let id = u64::from_str_radix(digits.get(16..)?, 16).ok()?;

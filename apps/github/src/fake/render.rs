@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::world::{DocumentRef, Event, World};
 
-const API: &str = "https://api.github.com";
+pub(super) const API: &str = "https://api.github.com";
+pub(super) const HTML: &str = "https://github.com";
 const WORDS: [&str; 32] = [
     "the",
     "request",
@@ -54,19 +55,32 @@ impl World {
             DocumentRef::Issue(at, n) => self.render_issue(at, n),
             DocumentRef::Pull(at, n) => self.render_pull(at, n),
             DocumentRef::Commit(at, n) => self.render_commit(at, n),
+            DocumentRef::PullDetail(at, n) => self.render_pull_detail(at, n),
+            DocumentRef::CommitDetail(at, n) => self.render_commit_detail(at, n),
+            DocumentRef::Entry(at, kind, n) => self.render_entry(at, kind, n),
+            DocumentRef::Timeline(at, kind, n) => self.render_timeline(at, kind, n),
+            DocumentRef::PullCommit(at, n) => self.render_pull_commit(at, n),
+            DocumentRef::MainBranch(at) => self.render_main_branch(at),
+            DocumentRef::Contributor(_, user, count) => self.render_contributor(user, count),
+            DocumentRef::Languages(at) => self.render_languages(at),
+            DocumentRef::Organization(_) => self.render_organization(),
+            DocumentRef::Member(user) => self.account(user),
+            DocumentRef::Team(n) => self.render_team(n),
         }
     }
 
     fn render_user(&self, user: usize) -> Value {
-        let owned = self.repositories.iter();
-        let owned = owned.filter(|repository| repository.owner == user).count();
+        let owned = self.existing();
+        let owned = owned.filter(|(_, repository)| repository.owner == user);
+        let owned = owned.count();
+        let kind = self.account_type(user);
         let user = &self.users[user];
         json!({
             "login": user.login,
             "id": user.id,
             "node_id": format!("U_{}", user.id),
             "url": format!("{API}/users/{}", user.login),
-            "type": "User",
+            "type": kind,
             "site_admin": false,
             "public_repos": owned,
             "created_at": date(user.created),
@@ -78,11 +92,7 @@ impl World {
         let actor = &self.users[user];
         let repo = event.repository.map(|at| {
             let repository = &self.repositories[at];
-            let owner = &self.users[repository.owner].login;
-            json!({
-                "id": repository.id,
-                "name": format!("{owner}/{}", repository.first_name),
-            })
+            json!({ "id": repository.id, "name": repository.first_name })
         });
         let kind = EVENT_TYPES[event.serial as usize % EVENT_TYPES.len()];
         json!({
@@ -104,7 +114,7 @@ impl World {
             "name": repository.name,
             "full_name": self.full_name(at),
             "owner": self.person(repository.owner),
-            "private": false,
+            "private": repository.is_private,
             "fork": repository.id.is_multiple_of(7),
             "url": format!("{API}/repositories/{}", repository.id),
             "description": self.text(4, repository.id, 10),
@@ -124,14 +134,14 @@ impl World {
         body["node_id"] = json!(format!("I_{id}"));
         body["url"] = json!(self.url(at, "issues", n));
         body["labels"] = json!([{ "id": 1 + id % 5, "name": WORDS[(id % 32) as usize] }]);
-        body["comments"] = json!(issue.comments());
+        body["comments"] = json!(issue.comments);
         if issue.is_pull {
             body["pull_request"] = json!({ "url": self.url(at, "pulls", n) });
         }
         body
     }
 
-    fn render_pull(&self, at: usize, n: usize) -> Value {
+    pub(super) fn render_pull(&self, at: usize, n: usize) -> Value {
         let issue = &self.repositories[at].issues[n];
         let mut body = self.render_shared(at, n);
         // A pull request and its issue are two things with two ids.
@@ -139,12 +149,17 @@ impl World {
         body["id"] = json!(id);
         body["node_id"] = json!(format!("PR_{id}"));
         body["url"] = json!(self.url(at, "pulls", n));
-        body["head"] = json!({ "ref": format!("patch-{}", n + 1), "sha": self.sha(at, id) });
+        body["head"] = json!({ "ref": format!("patch-{}", n + 1), "sha": self.pull_sha(at, n) });
         body["base"] = json!({ "ref": "main", "sha": self.sha(at, 0) });
         body["draft"] = json!(false);
         let merged = issue.closed.filter(|_| !n.is_multiple_of(4));
         body["merged_at"] = json!(merged.map(date));
         body
+    }
+
+    /// The head of a pull request, which is no commit of the repository.
+    pub(super) fn pull_sha(&self, at: usize, n: usize) -> String {
+        self.digits(7, self.issue_id(at, n) + 1)
     }
 
     fn render_shared(&self, at: usize, n: usize) -> Value {
@@ -157,7 +172,7 @@ impl World {
             "title": self.text(1, key, 6),
             "state": if issue.closed.is_some() { "closed" } else { "open" },
             "locked": false,
-            "user": self.person(n % self.users.len()),
+            "user": self.person(self.actor(n as u64)),
             "created_at": date(issue.created),
             "updated_at": date(issue.updated),
             "closed_at": issue.closed.map(date),
@@ -165,18 +180,27 @@ impl World {
         })
     }
 
-    fn render_commit(&self, at: usize, n: usize) -> Value {
-        let author = &self.users[n % self.users.len()];
-        let committed = date(self.repositories[at].commits[n]);
-        let sha = self.sha(at, n as u64);
-        let parents = n.checked_sub(1).map(|before| self.sha(at, before as u64));
-        let parents: Vec<Value> = parents.iter().map(|sha| json!({ "sha": sha })).collect();
+    pub(super) fn render_commit(&self, at: usize, n: usize) -> Value {
+        let author = &self.users[self.actor(n as u64)];
+        let commit = self.repositories[at].history.commit(n);
+        let committed = date(commit.date);
+        let sha = self.sha(at, n);
+        let parents = commit.parents().map(|parent| {
+            let sha = self.sha(at, parent);
+            json!({
+                "sha": sha,
+                "url": self.commit_url(API, "commits", at, &sha),
+                "html_url": self.commit_url(HTML, "commit", at, &sha),
+            })
+        });
+        let parents: Vec<Value> = parents.collect();
         let email = format!("{}@example.com", author.login);
         let person = json!({ "name": author.login, "email": email, "date": committed });
         json!({
             "sha": sha,
             "node_id": format!("C_{sha}"),
-            "url": format!("{API}/repositories/{}/commits/{sha}", self.repositories[at].id),
+            "url": self.commit_url(API, "commits", at, &sha),
+            "html_url": self.commit_url(HTML, "commit", at, &sha),
             "commit": {
                 "message": self.text(5, n as u64 ^ ((at as u64) << 32), 30),
                 "author": person,
@@ -187,31 +211,65 @@ impl World {
         })
     }
 
-    fn issue_id(&self, at: usize, n: usize) -> u64 {
+    pub(super) fn commit_url(&self, origin: &str, list: &str, at: usize, sha: &str) -> String {
+        let id = self.repositories[at].id;
+        format!("{origin}/repositories/{id}/{list}/{sha}")
+    }
+
+    pub(super) fn issue_id(&self, at: usize, n: usize) -> u64 {
         self.repositories[at].id * 10_000_000 + (n as u64 + 1) * 2
     }
 
-    fn url(&self, at: usize, list: &str, n: usize) -> String {
+    pub(super) fn url(&self, at: usize, list: &str, n: usize) -> String {
         let id = self.repositories[at].id;
         format!("{API}/repositories/{id}/{list}/{}", n + 1)
     }
 
-    fn person(&self, user: usize) -> Value {
+    pub(super) fn person(&self, user: usize) -> Value {
+        let kind = self.account_type(user);
         let user = &self.users[user];
-        json!({ "login": user.login, "id": user.id, "type": "User" })
+        json!({ "login": user.login, "id": user.id, "type": kind })
     }
 
-    fn sha(&self, at: usize, n: u64) -> String {
-        let mut rng = self.rng(6, (at as u64) << 40 | n);
-        let mut sha = String::with_capacity(48);
+    /// The hash of a commit. Its last eight digits are the commit's position under a mask that
+    /// depends on the other digits, so that a commit is found by its hash without an index.
+    pub(super) fn sha(&self, at: usize, n: usize) -> String {
+        let mut digits = self.digits(6, (at as u64) << 32 | n as u64);
+        digits.truncate(32);
+        let masked = n as u32 ^ self.sha_mask(&digits);
+        digits.push_str(&format!("{masked:08x}"));
+        digits
+    }
+
+    /// A commit that can be asked for, by its hash in either case.
+    pub(super) fn commit_by_sha(&self, at: usize, sha: &str) -> Option<usize> {
+        let sha = sha.to_ascii_lowercase();
+        let (digits, masked) = sha.split_at_checked(32)?;
+        let masked = u32::from_str_radix(masked, 16).ok()?;
+        let n = (masked ^ self.sha_mask(digits)) as usize;
+        self.repositories[at].history.known(n)?;
+        (self.sha(at, n) == sha).then_some(n)
+    }
+
+    fn sha_mask(&self, digits: &str) -> u32 {
+        let key = digits.bytes().fold(0_u64, |key, byte| {
+            key.rotate_left(5).wrapping_mul(31) ^ u64::from(byte)
+        });
+        self.rng(9, key).next_u64() as u32
+    }
+
+    /// Forty hexadecimal digits.
+    pub(super) fn digits(&self, purpose: u64, key: u64) -> String {
+        let mut rng = self.rng(purpose, key);
+        let mut digits = String::with_capacity(48);
         for _ in 0..3 {
-            sha.push_str(&format!("{:016x}", rng.next_u64()));
+            digits.push_str(&format!("{:016x}", rng.next_u64()));
         }
-        sha.truncate(40);
-        sha
+        digits.truncate(40);
+        digits
     }
 
-    fn text(&self, purpose: u64, key: u64, words: usize) -> String {
+    pub(super) fn text(&self, purpose: u64, key: u64, words: usize) -> String {
         let mut rng = self.rng(purpose, key);
         let mut text = String::with_capacity(words * 7);
         let mut bits = 0;
@@ -228,15 +286,9 @@ impl World {
         text
     }
 
-    fn rng(&self, purpose: u64, key: u64) -> SplitMix {
+    pub(super) fn rng(&self, purpose: u64, key: u64) -> SplitMix {
         let mut outer = SplitMix::new(self.seed ^ purpose.rotate_left(48));
         SplitMix::new(outer.next_u64() ^ key.wrapping_mul(0xd6e8_feb8_6659_fd93))
-    }
-}
-
-impl super::world::Issue {
-    pub(super) fn comments(&self) -> u64 {
-        self.created.unsigned_abs() % 17 + u64::from(self.revision)
     }
 }
 

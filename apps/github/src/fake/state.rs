@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use clinch::testing::SplitMix;
 use clinch::types::Timestamp;
 use sha2::{Digest, Sha256};
 
 use super::answer::{Ask, ok, refusal};
+use super::app;
 use super::faults::Fault;
 use super::limits::{Budget, Budgets, ExceededLimit, Secondary, refuse_primary};
 use super::tally::Tally;
 use super::world::World;
-use super::{Caller, Get, Reply, Setup};
+use super::{Caller, Get, Reply, Restless, Setup};
 use crate::{ApiAnswer, Token};
+
+const BAD_CREDENTIALS: &str = "Bad credentials";
 
 /// State that all requests share.
 pub(super) struct State {
@@ -58,6 +62,14 @@ impl State {
         self.budgets.of(account, &self.setup.limits)
     }
 
+    /// The budget that a request is counted in.
+    fn spent(&mut self, get: &Get<'_>, account: Option<&str>) -> &mut Budget {
+        match is_search(get) {
+            true => self.budgets.of_searches(account, &self.setup.limits),
+            false => self.budget(account),
+        }
+    }
+
     /// The answer, and how long it takes.
     pub(super) fn decide(
         &mut self,
@@ -71,26 +83,33 @@ impl State {
         let revoked = get
             .token
             .is_some_and(|token| self.setup.faults.revokes(token.secret()));
+        if let Some(answer) = self.for_app(get, now) {
+            return self.reply(answer);
+        }
+        let revoked = revoked || get.is_post || self.has_ended(get.token, now);
         let account = match caller {
             Caller::Account(name) if !revoked => Some(name),
             Caller::Anonymous => None,
-            _ => return self.reply(refusal(401, "Bad credentials")),
+            _ => return self.reply(refusal(401, BAD_CREDENTIALS)),
         };
         let name = account.unwrap_or("anonymous").to_owned();
         *self.tally.by_account.entry(name.clone()).or_default() += 1;
         let limits = self.setup.limits.clone();
         let path = get.target.split('?').next();
         if path == Some("/rate_limit") {
-            let answer = ok(&self.budget(account).overview(now, &limits));
+            let answer = ok(&self.budget(account).overview(now));
             return self.reply_labelled(answer, account, now);
         }
-        if let Some(over) = self.budget(account).admit(now, &limits, is_throttled) {
-            let answer = self.refuse(over, account, now, limits.secondary);
-            return self.reply_labelled(answer, account, now);
+        if let Some(over) = self.spent(get, account).admit(now, is_throttled) {
+            let mut answer = self.refuse(over, account, now, limits.secondary);
+            self.spent(get, account).label(&mut answer, now);
+            return self.reply(answer);
         }
         let fault = self.setup.faults.draw(get.target);
-        if fault == Some(Fault::LostBefore) {
-            return self.lose();
+        match fault {
+            Some(Fault::LostBefore) => return self.lose(),
+            Some(Fault::Status(401)) => return self.reply(refusal(401, BAD_CREDENTIALS)),
+            _ => {}
         }
         if let Some(Fault::Secondary(how, pause)) = fault {
             self.budget(account).block(now, pause);
@@ -101,14 +120,33 @@ impl State {
         if answer.status == 200 {
             tag(&mut answer, get);
         }
+        if answer.status == 304 && self.setup.hides_links_on_304 {
+            answer.headers.remove("link");
+        }
         // Without a token even a 304 costs a request, as at GitHub.
         if answer.status != 304 || account.is_none() {
-            let used = self.budget(account).spend();
-            let most = self.tally.window_max.entry(name).or_default();
+            let used = self.spent(get, account).spend();
+            let most = match is_search(get) {
+                true => self.tally.searches_max.entry(name),
+                false => self.tally.window_max.entry(name),
+            };
+            let most = most.or_default();
             *most = used.max(*most);
         }
-        self.budget(account).label(&mut answer, now, &limits);
+        self.spent(get, account).label(&mut answer, now);
         self.apply_fault(answer, fault, get.timeout)
+    }
+
+    /// Changes a restless world, after an answer.
+    pub(super) fn stir(&mut self, now: Timestamp) {
+        let Some(Restless { seed, share }) = self.setup.restless else {
+            return;
+        };
+        let mut rng = SplitMix::new(seed ^ self.tally.requests.rotate_left(32));
+        if rng.next_f64() < share {
+            self.world.follow(now);
+            self.world.upset(rng.next_u64(), 1);
+        }
     }
 
     fn refuse(
@@ -144,12 +182,21 @@ impl State {
                     world: &self.world,
                     base: get.base,
                     paging: self.setup.paging,
+                    links: self.setup.links,
                     account,
+                    unlisted: self.setup.unlisted,
+                    installed_at: self.installed_at(account),
                     refused: &self.setup.faults.repositories,
                 };
                 ask.answer(get.target)
             }
         }
+    }
+
+    /// The login where the app of this account is installed.
+    fn installed_at(&self, account: Option<&str>) -> Option<&str> {
+        let number = app::number(account?)?;
+        self.setup.app.as_ref()?.login(number)
     }
 
     fn apply_fault(
@@ -192,7 +239,7 @@ impl State {
     ) -> (Reply, Duration) {
         let limits = &self.setup.limits;
         let budget = self.budgets.of(account, limits);
-        budget.label(&mut answer, now, limits);
+        budget.label(&mut answer, now);
         self.reply(answer)
     }
 
@@ -201,6 +248,10 @@ impl State {
         self.tally.not_modified += u64::from(answer.status == 304);
         (Reply::Answer(answer), Duration::ZERO)
     }
+}
+
+fn is_search(get: &Get<'_>) -> bool {
+    get.target.starts_with("/search/")
 }
 
 /// Adds the ETag; turns the answer into a 304 if the client has this ETag.

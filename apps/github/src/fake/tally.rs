@@ -21,6 +21,8 @@ pub struct Tally {
     pub lost: u64,
     /// The most that each account spent in one window.
     pub window_max: BTreeMap<String, u32>,
+    /// The most searches that each account made in one minute.
+    pub searches_max: BTreeMap<String, u32>,
     /// The most concurrent requests, of all accounts together.
     pub concurrent_max: u32,
     /// Requests by path and query.

@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::history::History;
+use super::kind::Kind;
+use super::streams::{Organization, Streams};
+
 /// The size of a generated world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Size {
@@ -37,9 +41,14 @@ pub struct World {
     pub(super) repositories: Vec<Repository>,
     /// The time of the latest change, in seconds.
     pub(super) latest: i64,
+    /// A fake moves `latest` to the present of its clock.
+    pub(super) follows_clock: bool,
     pub(super) events: u64,
-    /// Earlier names of renamed repositories, in lower case.
-    moved: BTreeMap<String, usize>,
+    /// It was generated with further streams.
+    pub(super) has_streams: bool,
+    pub(super) organization: Option<Organization>,
+    /// Earlier names of renamed and transferred repositories, in lower case.
+    pub(super) moved: BTreeMap<String, usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -64,7 +73,7 @@ pub(super) struct Repository {
     pub(super) id: u64,
     pub(super) owner: usize,
     pub(super) name: String,
-    /// Its first name: events keep it after a rename.
+    /// Its first full name: events keep it after a rename or transfer.
     pub(super) first_name: String,
     pub(super) has_issues: bool,
     pub(super) created: i64,
@@ -72,8 +81,10 @@ pub(super) struct Repository {
     pub(super) pushed: i64,
     /// Issues and pull requests; the number is the index plus one.
     pub(super) issues: Vec<Issue>,
-    /// Time of each commit, oldest first.
-    pub(super) commits: Vec<i64>,
+    pub(super) history: History,
+    pub(super) streams: Streams,
+    pub(super) is_deleted: bool,
+    pub(super) is_private: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -82,36 +93,23 @@ pub(super) struct Issue {
     pub(super) updated: i64,
     pub(super) closed: Option<i64>,
     pub(super) revision: u32,
+    pub(super) comments: u32,
+    pub(super) review_comments: u32,
     pub(super) is_pull: bool,
+    pub(super) is_deleted: bool,
 }
 
-/// The kind of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// An account.
-    User,
-    /// An action of a user.
-    Event,
-    /// A repository.
-    Repository,
-    /// An issue that is not a pull request.
-    Issue,
-    /// A pull request.
-    PullRequest,
-    /// A commit.
-    Commit,
-}
-
-impl Kind {
-    /// Its name: `pull_request`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Event => "event",
-            Self::Repository => "repository",
-            Self::Issue => "issue",
-            Self::PullRequest => "pull_request",
-            Self::Commit => "commit",
+impl Issue {
+    pub(super) fn open(created: i64, is_pull: bool) -> Self {
+        Self {
+            created,
+            updated: created,
+            closed: None,
+            revision: 0,
+            comments: (created.unsigned_abs() % 17) as u32,
+            review_comments: 0,
+            is_pull,
+            is_deleted: false,
         }
     }
 }
@@ -138,6 +136,24 @@ pub(super) enum DocumentRef {
     Issue(usize, usize),
     Pull(usize, usize),
     Commit(usize, usize),
+    PullDetail(usize, usize),
+    CommitDetail(usize, usize),
+    /// An entry of a stream, by repository, kind and position.
+    Entry(usize, Kind, usize),
+    /// What an entry of another kind is in the timeline of its issue.
+    Timeline(usize, Kind, usize),
+    /// The commit of a pull request, in its timeline.
+    PullCommit(usize, usize),
+    /// The branch that the head belongs to.
+    MainBranch(usize),
+    /// A user with this many commits.
+    Contributor(usize, usize, usize),
+    Languages(usize),
+    /// The organisation of a user.
+    Organization(usize),
+    Member(usize),
+    /// A team of the organisation, by position.
+    Team(usize),
 }
 
 /// The repository that a name leads to.
@@ -154,12 +170,15 @@ impl World {
             users: Vec::new(),
             repositories: Vec::new(),
             latest: start,
+            follows_clock: false,
             events: 0,
+            has_streams: false,
+            organization: None,
             moved: BTreeMap::new(),
         }
     }
 
-    /// All documents.
+    /// All documents that exist now; of the commits, those that the head reaches.
     ///
     /// The API shows only a user's 300 newest events. Older ones are included here, for a collector
     /// that read them in time.
@@ -179,45 +198,7 @@ impl World {
 
     /// The current full names of the repositories.
     pub fn full_names(&self) -> Vec<String> {
-        let all = 0..self.repositories.len();
-        all.map(|index| self.full_name(index)).collect()
-    }
-
-    /// Renames a repository, `OWNER/OLD`. The old name then redirects to the new one.
-    ///
-    /// False: there is no such repository, or the owner already has one of the new name.
-    pub fn rename(&mut self, old: &str, new: &str) -> bool {
-        let Some(Found::Here(index)) = self.find(old) else {
-            return false;
-        };
-        let owner = self.users[self.repositories[index].owner].login.clone();
-        let wanted = format!("{owner}/{new}");
-        if let Some(Found::Here(_)) = self.find(&wanted) {
-            return false;
-        }
-        self.moved.remove(&wanted.to_lowercase());
-        self.moved.insert(old.to_lowercase(), index);
-        self.latest += 1;
-        let repository = &mut self.repositories[index];
-        repository.name = new.to_owned();
-        repository.updated = self.latest;
-        true
-    }
-
-    /// Adds commits of these dates (seconds since 1970) to a repository, as a merge of a branch
-    /// does: a date may be long past, or in the future.
-    ///
-    /// False: there is no such repository.
-    pub fn merge(&mut self, full_name: &str, dates: &[i64]) -> bool {
-        let Some(Found::Here(index)) = self.find(full_name) else {
-            return false;
-        };
-        self.latest += 1;
-        let repository = &mut self.repositories[index];
-        repository.commits.extend(dates);
-        repository.pushed = self.latest;
-        repository.updated = self.latest;
-        true
+        self.existing().map(|(at, _)| self.full_name(at)).collect()
     }
 
     pub(super) fn full_name(&self, index: usize) -> String {
@@ -232,11 +213,18 @@ impl World {
         let is_it = |repository: &Repository| {
             repository.owner == owner && repository.name.eq_ignore_ascii_case(name)
         };
-        if let Some(index) = self.repositories.iter().position(is_it) {
-            return Some(Found::Here(index));
+        let mut existing = self.existing();
+        if let Some((at, _)) = existing.find(|(_, repository)| is_it(repository)) {
+            return Some(Found::Here(at));
         }
         let moved = self.moved.get(&full_name.to_lowercase());
         moved.copied().map(Found::Moved)
+    }
+
+    /// The repositories that are not deleted.
+    pub(super) fn existing(&self) -> impl Iterator<Item = (usize, &Repository)> {
+        let all = self.repositories.iter().enumerate();
+        all.filter(|(_, repository)| !repository.is_deleted)
     }
 
     pub(super) fn user(&self, login: &str) -> Option<usize> {
@@ -247,18 +235,21 @@ impl World {
     fn places(&self) -> impl Iterator<Item = DocumentRef> + '_ {
         let users = self.users.iter().enumerate().flat_map(|(at, user)| {
             let events = (0..user.events.len()).map(move |n| DocumentRef::Event(at, n));
-            std::iter::once(DocumentRef::User(at)).chain(events)
+            let itself = std::iter::once(DocumentRef::User(at));
+            itself.chain(events).chain(self.places_of_user(at))
         });
-        let repositories = self.repositories.iter().enumerate();
-        users.chain(repositories.flat_map(|(at, repository)| {
+        users.chain(self.existing().flat_map(|(at, repository)| {
             let issues = repository.issues.iter().enumerate();
+            let issues = issues.filter(|(_, issue)| !issue.is_deleted);
             let issues = issues.map(move |(n, issue)| match issue.is_pull {
                 true => DocumentRef::Pull(at, n),
                 false => DocumentRef::Issue(at, n),
             });
-            let commits = (0..repository.commits.len()).map(move |n| DocumentRef::Commit(at, n));
+            let listed = repository.history.listed();
+            let commits = (0..listed.len()).map(move |n| DocumentRef::Commit(at, listed[n]));
             let itself = std::iter::once(DocumentRef::Repository(at));
-            itself.chain(issues).chain(commits)
+            let streams = self.places_of_streams(at);
+            itself.chain(issues).chain(commits).chain(streams)
         }))
     }
 
@@ -271,6 +262,10 @@ impl World {
             let login = self.users[self.repositories[at].owner].login.clone();
             (kind, login, format!("repo:{}", self.full_name(at)))
         };
+        let of_organization = |kind| {
+            let organization = self.organization.as_ref();
+            of_user(kind, organization.map_or(0, |one| one.user))
+        };
         let (kind, user, resource) = match place {
             DocumentRef::User(user) => of_user(Kind::User, user),
             DocumentRef::Event(user, _) => of_user(Kind::Event, user),
@@ -278,6 +273,18 @@ impl World {
             DocumentRef::Issue(at, _) => of_repository(Kind::Issue, at),
             DocumentRef::Pull(at, _) => of_repository(Kind::PullRequest, at),
             DocumentRef::Commit(at, _) => of_repository(Kind::Commit, at),
+            DocumentRef::PullDetail(at, _) => of_repository(Kind::PullRequestDetail, at),
+            DocumentRef::CommitDetail(at, _) => of_repository(Kind::CommitDetail, at),
+            DocumentRef::Entry(at, kind, _) => of_repository(kind, at),
+            DocumentRef::Timeline(at, ..) | DocumentRef::PullCommit(at, _) => {
+                of_repository(Kind::Timeline, at)
+            }
+            DocumentRef::MainBranch(at) => of_repository(Kind::Branch, at),
+            DocumentRef::Contributor(at, ..) => of_repository(Kind::Contributor, at),
+            DocumentRef::Languages(at) => of_repository(Kind::Languages, at),
+            DocumentRef::Organization(user) => of_user(Kind::Organization, user),
+            DocumentRef::Member(_) => of_organization(Kind::Member),
+            DocumentRef::Team(_) => of_organization(Kind::Team),
         };
         Item {
             kind,

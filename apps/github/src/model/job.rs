@@ -1,89 +1,10 @@
 //! A page job: one request to the API.
 
-use std::fmt;
-
 use clinch::types::{OpId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{InvalidText, RunId, login};
-
-/// What a job reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobKind {
-    /// The user.
-    UserBasic,
-    /// The user's events.
-    UserEvents,
-    /// The repositories that the user owns.
-    UserRepos,
-    /// Issues of a repository.
-    RepoIssues,
-    /// Pull requests of a repository.
-    RepoPrs,
-    /// Commits of a repository.
-    RepoCommits,
-}
-
-impl JobKind {
-    /// Every kind.
-    pub const ALL: [Self; 6] = [
-        Self::UserBasic,
-        Self::UserEvents,
-        Self::UserRepos,
-        Self::RepoIssues,
-        Self::RepoPrs,
-        Self::RepoCommits,
-    ];
-
-    /// The kinds that are read for each repository.
-    pub const OF_REPOSITORY: [Self; 3] = [Self::RepoIssues, Self::RepoPrs, Self::RepoCommits];
-
-    /// The event type of its operations.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::UserBasic => "user_basic",
-            Self::UserEvents => "user_events",
-            Self::UserRepos => "user_repos",
-            Self::RepoIssues => "repo_issues",
-            Self::RepoPrs => "repo_prs",
-            Self::RepoCommits => "repo_commits",
-        }
-    }
-
-    /// The kind of its documents.
-    pub fn document(self) -> &'static str {
-        match self {
-            Self::UserBasic => "user",
-            Self::UserEvents => "event",
-            Self::UserRepos => "repository",
-            Self::RepoIssues => "issue",
-            Self::RepoPrs => "pull_request",
-            Self::RepoCommits => "commit",
-        }
-    }
-
-    /// Whether the endpoint accepts `since`.
-    pub(crate) fn has_since(self) -> bool {
-        matches!(self, Self::RepoIssues | Self::RepoCommits)
-    }
-
-    /// Whether the newest items come first, so that reading can stop at the first known item.
-    pub(crate) fn is_newest_first(self) -> bool {
-        matches!(self, Self::UserEvents | Self::RepoIssues | Self::RepoPrs)
-    }
-
-    /// Whether items older than its cursor need not be read again.
-    pub(crate) fn has_cursor(self) -> bool {
-        self.has_since() || self.is_newest_first()
-    }
-}
-
-impl fmt::Display for JobKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+use super::{Bounds, InvalidText, RunId, login};
+use crate::streams::JobKind;
 
 /// A repository. Its id stays the same when it is renamed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,13 +29,18 @@ impl Repository {
         };
         let (owner, name) = self.full_name.split_once('/').ok_or_else(wrong)?;
         login(owner).map_err(|_| wrong())?;
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let is_name = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(fits);
-        match is_name && name != "." && name != ".." {
+        match repository_name(name) {
             true => Ok((owner, name)),
             false => Err(wrong()),
         }
     }
+}
+
+/// Whether GitHub allows this name of a repository.
+pub(crate) fn repository_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_name = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(fits);
+    is_name && name != "." && name != ".."
 }
 
 /// One request: the payload of its operation.
@@ -122,11 +48,18 @@ impl Repository {
 pub struct PageJob {
     /// The run that it belongs to.
     pub run_id: RunId,
-    /// What it reads.
+    /// The stream that it reads.
     pub kind: JobKind,
     /// The repository, if it reads one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<Repository>,
+    /// The item that it reads something of: a pull request's number, a workflow run's id, a
+    /// commit's hash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<String>,
+    /// What it searches for, if it searches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
     /// Number of the page in its resource, from 1.
     pub page: u32,
     /// Redirects that led to this job.
@@ -136,16 +69,24 @@ pub struct PageJob {
     /// changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Read only the changes since this time. These pages are separate from the resource's own
-    /// pages.
+    /// Read only the changes since this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// The newest items on the first page.
     #[serde(default)]
     pub seen: FirstPage,
+    /// The time that its list is bounded to.
+    #[serde(default, skip_serializing_if = "Bounds::is_all")]
+    pub bounds: Bounds,
     /// Every page is read, whatever the last run has read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_full: bool,
+    /// Which commits are read; `None`: the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
+    /// How often the list was read because it changed in between.
+    #[serde(default, skip_serializing_if = "Pass::is_first")]
+    pub pass: Pass,
 }
 
 /// The newest items on the first page: the cursor moves there when the last page is stored.
@@ -159,42 +100,110 @@ pub struct FirstPage {
     pub newest: Option<String>,
 }
 
+/// Commits other than the newest. Both forms name commits by hash, so that a list does not change
+/// while it is read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum History {
+    /// Everything that this commit is made of.
+    Of(String),
+    /// What `head` has and `base` has not.
+    Between {
+        /// The newest commit of the last run.
+        base: String,
+        /// The newest commit now.
+        head: String,
+        /// Commits on the pages before this one.
+        read: u64,
+    },
+}
+
+/// A list moves while it is read: items appear, go and change places. So its pages are read again,
+/// with their ETags, until nothing has moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Pass {
+    /// Passes before this one.
+    pub number: u32,
+    /// Pages in the pass before.
+    pub pages: u32,
+    /// Whether a page of this pass differs from what was known of it.
+    pub has_changed: bool,
+}
+
+impl Pass {
+    fn is_first(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 impl PageJob {
     pub(crate) fn first(run_id: &RunId, kind: JobKind, repository: Option<Repository>) -> Self {
         Self {
             run_id: run_id.clone(),
             kind,
             repository,
+            item: None,
+            search: None,
             page: 1,
             hops: 0,
             url: None,
             since: None,
             seen: FirstPage::default(),
+            bounds: Bounds::default(),
             is_full: false,
+            history: None,
+            pass: Pass::default(),
         }
     }
 
-    /// `user:octocat` or `repo:owner/name`.
-    pub fn resource(&self) -> String {
+    /// Where its documents belong: `user:octocat` or `repo:owner/name`.
+    pub fn place(&self) -> String {
         match &self.repository {
             Some(repository) => format!("repo:{}", repository.full_name),
             None => format!("user:{}", self.run_id.login),
         }
     }
 
-    /// Identifies the page within its resource and run.
-    pub fn page_key(&self) -> String {
-        let since = if self.since.is_some() { "since-" } else { "" };
-        match self.hops {
-            0 => format!("{since}{}", self.page),
-            hops => format!("{since}{}-moved-{hops}", self.page),
+    /// What it reads: its place, or an item there: `repo:owner/name#7`.
+    pub fn resource(&self) -> String {
+        match &self.item {
+            Some(item) => format!("{}#{item}", self.place()),
+            None => self.place(),
         }
     }
 
-    /// Whether this is the first page of the resource's own address. Its ETag tells whether
-    /// anything is new.
-    pub(crate) fn is_head(&self) -> bool {
-        self.page == 1 && self.since.is_none()
+    /// Identifies what it reads, whatever its name is: `repo:1296269#7`.
+    pub fn id(&self) -> String {
+        let place = match &self.repository {
+            Some(repository) => format!("repo:{}", repository.id),
+            None => self.place(),
+        };
+        match &self.item {
+            Some(item) => format!("{place}#{item}"),
+            None => place,
+        }
+    }
+
+    /// Identifies the page within its resource and run.
+    pub fn page_key(&self) -> String {
+        let since = if self.since.is_some() { "since-" } else { "" };
+        let history = match &self.history {
+            Some(History::Of(_)) => "all-",
+            Some(History::Between { .. }) => "new-",
+            None => "",
+        };
+        let mut key = format!("{since}{history}{}", self.page);
+        if self.pass.number > 0 {
+            key.push_str(&format!("-again-{}", self.pass.number));
+        }
+        // What belongs to an item is read again if the item has changed again.
+        if let (Some(_), Some(changed_at)) = (&self.item, &self.seen.latest) {
+            key.push_str(&format!("@{changed_at}"));
+        }
+        if self.hops > 0 {
+            key.push_str(&format!("-moved-{}", self.hops));
+        }
+        key
     }
 }
 
@@ -210,6 +219,8 @@ pub enum PageEnd {
     Nothing,
     /// The resource has moved; another job reads it there.
     Moved,
+    /// The API does not give the resource: it is gone, blocked or empty.
+    Unavailable,
 }
 
 /// The result of a page job's operation.
@@ -225,6 +236,29 @@ pub struct PageDone {
     /// The hash of the token that was used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// Why the resource is unavailable: status and message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What a page of a list that is read as a whole holds: documents that no page holds are gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed: Option<Listed>,
+}
+
+/// The items of one page of a list that is read as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Number of the page.
+    pub page: u32,
+    /// Number of the pass that read it.
+    pub pass: u32,
+    /// Hashes of the documents' ids, 16 hex digits each.
+    pub ids: String,
+    /// Number of pages, if this was the last request for the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<u32>,
+    /// Whether the page differs from what the last run knew of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_changed: bool,
 }
 
 /// The state of a job, derived from its operation.
@@ -241,6 +275,8 @@ pub enum JobState {
     Succeeded,
     /// Failed permanently.
     Failed,
+    /// The API does not give the resource.
+    Unavailable,
 }
 
 /// A job and its state.
@@ -250,6 +286,8 @@ pub struct Job {
     pub op_id: OpId,
     /// What it reads.
     pub kind: JobKind,
+    /// The run that it belongs to.
+    pub run: Option<String>,
     /// The resource that it reads.
     pub resource: String,
     /// The page that it reads.
@@ -262,6 +300,7 @@ pub struct Job {
     pub not_before: Option<Timestamp>,
     /// Its result.
     pub done: Option<PageDone>,
-    /// Why it failed: code and message.
+    /// Why it failed: code and message; or why its resource is unavailable; or what an open job
+    /// waits for.
     pub error: Option<String>,
 }

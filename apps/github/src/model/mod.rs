@@ -2,9 +2,14 @@
 
 mod job;
 mod run;
+mod run_id;
+mod start;
 
-pub use job::{FirstPage, Job, JobKind, JobState, PageDone, PageEnd, PageJob, Repository};
-pub(crate) use run::login;
-pub use run::{
-    InvalidText, Jobs, Pages, Repair, Run, RunId, RunStatus, Space, Statistics, Trigger,
+pub(crate) use job::repository_name;
+pub use job::{
+    FirstPage, History, Job, JobState, Listed, PageDone, PageEnd, PageJob, Pass, Repository,
 };
+pub use run::{Jobs, Pages, Repair, Run, RunStatus, Statistics, Unavailable};
+pub(crate) use run_id::login;
+pub use run_id::{InvalidText, RunId, Space};
+pub use start::{Bounds, Selection, Start, Trigger};

@@ -1,125 +1,13 @@
 //! A run: one collection of all data of one user.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use clinch::types::{BatchId, Timestamp};
+use clinch::types::{OpId, Timestamp};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-/// Longest login, in bytes: GitHub's own limit is 39; enterprise installations append a name.
-const LOGIN_BYTES_MAX: usize = 64;
-
-/// The collection and the records that a run uses.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Space {
-    /// The real documents and cursors.
-    #[default]
-    Main,
-    /// Those of a trial: collected from the beginning, to be compared.
-    Shadow,
-}
-
-impl Space {
-    /// Name of the collection of documents, and prefix of the records.
-    pub fn collection(self) -> &'static str {
-        match self {
-            Self::Main => "github",
-            Self::Shadow => "github-shadow",
-        }
-    }
-}
-
-/// Identifies a run: `octocat.7`, or `octocat.shadow.2`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub struct RunId {
-    /// Login of the user, in lower case.
-    pub login: String,
-    /// Where its documents go.
-    pub space: Space,
-    /// Number of the run for this user, from 1.
-    pub number: u64,
-}
-
-/// A text that cannot be parsed, with an explanation.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidText(pub(crate) String);
-
-/// Parses a login and converts it to lower case: GitHub ignores case in logins.
-pub(crate) fn login(text: &str) -> Result<String, InvalidText> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    if text.is_empty() || text.len() > LOGIN_BYTES_MAX || !text.chars().all(fits) {
-        return Err(InvalidText(
-            "a login is 1 to 64 letters, digits, '-' and '_'".to_owned(),
-        ));
-    }
-    Ok(text.to_ascii_lowercase())
-}
-
-impl fmt::Display for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.space {
-            Space::Main => write!(f, "{}.{}", self.login, self.number),
-            Space::Shadow => write!(f, "{}.shadow.{}", self.login, self.number),
-        }
-    }
-}
-
-impl FromStr for RunId {
-    type Err = InvalidText;
-
-    fn from_str(text: &str) -> Result<Self, InvalidText> {
-        let wrong = || InvalidText("a run is named LOGIN.NUMBER, such as octocat.7".to_owned());
-        let parts: Vec<&str> = text.split('.').collect();
-        let (name, space, number) = match parts.as_slice() {
-            [name, number] => (*name, Space::Main, *number),
-            [name, "shadow", number] => (*name, Space::Shadow, *number),
-            _ => return Err(wrong()),
-        };
-        let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-        let number = number.parse().ok().filter(|number| digits && *number > 0);
-        Ok(Self {
-            login: login(name)?,
-            space,
-            number: number.ok_or_else(wrong)?,
-        })
-    }
-}
-
-impl From<RunId> for String {
-    fn from(id: RunId) -> Self {
-        id.to_string()
-    }
-}
-
-impl TryFrom<String> for RunId {
-    type Error = InvalidText;
-
-    fn try_from(text: String) -> Result<Self, InvalidText> {
-        text.parse()
-    }
-}
-
-impl RunId {
-    /// The batch of its jobs (`part` 0) or of a repair (from 1). The ids depend only on the run, so
-    /// planning it twice creates one batch.
-    pub fn batch(&self, what: &str, part: u32) -> BatchId {
-        let digest = Sha256::digest(format!("clinch-github\n{self}\n{what}\n{part}").as_bytes());
-        let mut hex: String = digest.iter().take(16).map(|b| format!("{b:02x}")).collect();
-        // UUID version 8: an id with a format of our own.
-        hex.replace_range(12..13, "8");
-        hex.replace_range(16..17, "8");
-        match hex.parse() {
-            Ok(batch_id) => batch_id,
-            Err(_) => unreachable!("32 hex digits are a UUID"),
-        }
-    }
-}
+use super::{Bounds, InvalidText, JobState, PageJob, Repository, RunId, Selection, Trigger};
+use crate::streams::JobKind;
 
 /// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -196,19 +84,6 @@ impl FromStr for RunStatus {
     }
 }
 
-/// Why a run began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Trigger {
-    /// A person or a program requested it.
-    #[default]
-    Manual,
-    /// The schedule started it.
-    Scheduled,
-    /// Another service requested it, after a signup for example.
-    Event,
-}
-
 /// The state of a run's statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -231,12 +106,61 @@ pub struct Jobs {
     pub succeeded: u64,
     /// Jobs that failed permanently.
     pub failed: u64,
+    /// Jobs whose resource the API does not give. While a run is active, its total may count them
+    /// as succeeded.
+    #[serde(default)]
+    pub unavailable: u64,
 }
 
 impl Jobs {
-    /// Jobs that have neither succeeded nor failed.
+    /// Counts a job.
+    pub(crate) fn count(&mut self, state: JobState) {
+        self.total += 1;
+        match state {
+            JobState::Succeeded => self.succeeded += 1,
+            JobState::Failed => self.failed += 1,
+            JobState::Unavailable => self.unavailable += 1,
+            JobState::Ready | JobState::Enqueued | JobState::Running => {}
+        }
+    }
+
+    /// Jobs that have not ended.
     pub fn open(&self) -> u64 {
-        self.total.saturating_sub(self.succeeded + self.failed)
+        let ended = self.succeeded + self.failed + self.unavailable;
+        self.total.saturating_sub(ended)
+    }
+
+    /// Counts jobs apart that ended because their resources are unavailable: for the engine they
+    /// are completed operations.
+    #[must_use]
+    pub(crate) fn without_unavailable(self, unavailable: u64) -> Self {
+        Self {
+            succeeded: self.succeeded.saturating_sub(unavailable),
+            unavailable,
+            ..self
+        }
+    }
+}
+
+/// Unavailable resources that a run names.
+const UNAVAILABLE_MAX: usize = 100;
+
+/// A resource that the API does not give: it is gone, blocked or empty.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unavailable {
+    /// Such as `repo:octocat/hello`.
+    pub resource: String,
+    /// Status and message of the API.
+    pub reason: String,
+}
+
+impl Unavailable {
+    /// Adds a resource to a list, once, unless the list is full.
+    pub(crate) fn note(list: &mut Vec<Self>, resource: String, reason: String) {
+        let is_known = list.iter().any(|one| one.resource == resource);
+        if !is_known && list.len() < UNAVAILABLE_MAX {
+            list.push(Self { resource, reason });
+        }
     }
 }
 
@@ -246,6 +170,7 @@ impl From<clinch::ports::Batch> for Jobs {
             total: batch.total,
             succeeded: batch.completed,
             failed: batch.failed,
+            unavailable: 0,
         }
     }
 }
@@ -261,6 +186,9 @@ pub struct Pages {
     pub skipped: u64,
     /// Documents stored.
     pub documents: u64,
+    /// Documents that are gone at GitHub, and were put aside.
+    #[serde(default)]
+    pub removed: u64,
 }
 
 /// Failed jobs that were retried after the run had ended.
@@ -283,6 +211,30 @@ pub struct Run {
     pub status: RunStatus,
     /// Why it began.
     pub trigger: Trigger,
+    /// Everything is read, not only what changed, so that what is gone is noticed.
+    #[serde(default)]
+    pub is_full: bool,
+    /// It begins from the beginning, into documents that are not live, to be compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_trial: bool,
+    /// What it collects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<JobKind>,
+    /// Which repositories it reads.
+    #[serde(default, skip_serializing_if = "Selection::is_all")]
+    pub selection: Selection,
+    /// The time that it is bounded to.
+    #[serde(default, skip_serializing_if = "Bounds::is_all")]
+    pub bounds: Bounds,
+    /// It was asked to read a part only: it does not count as a run that read everything.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_partial: bool,
+    /// Selected repositories that the user's list does not hold: `OWNER/NAME`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// What is gone at GitHub was put aside.
+    #[serde(default)]
+    pub has_swept: bool,
     /// Counts of its jobs when the record was last written.
     pub jobs: Jobs,
     /// Results of its requests, known when it is finalized.
@@ -299,6 +251,18 @@ pub struct Run {
     pub completed_at: Option<Timestamp>,
     /// Why it failed or was canceled.
     pub error: Option<String>,
+    /// The operation that began it, if it was scheduled or another service requested it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_by: Option<OpId>,
+    /// The first resources that are unavailable, at most 100; the counts have all.
+    #[serde(default)]
+    pub unavailable: Vec<Unavailable>,
+    /// Jobs by kind, known when all have ended.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kinds: BTreeMap<JobKind, Jobs>,
+    /// Failed jobs by the code of their error, known when all have ended.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, u64>,
 }
 
 impl Run {
@@ -307,6 +271,14 @@ impl Run {
             run_id,
             status: RunStatus::Created,
             trigger,
+            is_full: false,
+            is_trial: false,
+            streams: Vec::new(),
+            selection: Selection::default(),
+            bounds: Bounds::default(),
+            is_partial: false,
+            missing: Vec::new(),
+            has_swept: false,
             jobs: Jobs::default(),
             pages: Pages::default(),
             statistics: Statistics::default(),
@@ -315,7 +287,29 @@ impl Run {
             started_at: None,
             completed_at: None,
             error: None,
+            begun_by: None,
+            unavailable: Vec::new(),
+            kinds: BTreeMap::new(),
+            errors: BTreeMap::new(),
         }
+    }
+
+    /// The first job of a list.
+    pub(crate) fn first_job(&self, kind: JobKind, repository: Option<Repository>) -> PageJob {
+        let bounds = match kind.is_dated() {
+            true => self.bounds.clone(),
+            false => Bounds::default(),
+        };
+        PageJob {
+            is_full: self.is_full,
+            bounds,
+            ..PageJob::first(&self.run_id, kind, repository)
+        }
+    }
+
+    /// Whether it goes through everything that the user has: nothing is left out.
+    pub(crate) fn reads_all(&self) -> bool {
+        self.selection.is_all() && self.bounds.is_all()
     }
 
     /// Changes the status; false: this change is not allowed, and nothing happens.
@@ -337,36 +331,6 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_run_is_named_and_found_by_its_name() {
-        for text in ["octocat.7", "octo-cat.shadow.12"] {
-            let id: RunId = text.parse().expect("a name");
-            assert_eq!(id.to_string(), text);
-        }
-        for text in [
-            "",
-            "octocat",
-            "octocat.0",
-            "octocat.x",
-            "a.b.c",
-            "a/b.1",
-            "octocat.+1",
-        ] {
-            assert!(text.parse::<RunId>().is_err(), "{text}");
-        }
-        let one: RunId = "OctoCat.7".parse().expect("a name");
-        assert_eq!(one.login, "octocat");
-    }
-
-    #[test]
-    fn batches_of_a_run_differ_and_stay() {
-        let id: RunId = "octocat.7".parse().expect("a name");
-        let other: RunId = "octocat.8".parse().expect("a name");
-        assert_eq!(id.batch("jobs", 0), id.batch("jobs", 0));
-        assert_ne!(id.batch("jobs", 0), id.batch("jobs", 1));
-        assert_ne!(id.batch("jobs", 0), other.batch("jobs", 0));
-    }
 
     #[test]
     fn col_2_a_run_goes_forward_and_ends_once() {

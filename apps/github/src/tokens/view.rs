@@ -34,38 +34,43 @@ pub struct Budget {
 }
 
 impl TokenPool {
-    /// Every token and its state.
+    /// Every token of the server, and its state.
     pub(crate) async fn view(&self) -> Result<Vec<TokenView>> {
-        let mut views = Vec::with_capacity(self.tokens.len());
-        for token in &self.tokens {
-            let hash = token.hash();
-            let noted = self.records.account(&hash).await?;
-            let (now, seen) = (self.clock.now(), self.seen());
-            let bad = seen.bad.get(&hash).copied();
-            let account = seen.accounts.get(&hash).cloned().or(noted);
-            let of_account = account.as_ref();
-            let blocked = of_account.and_then(|account| seen.blocked_until.get(account));
-            let budget = of_account.and_then(|account| seen.budgets.get(account));
-            views.push(TokenView {
-                refused: bad.is_some_and(|bad| bad.times >= REFUSED_AFTER),
-                blocked_until: blocked
-                    .copied()
-                    .max(bad.map(|bad| bad.until))
-                    .filter(|until| *until > now),
-                budget: budget.copied().filter(|budget| budget.reset_at > now),
-                token: hash,
-                account,
-            });
+        let tokens = self.server();
+        let mut views = Vec::with_capacity(tokens.len());
+        for token in tokens.iter() {
+            views.push(self.view_of(token.hash()).await?);
         }
         Ok(views)
     }
 
-    /// Number of tokens.
-    pub(crate) fn size(&self) -> usize {
-        self.tokens.len()
+    /// The state of the token with this hash.
+    pub(crate) async fn view_of(&self, hash: String) -> Result<TokenView> {
+        let noted = self.records.account(&hash).await?;
+        let (now, seen) = (self.clock.now(), self.seen());
+        let bad = seen.bad.get(&hash).copied();
+        let account = seen.accounts.get(&hash).cloned().or(noted);
+        let of_account = account.as_ref();
+        let blocked = of_account.and_then(|account| seen.blocked_until.get(account));
+        let budget = of_account.and_then(|account| seen.budgets.get(account));
+        Ok(TokenView {
+            refused: bad.is_some_and(|bad| bad.times >= REFUSED_AFTER),
+            blocked_until: blocked
+                .copied()
+                .max(bad.map(|bad| bad.until))
+                .filter(|until| *until > now),
+            budget: budget.copied().filter(|budget| budget.reset_at > now),
+            token: hash,
+            account,
+        })
     }
 
-    /// Number of tokens that cannot be used now.
+    /// Number of the server's tokens.
+    pub(crate) fn size(&self) -> usize {
+        self.server().len()
+    }
+
+    /// Number of the server's tokens that cannot be used now.
     pub(crate) fn blocked(&self) -> usize {
         let (now, seen) = (self.clock.now(), self.seen());
         let is_blocked = |token: &&Token| {
@@ -77,6 +82,6 @@ impl TokenPool {
                 || budget.is_some_and(|one| one.reset_at > now && one.remaining == 0)
                 || seen.bad.get(&hash).is_some_and(|bad| bad.until > now)
         };
-        self.tokens.iter().filter(is_blocked).count()
+        self.server().iter().filter(is_blocked).count()
     }
 }

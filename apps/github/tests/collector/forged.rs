@@ -174,6 +174,11 @@ fn job(kind: JobKind, url: Option<&str>) -> PageJob {
         since: None,
         seen: FirstPage::default(),
         is_full: false,
+        item: None,
+        search: None,
+        bounds: clinch_github::Bounds::default(),
+        history: None,
+        pass: clinch_github::Pass::default(),
     }
 }
 
@@ -213,9 +218,9 @@ async fn col_17_a_job_with_an_address_of_its_own_choice_is_failed_and_never_sent
         "",
     ];
     for (number, url) in forged.iter().enumerate() {
-        let job = job(JobKind::UserBasic, Some(url));
+        let job = job(JobKind::USER_BASIC, Some(url));
         let ended = scene
-            .run(JobKind::UserBasic, &number.to_string(), &job)
+            .run(JobKind::USER_BASIC, &number.to_string(), &job)
             .await;
         assert_eq!(ended, Err("address_refused".to_owned()), "{url}");
         assert_eq!(scene.world.asked(), Vec::<String>::new(), "{url}");
@@ -251,16 +256,16 @@ async fn col_17_a_job_whose_names_leave_their_place_is_failed_and_never_sent() {
                 id: 1,
                 full_name: name.to_owned(),
             }),
-            ..job(JobKind::RepoIssues, None)
+            ..job(JobKind::REPO_ISSUES, None)
         };
-        let ended = scene.run(JobKind::RepoIssues, name, &forged).await;
+        let ended = scene.run(JobKind::REPO_ISSUES, name, &forged).await;
         assert_eq!(ended, Err("invalid_job".to_owned()), "{name}");
     }
-    let without = job(JobKind::RepoIssues, None);
-    let ended = scene.run(JobKind::RepoIssues, "without", &without).await;
+    let without = job(JobKind::REPO_ISSUES, None);
+    let ended = scene.run(JobKind::REPO_ISSUES, "without", &without).await;
     assert_eq!(ended, Err("invalid_job".to_owned()));
-    let other = job(JobKind::UserBasic, None);
-    let ended = scene.run(JobKind::UserEvents, "other kind", &other).await;
+    let other = job(JobKind::USER_BASIC, None);
+    let ended = scene.run(JobKind::USER_EVENTS, "other kind", &other).await;
     assert_eq!(ended, Err("invalid_job".to_owned()));
     assert_eq!(scene.world.asked(), Vec::<String>::new());
 }
@@ -277,7 +282,7 @@ async fn col_17_no_redirect_takes_a_token_away() {
             let moved = move |_: &str| Some(answer(status, "", &[("location", to)]));
             let scene = Scene::new(moved).await;
             let ended = scene
-                .run(JobKind::UserBasic, "1", &job(JobKind::UserBasic, None))
+                .run(JobKind::USER_BASIC, "1", &job(JobKind::USER_BASIC, None))
                 .await;
             assert_eq!(ended, Err("redirect_refused".to_owned()), "{status} {to}");
             let asked = scene.world.asked();
@@ -298,7 +303,7 @@ async fn col_3_a_next_page_elsewhere_is_a_failed_job_and_not_a_short_list() {
         let link = format!("<{next}>; rel=\"next\"");
         let scene = Scene::new(move |_| Some(page(EVENT, &[("link", &link)]))).await;
         let ended = scene
-            .run(JobKind::UserEvents, "1", &job(JobKind::UserEvents, None))
+            .run(JobKind::USER_EVENTS, "1", &job(JobKind::USER_EVENTS, None))
             .await;
         assert_eq!(ended, Err("link_refused".to_owned()), "{next}");
         assert_eq!(scene.world.asked().len(), 1, "{next}");
@@ -319,7 +324,7 @@ async fn col_3_a_next_page_is_followed_however_its_origin_is_spelled() {
         };
         let scene = Scene::new(script).await;
         let done = scene
-            .run(JobKind::UserEvents, "1", &job(JobKind::UserEvents, None))
+            .run(JobKind::USER_EVENTS, "1", &job(JobKind::USER_EVENTS, None))
             .await;
         assert!(done.is_ok(), "{next}: {done:?}");
         let second = format!("{API}/users/octocat/events?page=2");
@@ -346,7 +351,7 @@ async fn col_17_an_address_that_an_older_version_stored_is_checked_too() {
     };
     assert!(scene.memory.write_records(&[write]).await.expect("written"));
     let ended = scene
-        .run(JobKind::UserEvents, "1", &job(JobKind::UserEvents, None))
+        .run(JobKind::USER_EVENTS, "1", &job(JobKind::USER_EVENTS, None))
         .await;
     assert_eq!(ended, Err("link_refused".to_owned()));
     assert_eq!(scene.world.asked(), [url]);

@@ -1,17 +1,22 @@
 //! A collector in memory with a fake GitHub, on a clock that tests move.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use clinch::policy::{Config, QuotaRules};
-use clinch::ports::{DocumentFilter, DocumentSink};
-use clinch::testing::{ManualClock, advance};
-use clinch::types::{Builder, WorkerId};
-use clinch::{Backend, Clinch};
+use clinch::ports::{
+    DocumentFilter, DocumentSink, Inspect as _, Record, RecordList, RecordWrite, Records,
+};
+use clinch::testing::{ManualClock, SplitMix, advance};
+use clinch::types::{Builder, ErrorKind, WorkerId};
+use clinch::{Backend, Clinch, Error, Result};
 use clinch_github::Transport;
 use clinch_github::fake::{BASE, Fake, Setup, World};
-use clinch_github::{Collector, Parts, Run, RunId, RunStatus, Settings, Space, Token, Trigger};
+use clinch_github::{
+    Collector, JobFilter, Parts, Run, RunId, RunStatus, Settings, Space, Start, Token, Trigger,
+};
 use clinch_memory::{Memory, MemoryQuota};
 use serde_json::Value;
 
@@ -21,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 pub(crate) struct Lab {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) memory: Memory,
+    pub(crate) quota: Arc<MemoryQuota>,
+    pub(crate) records: Arc<Ambiguous>,
     pub(crate) fake: Fake,
     pub(crate) collector: Collector,
     pub(crate) clinch: Clinch,
@@ -64,12 +71,22 @@ impl Lab {
             ..Settings::default()
         };
         set(&mut settings);
-        let transport = Arc::new(fake.clone());
-        let (collector, clinch) =
-            collector(settings, &memory, documents.clone(), transport, &clock).await;
+        let (quota, records) = (budgets(&clock), Arc::new(Ambiguous::new(&memory)));
+        let parts = Parts {
+            settings,
+            records: records.clone(),
+            documents: documents.clone(),
+            quota: quota.clone(),
+            transport: Arc::new(fake.clone()),
+            inspect: Arc::new(memory.clone()),
+            clock: clock.clone(),
+        };
+        let (collector, clinch) = running(parts, &memory, &clock, |builder| builder).await;
         let lab = Self {
             clock,
             memory,
+            quota,
+            records,
             fake,
             collector,
             clinch,
@@ -79,20 +96,36 @@ impl Lab {
 
     /// Stops this collector; another one goes on with these tokens.
     pub(crate) async fn restarted(&self, tokens: &[&str]) -> Self {
-        self.clinch.stop();
-        advance(&self.clock, Duration::from_secs(1)).await;
         let settings = Settings {
             api_url: BASE.parse().expect("an address"),
             tokens: secrets(tokens),
             ..Settings::default()
         };
-        let (memory, transport) = (&self.memory, Arc::new(self.fake.clone()));
-        let documents = Arc::new(memory.clone());
-        let (collector, clinch) =
-            collector(settings, memory, documents, transport, &self.clock).await;
-        Self {
+        self.restarted_with(settings).await
+    }
+
+    /// Stops this collector; another one goes on with these settings.
+    pub(crate) async fn restarted_with(&self, settings: Settings) -> Self {
+        self.clinch.stop();
+        advance(&self.clock, Duration::from_secs(1)).await;
+        let memory = self.memory.clone();
+        let parts = Parts {
+            settings,
+            records: self.records.clone(),
+            documents: Arc::new(memory.clone()),
+            // All processes share the budgets.
+            quota: self.quota.clone(),
+            transport: Arc::new(self.fake.clone()),
+            inspect: Arc::new(memory.clone()),
             clock: self.clock.clone(),
-            memory: memory.clone(),
+        };
+        let clock = self.clock.clone();
+        let (collector, clinch) = running(parts, &memory, &clock, |builder| builder).await;
+        Self {
+            clock,
+            memory,
+            quota: self.quota.clone(),
+            records: self.records.clone(),
             fake: self.fake.clone(),
             collector,
             clinch,
@@ -105,6 +138,16 @@ impl Lab {
             .collector
             .start(login, Trigger::Manual, Space::Main)
             .await;
+        self.end(&run.expect("it begins").run_id).await
+    }
+
+    /// The same, with a run that reads everything.
+    pub(crate) async fn run_full(&self, login: &str) -> Run {
+        let start = Start {
+            is_full: true,
+            ..Start::default()
+        };
+        let run = self.collector.start_with(login, &start).await;
         self.end(&run.expect("it begins").run_id).await
     }
 
@@ -123,6 +166,19 @@ impl Lab {
                 .unwrap_or_else(|| panic!("{id} does not end: {run:?}"));
             step = (step * 2).min(Duration::from_secs(600));
         }
+    }
+
+    /// Why a job of the run waits.
+    pub(crate) async fn waits_for(&self, id: &RunId) -> String {
+        let jobs = self
+            .collector
+            .jobs(id, &JobFilter::default(), None, 1)
+            .await;
+        let (jobs, _) = jobs.expect("jobs");
+        let rows = self.memory.get(&[jobs[0].op_id]).await.expect("read");
+        let row = rows.into_iter().flatten().next().expect("an operation");
+        let last = row.state.last_error.expect("a reason");
+        last.message
     }
 
     /// All collected documents.
@@ -163,6 +219,13 @@ impl Lab {
         all
     }
 
+    /// Asserts that all documents of these users were collected, as they are now.
+    pub(crate) async fn assert_has_all(&self, users: &[&str]) {
+        let is: BTreeSet<Bare> = self.documents(Space::Main).await.into_iter().collect();
+        let missing = self.world(users).into_iter().find(|one| !is.contains(one));
+        assert_eq!(missing, None, "the first that is missing");
+    }
+
     /// Asserts that all documents of these users were collected, and nothing else.
     pub(crate) async fn assert_equal(&self, users: &[&str]) {
         let (is, wanted) = (self.documents(Space::Main).await, self.world(users));
@@ -192,6 +255,78 @@ pub(crate) fn assert_whole(run: &Run) {
     assert_eq!(run.jobs.succeeded, run.jobs.total, "{run:?}");
 }
 
+/// Records whose answers may be lost: what the collector noted of a page is there, but it is told
+/// that it failed, and executes the job again.
+pub(crate) struct Ambiguous {
+    memory: Memory,
+    losses: Mutex<(SplitMix, f64)>,
+    /// Keys whose write was lost; `None`: none is lost so.
+    lost_once: Mutex<Option<BTreeSet<String>>>,
+}
+
+impl Ambiguous {
+    pub(crate) fn new(memory: &Memory) -> Self {
+        Self {
+            memory: memory.clone(),
+            losses: Mutex::new((SplitMix::new(0), 0.0)),
+            lost_once: Mutex::default(),
+        }
+    }
+
+    /// Loses this share of the answers, drawn from the seed.
+    pub(crate) fn lose(&self, seed: u64, share: f64) {
+        *self.losses.lock().expect("no panic") = (SplitMix::new(seed), share);
+    }
+
+    /// Loses the answer to the next write of every page and cursor, once.
+    pub(crate) fn lose_each_once(&self) {
+        *self.lost_once.lock().expect("no panic") = Some(BTreeSet::new());
+    }
+
+    fn is_lost_once(&self, writes: &[RecordWrite]) -> bool {
+        let mut lost = self.lost_once.lock().expect("no panic");
+        let Some(lost) = lost.as_mut() else {
+            return false;
+        };
+        let of_list = |write: &&RecordWrite| {
+            ["/page/", "/cursor/"]
+                .iter()
+                .any(|part| write.key.contains(part))
+        };
+        let keys = writes.iter().filter(of_list).map(|write| write.key.clone());
+        keys.filter(|key| lost.insert(key.clone())).count() > 0
+    }
+
+    fn is_lost(&self, writes: &[RecordWrite]) -> bool {
+        let of_list = |write: &RecordWrite| {
+            let parts = ["/page/", "/cursor/", "/owed/"];
+            parts.iter().any(|part| write.key.contains(part))
+        };
+        let (rng, share) = &mut *self.losses.lock().expect("no panic");
+        let draw = (rng.next_u64() % 1_000) as f64 / 1_000.0;
+        writes.iter().any(of_list) && draw < *share
+    }
+}
+
+#[async_trait]
+impl Records for Ambiguous {
+    async fn read_records(&self, keys: &[String]) -> Result<Vec<Option<Record>>> {
+        self.memory.read_records(keys).await
+    }
+
+    async fn write_records(&self, writes: &[RecordWrite]) -> Result<bool> {
+        let is_written = self.memory.write_records(writes).await?;
+        match is_written && (self.is_lost(writes) || self.is_lost_once(writes)) {
+            true => Err(Error::new(ErrorKind::Unavailable, "the answer is lost")),
+            false => Ok(is_written),
+        }
+    }
+
+    async fn list_records(&self, list: &RecordList) -> Result<Vec<Record>> {
+        self.memory.list_records(list).await
+    }
+}
+
 fn secrets(tokens: &[&str]) -> Vec<Token> {
     tokens.iter().map(|token| Token::new(*token)).collect()
 }
@@ -219,15 +354,39 @@ pub(crate) async fn collector_with(
     clock: &Arc<ManualClock>,
     tune: impl FnOnce(Builder) -> Builder,
 ) -> (Collector, Clinch) {
-    let collector = Collector::new(Parts {
+    let parts = Parts {
         settings,
         records: Arc::new(memory.clone()),
         documents,
-        quota: Arc::new(MemoryQuota::new(clock.clone(), QuotaRules::default())),
+        quota: budgets(clock),
         transport,
         inspect: Arc::new(memory.clone()),
         clock: clock.clone(),
-    });
+    };
+    running(parts, memory, clock, tune).await
+}
+
+pub(crate) fn budgets(clock: &Arc<ManualClock>) -> Arc<MemoryQuota> {
+    Arc::new(MemoryQuota::new(clock.clone(), QuotaRules::default()))
+}
+
+/// A running collector of these parts; `tune` may change how the engine is built.
+pub(crate) async fn running(
+    parts: Parts,
+    memory: &Memory,
+    clock: &Arc<ManualClock>,
+    tune: impl FnOnce(Builder) -> Builder,
+) -> (Collector, Clinch) {
+    attached(Collector::new(parts), memory, clock, tune).await
+}
+
+/// The same of a collector that was made by the test.
+pub(crate) async fn attached(
+    collector: Collector,
+    memory: &Memory,
+    clock: &Arc<ManualClock>,
+    tune: impl FnOnce(Builder) -> Builder,
+) -> (Collector, Clinch) {
     let builder = Clinch::builder()
         .backend(Backend::new(memory.clone()))
         .config(config())

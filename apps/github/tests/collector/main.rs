@@ -6,9 +6,26 @@
     reason = "tests say what they rely on"
 )]
 
+mod attack;
+mod bounds;
+mod cost;
+mod exact;
 mod forged;
+mod installations;
 mod lab;
+mod neighbors;
 mod octokit;
+mod patience;
+mod progress;
 mod property;
+mod pruned;
 mod runs;
+mod selection;
+mod shadow;
+mod statistics;
+mod streams;
+mod stuck;
+mod switch;
+mod tenants;
 mod trouble;
+mod unavailable;

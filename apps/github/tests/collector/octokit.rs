@@ -70,6 +70,7 @@ async fn get(replay: &Replay, url: &str) -> Result<ApiAnswer, Broken> {
         url: url.to_owned(),
         token: None,
         if_none_match: None,
+        accept: None,
     };
     replay.get(&request).await
 }
@@ -165,7 +166,7 @@ async fn collect(name: &str, kind: JobKind, url: &str) -> Recorded {
     let job = PageJob {
         run_id: format!("{login}.1").parse().expect("a run"),
         kind,
-        repository: (kind != JobKind::UserBasic).then(|| Repository {
+        repository: (kind != JobKind::USER_BASIC).then(|| Repository {
             id: 1,
             full_name: format!("{login}/{name}"),
         }),
@@ -175,6 +176,11 @@ async fn collect(name: &str, kind: JobKind, url: &str) -> Recorded {
         since: None,
         seen: FirstPage::default(),
         is_full: false,
+        item: kind.as_str().starts_with("issue_").then(|| "1".to_owned()),
+        search: None,
+        bounds: clinch_github::Bounds::default(),
+        history: None,
+        pass: clinch_github::Pass::default(),
     };
     let route: Route<PageJob, PageDone> = Route::new("github", kind.as_str());
     let batch_id = job.run_id.batch("jobs", 0);
@@ -203,7 +209,9 @@ async fn collect(name: &str, kind: JobKind, url: &str) -> Recorded {
 #[tokio::test]
 async fn col_3_the_collector_follows_recorded_pages() {
     let url = format!("{API}/repos/octokit-fixture-org/paginate-issues/issues?per_page=3");
-    let recorded = collect("paginate-issues", JobKind::RepoIssues, &url).await;
+    // A stream whose pages lead to each other by their links.
+    let kind = JobKind::named("reaction").expect("a stream");
+    let recorded = collect("paginate-issues", kind, &url).await;
     assert_eq!(recorded.jobs, 5, "one request, one job");
     assert_eq!(recorded.done.documents, 3);
     let filter = DocumentFilter::default();
@@ -221,7 +229,7 @@ async fn col_3_the_collector_follows_recorded_pages() {
 async fn the_collector_follows_a_recorded_rename() {
     // The only kind whose page is a single object.
     let url = format!("{API}/repos/octokit-fixture-org/rename-repository");
-    let recorded = collect("rename-repository", JobKind::UserBasic, &url).await;
+    let recorded = collect("rename-repository", JobKind::USER_BASIC, &url).await;
     assert_eq!(recorded.done.end, PageEnd::Moved);
     let filter = DocumentFilter::default();
     let found = recorded.memory.scan("github", &filter, None, 100).await;

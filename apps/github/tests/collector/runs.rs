@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::lab::{Lab, assert_whole};
-use clinch::ports::{Clock as _, RecordList, Records as _};
+use clinch::ports::{RecordList, Records as _};
 use clinch::testing::advance;
 use clinch::types::ErrorKind;
 use clinch_github::fake::{Fault, Faults, Limits, Setup, Size, World};
@@ -27,7 +27,8 @@ async fn col_3_a_user_is_collected_page_by_page() {
     assert_whole(&run);
     lab.assert_equal(&["octocat"]).await;
     assert_eq!(run.statistics, Statistics::Done);
-    assert_eq!(run.pages.documents, 900);
+    // Some are read twice: a page begins with the last second of the one before.
+    assert!((900..910).contains(&run.pages.documents), "{run:?}");
     let figures = lab.collector.figures(Some("octocat"), Space::Main).await;
     let figures = figures.expect("read").expect("made");
     assert_eq!(figures.documents.values().sum::<u64>(), 900);
@@ -49,17 +50,17 @@ async fn col_3_a_user_is_collected_page_by_page() {
 #[tokio::test]
 async fn col_15_the_last_hour_is_told_over_all_runs() {
     let lab = Lab::new(small(1), Setup::default(), &[TOKEN]).await;
-    let before = lab.collector.lately().await.expect("read");
+    let before = lab.collector.overview().await.expect("read");
     assert!(before.kinds.is_empty() && before.runs.is_empty() && !before.is_cut);
     let run = lab.run("octocat").await;
-    let lately = lab.collector.lately().await.expect("read");
-    let succeeded: u64 = lately.kinds.values().map(|ended| ended.succeeded).sum();
+    let overview = lab.collector.overview().await.expect("read");
+    let succeeded: u64 = overview.kinds.values().map(|ended| ended.succeeded).sum();
     assert_eq!(succeeded, run.jobs.total);
-    assert_eq!(lately.attempts, [(1, run.jobs.total)].into());
-    assert_eq!(lately.runs, [("COMPLETED", 1)].into());
-    assert!(lately.waiting.is_empty() && lately.stuck.is_empty());
+    assert_eq!(overview.attempts, [(1, run.jobs.total)].into());
+    assert_eq!(overview.runs, [("COMPLETED", 1)].into());
+    assert!(overview.waiting.is_empty() && overview.stuck.is_empty());
     let slower = |ended: &clinch_github::EndedJobs| ended.average() <= ended.longest;
-    assert!(lately.kinds.values().all(slower), "{lately:?}");
+    assert!(overview.kinds.values().all(slower), "{overview:?}");
     // Gauges read the active runs alone, however many have ended.
     let active = RecordList {
         prefix: "github-active/".to_owned(),
@@ -71,8 +72,8 @@ async fn col_15_the_last_hour_is_told_over_all_runs() {
     assert_eq!(active, []);
     // A day later nothing of it is left.
     advance(&lab.clock, Duration::from_secs(25 * 60 * 60)).await;
-    let lately = lab.collector.lately().await.expect("read");
-    assert!(lately.kinds.is_empty() && lately.runs.is_empty());
+    let overview = lab.collector.overview().await.expect("read");
+    assert!(overview.kinds.is_empty() && overview.runs.is_empty());
 }
 
 #[tokio::test]
@@ -91,40 +92,6 @@ async fn col_4_an_unchanged_user_costs_a_tenth() {
     );
     assert_eq!(second.pages.documents, 0);
     assert_eq!(second.run_id.number, 2);
-}
-
-/// Seconds of a day.
-const DAY: i64 = 86_400;
-/// The year 2099, as a computer with a wrong clock has it.
-const FAR: i64 = 4_070_908_800;
-
-#[tokio::test]
-async fn col_4_commits_that_are_merged_late_or_dated_wrongly_are_read() {
-    let lab = Lab::new(small(3), Setup::default(), &[TOKEN]).await;
-    assert_whole(&lab.run("octocat").await);
-    let now = || lab.clock.now().as_millis() / 1_000;
-    let names = lab.fake.with_world(|world| world.full_names());
-    let of_all = |dates: &[i64]| {
-        let merge = |world: &mut World| names.iter().all(|name| world.merge(name, dates));
-        assert!(lab.fake.with_world(merge));
-    };
-    // A date in the future hides nothing that comes later.
-    of_all(&[FAR]);
-    assert_whole(&lab.run("octocat").await);
-    lab.assert_equal(&["octocat"]).await;
-    // Another token has no ETag of any page, so that changes are asked for by date.
-    for token in ["fake-ann-1", "fake-bob-1"] {
-        of_all(&[now() - 10 * DAY, now() - DAY, now()]);
-        let next = lab.restarted(&[token]).await;
-        assert_whole(&next.run("octocat").await);
-        next.assert_equal(&["octocat"]).await;
-    }
-    // What is older than the overlap is found when all commits are read again.
-    advance(&lab.clock, Duration::from_secs(31 * 24 * 60 * 60)).await;
-    of_all(&[now() - 100 * DAY]);
-    let next = lab.restarted(&["fake-eve-1"]).await;
-    assert_whole(&next.run("octocat").await);
-    next.assert_equal(&["octocat"]).await;
 }
 
 #[tokio::test]
@@ -207,7 +174,7 @@ async fn col_2_failed_jobs_are_counted_named_and_repaired() {
     let world = small(4);
     let broken = world.full_names().swap_remove(0);
     let setup = Setup {
-        faults: Faults::none().repository(&broken, 451),
+        faults: Faults::none().repository(&broken, 400),
         ..Setup::default()
     };
     let lab = Lab::new(world, setup, &[TOKEN]).await;
@@ -228,7 +195,7 @@ async fn col_2_failed_jobs_are_counted_named_and_repaired() {
         assert!(
             job.error
                 .as_deref()
-                .is_some_and(|error| error.starts_with("http_451"))
+                .is_some_and(|error| error.starts_with("http_400"))
         );
     }
     lab.fake.set_faults(Faults::none());

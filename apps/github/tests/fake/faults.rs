@@ -5,7 +5,7 @@ use std::time::Duration;
 use clinch_github::Broken;
 use clinch_github::fake::{Fault, Faults, Secondary, Setup};
 
-use crate::support::{Test, json, number, small, start};
+use crate::support::{Test, json, message, number, small, start};
 
 fn with(faults: Faults) -> Test {
     let setup = Setup {
@@ -174,4 +174,47 @@ async fn a_repository_and_a_token_can_be_refused_for_good() {
     let refused = test.get_as(Some("fake-octocat-2"), "/users/octocat").await;
     assert_eq!(refused.status, 401);
     assert_eq!(test.get("/users/octocat").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_stray_401_refuses_the_credentials_of_one_request() {
+    let test = with(Faults::none().at(2, Fault::Status(401)));
+    assert_eq!(test.get("/users/octocat").await.status, 200);
+    let refused = test.get("/users/octocat").await;
+    assert_eq!(
+        (refused.status, message(&refused).as_str()),
+        (401, "Bad credentials")
+    );
+    assert_eq!(refused.header("x-ratelimit-used"), None);
+    let answer = test.get("/users/octocat").await;
+    assert_eq!(
+        (answer.status, number(&answer, "x-ratelimit-used")),
+        (200, 2)
+    );
+}
+
+#[tokio::test]
+async fn a_refused_repository_says_why() {
+    let test = with(Faults::none());
+    let name = test.fake.with_world(|world| world.full_names()[0].clone());
+    let id = json(&test.get(&format!("/repos/{name}")).await)["id"].clone();
+    for (status, expected) in [
+        (502, "Server Error"),
+        (409, "Git Repository is empty."),
+        (451, "Repository access blocked"),
+    ] {
+        test.fake
+            .set_faults(Faults::none().repository(&name, status));
+        for target in [
+            format!("/repos/{name}"),
+            format!("/repos/{name}/issues"),
+            format!("/repositories/{id}/commits"),
+        ] {
+            let refused = test.get(&target).await;
+            assert_eq!(
+                (refused.status, message(&refused).as_str()),
+                (status, expected)
+            );
+        }
+    }
 }

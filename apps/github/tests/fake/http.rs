@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use clinch_github::ApiAnswer;
-use clinch_github::fake::{Fault, Faults, Setup, serve};
+use clinch_github::fake::{Fault, Faults, Links, Setup, serve};
 use tokio::net::TcpListener;
 
 use crate::support::{TOKEN, Test, json, link, message, small, start};
@@ -98,6 +98,28 @@ async fn a_served_fake_answers_as_the_one_in_process() {
 }
 
 #[tokio::test]
+async fn a_client_that_takes_gzip_gets_less_than_half() {
+    let test = start(small(), Setup::default());
+    let served = served(&test).await;
+    let base = served.base.clone();
+    let (plain, zipped) = beside(move || {
+        let mut client = Client::connect(&base);
+        let target = "/users/octocat/repos?per_page=100";
+        let plain = client.get(target, &bearer(TOKEN)).expect("an answer");
+        let headers = format!("{}Accept-Encoding: gzip\r\n", bearer(TOKEN));
+        let zipped = client.get(target, &headers).expect("an answer");
+        (plain, zipped)
+    })
+    .await;
+    assert_eq!(plain.header("content-encoding"), None);
+    assert_eq!(zipped.header("content-encoding"), Some("gzip"));
+    assert_eq!(plain.header("etag"), zipped.header("etag"));
+    let (long, short) = (plain.body.len(), zipped.body.len());
+    assert!(short * 2 < long, "{short} of {long}");
+    served.stop().await;
+}
+
+#[tokio::test]
 async fn lost_and_cut_answers_end_the_connection() {
     let faults = Faults::none()
         .at(1, Fault::LostAfter)
@@ -165,16 +187,53 @@ async fn a_stop_ends_idle_connections_and_answers_what_has_arrived() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_get_is_refused() {
+async fn what_is_neither_get_nor_post_is_refused() {
     let test = start(small(), Setup::default());
     let served = served(&test).await;
     let base = served.base.clone();
     let status = beside(move || {
         let mut client = Client::connect(&base);
-        let sent = client.0.write_all(b"POST /users/octocat HTTP/1.1\r\n\r\n");
+        let sent = client.0.write_all(b"PUT /users/octocat HTTP/1.1\r\n\r\n");
         sent.expect("sent");
         client.read().map(|answer| answer.status)
     });
     assert_eq!(status.await, Some(400));
     served.stop().await;
+}
+
+#[tokio::test]
+async fn two_lines_of_links_are_two_headers() {
+    for (links, expected) in [(Links::Plain, 1), (Links::TwoLines, 2)] {
+        let setup = Setup {
+            links,
+            ..Setup::default()
+        };
+        let test = start(small(), setup);
+        let served = served(&test).await;
+        let base = served.base.clone();
+        let lines = beside(move || {
+            let mut client = Client::connect(&base);
+            client.send(
+                "/users/octocat/repos?per_page=5&page=2",
+                "Connection: close\r\n",
+            );
+            let mut bytes = Vec::new();
+            while !bytes.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                client.0.read_exact(&mut byte).expect("a head");
+                bytes.push(byte[0]);
+            }
+            let head = String::from_utf8(bytes).expect("text");
+            let lines = head.lines().filter(|line| line.starts_with("link: "));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        })
+        .await;
+        assert_eq!(lines.len(), expected, "{lines:?}");
+        let relations = ["prev", "next", "last", "first"];
+        let all = lines.join(", ");
+        for relation in relations {
+            assert!(all.contains(&format!("rel=\"{relation}\"")), "{all}");
+        }
+        served.stop().await;
+    }
 }

@@ -7,8 +7,14 @@
 )]
 
 mod answers;
+mod changes;
+mod commits;
 mod faults;
 mod http;
 mod limits;
+mod links;
+mod stream_changes;
+mod stream_documents;
+mod streams;
 mod support;
 mod world;

@@ -44,6 +44,7 @@ pub(crate) fn request(target: &str, token: Option<&str>) -> ApiRequest {
         url,
         token: token.map(Token::new),
         if_none_match: None,
+        accept: None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Documents of an application's one provider, by GET only.
+//! Documents of an application's one provider.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,11 +6,12 @@ use std::time::Duration;
 use clinch_core::Invalid;
 use hyper::Method;
 use hyper::body::Bytes;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 
 use crate::body;
 use crate::client::{Endpoint, HttpClient, Outgoing, SendError, Transport, Unsent};
 use crate::egress::Reach;
+use crate::gzip::{self, Unread};
 use crate::target::Target;
 
 /// Timeout for resolving, connecting and TLS together.
@@ -20,7 +21,7 @@ const IDLE_MAX: Duration = Duration::from_secs(20);
 
 /// Gets documents of one origin over a client's connections. A URL of another origin is refused
 /// before a connection is opened, so that no header value can get there. Redirects are not
-/// followed. Errors contain neither URLs nor header values.
+/// followed. Answers may come compressed (gzip) and are decompressed. Errors contain neither URLs nor header values.
 #[derive(Debug, Clone)]
 pub struct Getter {
     client: HttpClient,
@@ -34,9 +35,9 @@ pub struct Getter {
 pub struct Got {
     /// HTTP status.
     pub status: u16,
-    /// Names in lower case; values that are not text are left out.
+    /// Names in lower case; values that are not text and the content encoding are left out.
     pub headers: Vec<(String, String)>,
-    /// The body as it was sent.
+    /// The body, decompressed.
     pub body: Vec<u8>,
 }
 
@@ -60,7 +61,7 @@ pub enum Unanswered {
 
 impl Getter {
     /// A getter for the origin of `url`. An answer that takes longer than `timeout`, or has more
-    /// than `bytes_max` bytes, is lost.
+    /// than `bytes_max` bytes when it is decompressed, is lost.
     ///
     /// - An address that `url` names is called, private or not; a name leads to public addresses
     ///   only, unless `allow_private`.
@@ -82,13 +83,32 @@ impl Getter {
         })
     }
 
-    /// Sends one request.
+    /// Sends one GET.
     pub async fn get(
         &self,
         url: &str,
         headers: &[(&'static str, &str)],
     ) -> Result<Got, Unanswered> {
-        let outgoing = self.prepare(url, headers).map_err(Unanswered::NotSent)?;
+        self.send(Method::GET, url, headers).await
+    }
+
+    /// Sends one POST without a body. A request whose answer is lost may have had its effect.
+    pub async fn post(
+        &self,
+        url: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Got, Unanswered> {
+        self.send(Method::POST, url, headers).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Got, Unanswered> {
+        let outgoing = self.prepare(method, url, headers);
+        let outgoing = outgoing.map_err(Unanswered::NotSent)?;
         tokio::select! {
             biased;
             got = self.exchange(&outgoing) => got,
@@ -98,7 +118,12 @@ impl Getter {
         }
     }
 
-    fn prepare(&self, url: &str, headers: &[(&'static str, &str)]) -> Result<Outgoing, String> {
+    fn prepare(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Outgoing, String> {
         let (target, rest) = Target::split(url, "url").map_err(|invalid| invalid.to_string())?;
         if target != self.endpoint.target {
             return Err("the URL is of another origin, which is not called".to_owned());
@@ -109,6 +134,7 @@ impl Getter {
             rest => rest.to_owned(),
         };
         let mut map = HeaderMap::new();
+        map.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         for (name, value) in headers {
             let mut value = HeaderValue::from_str(value).map_err(|_| {
                 format!("the value of header {name} holds characters that no header can carry")
@@ -117,7 +143,7 @@ impl Getter {
             map.insert(HeaderName::from_static(name), value);
         }
         Ok(Outgoing {
-            method: Method::GET,
+            method,
             path,
             headers: map,
             body: Bytes::new(),
@@ -134,6 +160,7 @@ impl Getter {
             .send(&self.endpoint, outgoing, transport, || None)
             .await;
         let (mut response, connection) = sent.map_err(unanswered)?;
+        let encoding = response.headers().get(CONTENT_ENCODING).cloned();
         let (status, headers) = (response.status().as_u16(), texts(response.headers()));
         let read = body::read(response.body_mut(), self.bytes_max).await;
         let is_whole = matches!(&read, Ok(body) if !body.truncated);
@@ -144,15 +171,38 @@ impl Getter {
             Ok(body) => Ok(Got {
                 status,
                 headers,
-                body: body.bytes,
+                body: self.decoded(body.bytes, encoding.as_ref())?,
             }),
             Err(_) => Err(lost("the connection ended in the answer")),
         }
+    }
+
+    /// The body without its content encoding. A 304 may name an encoding and has no body.
+    fn decoded(
+        &self,
+        body: Vec<u8>,
+        encoding: Option<&HeaderValue>,
+    ) -> Result<Vec<u8>, Unanswered> {
+        let encoding = encoding.map(|value| value.as_bytes().to_ascii_lowercase());
+        let why = match encoding.as_deref() {
+            None | Some(b"" | b"identity") => return Ok(body),
+            Some(_) if body.is_empty() => return Ok(body),
+            Some(b"gzip" | b"x-gzip") => match gzip::decompressed(&body, self.bytes_max) {
+                Ok(body) => return Ok(body),
+                Err(Unread::TooLong) => "the answer is too long",
+                Err(Unread::Malformed) => "the answer cannot be decompressed",
+            },
+            Some(_) => "the answer has an encoding that was not asked for",
+        };
+        Err(Unanswered::Lost(why.to_owned()))
     }
 }
 
 fn texts(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |(name, value): (&HeaderName, &HeaderValue)| {
+        if name == CONTENT_ENCODING {
+            return None;
+        }
         let value = value.to_str().ok()?;
         Some((name.as_str().to_owned(), value.to_owned()))
     };

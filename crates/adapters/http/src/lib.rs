@@ -22,6 +22,7 @@ mod client;
 mod egress;
 mod executor;
 mod getter;
+mod gzip;
 mod nearest;
 mod outlook;
 mod plan;

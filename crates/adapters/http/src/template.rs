@@ -143,6 +143,8 @@ fn source(name: &str) -> Result<Source, String> {
 pub(crate) struct UrlTemplate {
     path: Vec<Piece>,
     query: Option<Vec<Piece>>,
+    /// The decoded names of the query parameters that the URL spells out.
+    parameters: Vec<String>,
 }
 
 impl UrlTemplate {
@@ -156,6 +158,7 @@ impl UrlTemplate {
         let template = Self {
             path: pieces(path, field, None)?,
             query: query.map(|query| pieces(query, field, None)).transpose()?,
+            parameters: query.map(parameter_names).unwrap_or_default(),
         };
         let texts = template.path.iter().chain(template.query.iter().flatten());
         for piece in texts {
@@ -223,12 +226,15 @@ impl UrlTemplate {
         Ok(url)
     }
 
-    /// Whether the URL names this member of the payload: then it is not sent a second time.
+    /// Whether the URL names this member of the payload, or has a query parameter of this name:
+    /// then the member is not added to the query. Otherwise a caller could contradict a parameter
+    /// that the route fixes.
     pub(crate) fn names_member(&self, name: &str) -> bool {
         let mut pieces = self.path.iter().chain(self.query.iter().flatten());
-        pieces.any(|piece| {
+        let is_filled_in = pieces.any(|piece| {
             matches!(piece, Piece::Value(Source::Payload(path)) if path.first().is_some_and(|first| first == name))
-        })
+        });
+        is_filled_in || self.parameters.iter().any(|fixed| fixed == name)
     }
 }
 
@@ -239,6 +245,38 @@ fn has_dots(path: &str) -> bool {
         let plain = segment.replace("%2e", ".").replace("%2E", ".");
         plain == "." || plain == ".."
     })
+}
+
+/// The decoded names of a query's parameters: servers decode `%66ixed` and `fixed` to one name.
+fn parameter_names(query: &str) -> Vec<String> {
+    let pairs = query.split('&');
+    let names = pairs.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
+    names.map(decode).collect()
+}
+
+/// Decodes percent escapes and `+`, as servers do with a query.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        let escaped = hex.and_then(|two| u8::from_str_radix(two, 16).ok());
+        rest = match (first, escaped) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                after.get(2..).unwrap_or_default()
+            }
+            (b'+', _) => {
+                bytes.push(b' ');
+                after
+            }
+            _ => {
+                bytes.push(*first);
+                after
+            }
+        };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Encodes everything except the unreserved characters of RFC 3986.

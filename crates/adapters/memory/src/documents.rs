@@ -6,7 +6,8 @@ use std::ops::Bound;
 use async_trait::async_trait;
 use clinch_core::Result;
 use clinch_core::ports::{
-    DOCUMENTS_MAX, Document, DocumentFilter, DocumentSink, check_document_search, check_documents,
+    DOCUMENTS_MAX, Document, DocumentFilter, DocumentName, DocumentSink, check_document_search,
+    check_documents, check_relocation,
 };
 
 use crate::{Memory, Tables};
@@ -51,6 +52,22 @@ impl DocumentSink for Memory {
         }))
     }
 
+    async fn list(
+        &self,
+        collection: &str,
+        filter: &DocumentFilter,
+        last: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DocumentName>> {
+        check_document_search(collection, filter, last)?;
+        Ok(self.read(|tables, _| {
+            let found = after(tables, collection, last.unwrap_or_default());
+            let found = found.filter(|document| filter.matches(document));
+            let found = found.take(limit.min(DOCUMENTS_MAX));
+            found.map(DocumentName::from).collect()
+        }))
+    }
+
     async fn count(&self, collection: &str, user: Option<&str>) -> Result<BTreeMap<String, u64>> {
         let filter = DocumentFilter {
             user: user.map(str::to_owned),
@@ -76,6 +93,23 @@ impl DocumentSink for Memory {
                 tx.tables.documents.remove(&(collection.to_owned(), id));
             }
             Ok(())
+        })
+    }
+
+    async fn relocate(&self, from: &str, to: &str, ids: &[String]) -> Result<u64> {
+        check_relocation(from, to, ids)?;
+        self.write(|tx| {
+            let mut moved = 0;
+            for id in ids {
+                let documents = &mut tx.tables.documents;
+                let key = (from.to_owned(), id.clone());
+                if let Some(document) = documents.get(&key).cloned() {
+                    documents.remove(&key);
+                    documents.insert((to.to_owned(), id.clone()), document);
+                    moved += 1;
+                }
+            }
+            Ok(moved)
         })
     }
 }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use clinch_core::Result;
 use clinch_core::ports::{
-    DOCUMENTS_MAX, Document, DocumentFilter, DocumentSink, check_document_search, check_documents,
+    DOCUMENTS_MAX, Document, DocumentFilter, DocumentName, DocumentSink, check_document_search,
+    check_documents, check_relocation,
 };
+use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document as Fields, doc};
-use mongodb::{Collection, IndexModel};
+use mongodb::{Collection, Cursor, IndexModel};
 
 use crate::body::Body;
 use crate::{MongoDb, error, names};
@@ -23,18 +25,26 @@ const TRIES_MAX: usize = 5;
 /// The server's code for that.
 const DUPLICATE_KEY: i32 = 11_000;
 
+/// The field that every write sets anew: a relocation removes only what it has copied. Documents
+/// of earlier releases have none.
+const WRITE_ID: &str = "write_id";
+
 impl MongoDb {
     fn collection(&self, collection: &str) -> Collection<Fields> {
         self.database.collection(&names::collection(collection))
     }
 
-    /// Makes sure of the index for a user's documents.
+    /// Makes sure of the indexes for a user's documents and for those of a resource.
     async fn index(&self, collection: &Collection<Fields>) -> Result<()> {
         if self.is_indexed(collection.name()) {
             return Ok(());
         }
-        let keys = doc! { "user": 1, "kind": 1, "_id": 1 };
-        let made = collection.create_index(IndexModel::builder().keys(keys).build());
+        let keys = [
+            doc! { "user": 1, "kind": 1, "_id": 1 },
+            doc! { "user": 1, "resource": 1, "kind": 1, "_id": 1 },
+        ];
+        let indexes = keys.map(|keys| IndexModel::builder().keys(keys).build());
+        let made = collection.create_indexes(indexes);
         made.await.map_err(|failed| error::written(&failed))?;
         self.note_indexed(collection.name());
         Ok(())
@@ -58,6 +68,60 @@ impl MongoDb {
             }
         }
         Err(error::half_way())
+    }
+
+    /// One page of the documents that the filter matches, with all fields or some.
+    async fn find(
+        &self,
+        collection: &str,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+        projection: Option<Fields>,
+    ) -> Result<Vec<Fields>> {
+        let mut wanted = narrowed(filter);
+        wanted.insert("_id", doc! { "$gt": after.unwrap_or_default() });
+        let target = self.collection(collection);
+        let mut found = target.find(wanted).sort(doc! { "_id": 1 });
+        found = found.limit(i64::try_from(limit).unwrap_or(i64::MAX));
+        if let Some(projection) = projection {
+            found = found.projection(projection);
+        }
+        let mut found = found.await.map_err(|failed| error::read(&failed))?;
+        let mut page = Vec::new();
+        while let Some(fields) = next(&mut found).await? {
+            page.push(fields);
+        }
+        Ok(page)
+    }
+
+    /// Copies documents that fit into one command, and then removes those of them that are still as
+    /// they were read; returns how many it removed.
+    async fn carry(&self, from: &str, to: &str, read: &[Fields]) -> Result<u64> {
+        let copies: Vec<Fields> = read.iter().filter_map(copy).collect();
+        self.send(to, &copies).await?;
+        let command = doc! {
+            "delete": from,
+            "deletes": read.iter().filter_map(removal).collect::<Vec<_>>(),
+            "ordered": false,
+            "writeConcern": { "w": "majority", "j": true },
+        };
+        let reply = self.database.run_command(command).await;
+        // The copies are there, whatever became of the command.
+        let reply = reply.map_err(|failed| error::half_way().caused_by(error::written(&failed)))?;
+        match judge(&reply) {
+            Reply::Done => number(&reply).ok_or_else(error::half_way),
+            Reply::Again | Reply::Failed => Err(error::half_way()),
+        }
+    }
+}
+
+/// The next document of a search.
+async fn next(found: &mut Cursor<Fields>) -> Result<Option<Fields>> {
+    let failed = |failed| error::read(&failed);
+    match found.advance().await.map_err(failed)? {
+        true => found.deserialize_current().map(Some).map_err(failed),
+        false => Ok(None),
     }
 }
 
@@ -87,11 +151,15 @@ fn judge(reply: &Fields) -> Reply {
     }
 }
 
+fn bytes_of(fields: &Fields) -> usize {
+    fields.to_vec().map_or(0, |bytes| bytes.len())
+}
+
 /// Commands of a bounded size.
 fn parts(updates: Vec<Fields>) -> Vec<Vec<Fields>> {
     let (mut parts, mut size) = (vec![Vec::new()], 0);
     for update in updates {
-        let bytes = update.to_vec().map_or(0, |bytes| bytes.len());
+        let bytes = bytes_of(&update);
         if size > 0 && size + bytes > COMMAND_BYTES_MAX {
             parts.push(Vec::new());
             size = 0;
@@ -113,11 +181,29 @@ fn update(document: &Document) -> Fields {
         body,
     } = document;
     let mut fields = doc! { "kind": kind, "user": user, "resource": resource };
+    fields.insert(WRITE_ID, ObjectId::new());
     match Body::new(body) {
         Body::Value(value) => fields.insert("body", value),
         Body::Text(text) => fields.insert("text", text),
     };
     doc! { "q": { "_id": id }, "u": fields, "upsert": true }
+}
+
+/// Stores a document as it was read.
+fn copy(read: &Fields) -> Option<Fields> {
+    let mut fields = read.clone();
+    let id = fields.remove("_id")?;
+    fields.insert(WRITE_ID, ObjectId::new());
+    Some(doc! { "q": { "_id": id }, "u": fields, "upsert": true })
+}
+
+/// Removes a document unless it was written since it was read.
+fn removal(read: &Fields) -> Option<Fields> {
+    // To the server null means: null, or no such field.
+    let write_id = read.get(WRITE_ID).cloned().unwrap_or(Bson::Null);
+    let mut wanted = doc! { "_id": read.get("_id")?.clone() };
+    wanted.insert(WRITE_ID, write_id);
+    Some(doc! { "q": wanted, "limit": 1 })
 }
 
 fn read(mut fields: Fields) -> Option<Document> {
@@ -126,16 +212,31 @@ fn read(mut fields: Fields) -> Option<Document> {
         (_, Some(value)) => Body::Value(value),
         _ => return None,
     };
+    let DocumentName {
+        id,
+        kind,
+        user,
+        resource,
+    } = read_name(fields)?;
+    Some(Document {
+        id,
+        kind,
+        user,
+        resource,
+        body: body.into_text()?,
+    })
+}
+
+fn read_name(mut fields: Fields) -> Option<DocumentName> {
     let mut take = |name: &str| match fields.remove(name) {
         Some(Bson::String(text)) => Some(text),
         _ => None,
     };
-    Some(Document {
+    Some(DocumentName {
         id: take("_id")?,
         kind: take("kind")?,
         user: take("user")?,
         resource: take("resource")?,
-        body: body.into_text()?,
     })
 }
 
@@ -154,7 +255,7 @@ fn narrowed(filter: &DocumentFilter) -> Fields {
     fields
 }
 
-/// The number of a group.
+/// The number of a group, or of a reply.
 fn number(fields: &Fields) -> Option<u64> {
     let number = match fields.get("n")? {
         Bson::Int32(number) => i64::from(*number),
@@ -201,23 +302,31 @@ impl DocumentSink for MongoDb {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let mut wanted = narrowed(filter);
-        wanted.insert("_id", doc! { "$gt": after.unwrap_or_default() });
-        let target = self.collection(collection);
-        let found = target.find(wanted).sort(doc! { "_id": 1 });
-        let found = found.limit(i64::try_from(limit).unwrap_or(i64::MAX)).await;
-        let mut found = found.map_err(|failed| error::read(&failed))?;
-        let mut documents = Vec::new();
-        while found
-            .advance()
-            .await
-            .map_err(|failed| error::read(&failed))?
-        {
-            let fields = found.deserialize_current();
-            let fields = fields.map_err(|failed| error::read(&failed))?;
-            documents.push(read(fields).ok_or_else(error::corrupt)?);
+        let found = self.find(collection, filter, after, limit, None).await?;
+        let documents = found.into_iter().map(read).collect::<Option<_>>();
+        documents.ok_or_else(error::corrupt)
+    }
+
+    async fn list(
+        &self,
+        collection: &str,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DocumentName>> {
+        check_document_search(collection, filter, after)?;
+        let limit = limit.min(DOCUMENTS_MAX);
+        if limit == 0 {
+            return Ok(Vec::new());
         }
-        Ok(documents)
+        let names = doc! { "_id": 1, "kind": 1, "user": 1, "resource": 1 };
+        let found = self.find(collection, filter, after, limit, Some(names));
+        let names = found
+            .await?
+            .into_iter()
+            .map(read_name)
+            .collect::<Option<_>>();
+        names.ok_or_else(error::corrupt)
     }
 
     async fn count(&self, collection: &str, user: Option<&str>) -> Result<BTreeMap<String, u64>> {
@@ -233,14 +342,7 @@ impl DocumentSink for MongoDb {
         let found = self.collection(collection).aggregate(groups).await;
         let mut found = found.map_err(|failed| error::read(&failed))?;
         let mut counts = BTreeMap::new();
-        while found
-            .advance()
-            .await
-            .map_err(|failed| error::read(&failed))?
-        {
-            let fields: Fields = found
-                .deserialize_current()
-                .map_err(|failed| error::read(&failed))?;
+        while let Some(fields) = next(&mut found).await? {
             let kind = fields.get_str("_id").map_err(|_| error::corrupt())?;
             let count = number(&fields).ok_or_else(error::corrupt)?;
             counts.insert(kind.to_owned(), count);
@@ -255,6 +357,39 @@ impl DocumentSink for MongoDb {
         cleared
             .map(|_| ())
             .map_err(|failed| error::written(&failed))
+    }
+
+    async fn relocate(&self, from: &str, to: &str, ids: &[String]) -> Result<u64> {
+        check_relocation(from, to, ids)?;
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let (source, target) = (self.collection(from), self.collection(to));
+        let found = source.find(doc! { "_id": { "$in": ids } }).await;
+        let mut found = found.map_err(|failed| error::read(&failed))?;
+        self.index(&target).await?;
+        let (mut part, mut size, mut moved, mut is_begun) = (Vec::new(), 0, 0, false);
+        // What was carried before an error stays carried.
+        let begun = |is_begun: bool, error| match is_begun {
+            false => error,
+            true => error::half_way().caused_by(error),
+        };
+        loop {
+            let fields = next(&mut found).await;
+            let fields = fields.map_err(|error| begun(is_begun, error))?;
+            let bytes = fields.as_ref().map_or(0, bytes_of);
+            let is_full = size + bytes > COMMAND_BYTES_MAX;
+            if !part.is_empty() && (is_full || fields.is_none()) {
+                let carried = self.carry(source.name(), target.name(), &part).await;
+                moved += carried.map_err(|error| begun(is_begun, error))?;
+                (part, size, is_begun) = (Vec::new(), 0, true);
+            }
+            match fields {
+                Some(fields) => part.push(fields),
+                None => return Ok(moved),
+            }
+            size += bytes;
+        }
     }
 }
 
@@ -284,6 +419,33 @@ mod tests {
             assert_eq!(fields.and_then(read), Some(document(body)));
         }
         assert_eq!(read(doc! { "_id": 1, "body": {} }), None);
+    }
+
+    #[test]
+    fn a_copy_is_the_same_document_and_only_what_was_read_is_removed() {
+        let mut update = update(&document("[1]"));
+        let mut fields = match update.remove("u") {
+            Some(Bson::Document(fields)) => fields,
+            other => panic!("{other:?}"),
+        };
+        fields.insert("_id", "i");
+        let copied = copy(&fields).expect("a copy");
+        let written = copied.get_document("u").expect("fields");
+        assert_ne!(written.get(WRITE_ID), fields.get(WRITE_ID), "another write");
+        let mut again = written.clone();
+        again.insert("_id", "i");
+        assert_eq!(read(again), Some(document("[1]")));
+        let removed = removal(&fields).expect("a removal");
+        let wanted = removed.get_document("q").expect("a condition");
+        assert_eq!(wanted.get(WRITE_ID), fields.get(WRITE_ID));
+        fields.remove(WRITE_ID);
+        let removed = removal(&fields).expect("a removal");
+        let wanted = removed.get_document("q").expect("a condition");
+        assert_eq!(
+            wanted.get(WRITE_ID),
+            Some(&Bson::Null),
+            "of earlier releases"
+        );
     }
 
     #[test]

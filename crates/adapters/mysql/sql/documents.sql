@@ -1,4 +1,4 @@
-SELECT id, kind, user, resource, body FROM clinch_document
+SELECT id, kind, user, resource, body FROM clinch_document {hint}
 WHERE collection = {collection} AND id > {after} AND ({user} IS NULL OR user = {user})
     AND ({kind} IS NULL OR kind = {kind}) AND ({resource} IS NULL OR resource = {resource})
 ORDER BY id LIMIT {limit}

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use clinch_core::Result;
 use clinch_core::ports::{
-    DOCUMENTS_MAX, Document, DocumentFilter, DocumentSink, check_document_search, check_documents,
+    DOCUMENTS_MAX, Document, DocumentFilter, DocumentName, DocumentSink, check_document_search,
+    check_documents, check_relocation,
 };
 use mysql_async::Row;
 
@@ -84,14 +85,45 @@ impl DocumentSink for Mysql {
         limit: usize,
     ) -> Result<Vec<Document>> {
         check_document_search(collection, filter, after)?;
+        // Left to itself, the server may walk all documents of the kind to save a sort.
+        let hint = match (&filter.user, &filter.kind, &filter.resource) {
+            (Some(_), Some(_), Some(_)) => "FORCE INDEX (by_resource)",
+            _ => "",
+        };
         let sql = Search::new(collection, filter).fill(
             Query::Documents,
             &[
+                ("hint", hint),
                 ("after", &text::literal(after.unwrap_or_default())),
                 ("limit", &limit.min(DOCUMENTS_MAX).to_string()),
             ],
         );
         self.query(sql).await?.iter().map(read).collect()
+    }
+
+    async fn list(
+        &self,
+        collection: &str,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DocumentName>> {
+        check_document_search(collection, filter, after)?;
+        // Left to itself, the server may walk all ids of the collection to save a sort.
+        let index = match (&filter.user, &filter.kind, &filter.resource) {
+            (Some(_), Some(_), None) => "by_user",
+            (Some(_), _, _) => "by_resource",
+            (None, _, _) => "PRIMARY",
+        };
+        let sql = Search::new(collection, filter).fill(
+            Query::DocumentNames,
+            &[
+                ("index", index),
+                ("after", &text::literal(after.unwrap_or_default())),
+                ("limit", &limit.min(DOCUMENTS_MAX).to_string()),
+            ],
+        );
+        self.query(sql).await?.iter().map(read_name).collect()
     }
 
     async fn count(&self, collection: &str, user: Option<&str>) -> Result<BTreeMap<String, u64>> {
@@ -132,6 +164,31 @@ impl DocumentSink for Mysql {
             }
         }
     }
+
+    async fn relocate(&self, from: &str, to: &str, ids: &[String]) -> Result<u64> {
+        check_relocation(from, to, ids)?;
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let call = (text::literal(from), text::literal(to), text::list(ids));
+        self.write(call, |tx, (from, to, ids)| {
+            Box::pin(async move {
+                let asked = [("collection", from.as_str()), ("ids", ids)];
+                let rows = tx.query(&Query::LockDocuments.with(&asked)).await?;
+                if rows.is_empty() {
+                    return Ok(0);
+                }
+                let found: Vec<_> = rows.iter().map(|row| row.bytes(0)).collect::<Result<_>>()?;
+                let (found, moved) = (text::list(&found), found.len() as u64);
+                let copied = [("from", from.as_str()), ("to", to), ("ids", &found)];
+                tx.later.add(&Query::CopyDocuments.with(&copied));
+                let deleted = [("collection", from.as_str()), ("ids", &found)];
+                tx.later.add(&Query::DeleteDocuments.with(&deleted));
+                Ok(moved)
+            })
+        })
+        .await
+    }
 }
 
 fn read(row: &Row) -> Result<Document> {
@@ -141,5 +198,14 @@ fn read(row: &Row) -> Result<Document> {
         user: row.text(2)?,
         resource: row.text(3)?,
         body: row.text(4)?,
+    })
+}
+
+fn read_name(row: &Row) -> Result<DocumentName> {
+    Ok(DocumentName {
+        id: row.text(0)?,
+        kind: row.text(1)?,
+        user: row.text(2)?,
+        resource: row.text(3)?,
     })
 }

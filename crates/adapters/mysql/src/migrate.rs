@@ -71,6 +71,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "dead letters with a status",
         sql: include_str!("../sql/migrations/0010.sql"),
     },
+    Migration {
+        version: 11,
+        name: "lists of the documents of a resource",
+        sql: include_str!("../sql/migrations/0011.sql"),
+    },
 ];
 
 /// Seconds that a node waits for another node that applies migrations.

@@ -1,11 +1,12 @@
 //! Documents of an application.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use clinch_core::Result;
 use clinch_core::ports::{
-    DOCUMENTS_MAX, Document, DocumentFilter, DocumentSink, check_document_search, check_documents,
+    DOCUMENTS_MAX, Document, DocumentFilter, DocumentName, DocumentSink, check_document_search,
+    check_documents, check_relocation,
 };
 use tokio_postgres::Row;
 
@@ -99,14 +100,35 @@ impl DocumentSink for Postgres {
         limit: usize,
     ) -> Result<Vec<Document>> {
         check_document_search(collection, filter, after)?;
-        let query = match (&filter.user, &filter.kind) {
-            (Some(_), Some(_)) => Query::DocumentsOfKind,
-            (Some(_), None) => Query::DocumentsOfUser,
-            (None, _) => Query::Documents,
+        let query = match (&filter.user, &filter.kind, &filter.resource) {
+            (Some(_), Some(_), Some(_)) => Query::DocumentsOfResourceKind,
+            (Some(_), Some(_), None) => Query::DocumentsOfKind,
+            (Some(_), None, _) => Query::DocumentsOfUser,
+            (None, _, _) => Query::Documents,
         };
         let (after, limit) = (after.unwrap_or_default(), limit.min(DOCUMENTS_MAX));
         let rows = self.search(query, collection, filter, after, limit).await?;
         Ok(rows.iter().map(read).collect())
+    }
+
+    async fn list(
+        &self,
+        collection: &str,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DocumentName>> {
+        check_document_search(collection, filter, after)?;
+        let query = match (&filter.user, &filter.kind, &filter.resource) {
+            (Some(_), Some(_), Some(_)) => Query::DocumentNamesOfResourceKind,
+            (Some(_), None, Some(_)) => Query::DocumentNamesOfResource,
+            (Some(_), Some(_), None) => Query::DocumentNamesOfKind,
+            (Some(_), None, None) => Query::DocumentNamesOfUser,
+            (None, _, _) => Query::DocumentNames,
+        };
+        let (after, limit) = (after.unwrap_or_default(), limit.min(DOCUMENTS_MAX));
+        let rows = self.search(query, collection, filter, after, limit).await?;
+        Ok(rows.iter().map(read_name).collect())
     }
 
     async fn count(&self, collection: &str, user: Option<&str>) -> Result<BTreeMap<String, u64>> {
@@ -142,6 +164,27 @@ impl DocumentSink for Postgres {
             }
         }
     }
+
+    async fn relocate(&self, from: &str, to: &str, ids: &[String]) -> Result<u64> {
+        check_relocation(from, to, ids)?;
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let ids: Vec<String> = ids
+            .iter()
+            .cloned()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        let call = (from.to_owned(), to.to_owned(), ids);
+        self.write(call, |tx, (from, to, ids)| {
+            Box::pin(async move {
+                let rows = tx.query(Query::RelocateDocuments, &[from, to, ids]).await?;
+                rows.first().map_or(Ok(0), |row| count(row.get(0)))
+            })
+        })
+        .await
+    }
 }
 
 fn read(row: &Row) -> Document {
@@ -151,5 +194,14 @@ fn read(row: &Row) -> Document {
         user: row.get(2),
         resource: row.get(3),
         body: row.get(4),
+    }
+}
+
+fn read_name(row: &Row) -> DocumentName {
+    DocumentName {
+        id: row.get(0),
+        kind: row.get(1),
+        user: row.get(2),
+        resource: row.get(3),
     }
 }

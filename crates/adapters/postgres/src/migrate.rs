@@ -91,6 +91,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "dead letters with a status",
         sql: include_str!("../sql/migrations/0014.sql"),
     },
+    Migration {
+        version: 15,
+        name: "lists of the documents of a resource",
+        sql: include_str!("../sql/migrations/0015.sql"),
+    },
 ];
 
 /// Held while steps are applied, so that many nodes can start at once.

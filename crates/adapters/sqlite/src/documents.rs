@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use clinch_core::Result;
 use clinch_core::ports::{
-    DOCUMENTS_MAX, Document, DocumentFilter, DocumentSink, check_document_search, check_documents,
+    DOCUMENTS_MAX, Document, DocumentFilter, DocumentName, DocumentSink, check_document_search,
+    check_documents, check_relocation,
 };
 use rusqlite::{Row, params};
 
@@ -31,6 +32,18 @@ impl Tx<'_, '_> {
             self.db.run(Query::PutDocument, params)?;
         }
         Ok(())
+    }
+
+    /// Moves documents in place: their rows stay where they are in the table.
+    fn relocate_documents(&mut self, from: &str, to: &str, ids: &[String]) -> Result<u64> {
+        let mut moved = 0;
+        for id in ids {
+            let changed = self
+                .db
+                .run(Query::RelocateDocument, params![from, to, id])?;
+            moved += changed as u64;
+        }
+        Ok(moved)
     }
 
     /// Removes some documents whose ids follow `after`; returns the last removed id, or `None` at
@@ -90,15 +103,45 @@ impl DocumentSink for Sqlite {
             kind,
             resource,
         } = filter.clone();
-        let query = match (&user, &kind) {
-            (Some(_), Some(_)) => Query::DocumentsOfKind,
-            (Some(_), None) => Query::DocumentsOfUser,
-            (None, _) => Query::Documents,
+        let query = match (&user, &kind, &resource) {
+            (Some(_), Some(_), Some(_)) => Query::DocumentsOfResourceKind,
+            (Some(_), Some(_), None) => Query::DocumentsOfKind,
+            (Some(_), None, _) => Query::DocumentsOfUser,
+            (None, _, _) => Query::Documents,
         };
         let limit = stored(limit.min(DOCUMENTS_MAX) as u64);
         self.read(move |db| {
             let params = params![collection, after, user, kind, resource, limit];
             db.all(query, params, read)
+        })
+        .await
+    }
+
+    async fn list(
+        &self,
+        collection: &str,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DocumentName>> {
+        check_document_search(collection, filter, after)?;
+        let (collection, after) = (collection.to_owned(), after.unwrap_or_default().to_owned());
+        let DocumentFilter {
+            user,
+            kind,
+            resource,
+        } = filter.clone();
+        let query = match (&user, &kind, &resource) {
+            (Some(_), Some(_), Some(_)) => Query::DocumentNamesOfResourceKind,
+            (Some(_), None, Some(_)) => Query::DocumentNamesOfResource,
+            (Some(_), Some(_), None) => Query::DocumentNamesOfKind,
+            (Some(_), None, None) => Query::DocumentNamesOfUser,
+            (None, _, _) => Query::DocumentNames,
+        };
+        let limit = stored(limit.min(DOCUMENTS_MAX) as u64);
+        self.read(move |db| {
+            let params = params![collection, after, user, kind, resource, limit];
+            db.all(query, params, read_name)
         })
         .await
     }
@@ -130,6 +173,16 @@ impl DocumentSink for Sqlite {
         }
         Ok(())
     }
+
+    async fn relocate(&self, from: &str, to: &str, ids: &[String]) -> Result<u64> {
+        check_relocation(from, to, ids)?;
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let (from, to, ids) = (from.to_owned(), to.to_owned(), ids.to_vec());
+        self.write(move |tx| tx.relocate_documents(&from, &to, &ids))
+            .await
+    }
 }
 
 fn read(row: &Row<'_>) -> Result<Document> {
@@ -139,5 +192,14 @@ fn read(row: &Row<'_>) -> Result<Document> {
         user: row.text(2)?,
         resource: row.text(3)?,
         body: row.text(4)?,
+    })
+}
+
+fn read_name(row: &Row<'_>) -> Result<DocumentName> {
+    Ok(DocumentName {
+        id: row.text(0)?,
+        kind: row.text(1)?,
+        user: row.text(2)?,
+        resource: row.text(3)?,
     })
 }

@@ -24,7 +24,7 @@ pub struct Version {
 }
 
 /// Every version of the schema. A file of version n gets the versions after the n-th.
-pub(crate) static VERSIONS: [Version; 12] = [
+pub(crate) static VERSIONS: [Version; 13] = [
     Version {
         number: 1,
         name: "operations, their keys and their queue",
@@ -84,6 +84,11 @@ pub(crate) static VERSIONS: [Version; 12] = [
         number: 12,
         name: "dead letters with a status",
         sql: include_str!("../sql/schema/0012.sql"),
+    },
+    Version {
+        number: 13,
+        name: "lists of the documents of a resource",
+        sql: include_str!("../sql/schema/0013.sql"),
     },
 ];
 

@@ -95,7 +95,14 @@ pub(crate) async fn run(
     let found = gather(filters, targets.limit, context).await?;
     if found.is_empty() {
         note("none found");
-        return Ok(Exit::Ok);
+        // A program that asked for JSON gets the empty list.
+        return match targets.consent.dry_run {
+            true => show(&found, false, context),
+            false => {
+                Listing::new("results", RESULTS).end(None, &mut context.out)?;
+                Ok(Exit::Ok)
+            }
+        };
     }
     if targets.consent.dry_run {
         return show(&found, false, context);

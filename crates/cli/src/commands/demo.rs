@@ -21,6 +21,7 @@ use crate::args::Global;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
 use crate::folder::Folder;
+use crate::output::Output;
 
 use clients::Clients;
 use ledger::Ledger;
@@ -81,18 +82,22 @@ pub(crate) struct Args {
     no_kills: bool,
 }
 
-pub(crate) fn run(args: Args, _global: &Global) -> Result<Exit, CliError> {
+pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("cannot start threads: {error}")))?;
     let folder = Folder::new(&std::env::temp_dir(), "clinch-demo")?;
-    let exit = runtime.block_on(play(&args, folder.path()));
+    let exit = runtime.block_on(play(
+        &args,
+        folder.path(),
+        Output::stdout(global.output, !global.no_color),
+    ));
     runtime.shutdown_background();
     exit
 }
 
-async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
+async fn play(args: &Args, folder: &Path, mut out: Output) -> Result<Exit, CliError> {
     let provider = Arc::new(Provider::new(args.seed));
     let provider_address = provider.clone().listen().await?;
     let environment = Environment::new(args, folder);
@@ -144,7 +149,8 @@ async fn play(args: &Args, folder: &Path) -> Result<Exit, CliError> {
         .await?;
     let mut books = ledger.close(&told, &provider).await?;
     books.run_again = processes.metric(DEADLOCK_RETRIES).await?;
-    crate::output::print(&books.text())?;
+    crate::progress::erase();
+    out.answer(&books.document(), &[books.text()])?;
     if args.keep {
         let url = processes.url();
         note(&format!(

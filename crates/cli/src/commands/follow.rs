@@ -43,14 +43,16 @@ pub(crate) struct Follow<'a> {
 
 impl Follow<'_> {
     /// Follows the operation until it is terminal or the time is up, and passes every new version
-    /// to `seen`. Once the operation is known to exist, an unreachable server is waited for.
+    /// to `seen`. Once the server has been reached, a lost server is waited for; a server that was
+    /// never reached is an error, because its address is probably wrong.
     pub(crate) async fn settle(
-        self,
+        mut self,
         context: &mut Context,
         mut seen: impl FnMut(&RawValue, &mut Context) -> Result<(), CliError>,
     ) -> Result<Followed, CliError> {
-        let mut known = self.known;
+        let mut known = self.known.take();
         let mut outage = Outage::default();
+        let mut lost: Option<CliError> = None;
         loop {
             let wait = self.budget.left(self.slice);
             let look = Budget::start(None);
@@ -58,6 +60,7 @@ impl Follow<'_> {
             let pause = match (context.client.send(request).await, known.take()) {
                 (Ok(answer), last) => {
                     outage = Outage::default();
+                    lost = None;
                     let brief = Brief::read(&answer.document)
                         .ok_or_else(|| operation::expected(&context.client))?;
                     if last.and_then(|last| Brief::read(&last)).as_ref() != Some(&brief) {
@@ -73,19 +76,49 @@ impl Follow<'_> {
                     // A server that does not wait as requested must not be polled without a pause.
                     PAUSE.saturating_sub(look.spent())
                 }
-                (Err(error), Some(last)) if error.is_transient() => {
-                    known = Some(last);
-                    outage.pause(&error)
+                (Err(error), last)
+                    if error.is_transient()
+                        && (last.is_some() || lost.is_some() || error.is_lost()) =>
+                {
+                    known = last;
+                    let pause = outage.pause(&error);
+                    lost = Some(error);
+                    pause
                 }
                 (Err(error), _) => return Err(error),
             };
             if self.budget.left(PAUSE).is_zero() {
-                let exit = Exit::Unsettled;
-                return known
-                    .map(|document| Followed { document, exit })
-                    .ok_or_else(|| operation::expected(&context.client));
+                return self.out_of_time(known, lost, context);
             }
             clock::pause(self.budget.left(pause)).await;
+        }
+    }
+
+    /// The end of a wait that was too short: the last document, if there is one, and how to go on
+    /// if the server is away.
+    fn out_of_time(
+        &self,
+        known: Option<Box<RawValue>>,
+        lost: Option<CliError>,
+        context: &Context,
+    ) -> Result<Followed, CliError> {
+        let lost = lost.map(|error| CliError::OutOfTime {
+            source: Box::new(error),
+            advice: format!(
+                "wait again with `clinch ops watch {} --wait 10m`",
+                self.op_id
+            ),
+        });
+        match (known, lost) {
+            (Some(document), lost) => {
+                if let Some(lost) = lost {
+                    note(&lost.to_string());
+                }
+                let exit = Exit::Unsettled;
+                Ok(Followed { document, exit })
+            }
+            (None, Some(lost)) => Err(lost),
+            (None, None) => Err(operation::expected(&context.client)),
         }
     }
 }
@@ -99,8 +132,13 @@ pub(crate) struct Outage {
 impl Outage {
     /// The pause before the next try; prints a message the first time.
     pub(crate) fn pause(&mut self, error: &CliError) -> Duration {
+        self.pause_as(&format!("{error}; trying again"))
+    }
+
+    /// The same with a message of the caller's own.
+    pub(crate) fn pause_as(&mut self, message: &str) -> Duration {
         if self.pauses == 0 {
-            note(&format!("{error}; trying again"));
+            note(message);
         }
         let pause = PAUSE.saturating_mul(1 << self.pauses.min(8));
         self.pauses += 1;

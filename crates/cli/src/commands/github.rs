@@ -1,20 +1,30 @@
 //! `clinch github`: the collector, on a server or in this process.
 
 mod collector_client;
+mod compare;
+mod cost;
+mod documents;
 mod export;
 mod follow;
+mod overview;
+mod pace;
 mod run;
+mod stats;
 mod status;
 mod summary;
+mod switch;
+mod tap;
+mod tokens;
 
 use serde_json::json;
 
 use crate::args::Global;
-use crate::client::{Request, query, segment};
+use crate::client::{query, segment};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::table::{Column, at};
 use crate::output::text::{Cell, Style};
+use crate::prompt::Consent;
 
 use collector_client::{Access, CollectorClient};
 
@@ -32,18 +42,14 @@ Examples:
 
 No further request is made for the run; stored documents stay.";
 
-const TOKENS_EXAMPLES: &str = "\
+const FORGET_EXAMPLES: &str = "\
 Examples:
-  clinch github tokens
-  clinch github tokens -o json
+  clinch github forget octocat --dry-run
+  clinch github forget octocat -y
 
-Tokens are shown by their hash. Budgets are those of the last answers to this server.";
-
-const COMPARE_EXAMPLES: &str = "\
-Examples:
-  clinch github compare octocat
-
-Compares the documents of the last shadow run with the real ones. Exit 0 if equal, 1 if not.";
+Deletes the documents of the user, those that were put aside and those of shadow runs included, with
+cursors, statistics, runs and the user's tokens. The operations of the runs are deleted by the retention of the domain
+github. Exit 3 if there is neither a run nor a token of the user, 4 if a run is active.";
 
 const TOKEN_COLUMNS: &[Column] = &[
     Column::new("TOKEN", |token| at(token, &["/token"])).whole(),
@@ -65,6 +71,8 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Show the progress of a run, or the recent runs
     Status(status::Args),
+    /// Show all runs at a glance: failures and times by kind, who waits for what until when
+    Overview(overview::Args),
     /// Retry the failed jobs of a run
     #[command(after_help = RETRY_EXAMPLES)]
     Retry {
@@ -82,17 +90,26 @@ pub(crate) enum Command {
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// List tokens by their hashes, with their budgets
-    #[command(after_help = TOKENS_EXAMPLES)]
-    Tokens,
-    /// Export the documents, one per line
+    /// List tokens by their hashes, with their budgets; store tokens of users
+    Tokens(tokens::Args),
+    /// Show what happened by week: commits, issues, pull requests, events, languages
+    Stats(stats::Args),
+    /// Export the documents as JSON lines, CSV or Parquet
     Export(export::Args),
-    /// Compare a shadow run's documents with the real ones
-    #[command(after_help = COMPARE_EXAMPLES)]
-    Compare {
+    /// Send the documents to a Singer target
+    Tap(tap::Args),
+    /// Delete everything that was collected of a user
+    #[command(after_help = FORGET_EXAMPLES)]
+    Forget {
         /// The user
         login: String,
+        #[command(flatten)]
+        consent: Consent,
     },
+    /// Make the shadow's documents live, or go back
+    Switch(switch::Args),
+    /// Compare a shadow run and its documents with the real ones
+    Compare(compare::Args),
 }
 
 pub(crate) fn run(command: Command, global: Global) -> Result<Exit, CliError> {
@@ -106,24 +123,58 @@ pub(crate) fn run(command: Command, global: Global) -> Result<Exit, CliError> {
 }
 
 async fn dispatch(command: Command, global: Global) -> Result<Exit, CliError> {
-    let access = match &command {
-        Command::Run(args) if args.is_fake() => return run::fake(args, global).await,
-        Command::Run(_) => Access::Work,
-        Command::Retry { .. } => Access::Repair,
-        _ => Access::Read,
-    };
+    match command {
+        Command::Run(args) if args.is_fake() => run::fake(&args, global).await,
+        Command::Run(args) => {
+            let access = args.access();
+            with(global, access, async |c| run::run(&args, c).await).await
+        }
+        Command::Status(args) => reading(global, async |c| status::run(&args, c).await).await,
+        Command::Overview(args) => reading(global, async |c| overview::run(&args, c).await).await,
+        Command::Retry { run, wait } => {
+            let retrying = async |c: &mut CollectorClient| retry(&run, &wait, c).await;
+            with(global, Access::Repair, retrying).await
+        }
+        Command::Cancel { run, reason } => {
+            reading(global, async |c| cancel(&run, reason, c).await).await
+        }
+        Command::Tokens(args) => tokens::start(args, global).await,
+        Command::Stats(args) => reading(global, async |c| stats::run(&args, c).await).await,
+        Command::Export(args) => {
+            args.check()?;
+            reading(global, async |c| export::run(&args, c).await).await
+        }
+        Command::Tap(args) => tap::start(&args, global).await,
+        Command::Forget { login, consent } => {
+            consent.check()?;
+            reading(global, async |c| forget(&login, consent, c).await).await
+        }
+        Command::Switch(args) => {
+            args.check()?;
+            reading(global, async |c| switch::run(&args, c).await).await
+        }
+        Command::Compare(args) => reading(global, async |c| compare::run(&args, c).await).await,
+    }
+}
+
+/// Opens the collector for this work, and closes it.
+async fn with(
+    global: Global,
+    access: Access,
+    work: impl AsyncFnOnce(&mut CollectorClient) -> Result<Exit, CliError>,
+) -> Result<Exit, CliError> {
     let mut client = CollectorClient::open(global, access).await?;
-    let done = match command {
-        Command::Run(args) => run::run(&args, &mut client).await,
-        Command::Status(args) => status::run(&args, &mut client).await,
-        Command::Retry { run, wait } => retry(&run, &wait, &mut client).await,
-        Command::Cancel { run, reason } => cancel(&run, reason, &mut client).await,
-        Command::Tokens => tokens(&mut client).await,
-        Command::Export(args) => export::run(&args, &mut client).await,
-        Command::Compare { login } => compare(&login, &mut client).await,
-    };
+    let done = work(&mut client).await;
     client.close().await?;
     done
+}
+
+/// The same for work that makes no requests to GitHub.
+async fn reading(
+    global: Global,
+    work: impl AsyncFnOnce(&mut CollectorClient) -> Result<Exit, CliError>,
+) -> Result<Exit, CliError> {
+    with(global, Access::Read, work).await
 }
 
 async fn retry(
@@ -155,25 +206,31 @@ async fn cancel(
     Ok(Exit::Ok)
 }
 
-async fn tokens(client: &mut CollectorClient) -> Result<Exit, CliError> {
-    let list = "/v1/github/tokens";
-    super::pages::whole(list, "tokens", TOKEN_COLUMNS, &mut client.context).await
-}
-
-async fn compare(login: &str, client: &mut CollectorClient) -> Result<Exit, CliError> {
-    let comparison = client.comparison(login).await?;
-    let lines = summary::comparison(&comparison);
-    client.context.out.answer(&comparison, &lines)?;
-    Ok(match summary::is_equal(&comparison) {
-        true => Exit::Ok,
-        false => Exit::Failed,
-    })
-}
-
-impl CollectorClient {
-    async fn comparison(&mut self, login: &str) -> Result<serde_json::Value, CliError> {
-        let pairs = [("login", login.to_owned())];
-        let path = format!("/v1/github/comparison{}", query(&pairs));
-        self.ask(Request::get(path)).await
+async fn forget(
+    login: &str,
+    consent: Consent,
+    client: &mut CollectorClient,
+) -> Result<Exit, CliError> {
+    if consent.dry_run {
+        let pairs = [("login", login.to_owned()), ("limit", "1".to_owned())];
+        let known = client
+            .get(format!("/v1/github/cursors{}", query(&pairs)))
+            .await?;
+        let lines = [format!(
+            "everything that was collected of {login} would be deleted"
+        )];
+        let document = json!({ "login": login, "known": !known.is_null() });
+        client.context.out.answer(&document, &lines)?;
+        return Ok(Exit::Ok);
     }
+    consent.ask(&format!("delete everything that was collected of {login}?"))?;
+    let path = format!("/v1/github/users/{}/forget", segment(login));
+    let forgotten = client.post(path, &json!({})).await?;
+    let documents = forgotten.pointer("/documents").and_then(|n| n.as_u64());
+    let lines = [format!(
+        "{} documents of {login} deleted",
+        documents.unwrap_or(0)
+    )];
+    client.context.out.answer(&forgotten, &lines)?;
+    Ok(Exit::Ok)
 }

@@ -62,6 +62,11 @@ Scopes: submit submits operations, read reads them, work leases operations as a 
 operate reads, cancels, resolves, redrives and pauses, admin does everything.
 Operations of other domains and event types do not exist for a restricted key.";
 
+/// Said when the first key is created, because it changes what every other caller may do.
+const FIRST_KEY: &str = "this is the first key: from now on every request to the server needs a \
+                         key (Authorization: Bearer KEY, or CLINCH_API_KEY for clinch); revoking \
+                         keys does not undo this";
+
 /// The flags of a new key.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CREATE_EXAMPLES)]
@@ -103,6 +108,7 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
         store_check::say_database(global, &StoreConfig::of(&config)?);
         let keys = store::open_database(&config).await?.keys;
         let now = SystemClock::new().now();
+        let mut out = Output::stdout(global.output, !global.no_color);
         match command {
             Command::Create(create) => {
                 let scopes = auth::parse_scopes(&create.scopes)?;
@@ -111,42 +117,58 @@ pub(crate) fn run(command: Command, global: &Global) -> Result<Exit, CliError> {
                     expires.map_err(|why| CliError::usage(format!("--expires: {why}")))?;
                 let ends = expires.map(|after| now + after);
                 let allowed = restriction(&create)?;
+                let is_first = keys.list().await?.is_empty();
                 let (name, keys) = (&create.name, keys.as_ref());
                 let made = auth::create_restricted(keys, name, &scopes, allowed, now, ends);
                 let (key, secret) = made.await?;
+                if is_first {
+                    note(FIRST_KEY);
+                }
                 note(&format!(
                     "key {} of {}; it is shown only once:",
                     key.id, key.name
                 ));
-                crate::output::print(&format!("{}\n", secret.reveal()))?;
+                let mut document = shown(&key);
+                document["key"] = secret.reveal().into();
+                out.answer(&document, &[secret.reveal().to_owned()])?;
                 Ok(Exit::Ok)
             }
             Command::Ls(_) => {
                 let keys = keys.list().await?;
-                let mut out = Output::stdout(global.output, !global.no_color);
-                // A pipe gets one document a line.
-                if out.format == Format::Table && out.is_terminal() {
-                    let keys: Vec<_> = keys.iter().map(shown).collect();
-                    Table::new(COLUMNS).print(&keys, &mut out)?;
-                } else {
-                    for key in &keys {
-                        out.line(&shown(key).to_string())?;
-                    }
-                }
-                out.flush()?;
+                list(&keys, &mut out)?;
                 Ok(Exit::Ok)
             }
             Command::Revoke(revoke) => {
-                if auth::revoke(keys.as_ref(), &revoke.id, now).await? {
-                    note("the key is revoked");
-                    Ok(Exit::Ok)
-                } else {
-                    note("there is no active key with this id");
-                    Ok(Exit::NotFound)
+                if !auth::revoke(keys.as_ref(), &revoke.id, now).await? {
+                    let message = "there is no active key with this id";
+                    return Err(CliError::NotThere(message.to_owned()));
                 }
+                note("the key is revoked");
+                let listed = keys.list().await?;
+                let revoked = listed.iter().find(|key| key.id == revoke.id);
+                if let Some(key) = revoked {
+                    out.answer(&shown(key), &[])?;
+                }
+                Ok(Exit::Ok)
             }
         }
     })
+}
+
+/// Prints keys. In a pipe `-o table`, which is the default, is one document a line.
+fn list(keys: &[ApiKey], out: &mut Output) -> Result<(), CliError> {
+    let keys: Vec<Value> = keys.iter().map(shown).collect();
+    match out.format {
+        Format::Json => out.answer(&json!({ "keys": keys }), &[]),
+        Format::Table if out.is_terminal() => {
+            Table::new(COLUMNS).print(&keys, out)?;
+            out.flush()
+        }
+        Format::Table | Format::Jsonl => {
+            keys.iter().try_for_each(|key| out.line(&key.to_string()))?;
+            out.flush()
+        }
+    }
 }
 
 /// The restriction of a new key.

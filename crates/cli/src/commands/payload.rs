@@ -38,5 +38,6 @@ fn whole(source: impl Read, name: &str) -> Result<String, CliError> {
 }
 
 fn unreadable(name: &str, error: &io::Error) -> CliError {
-    CliError::usage(format!("cannot read the payload from {name}: {error}"))
+    let what = format!("cannot read the payload from {name}: {error}");
+    CliError::unreadable(what, error)
 }

@@ -15,6 +15,7 @@ use crate::args::Global;
 use crate::error::{CliError, note};
 use crate::executors::Http;
 use crate::exit::Exit;
+use crate::output::Output;
 use crate::{config, github, store};
 
 const EXAMPLES: &str = "\
@@ -24,8 +25,12 @@ Examples:
   clinch serve --roles worker --config clinch.toml
 
 Without a configuration the server keeps its operations in clinch.db in the working folder and
-listens on 127.0.0.1:7070. SIGINT or SIGTERM stops it after its running attempts; a second signal
+listens on 127.0.0.1:7070. SIGHUP reads the collector's tokens again. SIGINT or SIGTERM stops it after its running attempts; a second signal
 ends it at once.";
+
+/// Said by a server that can accept nothing.
+const NO_ROUTES: &str = "no [[route]] is configured, so every submission is refused as \
+                         unknown_route: `clinch init` writes a clinch.toml with a first route";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -69,10 +74,10 @@ enum Log {
 pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     let config = config::load(global, &args.set)?;
     if args.print_config {
-        crate::output::print(&config.print())?;
-        return Ok(Exit::Ok);
+        return print_config(&config, global);
     }
     let roles = clinch_server::roles(&args.roles)?;
+    clinch_server::check_address(&config, &roles)?;
     let format = match args.log.unwrap_or(args.log_format) {
         Log::Pretty => LogFormat::Text,
         Log::Json => LogFormat::Json,
@@ -104,14 +109,19 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
         if let Some(collector) = &collector {
             with_collector(&mut parts, collector, &roles);
         }
+        let has_routes = !config.route.is_empty() || collector.is_some();
         let server = Server::bind(config, parts, &roles).await?;
         if let Some(collector) = &collector {
             collector.attach(server.clinch()).await;
+            reload_on_hangup(collector)?;
         }
         let clinch = server.clinch().clone();
         match server.local_addr() {
             Some(address) => note(&format!("listening on {}://{address}", server.scheme())),
             None => note("working"),
+        }
+        if !has_routes {
+            note(NO_ROUTES);
         }
         let (stop, second) = signals.split();
         Ok::<Exit, CliError>(tokio::select! {
@@ -128,6 +138,14 @@ pub(crate) fn run(args: Args, global: &Global) -> Result<Exit, CliError> {
     })?;
     runtime.shutdown_background();
     Ok(exit)
+}
+
+/// Prints the values in effect.
+fn print_config(config: &Config, global: &Global) -> Result<Exit, CliError> {
+    let mut out = Output::stdout(global.output, !global.no_color);
+    let text = config.print().trim_end().to_owned();
+    out.answer(&config.print_json(), &[text])?;
+    Ok(Exit::Ok)
 }
 
 /// The collector's routes and pages; without a collector they say that there is none.
@@ -194,6 +212,23 @@ fn with_collector(parts: &mut Parts, collector: &Collector, roles: &[Role]) {
             false => collector.declare(builder),
         }
     });
+}
+
+/// SIGHUP: the tokens are read again from where the configuration says.
+fn reload_on_hangup(collector: &Collector) -> Result<(), CliError> {
+    let failed = |error| CliError::failed(format!("cannot listen for signals: {error}"));
+    let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
+    let collector = collector.clone();
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            match collector.reload_tokens().await {
+                Ok(true) => note("the tokens were read again and have changed"),
+                Ok(false) => note("the tokens were read again and are the same"),
+                Err(error) => note(&format!("the tokens were read again; {error}")),
+            }
+        }
+    });
+    Ok(())
 }
 
 /// SIGINT and SIGTERM: the first stops the server, a second one ends the process at once.

@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::filter::{Label, label};
-use super::follow::{Follow, WAIT_MAX};
+use super::follow::{Follow, Outage, WAIT_MAX};
 use super::operation::{self, Brief};
 use super::payload;
-use crate::client::Request;
+use crate::client::{Answer, Request};
 use crate::clock::{self, Budget};
 use crate::context::Context;
 use crate::duration::{self, Moment};
@@ -87,23 +87,16 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
             key
         }
     };
-    let request = Request::post("/v1/operations", body(&args, &idem_key, &payload)?);
     let budget = Budget::start(args.wait);
-    let request = match args.wait {
-        Some(wait) => request.wait(wait.min(WAIT_MAX)),
-        None => request.at_once(),
+    let submission = Submission {
+        body: body(&args, &idem_key, &payload)?,
+        idem_key,
+        budget: args.wait.map(|_| budget),
     };
-    let sent = context.client.send(request).await;
-    let answer = sent.map_err(|error| match error.is_transient() {
-        true => CliError::LostSubmission {
-            source: Box::new(error),
-            idem_key,
-        },
-        false => error,
-    })?;
+    let (answer, is_repeated) = submission.send(context).await?;
     let brief =
         Brief::read(&answer.document).ok_or_else(|| operation::expected(&context.client))?;
-    if answer.is_replay {
+    if answer.is_replay && !is_repeated {
         note("these keys were accepted before; this is the existing operation");
     }
     let (mut document, mut exit) = (answer.document, brief.exit());
@@ -120,6 +113,52 @@ pub(crate) async fn run(args: Args, context: &mut Context) -> Result<Exit, CliEr
     }
     context.out.document(&document, operation::FIRST)?;
     Ok(if args.wait.is_some() { exit } else { Exit::Ok })
+}
+
+/// One submission, which may be sent several times: the same keys are accepted once.
+struct Submission {
+    body: Vec<u8>,
+    idem_key: String,
+    /// The time of `--wait`, if there is one.
+    budget: Option<Budget>,
+}
+
+impl Submission {
+    /// Sends it. With `--wait` a lost server is waited for, and the request is sent again; returns
+    /// whether that happened.
+    async fn send(&self, context: &mut Context) -> Result<(Answer, bool), CliError> {
+        let mut outage = Outage::default();
+        let mut is_repeated = false;
+        loop {
+            let request = Request::post("/v1/operations", self.body.clone());
+            let request = match self.budget {
+                Some(budget) => request.wait(budget.left(WAIT_MAX)),
+                None => request.at_once(),
+            };
+            let error = match context.client.send(request).await {
+                Ok(answer) => return Ok((answer, is_repeated)),
+                Err(error) if error.is_transient() => error,
+                Err(error) => return Err(error),
+            };
+            let source = Box::new(error);
+            let Some(budget) = self.budget.filter(|_| is_repeated || source.is_lost()) else {
+                let idem_key = self.idem_key.clone();
+                return Err(CliError::LostSubmission { source, idem_key });
+            };
+            if budget.left(WAIT_MAX).is_zero() {
+                let advice = format!(
+                    "the operation may have been accepted; repeat the command with `--idem-key {}`: it is accepted only once",
+                    self.idem_key
+                );
+                return Err(CliError::OutOfTime { source, advice });
+            }
+            is_repeated = true;
+            let pause = outage.pause_as(
+                "the server was lost; sending the same keys again, which are accepted only once",
+            );
+            clock::pause(budget.left(pause)).await;
+        }
+    }
 }
 
 fn body(args: &Args, idem_key: &str, payload: &RawValue) -> Result<Vec<u8>, CliError> {

@@ -18,6 +18,11 @@ const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p clinch-cli --bin clinch refere
 
 /// What an example needs beside itself to be a configuration.
 const NEEDS: &[(&str, &str)] = &[
+    (
+        "github.app_id",
+        "app_private_key = \"${file:/run/secrets/app.pem}\"",
+    ),
+    ("github.app_private_key", "app_id = \"123456\""),
     ("server.tls_cert", "tls_key = \"server.key\""),
     ("server.tls_key", "tls_cert = \"server.pem\""),
     (

@@ -1,12 +1,15 @@
 //! A fake GitHub, to try the collector.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use clinch_core::ports::{Clock, DocumentFilter};
 use clinch_github::fake::{BASE, Fake, Served, Setup, Size, World, serve};
-use clinch_github::{ApiAnswer, ApiRequest, Broken, Collector, Settings, Space, Token, Transport};
+use clinch_github::{
+    ApiAnswer, ApiRequest, Broken, Collector, JobKind, Settings, Space, Token, TokenReader,
+    Transport, with_needed,
+};
 use clinch_system::SystemClock;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -17,10 +20,19 @@ use crate::error::CliError;
 /// Documents that are read at once.
 const PAGE: usize = 500;
 
+/// A world with all streams: some of them cost a request for each item, and budgets are limited.
+const SMALL: Size = Size {
+    users: 3,
+    repositories: 12,
+    documents: 1_500,
+};
+
 /// A fake GitHub on its own port.
 pub(crate) struct FakeHub {
     fake: Fake,
     served: Served,
+    /// Kinds of documents that are collected from it.
+    kinds: BTreeSet<&'static str>,
 }
 
 /// Comparison of the stored documents with the fake's world.
@@ -41,15 +53,23 @@ impl Equality {
 }
 
 impl FakeHub {
-    /// Generates the world of a seed, and serves it on loopback.
-    pub(crate) async fn start(seed: u64) -> Result<Self, CliError> {
+    /// Generates the world of a seed, with what these streams collect, and serves it on loopback.
+    pub(crate) async fn start(seed: u64, streams: &[JobKind]) -> Result<Self, CliError> {
         let failed = |error| CliError::failed(format!("the fake cannot listen: {error}"));
-        let world = World::generate(seed, &Size::demo());
+        let world = match streams.iter().all(|kind| kind.is_default()) {
+            true => World::generate(seed, &Size::demo()),
+            false => World::generate(seed, &SMALL).with_streams(),
+        };
+        let kinds = with_needed(streams).into_iter().map(JobKind::document);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let fake = Fake::new(world, Setup::default(), clock);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(failed)?;
         let served = serve(listener, fake.clone()).map_err(failed)?;
-        Ok(Self { fake, served })
+        Ok(Self {
+            fake,
+            served,
+            kinds: kinds.collect(),
+        })
     }
 
     /// Its address.
@@ -69,6 +89,8 @@ impl FakeHub {
         Ok(Settings {
             api_url: api_url(BASE)?,
             tokens: tokens.iter().map(token).collect(),
+            token_reader: TokenReader::default(),
+            app: None,
             ..settings
         })
     }
@@ -84,14 +106,17 @@ impl FakeHub {
 
     /// Compares every document of its users with its world.
     pub(crate) async fn compare(&self, collector: &Collector) -> Result<Equality, CliError> {
-        type Name = (String, String, String, String);
-        let mut world: BTreeMap<Name, Value> = self.fake.with_world(|world| {
+        // Kind, user, resource and content.
+        type Whole = (String, String, String, String);
+        let mut world: BTreeSet<Whole> = self.fake.with_world(|world| {
             let named = |item: clinch_github::fake::Item| {
                 let (kind, user) = (item.kind.as_str().to_owned(), item.user.to_lowercase());
-                let id = id(&item.body);
-                ((kind, user, item.resource.to_lowercase(), id), item.body)
+                let body = item.body.to_string();
+                (kind, user, item.resource.to_lowercase(), body)
             };
-            world.items().map(named).collect()
+            let items = world.items();
+            let collected = items.filter(|item| self.kinds.contains(item.kind.as_str()));
+            collected.map(named).collect()
         });
         let mut equality = Equality {
             equal: 0,
@@ -113,11 +138,10 @@ impl FakeHub {
                 for document in page {
                     let body: Value = serde_json::from_str(&document.body).unwrap_or_default();
                     let resource = document.resource.to_lowercase();
-                    let name = (document.kind, document.user, resource, id(&body));
-                    match world.remove(&name) {
-                        Some(expected) if expected == body => equality.equal += 1,
-                        Some(_) => {}
-                        None => equality.extra += 1,
+                    let body = body.to_string();
+                    match world.remove(&(document.kind, document.user, resource, body)) {
+                        true => equality.equal += 1,
+                        false => equality.extra += 1,
                     }
                 }
                 if is_last {
@@ -131,12 +155,6 @@ impl FakeHub {
     pub(crate) async fn stop(self) {
         self.served.stop().await;
     }
-}
-
-/// Identifies a document among those of one kind and resource.
-fn id(body: &Value) -> String {
-    let id = body.get("sha").or_else(|| body.get("id"));
-    id.map(Value::to_string).unwrap_or_default()
 }
 
 /// Maps the fake's fixed address to its current port.

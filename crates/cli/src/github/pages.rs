@@ -7,7 +7,7 @@ use clinch::types::Timestamp;
 use clinch::{Error, Result};
 use clinch_core::ErrorKind;
 use clinch_github::{
-    Collector, DOMAIN, Job, JobFilter, JobState, Lately, Run, RunId, RunStatus, TokenView,
+    Collector, DOMAIN, Job, JobFilter, JobState, Overview, Run, RunId, RunStatus, Space, TokenView,
 };
 use clinch_server::{Panel, PanelAction, PanelCell, PanelMark, PanelPage, PanelSection};
 
@@ -47,6 +47,7 @@ fn run_row(run: &Run) -> Vec<PanelCell> {
         PanelCell::text(run.jobs.total.to_string()),
         PanelCell::text(run.jobs.succeeded.to_string()),
         PanelCell::text(run.jobs.failed.to_string()),
+        PanelCell::text(run.jobs.unavailable.to_string()),
         PanelCell::text(run.jobs.open().to_string()),
         maybe(Some(run.created_at)),
         maybe(run.completed_at),
@@ -76,6 +77,7 @@ fn job_row(job: &Job) -> Vec<PanelCell> {
     vec![
         PanelCell::text(job.kind.as_str()),
         PanelCell::link(job.op_id.to_string(), format!("/operations/{}", job.op_id)),
+        PanelCell::text(job.run.clone().unwrap_or_default()),
         PanelCell::text(job.resource.clone()),
         PanelCell::text(job.page.clone()),
         PanelCell::text(job.attempts.to_string()),
@@ -90,11 +92,12 @@ fn jobs_section(title: &str, jobs: &[Job], empty: &'static str) -> PanelSection 
         columns: vec![
             "Kind",
             "Operation",
+            "Run",
             "Resource",
             "Page",
             "Attempts",
             "Not before",
-            "Error",
+            "Error, or what it waits for",
         ],
         rows: jobs.iter().map(job_row).collect(),
         empty,
@@ -102,12 +105,12 @@ fn jobs_section(title: &str, jobs: &[Job], empty: &'static str) -> PanelSection 
 }
 
 /// The runs of the last day, as a sentence.
-fn day(lately: &Lately) -> String {
-    if lately.runs.is_empty() {
+fn day(overview: &Overview) -> String {
+    if overview.runs.is_empty() {
         return String::new();
     }
     let count = |(status, count): (&&str, &u64)| format!("{count} {status}");
-    let counts: Vec<String> = lately.runs.iter().map(count).collect();
+    let counts: Vec<String> = overview.runs.iter().map(count).collect();
     format!(" In the last day: {}.", counts.join(", "))
 }
 
@@ -116,31 +119,39 @@ fn seconds(time: Duration) -> PanelCell {
 }
 
 /// The last hour over all runs: failures and times by kind, attempts, who waits and who hangs.
-fn lately_sections(lately: &Lately) -> Vec<PanelSection> {
-    let newest = if lately.is_cut {
+fn overview_sections(overview: &Overview) -> Vec<PanelSection> {
+    let newest = if overview.is_cut {
         ", the newest jobs"
     } else {
         ""
     };
-    let kinds = lately.kinds.iter().map(|(kind, ended)| {
-        let total = ended.succeeded + ended.failed;
+    let kinds = overview.kinds.iter().map(|(kind, ended)| {
+        let total = ended.succeeded + ended.failed + ended.unavailable;
         let share = ended.failed as f64 * 100.0 / total.max(1) as f64;
         vec![
             PanelCell::text(kind.as_str()),
             PanelCell::text(ended.succeeded.to_string()),
             PanelCell::text(format!("{} ({share:.0} %)", ended.failed)),
+            PanelCell::text(ended.unavailable.to_string()),
             seconds(ended.average()),
             seconds(ended.longest),
         ]
     });
-    let attempts = lately.attempts.iter().map(|(attempts, jobs)| {
+    let attempts = overview.attempts.iter().map(|(attempts, jobs)| {
         let cells = [attempts.to_string(), jobs.to_string()];
         cells.map(PanelCell::text).to_vec()
     });
     vec![
         PanelSection {
             title: format!("Jobs of the last hour{newest}"),
-            columns: vec!["Kind", "Succeeded", "Failed", "Average time", "Longest"],
+            columns: vec![
+                "Kind",
+                "Succeeded",
+                "Failed",
+                "Unavailable",
+                "Average time",
+                "Longest",
+            ],
             rows: kinds.collect(),
             empty: "No job has ended.",
         },
@@ -152,12 +163,12 @@ fn lately_sections(lately: &Lately) -> Vec<PanelSection> {
         },
         jobs_section(
             "Jobs that wait, and until when",
-            &lately.waiting,
+            &overview.waiting,
             "No job waits.",
         ),
         jobs_section(
             "Attempts that run for more than ten minutes",
-            &lately.stuck,
+            &overview.stuck,
             "None. Lost attempts are recovered by themselves.",
         ),
     ]
@@ -167,12 +178,22 @@ impl Pages {
     async fn runs(&self) -> Result<PanelPage> {
         let (runs, _) = self.0.runs(None, RUNS).await?;
         let tokens = self.0.tokens().await?;
-        let lately = self.0.lately().await?;
+        let overview = self.0.overview().await?;
         let active = runs.iter().filter(|run| !run.status.is_terminal()).count();
         let lead = match active {
             0 => "No run is active.".to_owned(),
             1 => "One run is active.".to_owned(),
             many => format!("{many} runs are active."),
+        };
+        let switch = self.0.switch().await?;
+        let live = match (&switch.way_back, switch.live) {
+            (Some(back), _) => format!(
+                " The collector went back to its real documents at {}: {}.",
+                time(back.at),
+                back.reason
+            ),
+            (None, Space::Shadow) => " The shadow is live.".to_owned(),
+            (None, Space::Main) => String::new(),
         };
         let runs = PanelSection {
             title: format!("The newest {RUNS} runs"),
@@ -182,6 +203,7 @@ impl Pages {
                 "Jobs",
                 "Succeeded",
                 "Failed",
+                "Unavailable",
                 "Open",
                 "Began",
                 "Ended",
@@ -204,10 +226,10 @@ impl Pages {
             empty: "No token: requests are anonymous, 60 an hour.",
         };
         let mut sections = vec![runs, tokens];
-        sections.extend(lately_sections(&lately));
+        sections.extend(overview_sections(&overview));
         Ok(PanelPage {
             title: "Runs".to_owned(),
-            lead: format!("{lead}{}", day(&lately)),
+            lead: format!("{lead}{}{live}", day(&overview)),
             actions: Vec::new(),
             sections,
         })
@@ -231,12 +253,13 @@ impl Pages {
                 PanelCell::text(jobs.total.to_string()),
                 PanelCell::text(jobs.succeeded.to_string()),
                 PanelCell::text(format!("{} ({share:.0} %)", jobs.failed)),
+                PanelCell::text(jobs.unavailable.to_string()),
                 PanelCell::text(jobs.open().to_string()),
             ]
         });
         let kinds = PanelSection {
             title: "Jobs by kind".to_owned(),
-            columns: vec!["Kind", "Jobs", "Succeeded", "Failed", "Open"],
+            columns: vec!["Kind", "Jobs", "Succeeded", "Failed", "Unavailable", "Open"],
             rows: kinds.collect(),
             empty: "No job yet.",
         };
@@ -254,11 +277,12 @@ impl Pages {
         Ok(PanelPage {
             title: format!("Run {}", run.run_id),
             lead: format!(
-                "{}: {} of {} jobs succeeded, {} failed, {} documents.{waiting}{}",
+                "{}: {} of {} jobs succeeded, {} failed, {} unavailable, {} documents.{waiting}{}",
                 run.status.as_str(),
                 run.jobs.succeeded,
                 run.jobs.total,
                 run.jobs.failed,
+                run.jobs.unavailable,
                 run.pages.documents,
                 error.unwrap_or_default()
             ),
@@ -268,8 +292,22 @@ impl Pages {
                 jobs_section("Waiting jobs, and until when", &ready, "No job waits."),
                 jobs_section("Running jobs", &running, "No job is running."),
                 jobs_section("Failed jobs", &failed, "No job failed."),
+                unavailable_section(run),
             ],
         })
+    }
+}
+
+fn unavailable_section(run: &Run) -> PanelSection {
+    let rows = run.unavailable.iter().map(|one| {
+        let cells = [one.resource.clone(), one.reason.clone()];
+        cells.map(PanelCell::text).to_vec()
+    });
+    PanelSection {
+        title: "Unavailable resources: gone, blocked or empty".to_owned(),
+        columns: vec!["Resource", "Answer of the API"],
+        rows: rows.collect(),
+        empty: "Every resource is available.",
     }
 }
 

@@ -50,20 +50,25 @@ fn joined(lines: Vec<(String, String)>) -> BTreeMap<String, String> {
     headers
 }
 
-#[async_trait]
-impl Transport for Http {
-    async fn get(&self, request: &ApiRequest) -> Result<ApiAnswer, Broken> {
+impl Http {
+    async fn send(&self, request: &ApiRequest, is_post: bool) -> Result<ApiAnswer, Broken> {
         let bearer = request.token.as_ref();
         let bearer = bearer.map(|token| format!("Bearer {}", token.secret()));
         let mut headers = vec![
-            ("accept", "application/vnd.github+json"),
+            (
+                "accept",
+                request.accept.unwrap_or("application/vnd.github+json"),
+            ),
             ("x-github-api-version", "2022-11-28"),
             ("user-agent", "clinch"),
         ];
         headers.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
         let known = request.if_none_match.as_deref();
         headers.extend(known.map(|etag| ("if-none-match", etag)));
-        let got = self.0.get(&request.url, &headers).await;
+        let got = match is_post {
+            true => self.0.post(&request.url, &headers).await,
+            false => self.0.get(&request.url, &headers).await,
+        };
         let got = got.map_err(|unanswered| match unanswered {
             Unanswered::NotSent(why) => Broken::NotSent(why),
             Unanswered::Exhausted(what) => Broken::Exhausted(what),
@@ -74,6 +79,17 @@ impl Transport for Http {
             headers: joined(got.headers),
             body: got.body,
         })
+    }
+}
+
+#[async_trait]
+impl Transport for Http {
+    async fn get(&self, request: &ApiRequest) -> Result<ApiAnswer, Broken> {
+        self.send(request, false).await
+    }
+
+    async fn post(&self, request: &ApiRequest) -> Result<ApiAnswer, Broken> {
+        self.send(request, true).await
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Hub {
     served: Served,
     _runtime: Runtime,
     /// The owner of that repository.
-    owner: String,
+    pub(crate) owner: String,
     /// Another user.
     other: String,
 }
@@ -36,7 +36,7 @@ impl Hub {
         let owner = name.split('/').next().expect("an owner").to_owned();
         let other = made.logins().into_iter().find(|login| *login != owner);
         let setup = Setup {
-            faults: Faults::none().repository(&name, 451),
+            faults: Faults::none().repository(&name, 400),
             ..Setup::default()
         };
         let fake = Fake::new(made, setup, Arc::new(SystemClock::new()));
@@ -83,6 +83,73 @@ impl Hub {
     }
 }
 
+/// A dry run, and parts of a collection that are refused.
+fn parts(client: &Client, owner: &str) {
+    let dry = json!({"login": owner, "dry_run": true});
+    let cost = client.post("/v1/github/runs", &dry).is(200).body;
+    assert!(cost["at_least"].as_u64() > Some(0), "{cost:#}");
+    for (member, value) in [
+        ("repositories", json!(["acme/api"])),
+        ("search", json!("org:acme")),
+        ("since", json!("soon")),
+    ] {
+        let wrong = json!({"login": owner, member: value});
+        let wrong = client.post("/v1/github/runs", &wrong);
+        wrong.refused(400, "invalid_request");
+    }
+}
+
+/// The routes of shadows, and the overview.
+fn shadows(client: &Client, owner: &str, ended: &str, shadow: &serde_json::Value) {
+    let compared = format!("/v1/github/comparison?login={owner}");
+    client.get(&compared).refused(404, "not_found");
+    client.post("/v1/github/runs", shadow).is(202);
+    let path = format!("/v1/github/runs/{owner}.shadow.1");
+    client.until(&path, |run| run["completed_at"].is_string());
+    let comparison = client.get(&compared).is(200).body;
+    assert_eq!(
+        comparison["runs"]["main"]["run_id"], ended,
+        "{comparison:#}"
+    );
+    for wrong in ["max_time_ratio=0", "max_failed=many"] {
+        let wrong = client.get(&format!("{compared}&{wrong}"));
+        wrong.refused(400, "invalid_request");
+    }
+    client.get("/v1/github/switch").is(200);
+    let switched = json!({"live": "shadow", "max_time_ratio": 3});
+    let switched = client.post("/v1/github/switch", &switched).is(200).body;
+    assert_eq!(switched["live"], "shadow", "{switched:#}");
+    for wrong in [
+        json!({"live": "both"}),
+        json!({"live": "main", "max_failed_percent": 101}),
+        json!({"live": "main", "max_time_ratio": 0}),
+    ] {
+        let refused = client.post("/v1/github/switch", &wrong);
+        refused.refused(400, "invalid_request");
+    }
+    let back = json!({"live": "main"});
+    client.post("/v1/github/switch", &back).is(200);
+    let overview = client.get("/v1/github/overview").is(200).body;
+    assert!(overview["kinds"]["repo_issues"]["failed"].as_u64() > Some(0));
+}
+
+/// Tokens of a user: stored, listed, removed, and refused without a key that seals them.
+fn user_tokens(world: &World, client: &Client, owner: &str, text: &str) {
+    let tokens = format!("/v1/github/users/{owner}/tokens");
+    let json = ("content-type", "application/json");
+    let put = |client: &Client, body: &str| client.send("PUT", &tokens, &[json], body);
+    let stored = put(client, r#"{"token":"fake-ann-2"}"#).is(200).body;
+    let hash = stored["token"].as_str().expect("a hash");
+    assert_eq!(client.get(&tokens).is(200).body["tokens"][0], stored);
+    put(client, r#"{"token":"a b"}"#).refused(400, "invalid_request");
+    client
+        .send("DELETE", &format!("{tokens}/{hash}"), &[], "")
+        .is(200);
+    let plain = text.replace("token_keys", "schedule = []\n# token_keys");
+    let keyless = World::with("keyless", &plain, world.provider.clone(), &world.seen);
+    put(&keyless.client, r#"{"token":"fake-ann-2"}"#).refused(409, "no_token_key");
+}
+
 /// Every route, with what it refuses.
 pub(crate) fn runs(world: &World) {
     let hub = Hub::start();
@@ -90,6 +157,9 @@ pub(crate) fn runs(world: &World) {
     let here = World::with("github", &text, world.provider.clone(), &world.seen);
     let client = &here.client;
     let ended = hub.run_with_failed_jobs(client);
+    let owner = &hub.owner;
+    let shadow = json!({"login": owner, "shadow": true});
+    shadows(client, owner, &ended, &shadow);
     let active = hub.run_that_waits(client);
     let at = |run: &str, what: &str| format!("/v1/github/runs/{run}{what}");
     let again = client.post("/v1/github/runs", &json!({"login": hub.other}));
@@ -120,10 +190,7 @@ pub(crate) fn runs(world: &World) {
         .get(&at(&ended, "/jobs?state=LATE"))
         .refused(400, "invalid_request");
     client.get("/v1/github/tokens").is(200);
-    let owner = &hub.owner;
-    let shadow = json!({"login": owner, "shadow": true});
-    let compared = format!("/v1/github/comparison?login={owner}");
-    client.get(&compared).refused(404, "not_found");
+    parts(client, owner);
     client.post("/v1/github/runs", &shadow).is(202);
     for (list, wrong) in [
         ("cursors", ""),
@@ -137,4 +204,14 @@ pub(crate) fn runs(world: &World) {
         let wrong = client.get(&format!("/v1/github/{list}{wrong}"));
         wrong.refused(400, "invalid_request");
     }
+    user_tokens(world, client, owner, &text);
+    let forget = |login: &str| {
+        let path = format!("/v1/github/users/{login}/forget");
+        client.send("POST", &path, &[], "")
+    };
+    // The shadow run waits.
+    forget(owner).refused(409, "active_run");
+    forget(&hub.other).is(200);
+    forget("nobody").refused(404, "not_found");
+    forget("not%20a%20login").refused(400, "invalid_request");
 }

@@ -27,7 +27,9 @@ pub(crate) fn submit(world: &World) {
     assert_eq!(invalid.body["field"], "priority");
     let unknown = client.submit(&command("nowhere", "x", "s4"));
     let unknown = unknown.refused(400, "unknown_route");
-    let detail = "no route is declared for this domain and event type";
+    let detail = "no route is declared for the domain \"nowhere\" and the event type \"x\"; add a \
+                  [[route]] with domain = \"nowhere\", event_type = \"x\" to the server's \
+                  configuration file (clinch.toml) and restart the server";
     assert_eq!(unknown.body["detail"], detail, "and no more");
     let differs = client.send(
         "POST",

@@ -28,6 +28,8 @@ fn sample(route: &Route) -> Value {
             json!({"filter": {}, "dry_run": false, "reason": "a test"})
         }
         "/v1/github/runs" => json!({"login": "monalisa"}),
+        "/v1/github/users/{login}/tokens" => json!({"token": "fake-monalisa-1"}),
+        "/v1/github/switch" => json!({"live": "main"}),
         "/v1/leases" => json!({"domain": "away"}),
         "/v1/leases/{op_id}/checkpoint" => {
             json!({"fence": 1, "token": TOKEN, "checkpoint": 1})
@@ -51,7 +53,8 @@ fn ask_as(client: &Client, route: &Route, path: &str, lease: &Value) -> crate::h
 fn ask(client: &Client, route: &Route, path: &str) -> crate::http::Reply {
     match route.method.as_str() {
         "GET" => client.get(path),
-        _ => client.post(path, &sample(route)),
+        "DELETE" => client.send("DELETE", path, &[], ""),
+        method => client.send(method, path, &[JSON], &sample(route).to_string()),
     }
 }
 
@@ -63,12 +66,13 @@ pub(crate) fn of_requests(world: &World) {
     for route in world.routes() {
         if route.has_body {
             let path = route.path_with(batch);
-            let text = client.send("POST", &path, &[("content-type", "text/plain")], "{}");
+            let method = route.method.as_str();
+            let text = client.send(method, &path, &[("content-type", "text/plain")], "{}");
             text.refused(415, "unsupported_media_type");
             let long = "x".repeat(101 * 1024);
-            let long = client.send("POST", &path, &[JSON], &long);
+            let long = client.send(method, &path, &[JSON], &long);
             long.refused(413, "payload_too_large");
-            let torn = client.send("POST", &path, &[JSON], "{");
+            let torn = client.send(method, &path, &[JSON], "{");
             torn.refused(400, "invalid_request");
         }
         // Only keys of other domains do not find these: see `of_other_domains`.
@@ -88,6 +92,7 @@ pub(crate) fn of_requests(world: &World) {
                 &route.template[..start],
                 &route.template[end + 1..]
             );
+            let path = path.replace("{token}", "0123456789abcdef");
             ask(client, &route, &path).refused(400, "invalid_request");
         }
     }
@@ -99,10 +104,11 @@ pub(crate) fn of_slow_bodies(world: &World) {
     let slow = World::with("slow", &text, world.provider.clone(), &world.seen);
     for route in slow.routes().into_iter().filter(|route| route.has_body) {
         let path = route.path();
-        let mut stream = slow.client.open("POST", &path, &[JSON], 100);
+        let method = route.method.as_str();
+        let mut stream = slow.client.open(method, &path, &[JSON], 100);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
-        let reply = slow.client.saw("POST", &path, &answer);
+        let reply = slow.client.saw(method, &path, &answer);
         reply.refused(408, "request_timeout");
     }
 }
@@ -213,6 +219,20 @@ fn submit_for_later(client: &Client, key: &str) -> String {
     client.submit(&later).is(202).op_id()
 }
 
+/// Opens a batch; returns its id.
+fn open_batch(client: &Client) -> String {
+    let batch = client.post("/v1/batches", &json!({})).is(200).body;
+    batch["batch_id"].as_str().expect("an id").to_owned()
+}
+
+/// Stores a token of the user; returns its hash.
+fn store_token(client: &Client, login: &str) -> String {
+    let path = format!("/v1/github/users/{login}/tokens");
+    let token = json!({"token": "fake-stored-1"}).to_string();
+    let stored = client.send("PUT", &path, &[JSON], &token).is(200).body;
+    stored["token"].as_str().expect("a hash").to_owned()
+}
+
 /// The disk is full: every change is refused, nothing is lost, and the server recovers by itself.
 pub(crate) fn of_a_store_without_room(world: &World) {
     let hub = Hub::start();
@@ -230,20 +250,20 @@ pub(crate) fn of_a_store_without_room(world: &World) {
     let leased = client.post("/v1/leases", &leased).is(200).body;
     assert_eq!(leased["deliveries"][0]["op_id"], kept.as_str());
     client.submit(&command("away", "x", "w3")).is(202);
-    let failed = client.post("/v1/operations?wait=60s", &command("pay", "fail", "w4"));
-    failed.is(200);
+    let fails = command("pay", "fail", "w4");
+    client.post("/v1/operations?wait=60s", &fails).is(200);
     dismiss_one(&client, "w6");
     let later = submit_for_later(&client, "w7");
-    let batch = client.post("/v1/batches", &json!({})).is(200).body;
-    let batch = batch["batch_id"].as_str().expect("an id").to_owned();
+    let batch = open_batch(&client);
     client.post("/v1/domains/resume/pause", &json!({})).is(200);
     let ended = hub.run_with_failed_jobs(&client);
     let active = hub.run_that_waits(&client);
+    let token = store_token(&client, &hub.owner);
     process.limit_files(Some(4_096));
     let routes = crate::table::routes(&client.get("/openapi.json").body);
     let writes = |route: &&Route| {
         let is_guard = route.template.starts_with("/v1/destinations/");
-        route.method == "POST" && route.template != "/v1/leases" && !is_guard
+        route.method != "GET" && route.template != "/v1/leases" && !is_guard
     };
     for route in routes.iter().filter(writes) {
         let id = match route.template.rsplit('/').next() {
@@ -254,16 +274,17 @@ pub(crate) fn of_a_store_without_room(world: &World) {
         let path = route
             .template
             .replace("{op_id}", id)
-            .replace("{batch_id}", &batch);
+            .replace("{batch_id}", &batch)
+            .replace("{login}", &hub.owner)
+            .replace("{token}", &token);
         let path = path.replace("{run_id}/cancel", &format!("{active}/cancel"));
         let path = path.replace("{run_id}/retry", &format!("{ended}/retry"));
         // Each request must change something: one domain is paused, the other is not.
         let path = path.replace("{domain}/pause", "pause/pause");
         let path = path.replace("{domain}/resume", "resume/resume");
-        let path = if path == "/v1/operations" {
-            "/v1/operations?wait=0"
-        } else {
-            &path
+        let path = match path.as_str() {
+            "/v1/operations" => "/v1/operations?wait=0",
+            _ => &path,
         };
         let reply = ask_as(&client, route, path, &leased["deliveries"][0]);
         reply.refused(503, "unavailable");
@@ -277,11 +298,8 @@ pub(crate) fn of_a_store_without_room(world: &World) {
     client.until("/readyz", |body| body["status"] == "ok");
     client.submit(&command("away", "x", "w5")).is(202);
     let listed = client.get("/v1/operations?domain=away").is(200).body;
-    assert_eq!(
-        listed["operations"].as_array().map(Vec::len),
-        Some(4),
-        "w1, w3, w5 and w7"
-    );
+    let count = listed["operations"].as_array().map(Vec::len);
+    assert_eq!(count, Some(4), "w1, w3, w5 and w7");
     assert!(!process.log().contains("panicked"));
 }
 

@@ -31,6 +31,8 @@ impl Route {
             .replace("{domain}", "nowhere")
             .replace("{name}", "nowhere")
             .replace("{run_id}", "nobody.1")
+            .replace("{login}", "nobody")
+            .replace("{token}", "0123456789abcdef")
             + self.nobody()
     }
 

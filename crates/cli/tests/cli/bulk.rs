@@ -123,6 +123,32 @@ fn a_dry_run_lists_and_changes_nothing() {
 }
 
 #[test]
+fn a_program_gets_an_empty_list_where_nothing_matches() {
+    let server = Server::new(|seen: &Seen| match seen.target.as_str() {
+        "/v1/domains" => Answer::new(200, r#"{"domains":[{"domain":"payments"}]}"#),
+        _ => Answer::new(200, page(&[], None)),
+    });
+    let filter = ["ops", "cancel", "--domain", "payments"];
+    for (more, expected) in [
+        (
+            &["--dry-run", "-o", "json"][..],
+            r#"{"operations":[],"next_cursor":null}"#,
+        ),
+        (
+            &["-y", "-o", "json"],
+            r#"{"results":[],"next_cursor":null}"#,
+        ),
+        (&["--dry-run", "-o", "jsonl"], ""),
+        (&["--dry-run"], ""),
+    ] {
+        let ran = run(&server, &[&filter[..], more].concat());
+        let out: String = ran.out.split_whitespace().collect();
+        assert_eq!((ran.code, out.as_str()), (0, expected), "{more:?}");
+        assert_eq!(ran.err, "none found\n");
+    }
+}
+
+#[test]
 fn the_limit_bounds_what_is_taken() {
     let server = open_ones();
     let args = [

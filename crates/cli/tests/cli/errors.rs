@@ -161,7 +161,7 @@ fn flag_beats_environment_beats_file_beats_default() {
     assert_eq!(flag.seen().len(), 1);
     // A file cannot send keys to other machines, and errors do not quote it.
     assert_eq!(ls(&["--config", "far.toml"], None).code, 2);
-    assert_eq!(ls(&["--config", "missing.toml"], None).code, 2);
+    assert_eq!(ls(&["--config", "missing.toml"], None).code, 3);
     let broken = ls(&["--config", "broken.toml"], None);
     assert_eq!(
         (broken.code, broken.err.contains("canary")),

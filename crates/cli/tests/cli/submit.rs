@@ -145,6 +145,37 @@ fn a_wait_outlives_a_restart_of_the_server() {
 }
 
 #[test]
+fn core_8_a_server_that_is_lost_during_the_submission_gets_the_same_keys_again() {
+    let asked = AtomicUsize::new(0);
+    let server = Server::new(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => Answer::lost(),
+        1 => Answer::problem(503, "unavailable", "the store is away"),
+        _ => Answer::new(200, operation(OP, "COMPLETED")).header("Idempotency-Replayed", "true"),
+    });
+    let ran = run(&server, &with(&["--wait", "10m"]));
+    assert_eq!((ran.code, server.seen().len()), (0, 3), "{}", ran.err);
+    let bodies: Vec<String> = server.seen().into_iter().map(|seen| seen.body).collect();
+    assert!(bodies.iter().all(|body| *body == bodies[0]), "{bodies:?}");
+    assert!(ran.err.contains("accepted only once"), "{}", ran.err);
+    assert!(
+        !ran.err.contains("accepted before"),
+        "the command itself repeated it"
+    );
+}
+
+#[test]
+fn core_8_a_server_that_stays_away_ends_a_wait_with_5_and_says_how_to_go_on() {
+    let server = Server::new(|_| Answer::lost());
+    let ran = run(&server, &with(&["--idem-key", "k", "--wait", "1ms"]));
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    let last = ran.err.lines().last().unwrap();
+    assert!(last.contains("--idem-key k"), "{}", ran.err);
+    // A server that was never reached is an error at once: the address is probably wrong.
+    let away = ["--url", "http://127.0.0.1:1", "--wait", "10m"];
+    assert_eq!(run(&server, &with(&away)).code, 1);
+}
+
+#[test]
 fn options_go_into_the_body() {
     let server = Server::always(202, &operation(OP, "PENDING"));
     let args = with(&[
@@ -196,9 +227,14 @@ fn payloads_come_from_files_and_pipes() {
 #[test]
 fn wrong_payloads_are_refused_before_anything_is_sent() {
     let server = Server::always(500, "");
-    for payload in ["{canary", "", "{} canary", "@there-is-no-such-file"] {
+    for (payload, code) in [
+        ("{canary", 2),
+        ("", 2),
+        ("{} canary", 2),
+        ("@there-is-no-such-file", 3),
+    ] {
         let ran = run(&server, &["submit", "d", "e", "b", "--payload", payload]);
-        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{payload}");
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{payload}");
         assert!(!ran.err.contains("canary"), "{}", ran.err);
         assert_eq!(ran.err.lines().count(), 1);
     }

@@ -2,7 +2,7 @@
 
 use crate::documents::{OP, OTHER, operation, page};
 use crate::pty::on_terminal;
-use crate::run::{command_at, run};
+use crate::run::{command, command_at, run};
 use crate::server::{Answer, Seen, Server};
 
 /// Two open operations; canceling succeeds.
@@ -58,6 +58,26 @@ fn answers_of_a_pipe_are_not_a_persons() {
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(ran.err.contains("-y"), "{}", ran.err);
     assert!(server.seen().is_empty());
+}
+
+#[test]
+fn run_11_the_live_line_of_the_demo_gives_way_to_other_lines() {
+    let demo = command(&["demo", "--payments", "60"]);
+    let session = on_terminal(demo, 120, "");
+    assert_eq!(session.code, 0, "{}", session.screen);
+    assert!(session.screen.contains("accepted "), "{}", session.screen);
+    // On a terminal, each line shows what follows the last erasure.
+    let shown = session.screen.lines();
+    let shown = shown.map(|line| line.rsplit("\r\x1b[2K").next().unwrap_or_default());
+    let shown: Vec<&str> = shown.collect();
+    let kill = shown.iter().find(|line| line.contains("kill -9")).unwrap();
+    assert!(kill.starts_with("kill -9"), "{kill}");
+    let accounts = shown.iter().find(|line| line.contains("clients were told"));
+    assert!(accounts.unwrap().starts_with("what clients were told"));
+    assert!(
+        !shown.iter().any(|line| line.contains("answers dropped")),
+        "{shown:#?}"
+    );
 }
 
 #[test]

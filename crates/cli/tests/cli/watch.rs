@@ -48,6 +48,39 @@ fn every_change_shows_once_and_a_restart_is_waited_for() {
     assert!(ran.err.contains("trying again"), "{}", ran.err);
 }
 
+#[test]
+fn core_8_a_server_that_is_lost_before_its_first_answer_is_waited_for() {
+    let asked = AtomicUsize::new(0);
+    let server = Server::new(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => Answer::lost(),
+        _ => Answer::new(200, operation(OP, "COMPLETED")),
+    });
+    let ran = run(&server, &["ops", "watch", OP]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[test]
+fn core_8_a_server_that_stays_away_is_not_a_failed_operation() {
+    let server = Server::new(|_| Answer::lost());
+    let ran = run(&server, &["ops", "watch", OP, "--wait", "1ms"]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    let last = ran.err.lines().last().unwrap();
+    assert!(last.contains(&format!("clinch ops watch {OP}")), "{last}");
+    // The last known state is printed all the same.
+    let asked = AtomicUsize::new(0);
+    let server = Server::new(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => Answer::new(200, operation(OP, "PENDING")),
+        _ => Answer::lost(),
+    });
+    let ran = run(&server, &["ops", "watch", OP, "--wait", "1500ms"]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    assert!(ran.out.contains("PENDING"), "{}", ran.out);
+    assert!(ran.err.contains("clinch ops watch"), "{}", ran.err);
+    // An address that never answered is probably wrong.
+    let away = ["ops", "watch", OP, "--url", "http://127.0.0.1:1"];
+    assert_eq!(run(&server, &away).code, 1);
+}
+
 fn events(domain: &str, op_id: &str) -> String {
     let document = operation(op_id, "FAILED").replace("payments", domain);
     format!(

@@ -34,10 +34,7 @@ fn col_4_a_made_up_github_is_collected_whole_and_hardly_read_the_second_time() {
     ];
     ends(&folder.run(&arguments), 0);
     let csv = std::fs::read_to_string(&out).expect("a file");
-    assert!(
-        csv.starts_with("id,kind,user,resource,document\n"),
-        "{csv:.200}"
-    );
+    assert!(csv.starts_with("_id,_user,_resource,id,"), "{csv:.200}");
     let issues = lines
         .lines()
         .filter(|line| line.contains("\"kind\":\"issue\""));
@@ -105,7 +102,7 @@ fn col_18_a_shadow_is_collected_from_the_beginning_and_compared() {
 fn col_15_failed_jobs_are_named_and_tried_again() {
     let broken = Hub::calm().fake.with_world(|world| world.full_names());
     let name = broken.first().expect("a repository");
-    let hub = Hub::with(Faults::none().repository(name, 451));
+    let hub = Hub::with(Faults::none().repository(name, 400));
     let login = name.split('/').next().expect("an owner");
     let folder = Folder::with(&hub.section(&["fake-ann-1"]));
     let report = document(&folder.run(&["github", "run", login, "-o", "json"]), 1);
@@ -126,6 +123,23 @@ fn col_15_failed_jobs_are_named_and_tried_again() {
     let again = folder.run(&["github", "retry", &id]);
     ends(&again, 0);
     assert!(said(&again).contains("0 jobs"), "{}", said(&again));
+}
+
+#[test]
+fn col_16_a_blocked_repository_is_named_and_no_failure() {
+    let names = Hub::calm().fake.with_world(|world| world.full_names());
+    let name = names.first().expect("a repository");
+    let hub = Hub::with(Faults::none().repository(name, 451));
+    let login = name.split('/').next().expect("an owner");
+    let folder = Folder::with(&hub.section(&["fake-ann-1"]));
+    let report = document(&folder.run(&["github", "run", login, "-o", "json"]), 0);
+    assert_eq!(report.pointer("/run/jobs/failed"), Some(&json!(0)));
+    assert_eq!(report.pointer("/run/jobs/unavailable"), Some(&json!(3)));
+    let id = format!("{login}.1");
+    let shown = ends(&folder.run(&["github", "status", &id]), 0);
+    let line = format!("unavailable: repo:{name}: HTTP 451: Repository access blocked");
+    assert!(shown.contains(&line), "{shown}");
+    assert!(shown.contains("0 failed, 3 unavailable"), "{shown}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The collector on a server.
 
+use clinch_github::fake::Limits;
 use serde_json::json;
 
-use crate::hub::{Hub, exported};
+use crate::hub::{Hub, exported, small};
 use crate::support::{Folder, Server, document, ends, said};
 
 fn served() -> (Hub, Folder, Server) {
@@ -62,6 +63,61 @@ fn col_2_a_run_on_a_server_is_waited_for_and_looked_at() {
         0,
     );
     assert_eq!(status["tokens"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn col_15_all_runs_are_shown_at_a_glance() {
+    let (_hub, folder, server) = served();
+    let url = server.url();
+    let overview = ["github", "overview", "-o", "json", "--url", &url];
+    let before = document(&folder.run(&overview), 0);
+    assert_eq!(before["runs"], json!({}));
+    ends(
+        &folder.run(&["github", "run", "octocat", "--wait", "--url", &url]),
+        0,
+    );
+    let after = document(&folder.run(&overview), 0);
+    assert_eq!(after["runs"], json!({"COMPLETED": 1}));
+    assert_eq!(
+        after.pointer("/kinds/user_basic/succeeded"),
+        Some(&json!(1))
+    );
+    let people = ends(&folder.run(&["github", "overview", "--url", &url]), 0);
+    for part in [
+        "runs of the last day: 1 COMPLETED",
+        "open jobs: 0 pending",
+        "user_basic",
+        "jobs that wait: none",
+    ] {
+        assert!(people.contains(part), "{part} is not in\n{people}");
+    }
+}
+
+#[test]
+fn col_15_the_overview_says_who_waits_for_what_until_when() {
+    let limits = Limits {
+        primary: 6,
+        ..Limits::default()
+    };
+    let hub = Hub::with_limits(&small(), limits);
+    let folder = Folder::with(&hub.section(&["fake-ann-1"]));
+    let server = Server::start(&folder, "api,worker,recovery");
+    let url = server.url();
+    server.ask("POST", "/v1/github/runs", "{\"login\":\"octocat\"}", 202);
+    let waits = |run: &serde_json::Value| run["all_wait"] == true;
+    let run = server.until("/v1/github/runs/octocat.1", waits);
+    assert!(run["requests"].as_u64() > Some(0), "{run:#}");
+    let overview = server.ask("GET", "/v1/github/overview", "", 200);
+    let job = &overview["waiting"][0];
+    assert_eq!(job["run_id"], json!("octocat.1"), "{overview:#}");
+    assert!(job["not_before"].is_string(), "{overview:#}");
+    let reason = job["error"].as_str().unwrap_or_default();
+    assert!(reason.contains("budget"), "{overview:#}");
+    let shown = ends(
+        &folder.run(&["github", "status", "octocat", "--url", &url]),
+        0,
+    );
+    assert!(shown.contains("waiting for budget until "), "{shown}");
 }
 
 #[test]

@@ -140,6 +140,10 @@ impl Server {
         log.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process")
+    }
+
     /// Kills it without warning.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it runs");

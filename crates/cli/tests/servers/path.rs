@@ -22,6 +22,8 @@ fn each_step_is_shown(kind: clinch_testbed::Kind) {
         (states[0], states[5]),
         (&"PENDING".into(), &"FAILED".into())
     );
+    let probed = lines[5]["note"].as_str().unwrap_or_default();
+    assert!(!probed.is_empty(), "what the provider said: {path:#}");
     let attempts = path["attempts"].as_array().expect("attempts");
     let numbers: Vec<_> = attempts.iter().map(|one| &one["number"]).collect();
     assert_eq!(numbers, [1, 2]);

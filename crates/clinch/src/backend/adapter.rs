@@ -9,6 +9,7 @@ use clinch_core::{Error, ErrorKind, Result};
 use clinch_memory::Memory;
 use clinch_system::SystemClock;
 
+use super::opened::at_address;
 use super::{BusUrl, Opened, Options, Schema, StoreUrl};
 
 /// What Clinch can do at the address of a store.
@@ -41,7 +42,8 @@ impl StoreUrl {
 
     /// Reads where the schema stands, and changes nothing.
     pub async fn schema(&self, options: &Options) -> Result<Schema> {
-        self.adapter()?.schema(options).await
+        let done = self.adapter()?.schema(options).await;
+        done.map_err(|error| at_address(error, self))
     }
 
     /// Whether there is a database of this release: opening it would neither create nor change one.
@@ -52,13 +54,15 @@ impl StoreUrl {
 
     /// Brings the schema up to date; returns where it stood before.
     pub async fn migrate(&self, options: &Options) -> Result<Schema> {
-        self.adapter()?.migrate(options).await
+        let done = self.adapter()?.migrate(options).await;
+        done.map_err(|error| at_address(error, self))
     }
 
     /// The id of the store, read without changing anything; `None`: no server has opened the store
     /// yet, or it is in the memory of its process.
     pub async fn id(&self, options: &Options) -> Result<Option<String>> {
-        self.adapter()?.id(options).await
+        let done = self.adapter()?.id(options).await;
+        done.map_err(|error| at_address(error, self))
     }
 
     /// The file of a SQLite store.

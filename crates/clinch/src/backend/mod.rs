@@ -12,6 +12,7 @@ mod opened;
 mod options;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod record_quota;
 #[cfg(feature = "redis")]
 mod redis;
 mod schema;
@@ -34,6 +35,7 @@ pub use limits::Limits;
 pub(crate) use opened::SqlAccept;
 pub use opened::{Opened, StoreFiles, StoreIdentity};
 pub use options::Options;
+pub use record_quota::RecordQuota;
 pub use schema::{Schema, Step};
 
 /// A store and how its work is dispatched. Cheap to clone.

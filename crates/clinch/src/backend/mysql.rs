@@ -35,7 +35,7 @@ impl Adapter for Database<'_> {
             clinch_mysql::migrate(url).await?;
         }
         let mysql = self.connect(options).await?;
-        let mut opened = Opened::new(mysql.clone(), "mysql");
+        let mut opened = Opened::new(mysql.clone(), "mysql").with_shared_quota();
         opened.backend.sql_accept = Some(Arc::new(mysql.clone()));
         let retries = move || mysql.deadlock_retries();
         opened.backend = opened.backend.counted(DEADLOCK_RETRIES, retries);

@@ -6,13 +6,17 @@ use clinch_core::Result;
 use clinch_nats::{NatsBus, Settings};
 use clinch_system::SystemClock;
 
+use super::opened::at_address;
 use super::{BusUrl, Opened, Options, ServerUrl};
 
 impl BusUrl {
     /// Connects to the server if the bus is NATS, for example to check how it is set up.
     pub async fn nats(&self, options: &Options) -> Result<Option<NatsBus>> {
         match self {
-            Self::Nats(url) => server(url, options).await.map(Some),
+            Self::Nats(url) => {
+                let connected = server(url, options).await;
+                connected.map(Some).map_err(|error| at_address(error, url))
+            }
             Self::Store | Self::Redis(_) => Ok(None),
         }
     }

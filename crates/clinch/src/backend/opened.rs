@@ -12,6 +12,8 @@ use clinch_core::{Error, ErrorKind, Result};
 use clinch_memory::MemoryQuota;
 use clinch_system::SystemIds;
 
+#[cfg(any(feature = "sqlite", feature = "mysql"))]
+use super::RecordQuota;
 use super::{Backend, BusUrl, Limits, Options, StoreUrl};
 
 /// An opened store with everything that a server or an application keeps on it.
@@ -77,8 +79,10 @@ impl Opened {
             let message = "listen_url is for a postgres:// store; leave it out";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let opened = store.adapter()?.open(options).await?;
-        bus.connect(opened, options).await
+        let opened = store.adapter()?.open(options).await;
+        let opened = opened.map_err(|error| at_address(error, store))?;
+        let connected = bus.connect(opened, options).await;
+        connected.map_err(|error| at_address(error, bus))
     }
 
     pub(super) fn new<S>(store: S, kind: &'static str) -> Self
@@ -99,8 +103,18 @@ impl Opened {
         }
     }
 
-    /// Budgets with a provider. All nodes share them if the bus or the store can keep them;
-    /// otherwise they are those of this process.
+    /// The processes share budgets by records of the store.
+    #[cfg(any(feature = "sqlite", feature = "mysql"))]
+    pub(super) fn with_shared_quota(mut self) -> Self {
+        let records = self.records.clone();
+        self.quota = Arc::new(move |rules, clock| {
+            Arc::new(RecordQuota::new(records.clone(), clock.clone(), rules))
+        });
+        self
+    }
+
+    /// Budgets with a provider, which all nodes of the store share. Those of a store in memory are
+    /// those of this process.
     pub fn quota(&self, rules: QuotaRules, clock: &Arc<dyn Clock>) -> Arc<dyn Quota> {
         (self.quota)(rules, clock)
     }
@@ -131,6 +145,15 @@ impl Opened {
         let id = read_id(&*self.records).await?.ok_or_else(missing)?;
         let kind = self.kind;
         Ok(StoreIdentity { id, kind })
+    }
+}
+
+/// Names the server that cannot be used: a configuration can name two, and a message such as "redis
+/// cannot be reached" says neither which one nor where. Addresses are shown without passwords.
+pub(super) fn at_address(error: Error, address: &impl std::fmt::Display) -> Error {
+    match error.kind() {
+        ErrorKind::Unavailable => error.with("address", address),
+        _ => error,
     }
 }
 

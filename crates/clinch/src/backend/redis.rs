@@ -8,6 +8,7 @@ use clinch_core::ports::RateLimiter;
 use clinch_protect::RateConfig;
 use clinch_redis::{Rate, Redis, RedisBus, RedisLimiter, RedisQuota, Settings};
 
+use super::opened::at_address;
 use super::{BusUrl, Limits, Opened, Options, ServerUrl};
 
 /// Hints that were taken over by XAUTOCLAIM.
@@ -20,7 +21,10 @@ impl BusUrl {
     /// Connects to the server if the bus is Redis, for example to check how it is set up.
     pub async fn redis(&self, options: &Options) -> Result<Option<Redis>> {
         match self {
-            Self::Redis(url) => server(url, options).await.map(Some),
+            Self::Redis(url) => {
+                let connected = server(url, options).await;
+                connected.map(Some).map_err(|error| at_address(error, url))
+            }
             Self::Store | Self::Nats(_) => Ok(None),
         }
     }

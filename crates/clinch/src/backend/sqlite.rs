@@ -19,7 +19,7 @@ pub(super) struct File<'a>(pub(super) &'a Path);
 impl Adapter for File<'_> {
     async fn open(&self, options: &Options) -> Result<Opened> {
         let sqlite = Sqlite::open(self.0, settings(options), Arc::new(SystemClock::new()))?;
-        let mut opened = Opened::new(sqlite.clone(), "sqlite");
+        let mut opened = Opened::new(sqlite.clone(), "sqlite").with_shared_quota();
         opened.files = Some(Arc::new(sqlite));
         Ok(opened)
     }

@@ -59,6 +59,7 @@ async fn send(
             after,
             pauses: false,
             applied,
+            own: false,
         },
         attempt_id: None,
     };

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use clinch_core::ErrorKind;
 use clinch_core::ports::{DOCUMENTS_MAX, Document, DocumentFilter};
 
-use super::{DocumentsSubject, MAIN, all, document, numbered, plain};
+use super::{
+    DocumentsSubject, IDS, MAIN, all, disordered, document, filters, mixed, numbered, plain,
+};
 use crate::case::Verdict;
 use crate::concurrent::together;
 use crate::port::PortCase;
@@ -21,58 +23,9 @@ pub(super) const CASES: &[PortCase<DocumentsSubject>] = port_area!("documents" {
     what_cannot_be_looked_for_is_refused: [],
 });
 
-/// Every filter of three kinds, users and resources, including one that no document has.
-fn filters() -> Vec<DocumentFilter> {
-    let values = |names: [&str; 3]| {
-        let some = names.map(|name| Some(name.to_owned()));
-        some.into_iter().chain([None]).collect::<Vec<_>>()
-    };
-    let mut filters = Vec::new();
-    for user in values(["u1", "u2", "nobody"]) {
-        for kind in values(["k1", "K1", "nothing"]) {
-            for resource in values(["r1", "r1 ", "nowhere"]) {
-                filters.push(DocumentFilter {
-                    user: user.clone(),
-                    kind: kind.clone(),
-                    resource: resource.clone(),
-                });
-            }
-        }
-    }
-    filters
-}
-
-/// Forty documents of two kinds, users and resources, in the order of their ids.
-fn mixed() -> Vec<Document> {
-    let mixed = |number: usize| {
-        let pick = |of: [&'static str; 2], by: usize| of[number / by % 2];
-        let (kind, user) = (pick(["k1", "K1"], 1), pick(["u1", "u2"], 2));
-        document(&format!("{number:02}"), kind, user, pick(["r1", "r1 "], 4))
-    };
-    (0..40).map(mixed).collect()
-}
-
 async fn a_scan_is_in_the_order_of_bytes(s: DocumentsSubject) -> Verdict {
-    let ids = [
-        "!",
-        "10",
-        "9",
-        "A",
-        "B",
-        "a",
-        "aB",
-        "ab",
-        "a\u{308}",
-        "b",
-        "\u{e4}",
-        "\u{ffff}",
-        "\u{10000}",
-    ];
-    let mut stored = ids.map(plain);
-    stored.rotate_left(5);
-    stored.swap(0, 9);
-    s.store(&stored).await?;
-    ensure_eq!(s.ids(&all()).await?, ids, "in order");
+    s.store(&disordered()).await?;
+    ensure_eq!(s.ids(&all()).await?, IDS, "in order");
     let filters = [
         (Some("ann"), None),
         (None, Some("issue")),
@@ -84,7 +37,7 @@ async fn a_scan_is_in_the_order_of_bytes(s: DocumentsSubject) -> Verdict {
             kind: kind.map(str::to_owned),
             resource: None,
         };
-        ensure_eq!(s.ids(&filter).await?, ids, "in order with {filter:?}");
+        ensure_eq!(s.ids(&filter).await?, IDS, "in order with {filter:?}");
     }
     Ok(())
 }

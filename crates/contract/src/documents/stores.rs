@@ -8,7 +8,7 @@ use clinch_core::ports::{
 
 use super::{DocumentsSubject, MAIN, all, document, numbered, plain};
 use crate::Fault;
-use crate::case::{Failure, Verdict};
+use crate::case::Verdict;
 use crate::concurrent::together;
 use crate::port::PortCase;
 
@@ -256,17 +256,11 @@ async fn clearing_removes_any_number(s: DocumentsSubject) -> Verdict {
     Ok(())
 }
 
-fn fail_next(s: &DocumentsSubject, fault: Fault) -> Verdict {
-    let missing = || Failure::new("a transactional sink must be able to fail");
-    s.fail_next.as_ref().ok_or_else(missing)?(fault);
-    Ok(())
-}
-
 async fn a_call_that_fails_stores_nothing(s: DocumentsSubject) -> Verdict {
     let old = plain("a");
     s.store(std::slice::from_ref(&old)).await?;
     for fault in [Fault::BeforeCommit, Fault::MidCommit] {
-        fail_next(&s, fault)?;
+        s.fail_next(fault)?;
         let call = [document("a", "pull", "bob", "other"), plain("b")];
         let stored = s.documents.upsert(MAIN, &call).await;
         let is_clear = stored.is_err_and(|error| error.kind() != ErrorKind::Ambiguous);
@@ -278,7 +272,7 @@ async fn a_call_that_fails_stores_nothing(s: DocumentsSubject) -> Verdict {
 }
 
 async fn a_call_whose_end_is_unknown_is_ambiguous(s: DocumentsSubject) -> Verdict {
-    fail_next(&s, Fault::AfterCommit)?;
+    s.fail_next(Fault::AfterCommit)?;
     let call = [plain("a"), plain("b")];
     let stored = s.documents.upsert(MAIN, &call).await;
     let is_unclear = stored.is_err_and(|error| error.kind() == ErrorKind::Ambiguous);

@@ -9,7 +9,9 @@ use clinch_contract::{
     DocumentsSubject, PortCase, PortFactory, SinkAbilities, check_port, documents_cases,
     port_factory,
 };
-use clinch_core::ports::{Document, DocumentFilter, DocumentSink, check_documents};
+use clinch_core::ports::{
+    Document, DocumentFilter, DocumentName, DocumentSink, check_documents, check_relocation,
+};
 use clinch_core::{Error, ErrorKind, Result};
 use clinch_memory::{ManualClock, Memory};
 
@@ -37,6 +39,22 @@ enum Flaw {
     RemembersWhatItFound,
     CountsOfEverybody,
     LooksForAnything,
+    ListsOtherKinds,
+    ListsWithoutCase,
+    ListsAgain,
+    ListsWithoutEnd,
+    RemembersWhatItListed,
+    ListsAnything,
+    Copies,
+    KeepsTheOtherOne,
+    CountsWhatIsNotThere,
+    MovesEverything,
+    MovesAPage,
+    CountsMovesOfOthers,
+    MovesAnything,
+    MovesHalf,
+    SaysThatNothingMoved,
+    MovesOneByOne,
 }
 
 /// Every flaw with the case that must notice it.
@@ -82,12 +100,53 @@ const FLAWS: &[(Flaw, &str)] = &[
         Flaw::LooksForAnything,
         "what_cannot_be_looked_for_is_refused",
     ),
+    (Flaw::ListsOtherKinds, "a_list_names_what_a_scan_finds"),
+    (Flaw::ListsWithoutCase, "a_list_is_in_the_order_of_bytes"),
+    (Flaw::ListsAgain, "a_list_goes_on_after_any_id"),
+    (Flaw::ListsWithoutEnd, "a_list_gives_at_most_its_limit"),
+    (
+        Flaw::RemembersWhatItListed,
+        "a_list_sees_every_commit_that_returned",
+    ),
+    (Flaw::ListsAnything, "what_cannot_be_listed_is_refused"),
+    (
+        Flaw::Copies,
+        "relocated_documents_are_in_the_other_collection_only",
+    ),
+    (
+        Flaw::KeepsTheOtherOne,
+        "a_relocated_document_replaces_one_with_its_id",
+    ),
+    (
+        Flaw::CountsWhatIsNotThere,
+        "ids_that_are_not_there_are_not_relocated",
+    ),
+    (Flaw::MovesEverything, "without_ids_nothing_is_relocated"),
+    (Flaw::MovesAPage, "the_largest_relocation_is_taken"),
+    (
+        Flaw::CountsMovesOfOthers,
+        "of_callers_that_relocate_the_same_each_document_counts_once",
+    ),
+    (
+        Flaw::MovesAnything,
+        "bad_relocations_are_refused_and_none_is_moved",
+    ),
+    (Flaw::MovesHalf, "a_relocation_that_fails_moves_nothing"),
+    (
+        Flaw::SaysThatNothingMoved,
+        "a_relocation_whose_end_is_unknown_is_ambiguous",
+    ),
+    (
+        Flaw::MovesOneByOne,
+        "relocations_back_and_forth_lose_no_document",
+    ),
 ];
 
 struct Broken {
     flaw: Flaw,
     memory: Memory,
     found: Mutex<HashMap<String, Vec<Document>>>,
+    listed: Mutex<HashMap<String, Vec<DocumentName>>>,
 }
 
 impl Broken {
@@ -124,6 +183,33 @@ impl Broken {
             _ => {}
         }
         filter
+    }
+
+    /// The collection and the filter of a list as this one takes them.
+    fn listing(&self, collection: &str, filter: &DocumentFilter) -> (String, DocumentFilter) {
+        let (mut collection, mut filter) = (collection.to_owned(), filter.clone());
+        match self.flaw {
+            Flaw::ListsOtherKinds => filter.kind = None,
+            Flaw::ListsAnything => collection = collection.replace('\0', ""),
+            _ => {}
+        }
+        (collection, filter)
+    }
+
+    /// Copies documents and then removes them: others see what is between.
+    async fn move_one_by_one(&self, from: &str, to: &str, ids: &[String]) -> Result<u64> {
+        let all = DocumentFilter::default();
+        let mut found = self.everything(from, &all).await?;
+        found.retain(|document| ids.contains(&document.id));
+        for document in &found {
+            let one = std::slice::from_ref(document);
+            self.memory.upsert(to, one).await?;
+            tokio::task::yield_now().await;
+            let spare = "a collection that no case looks at";
+            let id = [document.id.clone()];
+            self.memory.relocate(from, spare, &id).await?;
+        }
+        Ok(found.len() as u64)
     }
 
     async fn everything(&self, collection: &str, filter: &DocumentFilter) -> Result<Vec<Document>> {
@@ -228,6 +314,77 @@ impl DocumentSink for Broken {
         }
         Ok(())
     }
+
+    async fn list(
+        &self,
+        collection: &str,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DocumentName>> {
+        let (collection, filter) = self.listing(collection, filter);
+        let from = after.filter(|_| !self.is(Flaw::ListsAgain));
+        let listed = DocumentSink::list(&self.memory, &collection, &filter, from, limit);
+        let mut listed = listed.await?;
+        match self.flaw {
+            Flaw::ListsWithoutCase => listed.sort_by_key(|name| name.id.to_lowercase()),
+            Flaw::ListsAgain => listed.retain(|name| Some(name.id.as_str()) >= after),
+            Flaw::ListsWithoutEnd if limit > 1_000 => {
+                let all = self.everything(&collection, &filter).await?;
+                listed = all.iter().map(DocumentName::from).collect();
+            }
+            Flaw::RemembersWhatItListed => {
+                let mut known = self.listed.lock().expect("no panic");
+                let asked = format!("{collection} {filter:?} {after:?}");
+                listed = known.entry(asked).or_insert(listed).clone();
+            }
+            _ => {}
+        }
+        Ok(listed)
+    }
+
+    async fn relocate(&self, from: &str, to: &str, ids: &[String]) -> Result<u64> {
+        let all = DocumentFilter::default();
+        let mut ids = ids.to_vec();
+        let mut before = Vec::new();
+        if matches!(
+            self.flaw,
+            Flaw::Copies | Flaw::MovesEverything | Flaw::KeepsTheOtherOne
+        ) {
+            before = self.everything(from, &all).await?;
+        }
+        match self.flaw {
+            Flaw::MovesEverything => ids = before.iter().map(|one| one.id.clone()).collect(),
+            Flaw::MovesAPage => ids.truncate(100),
+            Flaw::MovesOneByOne => return self.move_one_by_one(from, to, &ids).await,
+            Flaw::MovesAnything if check_relocation(from, to, &ids).is_err() => {
+                ids.retain(|id| check_relocation("from", "to", std::slice::from_ref(id)).is_ok());
+                ids.truncate(1_000);
+            }
+            Flaw::KeepsTheOtherOne => {
+                let there = self.everything(to, &all).await?;
+                ids.retain(|id| there.iter().all(|one| one.id != *id));
+            }
+            _ => {}
+        }
+        let moved = self.memory.relocate(from, to, &ids).await;
+        match self.flaw {
+            Flaw::Copies => self.memory.upsert(from, &before).await?,
+            Flaw::MovesHalf if moved.is_err() => {
+                self.memory.relocate(from, to, &ids[..1]).await?;
+            }
+            Flaw::CountsWhatIsNotThere | Flaw::CountsMovesOfOthers => {
+                return moved.map(|_| ids.len() as u64);
+            }
+            Flaw::SaysThatNothingMoved => {
+                let unavailable =
+                    |error: Error| Error::new(ErrorKind::Unavailable, error.message());
+                return moved.map_err(unavailable);
+            }
+            _ => {}
+        }
+        moved
+    }
 }
 
 fn with(flaw: Flaw) -> PortFactory<DocumentsSubject> {
@@ -241,6 +398,7 @@ fn with(flaw: Flaw) -> PortFactory<DocumentsSubject> {
             flaw,
             memory,
             found: Mutex::default(),
+            listed: Mutex::default(),
         };
         Ok(DocumentsSubject {
             documents: Arc::new(broken),
@@ -283,5 +441,5 @@ fn what_a_sink_does_not_claim_is_not_listed() {
         transactional: false,
         exact: false,
     });
-    assert_eq!(plain.len() + 3, cases().len());
+    assert_eq!(plain.len() + 6, cases().len());
 }

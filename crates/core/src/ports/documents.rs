@@ -38,6 +38,8 @@ pub trait DocumentSink: Send + Sync {
     /// - Every field of the filter narrows the result.
     /// - At most `limit`, at most [`DOCUMENTS_MAX`]; fewer means that there are no more.
     /// - Sees every commit that returned before the call.
+    /// - With a user, a kind and a resource, a page costs as much as that resource has documents of
+    ///   the kind.
     async fn scan(
         &self,
         collection: &str,
@@ -46,11 +48,33 @@ pub trait DocumentSink: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Document>>;
 
+    /// One page of documents without their bodies: which documents there are.
+    ///
+    /// - In the order of [`scan`](Self::scan), with the same limits and the same rules.
+    /// - Does not read bodies. With a user and a resource, a page costs as much as that resource has
+    ///   documents of the kind, however many the user has.
+    async fn list(
+        &self,
+        collection: &str,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DocumentName>>;
+
     /// The number of documents of each kind, for one user or for all.
     async fn count(&self, collection: &str, user: Option<&str>) -> Result<BTreeMap<String, u64>>;
 
     /// Removes every document of a collection that the filter matches.
     async fn clear(&self, collection: &str, filter: &DocumentFilter) -> Result<()>;
+
+    /// Moves documents from the collection `from` to the collection `to`, all of them or none, and
+    /// returns how many it moved: a document that its source deleted is set aside, not removed.
+    ///
+    /// - A document in `to` with the same id is replaced.
+    /// - Ids that `from` does not hold are ignored, and an id that is named twice counts once.
+    /// - More ids than [`DOCUMENTS_MAX`], ids and collections that [`upsert`](Self::upsert) refuses,
+    ///   and the same collection twice are refused as `Invalid`.
+    async fn relocate(&self, from: &str, to: &str, ids: &[String]) -> Result<u64>;
 }
 
 /// A document with a deterministic id.
@@ -67,6 +91,30 @@ pub struct Document {
     /// JSON text as it was received. The sink keeps it byte for byte if it can, otherwise as the
     /// same JSON value.
     pub body: String,
+}
+
+/// A document without its body.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DocumentName {
+    /// The document's id.
+    pub id: String,
+    /// Its kind, such as `issue`.
+    pub kind: String,
+    /// The user that the data belongs to.
+    pub user: String,
+    /// The resource it came from.
+    pub resource: String,
+}
+
+impl From<&Document> for DocumentName {
+    fn from(document: &Document) -> Self {
+        Self {
+            id: document.id.clone(),
+            kind: document.kind.clone(),
+            user: document.user.clone(),
+            resource: document.resource.clone(),
+        }
+    }
 }
 
 /// Selects documents; every field narrows.
@@ -107,10 +155,7 @@ pub fn check_documents(collection: &str, documents: &[Document]) -> Result<()> {
             resource,
             body,
         } = document;
-        if id.is_empty() || id.len() > DOCUMENT_ID_BYTES_MAX {
-            let message = format!("a document's id has 1 to {DOCUMENT_ID_BYTES_MAX} bytes");
-            return Err(invalid(message));
-        }
+        check_id(id)?;
         let is_long = |name: &&String| name.len() > DOCUMENT_NAME_BYTES_MAX;
         if [kind, user, resource].iter().any(is_long) {
             let message = format!(
@@ -122,7 +167,7 @@ pub fn check_documents(collection: &str, documents: &[Document]) -> Result<()> {
             let message = format!("a document has at most {DOCUMENT_BYTES_MAX} bytes; split it");
             return Err(invalid(message));
         }
-        for text in [id, kind, user, resource, body] {
+        for text in [kind, user, resource, body] {
             refuse_nul("a document", text)?;
         }
     }
@@ -144,6 +189,30 @@ pub fn check_document_search(
     let texts = [user.as_deref(), kind.as_deref(), resource.as_deref(), after];
     let mut texts = texts.into_iter().flatten();
     texts.try_for_each(|text| refuse_nul("an id or a filter", text))
+}
+
+/// Refuses a relocation that the port does not accept.
+pub fn check_relocation(from: &str, to: &str, ids: &[String]) -> Result<()> {
+    check_collection(from)?;
+    check_collection(to)?;
+    if from == to {
+        let message = "documents are relocated to another collection than their own";
+        return Err(invalid(message.to_owned()));
+    }
+    if ids.len() > DOCUMENTS_MAX {
+        return Err(invalid(format!(
+            "at most {DOCUMENTS_MAX} ids a call; split it"
+        )));
+    }
+    ids.iter().try_for_each(|id| check_id(id))
+}
+
+fn check_id(id: &str) -> Result<()> {
+    if id.is_empty() || id.len() > DOCUMENT_ID_BYTES_MAX {
+        let message = format!("a document's id has 1 to {DOCUMENT_ID_BYTES_MAX} bytes");
+        return Err(invalid(message));
+    }
+    refuse_nul("a document's id", id)
 }
 
 fn check_collection(collection: &str) -> Result<()> {

@@ -32,7 +32,8 @@ pub use batches::{Batch, Batches, NewBatch};
 pub use bus::{Bus, Delivery, Depth, Dequeue, Hint, Publication, Receipt};
 pub use documents::{
     DOCUMENT_BYTES_MAX, DOCUMENT_ID_BYTES_MAX, DOCUMENT_NAME_BYTES_MAX, DOCUMENTS_MAX, Document,
-    DocumentFilter, DocumentSink, check_document_search, check_documents,
+    DocumentFilter, DocumentName, DocumentSink, check_document_search, check_documents,
+    check_relocation,
 };
 pub use domains::{DomainView, Domains, NewPause, OpenRoute, Pause};
 pub use executor::{Attempt, Executor, Probe, ProbeVerdict};

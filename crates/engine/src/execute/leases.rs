@@ -140,15 +140,25 @@ impl Workers {
         for one in &request.event_types {
             let handler = self.handlers.find(domain, one);
             let Some(handler) = handler.filter(|handler| handler.leased) else {
-                return Err(crate::prepare::unknown_route(domain, one));
+                let message = format!(
+                    "no route for remote workers is declared for the domain \"{domain}\" and the \
+                     event type \"{one}\""
+                );
+                return Err(Error::new(ErrorKind::Invalid, message)
+                    .with("code", "unknown_route")
+                    .with("domain", domain)
+                    .with("event_type", one)
+                    .with("remote", true));
             };
             wanted.push((EventTypes::One(one.clone()), handler));
         }
         if wanted.is_empty() {
-            let message = "no route for remote workers is declared for this domain";
+            let message =
+                format!("no route for remote workers is declared for the domain \"{domain}\"");
             return Err(Error::new(ErrorKind::Invalid, message)
                 .with("code", "unknown_route")
-                .with("domain", domain));
+                .with("domain", domain)
+                .with("remote", true));
         }
         let mut by_gate: BTreeMap<(&str, Option<Duration>), (&Handler, Routes)> = BTreeMap::new();
         for (types, handler) in &wanted {

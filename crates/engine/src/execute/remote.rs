@@ -317,6 +317,7 @@ impl Ended {
                 Applied::NotCalled => (None, |_| Verdict::Ignored),
                 // The provider answered: "later".
                 Applied::No if retry.after.is_some() => (Some(retried), answered),
+                Applied::No | Applied::Unknown if retry.own => (Some(retried), answered),
                 Applied::No | Applied::Unknown => (Some(retried), |took| Verdict::Failed { took }),
             },
         };

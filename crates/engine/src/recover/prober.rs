@@ -230,6 +230,7 @@ impl Recoverer {
             Ok(None) => (ProbeAnswer::Unknown, None),
             Err(_) => return,
         };
+        let reason = answer_note(&answer);
         let amendment = Amendment {
             op_id: claim.op_id(),
             event: Event::Probed {
@@ -240,7 +241,7 @@ impl Recoverer {
             ok,
             checkpoint: None,
             by: self.config.worker.clone(),
-            reason: String::new(),
+            reason,
             attempt_id: None,
         };
         // `NotFound` and `Unknown` are written once, without a retry: after an ambiguous commit a
@@ -335,6 +336,18 @@ impl Recoverer {
             ProbeVerdict::NotFound => (ProbeAnswer::NotFound, None),
             ProbeVerdict::Unknown => (ProbeAnswer::Unknown, None),
         })
+    }
+}
+
+/// The note of a probe's ledger line: what the provider answered.
+fn answer_note(answer: &ProbeAnswer) -> String {
+    match answer {
+        ProbeAnswer::Succeeded => "succeeded: the provider applied the call".to_owned(),
+        ProbeAnswer::Failed(fail) => format!("failed: {}", fail.message),
+        ProbeAnswer::NotFound => "not found: the provider does not know the call".to_owned(),
+        ProbeAnswer::Unknown => "no verdict: the provider could not be asked, or its answer does \
+                                 not say what became of the call"
+            .to_owned(),
     }
 }
 

@@ -184,6 +184,8 @@ fn verdict(outcome: &Outcome, took: Duration) -> Verdict {
             // The provider answered "later": to every caller, or about this call only.
             Applied::No if retry.pauses => Verdict::Ignored,
             Applied::No if retry.after.is_some() => Verdict::Answered { took },
+            // The provider is well; only this call failed.
+            Applied::No | Applied::Unknown if retry.own => Verdict::Answered { took },
             Applied::No | Applied::Unknown => Verdict::Failed { took },
         },
     }

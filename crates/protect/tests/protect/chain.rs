@@ -64,6 +64,18 @@ fn a_retry_counts_against_the_provider() {
 }
 
 #[test]
+fn a_retry_of_its_own_does_not_count_against_the_provider() {
+    for own in [Retry::unknown("502").own(), Retry::not_applied("502").own()] {
+        let rig = Rig::new(touchy());
+        let answer = Outcome::Retry(own);
+        rig.provider.then(ms(10), answer.clone());
+        assert_eq!(rig.run(&rig.chain(), 1), answer);
+        assert_eq!(state(&rig), CircuitState::Closed);
+        assert!(is_slot_free(&rig));
+    }
+}
+
+#[test]
 fn a_call_that_the_executor_did_not_make_does_not_count() {
     let rig = Rig::new(touchy());
     rig.provider.then(ms(10), not_called("refused", ms(1)));

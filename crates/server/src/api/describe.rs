@@ -37,7 +37,13 @@ const OWN: &str = "4XX";
 /// Writes out the errors of every route.
 pub(super) fn spelled_out(mut openapi: OpenApi) -> OpenApi {
     for (path, item) in &mut openapi.paths.paths {
-        for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
+        let methods = [
+            &mut item.get,
+            &mut item.post,
+            &mut item.put,
+            &mut item.delete,
+        ];
+        for operation in methods.into_iter().flatten() {
             spell_out(path, operation);
         }
     }

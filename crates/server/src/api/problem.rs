@@ -136,7 +136,8 @@ impl From<Error> for Problem {
         let message = error.message();
         let problem = match error.kind() {
             ErrorKind::Invalid if error.context("code") == Some("unknown_route") => {
-                Self::new(StatusCode::BAD_REQUEST, "unknown_route", message)
+                let detail = format!("{message}; {}", route_advice(&error));
+                Self::new(StatusCode::BAD_REQUEST, "unknown_route", detail)
             }
             ErrorKind::Invalid | ErrorKind::Unsupported => Self::request(message),
             ErrorKind::Mismatch => {
@@ -170,6 +171,20 @@ impl From<Error> for Problem {
             _ => problem,
         }
     }
+}
+
+/// What declares the missing route.
+fn route_advice(error: &Error) -> String {
+    let named = ["domain", "event_type"].map(|key| {
+        let value = error.context(key)?;
+        Some(format!("{key} = {value:?}"))
+    });
+    let remote = error.context("remote").map(|_| "remote = true".to_owned());
+    let keys: Vec<String> = named.into_iter().flatten().chain(remote).collect();
+    format!(
+        "add a [[route]] with {} to the server's configuration file (clinch.toml) and restart the server",
+        keys.join(", ")
+    )
 }
 
 impl IntoResponse for Problem {

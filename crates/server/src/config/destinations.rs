@@ -8,6 +8,31 @@ use clinch_protect::{BulkheadConfig, CircuitConfig, DestinationConfig, RateConfi
 
 use super::{Config, wrong};
 
+/// The host of a URL, with its port unless that is the port of the scheme: two services on one
+/// machine are two destinations. `None`: the URL has no fixed host.
+pub(super) fn host_and_port(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let authority = authority.rsplit('@').next()?.to_ascii_lowercase();
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(v6) => v6.split_once(']')?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let is_v6 = authority.starts_with('[');
+    if host.is_empty() || authority.contains('{') {
+        return None;
+    }
+    let usual = match scheme.eq_ignore_ascii_case("https") {
+        true => "443",
+        false => "80",
+    };
+    match port.strip_prefix(':').filter(|port| *port != usual) {
+        None => Some(host.to_owned()),
+        Some(port) if is_v6 => Some(format!("[{host}]:{port}")),
+        Some(port) => Some(format!("{host}:{port}")),
+    }
+}
+
 /// Merges one setting of two routes with the same destination; false: they differ.
 fn merge<T: PartialEq>(ours: &mut Option<T>, theirs: Option<T>) -> bool {
     match (ours.as_ref(), theirs) {
@@ -108,5 +133,31 @@ impl Config {
                 .map_err(invalid)?;
         }
         Ok(destinations)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_and_port;
+
+    #[test]
+    fn core_19_two_services_of_one_machine_are_two_destinations() {
+        for (url, expected) in [
+            ("https://psp.example/v1", Some("psp.example")),
+            ("https://PSP.example:443/v1", Some("psp.example")),
+            ("https://psp.example:8443", Some("psp.example:8443")),
+            ("http://127.0.0.1:8099/", Some("127.0.0.1:8099")),
+            ("http://127.0.0.1:8100/", Some("127.0.0.1:8100")),
+            ("http://127.0.0.1:80?x=1", Some("127.0.0.1")),
+            ("http://psp.example:443", Some("psp.example:443")),
+            ("http://[::1]:8099/", Some("[::1]:8099")),
+            ("http://[::1]/", Some("::1")),
+            ("https://me:secret@h:99/", Some("h:99")),
+            ("https://{payload.host}/", None),
+            ("https:///x", None),
+            ("nowhere", None),
+        ] {
+            assert_eq!(host_and_port(url).as_deref(), expected, "{url}");
+        }
     }
 }

@@ -172,7 +172,13 @@ pub(super) fn find<'a>(keys: Keys<'a>, key: &str, place: &str) -> Result<Kind<'a
     if let Some((_, kind)) = keys.iter().find(|(known, _)| *known == key) {
         return Ok(*kind);
     }
-    let nearest = keys.iter().min_by_key(|(known, _)| distance(known, key));
+    // `max` means `max_attempts` rather than `cap`, which has fewer different letters; `token` is
+    // `tokens` without a letter rather than the beginning of `token_keys`.
+    let far = |known: &str| {
+        let edits = distance(known, key);
+        (edits > 1 && !is_beginning(key, known), edits)
+    };
+    let nearest = keys.iter().min_by_key(|(known, _)| far(known));
     let nearest = nearest.map_or("", |(known, _)| known);
     let dot = if place.is_empty() { "" } else { "." };
     Err(wrong(format!(
@@ -220,6 +226,12 @@ pub(super) fn list(keys: Keys<'_>, place: &str) -> Vec<String> {
         }
     });
     listed.collect()
+}
+
+/// Whether `key` is the first word or words of `known`.
+fn is_beginning(key: &str, known: &str) -> bool {
+    let rest = known.strip_prefix(key);
+    !key.is_empty() && rest.is_some_and(|rest| rest.starts_with('_'))
 }
 
 /// Edits that turn one word into the other (Levenshtein).

@@ -6,6 +6,7 @@
 
 mod application;
 mod destinations;
+mod effective;
 mod known;
 mod layers;
 mod print;
@@ -53,10 +54,14 @@ impl Config {
     pub fn read(file: Option<&Path>, sources: &Sources, sections: &[Section]) -> Result<Self> {
         let text = match file {
             Some(path) => std::fs::read_to_string(path).map_err(|error| {
-                wrong(format!(
-                    "cannot read {}: {error}; name another file with --config",
-                    path.display()
-                ))
+                let kind = match error.kind() {
+                    std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+                    _ => ErrorKind::Invalid,
+                };
+                let path = path.display();
+                let message =
+                    format!("cannot read {path}: {error}; name another file with --config");
+                Error::new(kind, message)
             })?,
             None => String::new(),
         };
@@ -97,9 +102,14 @@ impl Config {
         known::with_keys(sections, |keys| known::list(keys, ""))
     }
 
-    /// Every effective value, with secrets masked: `clinch serve --print-config`.
+    /// Every effective value as TOML, with secrets masked: `clinch serve --print-config`.
     pub fn print(&self) -> String {
-        print::masked(self)
+        toml::to_string(&print::masked(self)).unwrap_or_default()
+    }
+
+    /// [`Config::print`] as a JSON document.
+    pub fn print_json(&self) -> serde_json::Value {
+        serde_json::to_value(print::masked(self)).unwrap_or_default()
     }
 }
 
@@ -113,7 +123,7 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
 }
 
 fn not_valid(error: &toml::de::Error) -> Error {
-    let message = unquoted(&short(&error.to_string()));
+    let message = plain(&unquoted(&short(&error.to_string())));
     wrong(format!("the configuration is not valid: {message}"))
 }
 
@@ -128,6 +138,27 @@ fn unquoted(message: &str) -> String {
         }
         None => message.to_owned(),
     }
+}
+
+/// The parser names types of Rust; a reader of TOML knows numbers and lists.
+fn plain(message: &str) -> String {
+    const WORDS: [(&str, &str); 9] = [
+        ("u8", "a whole number from 0 to 255"),
+        ("u16", "a whole number from 0 to 65535"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("u64", "a whole number, 0 or more"),
+        ("usize", "a whole number, 0 or more"),
+        ("i32", "a whole number"),
+        ("i64", "a whole number"),
+        ("f64", "a number"),
+        ("a sequence", "a list: [ … ]"),
+    ];
+    let found = WORDS.iter().find_map(|(word, plain)| {
+        let (before, after) = message.rsplit_once(&format!("expected {word}"))?;
+        let ends = after.is_empty() || after.starts_with(';');
+        ends.then(|| format!("{before}expected {plain}{after}"))
+    });
+    found.unwrap_or_else(|| message.to_owned())
 }
 
 fn short(message: &str) -> String {

@@ -6,9 +6,9 @@ use super::Config;
 
 const MASK: &str = "***";
 
-pub(super) fn masked(config: &Config) -> String {
-    let Ok(mut table) = Table::try_from(config) else {
-        return String::new();
+pub(super) fn masked(config: &Config) -> Table {
+    let Ok(mut table) = Table::try_from(config.effective()) else {
+        return Table::new();
     };
     mask_table(&mut table);
     for (name, values) in &config.applications {
@@ -19,7 +19,7 @@ pub(super) fn masked(config: &Config) -> String {
         }
         table.insert((*name).to_owned(), Value::Table(section));
     }
-    toml::to_string(&table).unwrap_or_default()
+    table
 }
 
 fn mask_table(table: &mut Table) {
@@ -46,6 +46,8 @@ fn mask_all(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(mask_all),
         Value::Table(table) => table.iter_mut().for_each(|(_, value)| mask_all(value)),
+        // A secret that is not set is shown as it is, so that what is printed reads back.
+        Value::String(text) if text.is_empty() => {}
         other => *other = Value::from(MASK),
     }
 }

@@ -11,6 +11,7 @@ use clinch_protect::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::destinations::host_and_port;
 use super::units::optional_span;
 use super::{Config, Span, wrong};
 
@@ -24,7 +25,8 @@ pub struct RouteConfig {
     pub domain: String,
     /// The event type; `*` for all. The most specific route wins.
     pub event_type: String,
-    /// The destination; by default the host of `url`.
+    /// The destination; by default the host of `url`, with its port unless that is the port of the
+    /// scheme.
     pub destination: String,
     /// The address to call; `{biz_key}`, `{op_id}`, `{outbound_key}` and `{payload.field}` are
     /// filled in.
@@ -270,17 +272,7 @@ impl RouteConfig {
         if !self.destination.is_empty() {
             return self.destination.clone();
         }
-        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        let host = match host.strip_prefix('[') {
-            Some(v6) => v6.split(']').next().unwrap_or_default(),
-            None => host.split(':').next().unwrap_or_default(),
-        };
-        if host.is_empty() || host.contains('{') {
-            return self.label();
-        }
-        host.to_ascii_lowercase()
+        host_and_port(&self.url).unwrap_or_else(|| self.label())
     }
 
     /// The timeout of one call that this server makes.
@@ -294,7 +286,7 @@ impl RouteConfig {
         wrong(format!("route {:?}: {problem}", self.label()))
     }
 
-    fn retry_rules(&self) -> Result<RetryRules> {
+    pub(super) fn retry_rules(&self) -> Result<RetryRules> {
         let retry = &self.retry;
         let mut rules = match retry.preset.as_str() {
             "" | "worker" => RetryRules::WORKER,

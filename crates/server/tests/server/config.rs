@@ -137,6 +137,8 @@ fn core_19_unknown_keys_name_the_nearest() {
             "[[route]]\nretry = { max_attempt = 1 }",
             "route.retry.max_attempts",
         ),
+        // A first word beats a word with fewer different letters.
+        ("[[route]]\nretry = { max = 1 }", "route.retry.max_attempts"),
         (
             "[[route]]\nprobe = { matches = \"x\" }",
             "route.probe.match",
@@ -224,6 +226,27 @@ fn core_19_contradictions_are_one_line_that_says_what_to_do() {
         let error = load(&text, &[], &[]).expect_err(&text);
         assert!(!error.contains("hunter2"), "{error}");
         assert!(error.contains(expected) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn core_19_a_value_of_the_wrong_type_is_explained_in_words_of_the_file() {
+    for (text, expected) in [
+        (
+            "[worker]\nconcurrency = \"many\"",
+            "expected a whole number, 0 or more; in `worker.concurrency`",
+        ),
+        (
+            "[[route]]\nretry = { max_attempts = -3 }",
+            "expected a whole number from 0 to 4294967295; in `route.retry.max_attempts`",
+        ),
+        (
+            "[[route]]\nduplicate_status = 409",
+            "expected a list: [ … ]; in `route.duplicate_status`",
+        ),
+    ] {
+        let error = load(text, &[], &[]).expect_err(text);
+        assert!(error.ends_with(expected), "{error}");
     }
 }
 

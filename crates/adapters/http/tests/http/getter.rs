@@ -1,5 +1,6 @@
 //! Plain GETs of an application.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -166,4 +167,48 @@ async fn no_other_origin_is_asked_and_no_header_leaves() {
         assert!(matches!(got, Err(Unanswered::NotSent(_))), "{url}: {got:?}");
     }
     assert_eq!(provider.requests(), 0);
+}
+
+fn compressed(body: &str, encoding: &str) -> Reply {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(body.as_bytes()).expect("written");
+    let body = encoder.finish().expect("compressed");
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: {length}\r\n\r\n"
+    );
+    let mut bytes = head.into_bytes();
+    bytes.extend(body);
+    Reply::Raw(bytes)
+}
+
+#[tokio::test]
+async fn answers_are_asked_for_compressed_and_come_decompressed() {
+    let body = "[1,2,3]";
+    let mut provider = Provider::start([compressed(body, "gzip")]).await;
+    let url = provider.url("/");
+    let got = patient(&url).get(&url, &[]).await.expect("an answer");
+    assert_eq!(got.body, body.as_bytes());
+    let is_encoding = |(name, _): &(String, String)| name == "content-encoding";
+    assert!(!got.headers.iter().any(is_encoding), "{:?}", got.headers);
+    let (_, text) = provider.request().await;
+    assert!(text.contains("accept-encoding: gzip\r\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_compressed_answer_is_bounded_by_its_length_when_decompressed() {
+    // Less than the limit of 64 bytes as it is sent.
+    let bomb = compressed(&"x".repeat(10_000), "gzip");
+    let no_gzip = status("200 OK", "Content-Encoding: gzip\r\n", "plain");
+    let unasked = compressed("[1]", "br");
+    for (reply, why) in [
+        (bomb, "the answer is too long"),
+        (no_gzip, "the answer cannot be decompressed"),
+        (unasked, "the answer has an encoding that was not asked for"),
+    ] {
+        let provider = Provider::start([reply]).await;
+        let url = provider.url("/");
+        let got = patient(&url).get(&url, &[]).await;
+        assert_eq!(got, Err(Unanswered::Lost(why.to_owned())));
+    }
 }

@@ -84,9 +84,12 @@ async fn the_outbound_key_is_the_same_for_every_attempt() {
 
 #[tokio::test]
 async fn a_get_carries_its_payload_as_a_query_without_what_the_url_names() {
-    let payload = json!({"id": 7, "q": "a&b=c d", "on": true, "none": null, "user": {"id": "u/1"}});
+    let payload = json!({
+        "id": 7, "q": "a&b=c d", "on": true, "none": null, "user": {"id": "u/1"},
+        "fixed": 2, "so is": 3,
+    });
     let sent = request(
-        "/v1/{payload.id}/{payload.user.id}?fixed=1",
+        "/v1/{payload.id}/{payload.user.id}?fixed=1&so%20is=1",
         "k",
         &payload,
         |route| {
@@ -97,7 +100,7 @@ async fn a_get_carries_its_payload_as_a_query_without_what_the_url_names() {
     let line = sent.lines().next().expect("a line");
     assert_eq!(
         line,
-        "GET /v1/7/u%2F1?fixed=1&on=true&q=a%26b%3Dc%20d HTTP/1.1"
+        "GET /v1/7/u%2F1?fixed=1&so%20is=1&on=true&q=a%26b%3Dc%20d HTTP/1.1"
     );
     assert_eq!((body(&sent), header(&sent, "content-type")), ("", None));
     assert!(header(&sent, "idempotency-key").is_some());

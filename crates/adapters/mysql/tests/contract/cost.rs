@@ -7,7 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use clinch_contract::StorePorts;
 use clinch_contract::cost::{
-    Copies, Examined, History, Span, Templates, add_backlog, check, measure,
+    Copies, Examined, History, Span, Templates, add_backlog, check, fill_documents, measure,
+    measure_documents,
 };
 use clinch_core::OpId;
 use clinch_core::ports::Bus;
@@ -221,6 +222,20 @@ fn out_2_no_call_examines_more_rows_because_the_history_is_long() {
     });
 }
 
+fn out_2_a_list_of_a_resource_examines_no_other_documents_of_the_user() {
+    on_a_runtime(async {
+        let server = Server::start(Kind::MariaDb).expect("a server");
+        let url = server.database().expect("a database");
+        clinch_mysql::migrate(&url).await.expect("tables");
+        let store = open(&url).await;
+        fill_documents(&store).await.expect("documents");
+        let counters = Counters::new(conn(&url).await).await;
+        let costs = measure_documents(&store, &counters).await;
+        check(&costs.expect("calls")).expect("bounded");
+    });
+}
+
 clinch_contract::tests! {
+    out_2_a_list_of_a_resource_examines_no_other_documents_of_the_user,
     out_2_no_call_examines_more_rows_because_the_history_is_long,
 }

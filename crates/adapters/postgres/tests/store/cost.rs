@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use clinch_contract::StorePorts;
 use clinch_contract::cost::{
-    Copies, Examined, History, Span, Templates, add_backlog, check, measure,
+    Copies, Examined, History, Span, Templates, add_backlog, check, fill_documents, measure,
+    measure_documents,
 };
 use clinch_core::OpId;
 use clinch_core::ports::{Bus, Clock};
@@ -224,6 +225,31 @@ fn out_2_no_call_examines_more_rows_because_the_history_is_long() {
             read: Mutex::default(),
         };
         let costs = measure(&ports, Some(&queue), &log, &templates, &middle).await;
+        check(&costs.expect("calls")).expect("bounded");
+    });
+}
+
+#[test]
+fn out_2_a_list_of_a_resource_examines_no_other_documents_of_the_user() {
+    on_a_runtime(async {
+        let arguments: Vec<&str> = EXPLAIN.iter().flat_map(|one| ["-c", one]).collect();
+        let server = Server::start_with(Kind::Postgres, &arguments).expect("a server");
+        let url = server.database().expect("a database");
+        clinch_postgres::migrate(&url).await.expect("tables");
+        let log = Log {
+            path: server.folder().join("log"),
+            read: Mutex::default(),
+        };
+        // Before the server has statistics, and after.
+        let store = open(&url).await;
+        fill_documents(&store).await.expect("documents");
+        let costs = measure_documents(&store, &log).await;
+        check(&costs.expect("calls")).expect("bounded");
+        fill_documents(&store).await.expect("documents");
+        let client = client(&url).await.expect("a connection");
+        client.batch_execute("VACUUM ANALYZE").await.expect("done");
+        let store = open(&url).await;
+        let costs = measure_documents(&store, &log).await;
         check(&costs.expect("calls")).expect("bounded");
     });
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use clinch_contract::StorePorts;
 use clinch_contract::cost::{
-    Copies, Examined, History, Span, Templates, add_backlog, check, measure,
+    Copies, Examined, History, Span, Templates, add_backlog, check, fill_documents, measure,
+    measure_documents,
 };
 use clinch_core::ports::Bus;
 use clinch_sqlite::{Settings, Sqlite};
@@ -182,6 +183,17 @@ fn out_2_no_call_examines_more_rows_because_the_history_is_long() {
         let queue: Arc<dyn Bus> = store.clone();
         let middle = (history.completed(now).from + history.ended / 2).to_string();
         let costs = measure(&ports, Some(&queue), &Steps(sqlite), &templates, &middle).await;
+        check(&costs.expect("calls")).expect("bounded");
+    });
+}
+
+#[test]
+fn out_2_a_list_of_a_resource_examines_no_other_documents_of_the_user() {
+    on_a_runtime(async {
+        let folder = Folder::new("cost-documents");
+        let sqlite = with_one_reader(&folder);
+        fill_documents(&sqlite).await.expect("documents");
+        let costs = measure_documents(&sqlite, &Steps(sqlite.clone())).await;
         check(&costs.expect("calls")).expect("bounded");
     });
 }

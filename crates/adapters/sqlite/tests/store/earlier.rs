@@ -1,11 +1,13 @@
-//! Dead letters of an earlier release (OUT-6).
+//! Dead letters and documents of an earlier release (OUT-6).
 
 use std::sync::Arc;
 
 use clinch_contract::StorePorts;
 use clinch_contract::earlier::{make_letters, read_letters};
 
-use clinch_core::ports::{DeadLetter, LetterView};
+use clinch_core::ports::{
+    DeadLetter, Document, DocumentFilter, DocumentName, DocumentSink, LetterView,
+};
 
 use crate::common::{Folder, on_a_runtime, open, operation};
 
@@ -49,5 +51,36 @@ fn out_6_dead_letters_of_an_earlier_release_are_completed_when_the_file_is_opene
         drop((conn, ports, sqlite));
         let ports = StorePorts::of(&Arc::new(open(&folder)));
         assert_eq!(read_letters(&ports).await.expect("read"), made);
+    });
+}
+
+/// The file as schema 12 left it.
+const WITHOUT_LISTS: &str = "DROP INDEX clinch_document_resource; PRAGMA user_version = 12";
+
+#[test]
+fn out_6_documents_of_an_earlier_release_are_listed_when_the_file_is_opened() {
+    on_a_runtime(async {
+        let folder = Folder::new("earlier-documents");
+        let sqlite = open(&folder);
+        let documents = ["a", "b"].map(|id| Document {
+            id: id.to_owned(),
+            kind: "issue".to_owned(),
+            user: "ann".to_owned(),
+            resource: format!("repo:{id}"),
+            body: "{}".to_owned(),
+        });
+        let stored = sqlite.upsert("main", &documents).await;
+        stored.expect("documents");
+        let conn = sqlite.connect().expect("a connection");
+        conn.execute_batch(WITHOUT_LISTS).expect("as before");
+        drop((conn, sqlite));
+        let sqlite = open(&folder);
+        let filter = DocumentFilter {
+            user: Some("ann".to_owned()),
+            kind: None,
+            resource: Some("repo:b".to_owned()),
+        };
+        let listed = sqlite.list("main", &filter, None, 10).await;
+        assert_eq!(listed.expect("a list"), [DocumentName::from(&documents[1])]);
     });
 }

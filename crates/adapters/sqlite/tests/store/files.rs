@@ -243,13 +243,15 @@ fn core_12_every_query_uses_an_index_where_rows_may_be_many() {
         let allowed = may_scan.contains(&name.as_str());
         assert!(!scans || allowed, "{name} scans: {plan:?}");
         let sorts = plan.iter().any(|step| step.contains("TEMP B-TREE"));
-        // Operations of one key, API keys, documents of one user, kinds and event types are few, and
-        // new keys are bounded.
+        // Operations of one key, API keys, documents of one user or resource, kinds and event types
+        // are few, and new keys are bounded.
         let few = [
             "announced_due",
             "list_of_key",
             "api_keys",
             "documents_of_user",
+            "document_names_of_user",
+            "document_names_of_resource",
             "count_documents",
             "merge_new_keys",
         ];

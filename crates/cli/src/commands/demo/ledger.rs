@@ -187,6 +187,23 @@ impl Books {
             && self.wrong == 0
     }
 
+    /// For programs.
+    pub(crate) fn document(&self) -> serde_json::Value {
+        serde_json::json!({
+            "accepted": self.accepted,
+            "completed": self.completed,
+            "failed": self.failed,
+            "charged": self.charged,
+            "charged_twice": self.charged_twice,
+            "overlapped": self.overlapped,
+            "not_once": self.not_once,
+            "lost": self.lost,
+            "wrong": self.wrong,
+            "run_again": self.run_again,
+            "accounts_agree": self.is_balanced(),
+        })
+    }
+
     pub(crate) fn text(&self) -> String {
         let verdict = if self.is_balanced() {
             "The three accounts agree."
@@ -205,7 +222,7 @@ impl Books {
              two calls at once        overlapped     {:>6}\n\
              not final just once      not once       {:>6}\n\
              accepted and not settled lost           {:>6}\n\
-             completed, not charged   wrong          {:>6}\n{run_again}\n{verdict}\n",
+             completed, not charged   wrong          {:>6}\n{run_again}\n{verdict}",
             self.accepted,
             self.completed,
             self.failed,

@@ -19,7 +19,11 @@ pub(super) fn check(subject: &Subject) -> Vec<Finding> {
         Err(error) => Err(error),
     };
     match parts {
-        Ok((settings, transport)) => tokens(subject, &settings, &*transport),
+        Ok((settings, transport)) => {
+            let mut findings = tokens(subject, &settings, &*transport);
+            findings.extend(app(subject, &settings, &*transport));
+            findings
+        }
         Err(error) => vec![Finding::error(&error)],
     }
 }
@@ -60,12 +64,34 @@ fn open_jobs(subject: &Subject) -> Result<u64, CliError> {
     Ok(github.map_or(0, open))
 }
 
+/// Whether the API knows the GitHub App by its key.
+fn app(subject: &Subject, settings: &Settings, http: &dyn Transport) -> Option<Finding> {
+    let (app, now) = (settings.app.as_ref()?, SystemClock::new().now());
+    let checked = app.check(&settings.api_url, http, now);
+    Some(match subject.runtime.block_on(checked) {
+        Ok(200) => Finding::ok("the API knows the GitHub App by its private key"),
+        Ok(401) => Finding::fail(
+            "the API refuses the GitHub App",
+            "check github.app_id, github.app_private_key and the machine's clock",
+        ),
+        Ok(status) => Finding::warn(
+            format!("the API answers {status} to the GitHub App"),
+            "check github.api_url",
+        ),
+        Err(error) => Finding::warn(
+            format!("the API at {} does not answer: {error}", settings.api_url),
+            "check github.api_url",
+        ),
+    })
+}
+
 fn tokens(subject: &Subject, settings: &Settings, http: &dyn Transport) -> Vec<Finding> {
     let ask = |token: &Token| {
         let request = ApiRequest {
             url: settings.api_url.at("/rate_limit"),
             token: Some(token.clone()),
             if_none_match: None,
+            accept: None,
         };
         let answer = subject.runtime.block_on(http.get(&request));
         let hash = token.hash();

@@ -17,7 +17,11 @@ pub(super) fn check(subject: &Subject) -> Vec<Finding> {
     let github = github::config(config).ok().flatten().unwrap_or_default();
     let tokens = github.tokens.iter();
     let tokens = tokens.map(|token| ("github.tokens".to_owned(), token));
-    for (owner, value) in of_routes.chain(tokens) {
+    let keys = github.token_keys.iter();
+    let keys = keys.map(|key| ("github.token_keys".to_owned(), key));
+    let app = ("github.app_private_key".to_owned(), &github.app_private_key);
+    let of_github = tokens.chain(keys).chain([app]);
+    for (owner, value) in of_routes.chain(of_github) {
         for reference in references(value) {
             match missing(reference) {
                 None => found += 1,

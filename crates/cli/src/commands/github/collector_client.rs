@@ -24,6 +24,10 @@ use crate::{settings, store_check};
 pub(crate) enum Access {
     /// Only reads, or changes records.
     Read,
+    /// Only reads, also at GitHub, and may create a store.
+    Look,
+    /// Changes records, and may create a store.
+    Write,
     /// Works on existing runs.
     Repair,
     /// Works, and may create a store.
@@ -69,10 +73,10 @@ impl CollectorClient {
         telemetry::logs(LogFormat::Text, &filter)?;
         let store = StoreConfig::of(config)?.url;
         store_check::say(global, &format!("this process (store {store})"));
-        let mut local =
-            LocalCollector::open(config, settings, transport, access == Access::Work).await?;
+        let may_create = matches!(access, Access::Look | Access::Write | Access::Work);
+        let mut local = LocalCollector::open(config, settings, transport, may_create).await?;
         let (router, _) = clinch_github::api(local.collector.clone(), config.server.body_timeout.0);
-        if access != Access::Read {
+        if matches!(access, Access::Repair | Access::Work) {
             local.start();
         }
         let base = Base::parse("http://127.0.0.1").map_err(CliError::failed)?;

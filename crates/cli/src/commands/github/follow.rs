@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::collector_client::CollectorClient;
-use super::summary;
+use super::pace::Pace;
+use super::{summary, tokens};
 use crate::client::segment;
 use crate::clock::{self, Budget};
 use crate::duration;
@@ -19,6 +20,8 @@ const PAUSE: Duration = Duration::from_millis(300);
 const PAUSE_FACTOR: u32 = 10;
 /// A longer wait of all jobs is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(5);
+/// Without a terminal the progress is a line of its own this often.
+const PLAIN_EVERY: Duration = Duration::from_secs(30);
 
 /// Whether to wait for the end, and for how long.
 #[derive(Debug, Clone, clap::Args)]
@@ -137,28 +140,58 @@ fn goes_on(runs: &[String], client: &CollectorClient) -> String {
 }
 
 /// What has been printed already.
-#[derive(Default)]
-struct Printed {
+pub(crate) struct Printed {
+    pace: Pace,
+    since: Budget,
+    /// When the last plain line was printed.
+    plain_at: Duration,
     waits_until: Option<String>,
 }
 
+impl Default for Printed {
+    fn default() -> Self {
+        Self {
+            pace: Pace::default(),
+            since: Budget::start(None),
+            plain_at: Duration::ZERO,
+            waits_until: None,
+        }
+    }
+}
+
 impl Printed {
+    /// The progress of the runs as a line.
+    pub(crate) fn line(&mut self, documents: &[Value]) -> String {
+        self.pace.line(documents, self.since.spent(), clock::now())
+    }
+
+    /// Whether it is time for a plain line.
+    pub(crate) fn is_plain_due(&mut self) -> bool {
+        let spent = self.since.spent();
+        let is_due = spent.saturating_sub(self.plain_at) >= PLAIN_EVERY;
+        if is_due {
+            self.plain_at = spent;
+        }
+        is_due
+    }
+
     async fn show(
         &mut self,
         documents: &[Value],
         client: &mut CollectorClient,
     ) -> Result<(), CliError> {
-        let sum = |pointer: &str| -> u64 { documents.iter().map(|one| number(one, pointer)).sum() };
-        let (total, open, waiting) = (sum("/jobs/total"), sum("/jobs/open"), sum("/waiting"));
-        progress::line(&format!(
-            "jobs {} of {total}   failed {}   waiting {waiting}",
-            total - open.min(total),
-            sum("/jobs/failed"),
-        ));
-        if waiting == 0 || waiting < open {
+        let line = self.line(documents);
+        if progress::is_shown() {
+            progress::line(&line);
+        } else if self.is_plain_due() {
+            note(&line);
+        }
+        let mut open = documents.iter().filter(|one| number(one, "/jobs/open") > 0);
+        let waiting: u64 = documents.iter().map(|one| number(one, "/waiting")).sum();
+        if waiting == 0 || !open.all(|one| one["all_wait"] == true) {
             return Ok(());
         }
-        fail_if_tokens_refused(client).await?;
+        fail_if_tokens_refused(documents, client).await?;
         let next = documents.iter().map(|one| text(one, "/next_at"));
         let next = next.filter(|at| !at.is_empty()).min().unwrap_or_default();
         let is_far = next
@@ -175,8 +208,18 @@ impl Printed {
     }
 }
 
-/// Fails if the API refuses every token: waiting would never end.
-async fn fail_if_tokens_refused(client: &mut CollectorClient) -> Result<(), CliError> {
+/// Fails if the API refuses every token of a run: waiting would never end.
+async fn fail_if_tokens_refused(
+    runs: &[Value],
+    client: &mut CollectorClient,
+) -> Result<(), CliError> {
+    let mut all_have_own = !runs.is_empty();
+    for login in runs.iter().map(|run| text(run, "/login")) {
+        all_have_own &= tokens::fail_if_refused(login, client).await?;
+    }
+    if all_have_own {
+        return Ok(());
+    }
     let tokens = client.get("/v1/github/tokens").await?;
     let tokens = tokens.pointer("/tokens").and_then(Value::as_array);
     let tokens = tokens.map(Vec::as_slice).unwrap_or_default();

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use clinch_core::ports::Clock;
+use clinch_github::selected;
 use clinch_system::SystemClock;
 use serde_json::{Value, json};
 
 use super::collector_client::{self, Access, CollectorClient};
+use super::cost;
 use super::follow::{self, Ended, Wait};
 use super::summary::{self, Pages, Report, grouped};
 use crate::args::Global;
@@ -20,6 +22,12 @@ const EXAMPLES: &str = "\
 Examples:
   clinch github run octocat
   clinch github run octocat --wait=10m
+  clinch github run octocat --full
+  clinch github run octocat --streams issue,issue_comment,review
+  clinch github run octocat --repositories hello-world,octocat/api
+  clinch github run acme --search 'language:rust archived:false'
+  clinch github run octocat --since 2026-01-01 --until 2026-03-31
+  clinch github run octocat --streams all --dry-run
   clinch github run octocat --shadow
   clinch github run octocat --fake
 
@@ -41,6 +49,27 @@ pub(crate) struct Args {
     /// Collect from the beginning into a shadow, and compare it with the real documents
     #[arg(long)]
     shadow: bool,
+    /// Read everything, not only what changed, and put aside what is gone at GitHub
+    #[arg(long)]
+    full: bool,
+    /// Kinds of documents to collect, or all; default: github.streams of the configuration
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
+    streams: Vec<String>,
+    /// Read these repositories only, NAME or OWNER/NAME; the user must own them
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    repositories: Vec<String>,
+    /// Read the public repositories of the user that this search of GitHub finds
+    #[arg(long, value_name = "QUERY", conflicts_with = "repositories")]
+    search: Option<String>,
+    /// Collect dated documents of this time on only: 2026-01-31 (UTC) or 2026-01-31T08:00:00Z
+    #[arg(long, value_name = "DATE")]
+    since: Option<String>,
+    /// Collect dated documents up to this time only; a day counts as a whole
+    #[arg(long, value_name = "DATE")]
+    until: Option<String>,
+    /// Begin nothing: say how many requests the run would make, and what budget there is
+    #[arg(long, conflicts_with_all = ["wait", "fake"])]
+    dry_run: bool,
     /// Collect from a fake GitHub instead of the real one
     #[arg(long)]
     fake: bool,
@@ -53,11 +82,49 @@ impl Args {
     pub(crate) fn is_fake(&self) -> bool {
         self.fake
     }
+
+    /// What the command does with the collector.
+    pub(crate) fn access(&self) -> Access {
+        match self.dry_run {
+            true => Access::Look,
+            false => Access::Work,
+        }
+    }
+
+    /// Whether less than usual is read.
+    fn is_partial(&self) -> bool {
+        let is_bounded = self.since.is_some() || self.until.is_some();
+        is_bounded || !self.repositories.is_empty() || self.search.is_some()
+    }
+
+    /// The body of the request that begins a run of the user.
+    fn body(&self, login: &str) -> Value {
+        json!({
+            "login": login,
+            "shadow": self.shadow,
+            "full": self.full,
+            "streams": self.streams,
+            "repositories": self.repositories,
+            "search": self.search,
+            "since": self.since,
+            "until": self.until,
+            "dry_run": self.dry_run,
+        })
+    }
 }
 
 /// Begins a run. Waits for its end if requested, or if no server would work on it.
 pub(crate) async fn run(args: &Args, client: &mut CollectorClient) -> Result<Exit, CliError> {
-    let run = begin(&args.login, args.shadow, client).await?;
+    if args.dry_run {
+        let path = "/v1/github/runs".to_owned();
+        let cost = client.post(path, &args.body(&args.login)).await?;
+        client.context.out.answer(&cost, &cost::lines(&cost))?;
+        return Ok(match cost["problem"].is_null() {
+            true => Exit::Ok,
+            false => Exit::Failed,
+        });
+    }
+    let run = begin(&args.login, args, client).await?;
     let id = follow::text(&run, "/run_id").to_owned();
     if !args.wait.is_wanted() && !client.is_local() {
         summary::print_run(&run, client)?;
@@ -75,8 +142,8 @@ pub(crate) async fn run(args: &Args, client: &mut CollectorClient) -> Result<Exi
 }
 
 /// Begins a run of the user; without a server, continues an unfinished one.
-async fn begin(login: &str, shadow: bool, client: &mut CollectorClient) -> Result<Value, CliError> {
-    let body = json!({ "login": login, "shadow": shadow });
+async fn begin(login: &str, args: &Args, client: &mut CollectorClient) -> Result<Value, CliError> {
+    let body = args.body(login);
     let begun = client.post("/v1/github/runs".to_owned(), &body).await;
     let problem = match begun {
         Err(CliError::Problem(problem)) if client.is_local() && problem.code == "active_run" => {
@@ -91,7 +158,8 @@ async fn begin(login: &str, shadow: bool, client: &mut CollectorClient) -> Resul
     let runs = runs.pointer("/runs").and_then(Value::as_array);
     let active = runs.into_iter().flatten().find(|run| {
         let status = follow::text(run, "/status");
-        run["shadow"] == shadow && !matches!(status, "COMPLETED" | "FAILED" | "CANCELED")
+        (!args.shadow || run["shadow"] == true)
+            && !matches!(status, "COMPLETED" | "FAILED" | "CANCELED")
     });
     match active {
         Some(run) => {
@@ -110,17 +178,24 @@ pub(crate) async fn fake(args: &Args, global: Global) -> Result<Exit, CliError> 
         return Err(CliError::usage(message));
     }
     let config = config::load(&global, &[])?;
-    let hub = FakeHub::start(args.seed).await?;
+    let github = github::config(&config)?.unwrap_or_default();
+    let settings = github::settings(&github)?;
+    let streams = match args.streams.is_empty() {
+        true => settings.streams.clone(),
+        false => selected(&args.streams).map_err(|wrong| CliError::usage(wrong.to_string()))?,
+    };
+    let hub = FakeHub::start(args.seed, &streams).await?;
     let mut logins = hub.logins();
     let named = |login: &String| login.eq_ignore_ascii_case(&args.login);
     if !logins.iter().any(named) {
         let message = format!("the users of the fake GitHub are {}", logins.join(", "));
         return Err(CliError::usage(message));
     }
+    // The repositories of a part belong to one user.
+    logins.retain(|login| !args.is_partial() || named(login));
     logins.sort_by_key(|login| !named(login));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let github = github::config(&config)?.unwrap_or_default();
-    let settings = hub.settings(github::settings(&github)?)?;
+    let settings = hub.settings(settings)?;
     let transport = hub.transport(clock)?;
     let mut client =
         CollectorClient::local(&global, &config, settings, transport, Access::Work).await?;
@@ -146,7 +221,7 @@ async fn collect(
 ) -> Result<Exit, CliError> {
     let mut ids = Vec::with_capacity(logins.len());
     for login in logins {
-        let run = begin(login, args.shadow, client).await?;
+        let run = begin(login, args, client).await?;
         ids.push(follow::text(&run, "/run_id").to_owned());
     }
     let Ended::Runs(runs) = follow::runs(&ids, &args.wait, client).await? else {
@@ -170,7 +245,11 @@ async fn collect(
         "runs": reports.iter().map(|one| one.document.clone()).collect::<Vec<_>>(),
         "not_fetched_percent": pages.share(),
     });
-    if let Some(local) = client.local.as_ref().filter(|_| !args.shadow) {
+    if let Some(local) = client
+        .local
+        .as_ref()
+        .filter(|_| !(args.shadow || args.is_partial()))
+    {
         let equality = hub.compare(&local.collector).await?;
         lines.push(format!(
             "documents equal the world's: {} of {}",

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::TOKEN_COLUMNS;
 use super::collector_client::CollectorClient;
-use super::follow::{number, text};
-use super::summary;
+use super::follow::{Printed, number, text};
+use super::{summary, switch};
 use crate::client::{query, segment};
 use crate::clock;
 use crate::commands::pages::{List, Paging};
@@ -15,7 +15,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Format;
 use crate::output::table::{Column, Table, at};
-use crate::output::text::{Cell, Style};
+use crate::output::text::{Cell, Style, plain};
 
 /// Pause between two updates.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -26,8 +26,9 @@ Examples:
   clinch github status octocat
   clinch github status octocat.7 --watch
 
-Without a name: the recent runs. With one: jobs by kind, the next attempt of waiting jobs, and the
-budgets of the tokens. --watch updates the output until the run has ended.";
+Without a name: the recent runs. With one: jobs by kind, the next attempt of waiting jobs, the
+resources that are unavailable, and the budgets of the tokens. --watch updates the output until the
+run has ended.";
 
 const RUN_COLUMNS: &[Column] = &[
     Column::new("RUN", |run| at(run, &["/run_id"])).whole(),
@@ -45,6 +46,7 @@ const RUN_COLUMNS: &[Column] = &[
     Column::new("TRIGGER", |run| at(run, &["/trigger"])),
     Column::new("JOBS", |run| at(run, &["/jobs/total"])),
     Column::new("FAILED", |run| at(run, &["/jobs/failed"])),
+    Column::new("UNAVAILABLE", |run| at(run, &["/jobs/unavailable"])),
     Column::new("DOCUMENTS", |run| at(run, &["/pages/documents"])),
     Column::time("CREATED_AT", |run| at(run, &["/created_at"])),
     Column::time("COMPLETED_AT", |run| at(run, &["/completed_at"])),
@@ -59,6 +61,7 @@ const KIND_COLUMNS: &[Column] = &[
         none if none.text == "0" => none,
         some => Cell::new(&some.text).styled(Style::Bad),
     }),
+    Column::new("UNAVAILABLE", |kind| at(kind, &["/unavailable"])),
 ];
 
 #[derive(Debug, clap::Args)]
@@ -81,6 +84,9 @@ pub(crate) async fn run(args: &Args, client: &mut CollectorClient) -> Result<Exi
             member: "runs",
             pairs: Vec::new(),
         };
+        if let Some(notice) = switch::notice(client).await? {
+            client.note(&notice);
+        }
         let paging = args.paging.clone();
         return list.print(paging, RUN_COLUMNS, &mut client.context).await;
     };
@@ -88,20 +94,35 @@ pub(crate) async fn run(args: &Args, client: &mut CollectorClient) -> Result<Exi
         true => name.clone(),
         false => latest(name, client).await?,
     };
+    if let Some(notice) = switch::notice(client).await? {
+        client.note(&notice);
+    }
+    let mut printed = Printed::default();
+    let mut is_first = true;
     loop {
         let run = client
             .get(format!("/v1/github/runs/{}", segment(&id)))
             .await?;
         let tokens = client.get("/v1/github/tokens").await?;
-        if args.watch && client.context.out.is_terminal() {
+        let is_over = run["completed_at"].is_string();
+        let is_drawn = args.watch && client.context.out.is_terminal();
+        let progress = printed.line(std::slice::from_ref(&run));
+        // A file gets the whole page at the beginning and at the end, and short lines in between.
+        let is_page = is_first || is_drawn || is_over || client.context.out.format != Format::Table;
+        if is_drawn {
             client.context.out.raw(b"\x1b[2J\x1b[H")?;
         }
-        show(&run, &tokens, client)?;
+        if is_page {
+            let progress = (!is_over).then_some(progress.as_str());
+            show(&run, progress, &tokens, client)?;
+        } else if printed.is_plain_due() {
+            client.context.out.line(&progress)?;
+        }
         client.context.out.flush()?;
-        let is_over = run["completed_at"].is_string();
         if !args.watch || is_over {
             return Ok(Exit::Ok);
         }
+        is_first = false;
         clock::pause(PAUSE).await;
     }
 }
@@ -117,7 +138,12 @@ async fn latest(login: &str, client: &mut CollectorClient) -> Result<String, Cli
     }
 }
 
-fn show(run: &Value, tokens: &Value, client: &mut CollectorClient) -> Result<(), CliError> {
+fn show(
+    run: &Value,
+    progress: Option<&str>,
+    tokens: &Value,
+    client: &mut CollectorClient,
+) -> Result<(), CliError> {
     let tokens = tokens.pointer("/tokens").cloned().unwrap_or_default();
     let out = &mut client.context.out;
     if out.format != Format::Table {
@@ -126,11 +152,19 @@ fn show(run: &Value, tokens: &Value, client: &mut CollectorClient) -> Result<(),
     for line in summary::run_lines(run) {
         out.line(&line)?;
     }
+    if let Some(progress) = progress {
+        out.line(&format!("  {progress}"))?;
+    }
+    for line in summary::unavailable_lines(run, usize::MAX) {
+        out.line(&line)?;
+    }
     match number(run, "/waiting") {
         0 => {}
         waiting => {
-            let next = text(run, "/next_at");
-            out.line(&format!("  waiting: {waiting}, the first until {next}"))?;
+            let (next, reason) = (text(run, "/next_at"), plain(text(run, "/waits_for")));
+            out.line(&format!(
+                "  waiting: {waiting}, the first until {next}: {reason}"
+            ))?;
         }
     }
     let kinds = run.pointer("/kinds").and_then(Value::as_object);

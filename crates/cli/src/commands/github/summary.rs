@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::collector_client::CollectorClient;
+use super::compare;
 use super::follow::{number, text};
 use crate::client::{query, segment};
 use crate::error::CliError;
@@ -28,7 +29,7 @@ pub(crate) async fn report(run: Value, client: &mut CollectorClient) -> Result<R
         text(&run, "/run_id").to_owned(),
         text(&run, "/login").to_owned(),
     );
-    let is_shadow = run["shadow"] == true;
+    let (is_shadow, is_trial) = (run["shadow"] == true, run["trial"] == true);
     let mut lines = run_lines(&run);
     let statistics = statistics(&login, is_shadow, client).await?;
     if let Some(statistics) = &statistics {
@@ -49,14 +50,26 @@ pub(crate) async fn report(run: Value, client: &mut CollectorClient) -> Result<R
         let (page, error) = (at("/page"), at("/error"));
         format!("  failed: {kind} of {resource}, page {page}: {error}")
     }));
+    lines.extend(unavailable_lines(&run, NAMED_MAX));
+    let missing = run.pointer("/missing").and_then(Value::as_array);
+    let missing = missing.cloned().unwrap_or_default();
+    let names = missing.iter().filter_map(Value::as_str).take(NAMED_MAX);
+    lines.extend(names.map(|name| {
+        format!("  not found: {name}: {login} owns no public repository of this name")
+    }));
     let mut document = json!({ "run": run, "statistics": statistics, "failed": failed });
-    if is_shadow {
-        let compared = client.comparison(&login).await?;
-        lines.extend(comparison(&compared));
-        document["comparison"] = compared;
+    if is_trial {
+        match compare::of(&login, &[], client).await? {
+            Some(compared) => {
+                lines.extend(compare::lines(&compared));
+                document["comparison"] = compared;
+            }
+            None => lines.push("  there is no real run to compare this with".to_owned()),
+        }
     }
     let is_fine = document.pointer("/run/status") == Some(&json!("COMPLETED"))
-        && number(&document, "/run/jobs/failed") == 0;
+        && number(&document, "/run/jobs/failed") == 0
+        && missing.is_empty();
     Ok(Report {
         document,
         lines,
@@ -97,12 +110,13 @@ pub(crate) fn run_lines(run: &Value) -> Vec<String> {
     if let Some(error) = run.pointer("/error").and_then(Value::as_str) {
         head.push_str(&format!("  {}", plain(error)));
     }
-    vec![
+    let mut lines = vec![
         head,
         format!(
-            "  jobs: {}, {} failed",
+            "  jobs: {}, {} failed, {} unavailable",
             grouped(number(run, "/jobs/total")),
-            grouped(number(run, "/jobs/failed"))
+            grouped(number(run, "/jobs/failed")),
+            grouped(number(run, "/jobs/unavailable"))
         ),
         format!(
             "  pages: {} fetched, {} not modified, {} skipped ({:.1} % not fetched), {} documents",
@@ -112,7 +126,27 @@ pub(crate) fn run_lines(run: &Value) -> Vec<String> {
             pages.share(),
             grouped(number(run, "/pages/documents"))
         ),
-    ]
+    ];
+    let removed = number(run, "/pages/removed");
+    if removed > 0 {
+        let line = format!(
+            "  gone at GitHub: {} documents, put aside",
+            grouped(removed)
+        );
+        lines.push(line);
+    }
+    lines
+}
+
+/// The resources of a run that the API does not give, at most `max`.
+pub(crate) fn unavailable_lines(run: &Value, max: usize) -> Vec<String> {
+    let all = run.pointer("/unavailable").and_then(Value::as_array);
+    let all = all.map(Vec::as_slice).unwrap_or_default();
+    let line = |one: &Value| {
+        let at = |pointer| plain(text(one, pointer)).into_owned();
+        format!("  unavailable: {}: {}", at("/resource"), at("/reason"))
+    };
+    all.iter().take(max).map(line).collect()
 }
 
 /// Counts of the pages of runs.
@@ -148,28 +182,6 @@ impl Pages {
             all => spared as f64 * 100.0 / all as f64,
         }
     }
-}
-
-/// The text of a comparison.
-pub(crate) fn comparison(comparison: &Value) -> Vec<String> {
-    let count = |name| grouped(number(comparison, name));
-    let mut lines = vec![format!(
-        "  shadow: {} equal, {} different, {} missing, {} extra",
-        count("/equal"),
-        count("/different"),
-        count("/missing"),
-        count("/extra")
-    )];
-    let examples = comparison.pointer("/examples").and_then(Value::as_array);
-    let examples = examples.into_iter().flatten().filter_map(Value::as_str);
-    lines.extend(examples.map(|id| format!("  not equal: {}", plain(id))));
-    lines
-}
-
-/// Whether nothing differs.
-pub(crate) fn is_equal(comparison: &Value) -> bool {
-    let differ = ["/different", "/missing", "/extra"];
-    differ.iter().all(|name| number(comparison, name) == 0)
 }
 
 /// Prints a run and its state.

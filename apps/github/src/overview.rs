@@ -1,5 +1,5 @@
-//! What happened lately, over all runs: how long jobs took, how many failed, how often they were
-//! repeated, which ones wait, and which ones run for too long.
+//! All runs at a glance: how long the jobs of the last hour took, how many failed, how often they
+//! were repeated, which ones wait for what, and which ones run for too long.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,11 +9,12 @@ use clinch::ports::Filter;
 use clinch::types::{Phase, Timestamp};
 
 use crate::collector::Collector;
-use crate::model::{Job, JobKind, JobState};
+use crate::model::{Job, JobState};
 use crate::queries::domain;
+use crate::streams::JobKind;
 
 /// The time that jobs are counted for.
-const LATELY: Duration = Duration::from_secs(60 * 60);
+const JOBS_LATELY: Duration = Duration::from_secs(60 * 60);
 /// The time that runs are counted for.
 const RUNS_LATELY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Newest jobs that are looked at: a page stays quick however many jobs there are.
@@ -32,6 +33,8 @@ pub struct EndedJobs {
     pub succeeded: u64,
     /// How many failed.
     pub failed: u64,
+    /// How many found their resource unavailable.
+    pub unavailable: u64,
     /// The sum of the times of those that succeeded, from their begin to their end.
     pub took: Duration,
     /// The longest of these times.
@@ -46,9 +49,20 @@ impl EndedJobs {
     }
 }
 
-/// What happened lately.
+/// Open operations of the collector, by what they do now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OpenJobs {
+    /// Not begun yet: due, or of a later time.
+    pub pending: u64,
+    /// A worker is running them.
+    pub running: u64,
+    /// They wait for their next attempt.
+    pub waiting: u64,
+}
+
+/// All runs at a glance.
 #[derive(Debug, Clone, Default)]
-pub struct Lately {
+pub struct Overview {
     /// Jobs that were accepted in the last hour and have ended, by kind.
     pub kinds: BTreeMap<JobKind, EndedJobs>,
     /// The same jobs by the number of their attempts.
@@ -57,21 +71,23 @@ pub struct Lately {
     pub is_cut: bool,
     /// Runs of the last day, by status.
     pub runs: BTreeMap<&'static str, u64>,
-    /// Jobs that wait for their next attempt, newest first.
+    /// Open operations, of all runs.
+    pub open: OpenJobs,
+    /// Jobs that wait for their next attempt, the next first: the newest 50.
     pub waiting: Vec<Job>,
     /// Jobs whose attempt has been running for more than ten minutes.
     pub stuck: Vec<Job>,
 }
 
 impl Collector {
-    /// What happened lately. It reads a bounded number of rows.
-    pub async fn lately(&self) -> Result<Lately> {
+    /// All runs at a glance. It reads a bounded number of rows.
+    pub async fn overview(&self) -> Result<Overview> {
         let now = self.inner.inspect.now().await?;
-        let mut lately = Lately::default();
-        self.count_jobs(now, &mut lately).await?;
+        let mut overview = Overview::default();
+        self.count_jobs(now, &mut overview).await?;
         for run in self.recent().await? {
             if run.created_at >= now - RUNS_LATELY {
-                *lately.runs.entry(run.status.as_str()).or_default() += 1;
+                *overview.runs.entry(run.status.as_str()).or_default() += 1;
             }
         }
         let waiting = Filter {
@@ -80,7 +96,9 @@ impl Collector {
             ..Filter::default()
         };
         let page = self.inner.inspect.list(&waiting, None, LISTED).await?;
-        lately.waiting = self.inner.jobs_of(page.items)?;
+        overview.waiting = self.inner.jobs_of(page.items)?;
+        overview.waiting.sort_by_key(|job| job.not_before);
+        overview.open = self.inner.open_jobs().await?;
         let inspect = &self.inner.inspect;
         let long = inspect.long_in_progress(now - LONG, PAGE).await?;
         let (ours, long) = (domain()?, inspect.get(&long).await?);
@@ -88,14 +106,14 @@ impl Collector {
         let long = long.filter(|row| row.keys.domain == ours);
         let long = self.inner.jobs_of(long.collect())?.into_iter();
         let is_running = |job: &Job| job.state == JobState::Running;
-        lately.stuck = long.filter(is_running).take(LISTED).collect();
-        Ok(lately)
+        overview.stuck = long.filter(is_running).take(LISTED).collect();
+        Ok(overview)
     }
 
-    async fn count_jobs(&self, now: Timestamp, lately: &mut Lately) -> Result<()> {
+    async fn count_jobs(&self, now: Timestamp, overview: &mut Overview) -> Result<()> {
         let filter = Filter {
             domains: vec![domain()?],
-            from: Some(now - LATELY),
+            from: Some(now - JOBS_LATELY),
             ..Filter::default()
         };
         let (mut cursor, mut looked_at) = (None::<String>, 0);
@@ -109,10 +127,10 @@ impl Collector {
                     continue;
                 };
                 let took = ended.zip(began).map(|(ended, began)| ended.since(began));
-                lately.count(&job, took.unwrap_or_default());
+                overview.count(&job, took.unwrap_or_default());
             }
             cursor = page.next_cursor;
-            lately.is_cut = cursor.is_some();
+            overview.is_cut = cursor.is_some();
             if cursor.is_none() || looked_at >= JOBS_MAX {
                 return Ok(());
             }
@@ -120,15 +138,21 @@ impl Collector {
     }
 }
 
-impl Lately {
+impl Overview {
     fn count(&mut self, job: &Job, took: Duration) {
         let ended = match job.state {
-            JobState::Succeeded | JobState::Failed => self.kinds.entry(job.kind).or_default(),
+            JobState::Succeeded | JobState::Failed | JobState::Unavailable => {
+                self.kinds.entry(job.kind).or_default()
+            }
             JobState::Ready | JobState::Enqueued | JobState::Running => return,
         };
         *self.attempts.entry(job.attempts).or_default() += 1;
         if job.state == JobState::Failed {
             ended.failed += 1;
+            return;
+        }
+        if job.state == JobState::Unavailable {
+            ended.unavailable += 1;
             return;
         }
         ended.succeeded += 1;

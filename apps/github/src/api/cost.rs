@@ -1,0 +1,66 @@
+//! What a run would cost.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::documents::TokenDocument;
+use crate::{Cost, JobKind, StreamCost};
+
+/// Requests that a run would make. Nothing has begun.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CostDocument {
+    login: String,
+    /// Repositories that the run reads, or that its search may find.
+    repositories: u64,
+    /// Requests that were made to learn this.
+    looked: u64,
+    /// Why the API could not be asked, so that more is unknown.
+    problem: Option<String>,
+    /// Requests if nothing has changed since the last run. A list that has not changed costs a
+    /// request and no budget.
+    at_least: u64,
+    /// Requests if everything has changed since the last run; null: unknown.
+    at_most: Option<u64>,
+    streams: Vec<StreamCostDocument>,
+    /// Tokens by hash, with their budgets.
+    tokens: Vec<TokenDocument>,
+}
+
+/// Requests of one stream.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StreamCostDocument {
+    /// Kind of its documents, or repo_search.
+    kind: String,
+    at_least: u64,
+    /// null: unknown.
+    at_most: Option<u64>,
+}
+
+impl From<StreamCost> for StreamCostDocument {
+    fn from(cost: StreamCost) -> Self {
+        let name = match cost.kind.is_selectable() {
+            true => JobKind::document(cost.kind),
+            false => cost.kind.as_str(),
+        };
+        Self {
+            kind: name.to_owned(),
+            at_least: cost.at_least,
+            at_most: cost.at_most,
+        }
+    }
+}
+
+impl From<Cost> for CostDocument {
+    fn from(cost: Cost) -> Self {
+        Self {
+            login: cost.login,
+            repositories: cost.repositories,
+            looked: cost.looked,
+            problem: cost.problem,
+            at_least: cost.at_least,
+            at_most: cost.at_most,
+            streams: cost.streams.into_iter().map(Into::into).collect(),
+            tokens: cost.tokens.into_iter().map(Into::into).collect(),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! All runs at a glance.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::documents::JobDocument;
+use super::read::{Answer, json};
+use crate::{Collector, EndedJobs, Overview};
+
+/// The jobs of one kind that ended in the last hour.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct EndedJobsDocument {
+    succeeded: u64,
+    failed: u64,
+    /// The API does not give their resources.
+    unavailable: u64,
+    /// Failed ones, in percent of all.
+    failed_percent: f64,
+    /// Of those that succeeded, from the first attempt to the end.
+    average_seconds: f64,
+    longest_seconds: f64,
+}
+
+impl From<EndedJobs> for EndedJobsDocument {
+    fn from(ended: EndedJobs) -> Self {
+        let total = ended.succeeded + ended.failed + ended.unavailable;
+        let seconds = |time: Duration| time.as_secs_f64();
+        Self {
+            succeeded: ended.succeeded,
+            failed: ended.failed,
+            unavailable: ended.unavailable,
+            failed_percent: ended.failed as f64 * 100.0 / total.max(1) as f64,
+            average_seconds: seconds(ended.average()),
+            longest_seconds: seconds(ended.longest),
+        }
+    }
+}
+
+/// Open operations of the collector, of all runs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OpenJobsDocument {
+    /// Not begun yet: due, or of a later time.
+    pending: u64,
+    running: u64,
+    /// They wait for their next attempt.
+    waiting: u64,
+}
+
+/// All runs at a glance.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RunsOverviewDocument {
+    /// Runs that began in the last day, by status.
+    runs: BTreeMap<String, u64>,
+    open: OpenJobsDocument,
+    /// Jobs that were accepted in the last hour and have ended, by stream.
+    kinds: BTreeMap<String, EndedJobsDocument>,
+    /// The same jobs by the number of their attempts.
+    attempts: BTreeMap<String, u64>,
+    /// True: there were more jobs; only the newest were looked at.
+    cut: bool,
+    /// Jobs that wait for their next attempt, the next first: the newest 50.
+    waiting: Vec<JobDocument>,
+    /// Jobs whose attempt has been running for more than ten minutes, at most 50.
+    stuck: Vec<JobDocument>,
+}
+
+impl From<Overview> for RunsOverviewDocument {
+    fn from(overview: Overview) -> Self {
+        let runs = overview.runs.into_iter();
+        let kinds = overview.kinds.into_iter();
+        let attempts = overview.attempts.into_iter();
+        let jobs = |jobs: Vec<crate::Job>| jobs.into_iter().map(JobDocument::from).collect();
+        Self {
+            runs: runs.map(|(name, count)| (name.to_owned(), count)).collect(),
+            open: OpenJobsDocument {
+                pending: overview.open.pending,
+                running: overview.open.running,
+                waiting: overview.open.waiting,
+            },
+            kinds: kinds
+                .map(|(kind, ended)| (kind.to_string(), ended.into()))
+                .collect(),
+            attempts: attempts
+                .map(|(attempts, count)| (attempts.to_string(), count))
+                .collect(),
+            cut: overview.is_cut,
+            waiting: jobs(overview.waiting),
+            stuck: jobs(overview.stuck),
+        }
+    }
+}
+
+#[utoipa::path(get, path = "/v1/github/overview", tag = "github",
+    responses((status = 200, body = RunsOverviewDocument, description = "All runs: the last hour, who waits for what until when, and what hangs")))]
+pub(crate) async fn overview(State(collector): State<Collector>) -> Answer {
+    let overview = collector.overview().await?;
+    json(StatusCode::OK, &RunsOverviewDocument::from(overview))
+}

@@ -1,0 +1,185 @@
+//! Which tokens a job uses, and which list of repositories they show.
+
+use clinch::types::ErrorKind;
+use clinch::{Error, Fail, Refusal, Result};
+
+use crate::collector::Inner;
+use crate::execute::not_called;
+use crate::model::{PageJob, RunId};
+use crate::records::Before;
+use crate::streams::JobKind;
+use crate::tokens::{NO_TOKEN_PAUSE, Throttled, TokenSet};
+use crate::user_tokens::tokens_key;
+
+/// The list of a user's repositories that a run reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listing {
+    /// What everybody sees.
+    Public,
+    /// What the user sees: a token of the user's own account shows private repositories too.
+    Own,
+    /// What a member of the organization sees.
+    Organization,
+    /// What the owner has opened to the app.
+    Installation,
+}
+
+/// The address of a page, and the tokens that may ask for it.
+pub(crate) type Page = (String, TokenSet);
+
+impl Inner {
+    /// The tokens of a job: those of its user; without any, the user's installation of the app;
+    /// without one, the server's.
+    pub(crate) async fn tokens_for(
+        &self,
+        run: &RunId,
+        before: &Before,
+    ) -> Result<Result<TokenSet, Throttled>> {
+        let Some(stored) = &before.tokens else {
+            return Ok(self.other_tokens(run).await);
+        };
+        let key = tokens_key(&run.login);
+        let keys = &self.settings.token_keys;
+        let opened = stored.iter().filter_map(|one| keys.open(&key, one));
+        let opened: Vec<_> = opened.collect();
+        Ok(match opened.is_empty() {
+            // The server's tokens would show less, and what they do not show would count as gone.
+            true => Err(Throttled {
+                wait: NO_TOKEN_PAUSE,
+                reason:
+                    "the tokens of the user were sealed with a key that github.token_keys does \
+                         not have"
+                        .to_owned(),
+            }),
+            false => Ok(TokenSet::of_user(opened)),
+        })
+    }
+
+    async fn other_tokens(&self, run: &RunId) -> Result<TokenSet, Throttled> {
+        Ok(match self.installation_token(run).await? {
+            Some(token) => TokenSet::of_installation(token),
+            None => TokenSet::of_server(self.tokens.server()),
+        })
+    }
+
+    /// The address of the job's page and the tokens that may ask for it. A list that shows what a
+    /// token's own account sees is asked for with the tokens of the job's user only: another token
+    /// would show the repositories of another account.
+    pub(crate) async fn page_of(
+        &self,
+        job: &PageJob,
+        size: u32,
+        url: String,
+        tokens: TokenSet,
+    ) -> Result<Result<Page, Throttled>, Refusal> {
+        if job.kind != JobKind::USER_REPOS {
+            return Ok(Ok((url, tokens)));
+        }
+        let login = &job.run_id.login;
+        let own = match self.own(login, &tokens).await.map_err(not_called)? {
+            Ok(own) => own,
+            Err(throttled) => return Ok(Err(throttled)),
+        };
+        let api = &self.settings.api_url;
+        if job.url.is_some() {
+            return match (api.is_personal(&url), own) {
+                (false, _) => Ok(Ok((url, tokens))),
+                (true, Some(own)) => Ok(Ok((url, own))),
+                (true, None) => {
+                    let message = "the list was begun with a token of the user, which is gone; the \
+                                   next run reads it again";
+                    Err(Fail::new("token_gone", message).into())
+                }
+            };
+        }
+        let listing = match &own {
+            Some(own) if own.is_installation() => Listing::Installation,
+            Some(_) => Listing::Own,
+            None if tokens.is_own() && self.is_organization(job).await.map_err(not_called)? => {
+                Listing::Organization
+            }
+            None => Listing::Public,
+        };
+        let path = match listing {
+            Listing::Public => return Ok(Ok((url, tokens))),
+            Listing::Own => "/user/repos?affiliation=owner&sort=full_name".to_owned(),
+            Listing::Organization => format!("/orgs/{login}/repos?type=all&sort=full_name"),
+            Listing::Installation => "/installation/repositories?".to_owned(),
+        };
+        let separator = if path.ends_with('?') { "" } else { "&" };
+        let url = api.at(&format!("{path}{separator}per_page={size}"));
+        Ok(Ok((url, own.unwrap_or(tokens))))
+    }
+
+    /// Those of the tokens that belong to the user's own account, or to the user's installation;
+    /// `None`: there are none.
+    async fn own(
+        &self,
+        login: &str,
+        tokens: &TokenSet,
+    ) -> Result<Result<Option<TokenSet>, Throttled>> {
+        if tokens.is_installation() {
+            return Ok(Ok(Some(tokens.clone())));
+        }
+        if !tokens.is_own() {
+            return Ok(Ok(None));
+        }
+        let (mut own, mut unknown) = (Vec::new(), None);
+        for token in tokens.tokens() {
+            match self.tokens.account(token).await? {
+                Ok(account) if account.eq_ignore_ascii_case(login) => own.push(token.clone()),
+                Ok(_) => {}
+                Err(throttled) => unknown = Some(throttled),
+            }
+        }
+        Ok(match (own.is_empty(), unknown) {
+            (false, _) => Ok(Some(TokenSet::of_user(own))),
+            // It may be the one of the user's account.
+            (true, Some(throttled)) => Err(throttled),
+            (true, None) => Ok(None),
+        })
+    }
+
+    /// Whether the user is an organization, as this run has read it.
+    async fn is_organization(&self, job: &PageJob) -> Result<bool> {
+        let user = PageJob::first(&job.run_id, JobKind::USER_BASIC, None);
+        let known = self.records.page(&user).await?;
+        Ok(known.is_some_and(|known| known.is_organization))
+    }
+
+    /// Reads the server's tokens again, from where the configuration says. True: they have changed,
+    /// and waiting jobs go on.
+    pub(crate) async fn reload_tokens(&self) -> Result<bool> {
+        let reader = self.settings.token_reader.clone();
+        let failed = |_| Error::new(ErrorKind::Internal, "the tokens were not read");
+        let read = tokio::task::spawn_blocking(move || reader.read());
+        let tokens = match read.await.map_err(failed)? {
+            None => return Ok(false),
+            Some(Ok(tokens)) => tokens,
+            Some(Err(why)) => {
+                tracing::warn!(target: "clinch::github", why, "cannot read the tokens again; the known ones stay in use");
+                return Ok(false);
+            }
+        };
+        if !self.tokens.replace_server(tokens) {
+            return Ok(false);
+        }
+        let hashes = self.tokens.hashes();
+        tracing::info!(target: "clinch::github", tokens = hashes.len(), "the tokens were read again and have changed");
+        self.records.note_tokens(&hashes).await?;
+        self.tokens.wake_waiters();
+        self.wake_waiting(None).await?;
+        Ok(true)
+    }
+
+    /// After a refused token: a new one may be there already.
+    pub(crate) async fn look_for_new_tokens(&self) -> bool {
+        match self.reload_tokens().await {
+            Ok(has_changed) => has_changed,
+            Err(error) => {
+                tracing::warn!(target: "clinch::github", %error, "waiting jobs were not woken for the new tokens");
+                false
+            }
+        }
+    }
+}

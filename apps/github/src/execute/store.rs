@@ -1,0 +1,298 @@
+//! Stores a page, and decides what comes next.
+
+use clinch::ports::{DOCUMENTS_MAX, Document};
+use clinch::{Call, Done, Fail, Refusal, Retry};
+
+use super::search;
+use super::spawn::continuing;
+use super::{
+    GrantedRequest, JobResult, SINK_PAUSE, SavedAnswer, bad_answer, ended, not_stored, request,
+};
+use crate::ApiAnswer;
+use crate::answer;
+use crate::collector::Inner;
+use crate::items::{self, Items};
+use crate::model::{History, Listed, PageDone, PageEnd, PageJob, Run};
+use crate::plan::is_permanent;
+use crate::records::{Before, KnownPage};
+use crate::streams::{JobKind, Walk};
+use crate::walk::{Next, Page, Traversal, latest_past};
+
+impl Inner {
+    fn traversal<'a>(&'a self, job: &'a PageJob, before: &'a Before) -> Traversal<'a> {
+        Traversal {
+            api: &self.settings.api_url,
+            page_size: self.page_size(before.run.as_ref(), job.kind),
+            now: self.clock.now(),
+            job,
+            cursor: before.start(job),
+            seen: job.seen.clone(),
+        }
+    }
+
+    /// Stores a page, and spawns the jobs that follow from it.
+    pub(super) async fn store(
+        &self,
+        call: &Call<PageJob>,
+        run: &Run,
+        job: &PageJob,
+        before: &Before,
+        kept: SavedAnswer,
+        is_again: bool,
+    ) -> JobResult {
+        let items = items::read(job, kept.body.as_bytes());
+        let items = items.map_err(bad_answer)?;
+        let size = self.page_size(Some(run), job.kind);
+        search::check(job, &items, kept.next.as_deref(), size)?;
+        if let Err(error) = self.put(job, &items.documents).await {
+            return Err(self.keep(call, &kept, is_again, error).await);
+        }
+        let mut traversal = self.traversal(job, before);
+        let is_updated = job.kind.stream().walk == Walk::Updated;
+        if job.page == 1 || is_updated {
+            let latest = latest_past(&items.rows, traversal.now);
+            traversal.seen.latest = traversal.seen.latest.max(latest);
+        }
+        if job.page == 1 && job.history.is_none() {
+            let newest = items.rows.first().map(|row| row.id.clone());
+            traversal.seen.newest = newest.or(traversal.seen.newest);
+        }
+        let ids = hashes(job, &items);
+        let known = before.known.as_ref();
+        let has_changed = known.is_none_or(|known| {
+            known.ids.as_ref() != Some(&ids) || (known.is_of(job) && known.has_changed)
+        });
+        let page = Page::read(&items, kept.next.as_deref(), has_changed);
+        // Must come before the page is recorded as known: if it fails, the next run must read the
+        // page again.
+        let next = traversal.next(&page)?;
+        let known = KnownPage::is_kept(job)
+            .then(|| known_page(job, &kept, &items, &traversal, &ids, has_changed));
+        let cursor = match next {
+            Next::End => {
+                let is_full_page = page.count >= traversal.page_size as usize;
+                let token = kept.token.clone().unwrap_or_default();
+                let etag = kept.etag.clone().filter(|_| !(is_updated && is_full_page));
+                let etag = etag.map(|etag| (token, etag));
+                traversal.moved_cursor(before.last(job), etag)
+            }
+            Next::Job(_) => None,
+        };
+        let children = self.children(run, &traversal, &items, &next);
+        let noted = self
+            .records
+            .note(job, before, known.as_ref(), cursor.as_ref(), &children);
+        noted.await.map_err(not_stored)?;
+        let documents = items.documents.len() as u64;
+        crate::metrics::documents(job.kind, documents);
+        let done = PageDone {
+            end: PageEnd::Stored,
+            documents,
+            skipped: traversal.skipped(&next),
+            token: kept.token.clone(),
+            reason: None,
+            listed: listed(&traversal, &next, &page, ids),
+        };
+        let done = continuing(Done::new(done), next);
+        let done = children.iter().map(request).fold(done, Done::then);
+        Ok(self.spawned(run, job, done, &items.repositories, items.is_organization))
+    }
+
+    /// Stores documents, and notes whether the sink takes them.
+    async fn put(&self, job: &PageJob, documents: &[Document]) -> clinch::Result<()> {
+        let space = job.run_id.space;
+        for documents in documents.chunks(DOCUMENTS_MAX) {
+            let stored = self.sink(space).upsert(space.collection(), documents).await;
+            let now = self.clock.monotonic();
+            self.outage.note(space, stored.is_ok(), now);
+            stored?;
+        }
+        Ok(())
+    }
+
+    /// The sink refused the documents: saves the answer with the operation.
+    async fn keep(
+        &self,
+        call: &Call<PageJob>,
+        kept: &SavedAnswer,
+        is_again: bool,
+        error: clinch::Error,
+    ) -> Refusal {
+        let op = call.op_id();
+        tracing::warn!(target: "clinch::github", %op, %error, "documents cannot be stored");
+        crate::metrics::sink_failed();
+        if is_permanent(&error) {
+            return Fail::new("sink_refused", error.to_string()).into();
+        }
+        if is_again {
+            return Retry::not_called("the documents cannot be stored")
+                .after(SINK_PAUSE)
+                .into();
+        }
+        let saved = match serde_json::to_vec(kept) {
+            Ok(bytes) => call.save(&bytes).await.is_ok(),
+            Err(_) => false,
+        };
+        let reason = match saved {
+            true => "the documents cannot be stored; the answer is kept",
+            false => "the documents cannot be stored, and the answer is too long to be kept",
+        };
+        Retry::not_applied(reason).after(SINK_PAUSE).into()
+    }
+
+    /// The page has not changed: continues with the links that are known from before.
+    pub(super) async fn not_modified(
+        &self,
+        run: &Run,
+        job: &PageJob,
+        before: &Before,
+        asked: &GrantedRequest,
+        answer: &ApiAnswer,
+    ) -> JobResult {
+        let is_updated = job.kind.stream().walk == Walk::Updated;
+        let mut known = before.known.clone().unwrap_or_default();
+        if before.known.is_none() && !is_updated {
+            return Err(bad_answer(
+                "the API answered 304, but the page is not known",
+            ));
+        }
+        if answer.header("link").is_some() {
+            known.next = answer::next_page(answer);
+        }
+        let mut traversal = self.traversal(job, before);
+        if job.page == 1 && !is_updated {
+            traversal.seen = known.seen.clone();
+        }
+        // If the run that stored the list's last page also saw this first page, nothing has changed
+        // at all.
+        let is_current = traversal.cursor.is_some_and(|one| one.run == known.run);
+        let is_head = job.page == 1 && job.pass.number == 0;
+        let page = Page::known(&known);
+        let next = match is_updated || (is_current && is_head) {
+            true => Next::End,
+            false => traversal.next(&page)?,
+        };
+        let cursor = match next {
+            Next::End => {
+                let etag = asked.request.if_none_match.clone();
+                let token = asked.grant.token_hash().unwrap_or_default();
+                let etag = etag.map(|etag| (token, etag));
+                traversal.moved_cursor(before.last(job), etag)
+            }
+            Next::Job(_) => None,
+        };
+        let done = PageDone {
+            end: PageEnd::NotModified,
+            documents: 0,
+            skipped: traversal.skipped(&next),
+            token: asked.grant.token_hash(),
+            reason: None,
+            listed: listed(
+                &traversal,
+                &next,
+                &page,
+                known.ids.clone().unwrap_or_default(),
+            ),
+        };
+        let (repositories, is_organization) = (known.repositories.clone(), known.is_organization);
+        known.run = job.run_id.number;
+        known.pass = job.pass.number;
+        known.has_changed = false;
+        let known = (!is_updated).then_some(&known);
+        let noted = self
+            .records
+            .note(job, before, known, cursor.as_ref(), &[])
+            .await;
+        noted.map_err(not_stored)?;
+        let done = Done::new(done);
+        let done = self.spawned(run, job, done, &repositories, is_organization);
+        Ok(continuing(done, next))
+    }
+
+    /// There is nothing at this address: the pages end here.
+    pub(super) async fn nothing(
+        &self,
+        job: &PageJob,
+        before: &Before,
+        asked: &GrantedRequest,
+    ) -> JobResult {
+        let traversal = self.traversal(job, before);
+        let cursor = traversal.moved_cursor(before.last(job), None);
+        let noted = self
+            .records
+            .note(job, before, None, cursor.as_ref(), &[])
+            .await;
+        noted.map_err(not_stored)?;
+        Ok(Done::new(ended(PageEnd::Nothing, asked)))
+    }
+
+    /// The last run's newest commit is gone, or has nothing in common with the newest one now:
+    /// reads everything.
+    pub(super) fn not_comparable(&self, job: &PageJob, asked: &GrantedRequest) -> Done<PageDone> {
+        let before = Before::default();
+        let done = Done::new(ended(PageEnd::Nothing, asked));
+        match &job.history {
+            Some(History::Between { head, .. }) => {
+                continuing(done, self.traversal(job, &before).all_commits(head))
+            }
+            _ => done,
+        }
+    }
+}
+
+/// Hashes of the documents' ids, if they are needed: to tell whether a page changed, or what is gone.
+fn hashes(job: &PageJob, items: &Items) -> String {
+    let found = || items.rows.iter().map(|row| items::id_hash(&row.id));
+    match KnownPage::is_kept(job) || job.run_id.number > 1 {
+        true if job.kind == JobKind::SEARCH => found().collect(),
+        true => items
+            .documents
+            .iter()
+            .map(|one| items::id_hash(&one.id))
+            .collect(),
+        false => String::new(),
+    }
+}
+
+/// The items of the page, if its list is read as a whole. Before the first run nothing was stored,
+/// so nothing can be gone.
+fn listed(traversal: &Traversal<'_>, next: &Next, page: &Page<'_>, ids: String) -> Option<Listed> {
+    let job = traversal.job;
+    if job.run_id.number <= 1 || !traversal.is_whole(next, page) {
+        return None;
+    }
+    Some(Listed {
+        page: job.page,
+        pass: job.pass.number,
+        ids,
+        pages: (*next == Next::End).then(|| traversal.pages(page)),
+        has_changed: page.has_changed,
+    })
+}
+
+fn known_page(
+    job: &PageJob,
+    kept: &SavedAnswer,
+    items: &Items,
+    traversal: &Traversal<'_>,
+    ids: &str,
+    has_changed: bool,
+) -> KnownPage {
+    let etag = kept.etag.clone();
+    let token = kept.token.clone().unwrap_or_default();
+    KnownPage {
+        url: kept.url.clone(),
+        resource: job.resource(),
+        etags: etag.map(|etag| (token, etag)).into_iter().collect(),
+        next: kept.next.clone(),
+        repositories: items.repositories.clone(),
+        seen: traversal.seen.clone(),
+        oldest: items.oldest.clone(),
+        count: items.rows.len(),
+        ids: Some(ids.to_owned()),
+        is_organization: items.is_organization,
+        run: job.run_id.number,
+        pass: job.pass.number,
+        has_changed,
+    }
+}

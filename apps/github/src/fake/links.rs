@@ -1,0 +1,62 @@
+//! How `Link` headers are written.
+
+use std::borrow::Cow;
+
+/// The form of `Link` headers. All of them lead to the same pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Links {
+    /// One header with the origin as it is.
+    #[default]
+    Plain,
+    /// Scheme and host in upper case.
+    UpperCase,
+    /// With the scheme's default port, if the origin has no port.
+    DefaultPort,
+    /// Two header lines: the first link, and the others. In process, repeated headers are joined
+    /// with a comma, as RFC 9110 says.
+    TwoLines,
+}
+
+impl Links {
+    /// The origin that links begin with.
+    pub(super) fn origin(self, base: &str) -> Cow<'_, str> {
+        let (scheme, host) = base.split_once("://").unwrap_or(("http", base));
+        let port = default_port(scheme);
+        let has_port = || {
+            let (_, end) = host.rsplit_once(':').unwrap_or_default();
+            !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        match self {
+            Self::UpperCase => Cow::Owned(base.to_ascii_uppercase()),
+            Self::DefaultPort if !has_port() => Cow::Owned(format!("{base}:{port}")),
+            Self::Plain | Self::DefaultPort | Self::TwoLines => Cow::Borrowed(base),
+        }
+    }
+
+    /// The header's lines.
+    pub(super) fn lines(self, value: &str) -> Vec<&str> {
+        match (self, value.split_once(", ")) {
+            (Self::TwoLines, Some((first, others))) => vec![first, others],
+            _ => vec![value],
+        }
+    }
+}
+
+fn default_port(scheme: &str) -> u16 {
+    match scheme {
+        "https" => 443,
+        _ => 80,
+    }
+}
+
+/// Path and query of an address at this origin, whose case and default port do not matter.
+pub(super) fn target<'a>(url: &'a str, base: &str) -> Option<&'a str> {
+    let (origin, rest) = url.split_at_checked(base.len())?;
+    let (scheme, _) = base.split_once("://")?;
+    let port = format!(":{}/", default_port(scheme));
+    let rest = match rest.starts_with(&port) {
+        true => rest.get(port.len() - 1..)?,
+        false => rest,
+    };
+    (origin.eq_ignore_ascii_case(base) && rest.starts_with('/')).then_some(rest)
+}

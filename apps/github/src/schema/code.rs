@@ -1,0 +1,146 @@
+//! Repositories and what git knows: commits, tags, branches; releases and languages.
+
+use super::{Column, array, boolean, integer, object, string, timestamp};
+
+pub(super) const REPOSITORY: &[Column] = &[
+    integer("id", "/id"),
+    string("node_id", "/node_id"),
+    string("name", "/name"),
+    string("full_name", "/full_name"),
+    integer("owner_id", "/owner/id"),
+    string("owner_login", "/owner/login"),
+    string("owner_type", "/owner/type"),
+    boolean("private", "/private"),
+    string("visibility", "/visibility"),
+    boolean("fork", "/fork"),
+    boolean("archived", "/archived"),
+    boolean("disabled", "/disabled"),
+    boolean("is_template", "/is_template"),
+    string("description", "/description"),
+    string("homepage", "/homepage"),
+    string("language", "/language"),
+    string("license_key", "/license/key"),
+    string("license_spdx_id", "/license/spdx_id"),
+    array("topics", "/topics"),
+    string("default_branch", "/default_branch"),
+    integer("size", "/size"),
+    integer("stargazers_count", "/stargazers_count"),
+    integer("watchers_count", "/watchers_count"),
+    integer("forks_count", "/forks_count"),
+    integer("open_issues_count", "/open_issues_count"),
+    boolean("has_issues", "/has_issues"),
+    boolean("has_projects", "/has_projects"),
+    boolean("has_wiki", "/has_wiki"),
+    boolean("has_pages", "/has_pages"),
+    boolean("has_downloads", "/has_downloads"),
+    boolean("has_discussions", "/has_discussions"),
+    timestamp("created_at", "/created_at"),
+    timestamp("updated_at", "/updated_at"),
+    timestamp("pushed_at", "/pushed_at"),
+    string("clone_url", "/clone_url"),
+    string("html_url", "/html_url"),
+];
+
+pub(super) const COMMIT: &[Column] = &[
+    string("sha", "/sha"),
+    string("node_id", "/node_id"),
+    string("message", "/commit/message"),
+    string("author_name", "/commit/author/name"),
+    string("author_email", "/commit/author/email"),
+    timestamp("author_date", "/commit/author/date"),
+    integer("author_id", "/author/id"),
+    string("author_login", "/author/login"),
+    string("committer_name", "/commit/committer/name"),
+    string("committer_email", "/commit/committer/email"),
+    timestamp("committer_date", "/commit/committer/date"),
+    integer("committer_id", "/committer/id"),
+    string("committer_login", "/committer/login"),
+    string("tree_sha", "/commit/tree/sha"),
+    integer("comment_count", "/commit/comment_count"),
+    boolean("verified", "/commit/verification/verified"),
+    string("verification_reason", "/commit/verification/reason"),
+    array("parents", "/parents"),
+    string("html_url", "/html_url"),
+];
+
+/// A commit as it is sent alone: with its size and its files.
+pub(super) const COMMIT_DETAIL: &[Column] = &[
+    string("sha", "/sha"),
+    string("node_id", "/node_id"),
+    string("message", "/commit/message"),
+    string("author_name", "/commit/author/name"),
+    string("author_email", "/commit/author/email"),
+    timestamp("author_date", "/commit/author/date"),
+    integer("author_id", "/author/id"),
+    string("author_login", "/author/login"),
+    string("committer_name", "/commit/committer/name"),
+    string("committer_email", "/commit/committer/email"),
+    timestamp("committer_date", "/commit/committer/date"),
+    integer("committer_id", "/committer/id"),
+    string("committer_login", "/committer/login"),
+    string("tree_sha", "/commit/tree/sha"),
+    integer("comment_count", "/commit/comment_count"),
+    boolean("verified", "/commit/verification/verified"),
+    string("verification_reason", "/commit/verification/reason"),
+    integer("additions", "/stats/additions"),
+    integer("deletions", "/stats/deletions"),
+    integer("changes", "/stats/total"),
+    array("files", "/files"),
+    array("parents", "/parents"),
+    string("html_url", "/html_url"),
+];
+
+pub(super) const COMMIT_COMMENT: &[Column] = &[
+    integer("id", "/id"),
+    string("node_id", "/node_id"),
+    string("commit_id", "/commit_id"),
+    string("path", "/path"),
+    integer("position", "/position"),
+    integer("line", "/line"),
+    integer("user_id", "/user/id"),
+    string("user_login", "/user/login"),
+    string("author_association", "/author_association"),
+    timestamp("created_at", "/created_at"),
+    timestamp("updated_at", "/updated_at"),
+    object("reactions", "/reactions"),
+    string("body", "/body"),
+    string("html_url", "/html_url"),
+];
+
+pub(super) const RELEASE: &[Column] = &[
+    integer("id", "/id"),
+    string("node_id", "/node_id"),
+    string("tag_name", "/tag_name"),
+    string("target_commitish", "/target_commitish"),
+    string("name", "/name"),
+    boolean("draft", "/draft"),
+    boolean("prerelease", "/prerelease"),
+    boolean("immutable", "/immutable"),
+    integer("author_id", "/author/id"),
+    string("author_login", "/author/login"),
+    timestamp("created_at", "/created_at"),
+    timestamp("updated_at", "/updated_at"),
+    timestamp("published_at", "/published_at"),
+    array("assets", "/assets"),
+    object("reactions", "/reactions"),
+    string("body", "/body"),
+    string("html_url", "/html_url"),
+];
+
+pub(super) const TAG: &[Column] = &[
+    string("name", "/name"),
+    string("node_id", "/node_id"),
+    string("commit_sha", "/commit/sha"),
+    string("zipball_url", "/zipball_url"),
+    string("tarball_url", "/tarball_url"),
+];
+
+pub(super) const BRANCH: &[Column] = &[
+    string("name", "/name"),
+    string("commit_sha", "/commit/sha"),
+    boolean("protected", "/protected"),
+    object("protection", "/protection"),
+];
+
+/// The document is an object with the bytes of each language.
+pub(super) const LANGUAGES: &[Column] = &[object("languages", "")];

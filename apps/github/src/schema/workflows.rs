@@ -1,0 +1,83 @@
+//! Workflows of GitHub Actions, their runs and jobs; deployments.
+
+use super::{Column, array, boolean, integer, object, string, timestamp};
+
+pub(super) const WORKFLOW: &[Column] = &[
+    integer("id", "/id"),
+    string("node_id", "/node_id"),
+    string("name", "/name"),
+    string("path", "/path"),
+    string("state", "/state"),
+    timestamp("created_at", "/created_at"),
+    timestamp("updated_at", "/updated_at"),
+    timestamp("deleted_at", "/deleted_at"),
+    string("badge_url", "/badge_url"),
+    string("html_url", "/html_url"),
+];
+
+pub(super) const WORKFLOW_RUN: &[Column] = &[
+    integer("id", "/id"),
+    string("node_id", "/node_id"),
+    integer("workflow_id", "/workflow_id"),
+    integer("check_suite_id", "/check_suite_id"),
+    string("name", "/name"),
+    string("display_title", "/display_title"),
+    string("path", "/path"),
+    integer("run_number", "/run_number"),
+    integer("run_attempt", "/run_attempt"),
+    string("event", "/event"),
+    string("status", "/status"),
+    string("conclusion", "/conclusion"),
+    string("head_branch", "/head_branch"),
+    string("head_sha", "/head_sha"),
+    string("head_repository_full_name", "/head_repository/full_name"),
+    integer("actor_id", "/actor/id"),
+    string("actor_login", "/actor/login"),
+    string("triggering_actor_login", "/triggering_actor/login"),
+    array("pull_requests", "/pull_requests"),
+    timestamp("created_at", "/created_at"),
+    timestamp("updated_at", "/updated_at"),
+    timestamp("run_started_at", "/run_started_at"),
+    string("html_url", "/html_url"),
+];
+
+pub(super) const WORKFLOW_JOB: &[Column] = &[
+    integer("id", "/id"),
+    string("node_id", "/node_id"),
+    integer("run_id", "/run_id"),
+    integer("run_attempt", "/run_attempt"),
+    string("workflow_name", "/workflow_name"),
+    string("name", "/name"),
+    string("status", "/status"),
+    string("conclusion", "/conclusion"),
+    string("head_branch", "/head_branch"),
+    string("head_sha", "/head_sha"),
+    timestamp("created_at", "/created_at"),
+    timestamp("started_at", "/started_at"),
+    timestamp("completed_at", "/completed_at"),
+    integer("runner_id", "/runner_id"),
+    string("runner_name", "/runner_name"),
+    string("runner_group_name", "/runner_group_name"),
+    array("labels", "/labels"),
+    array("steps", "/steps"),
+    string("html_url", "/html_url"),
+];
+
+pub(super) const DEPLOYMENT: &[Column] = &[
+    integer("id", "/id"),
+    string("node_id", "/node_id"),
+    string("sha", "/sha"),
+    string("ref", "/ref"),
+    string("task", "/task"),
+    string("environment", "/environment"),
+    string("original_environment", "/original_environment"),
+    boolean("transient_environment", "/transient_environment"),
+    boolean("production_environment", "/production_environment"),
+    string("description", "/description"),
+    integer("creator_id", "/creator/id"),
+    string("creator_login", "/creator/login"),
+    object("payload", "/payload"),
+    timestamp("created_at", "/created_at"),
+    timestamp("updated_at", "/updated_at"),
+    string("url", "/url"),
+];

@@ -1,0 +1,284 @@
+//! Which documents are live: the real ones, or the shadow, after a switch to it.
+//!
+//! Both have their own sink, cursors and runs. So a switch changes one record, and so does the way
+//! back: the cursors of the side that is not live stay where they are, and its next run reads
+//! everything that happened meanwhile. After a switch the collector judges each run that ends, and
+//! goes back by itself if too many jobs fail, a run takes too long, or the sink is away.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use clinch::Result;
+use clinch::types::{ErrorKind, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::collector::{Collector, Inner};
+use crate::compare::{NOISE, took};
+use crate::model::{Run, RunId, RunStatus, Space, Trigger};
+
+/// The key of the record.
+const KEY: &str = "github-switch";
+/// Active runs that are read at once.
+const PAGE: usize = 500;
+/// Jobs that a run must have before its share of failed ones is judged: of three jobs one is a lot.
+const JOBS_MIN: u64 = 20;
+
+/// When the collector goes back by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SwitchLimits {
+    /// Failed jobs of a run, in percent.
+    pub max_failed_percent: f64,
+    /// How many times as long a run may take as the latest run before the switch that read as much.
+    pub max_time_ratio: f64,
+    /// How long the sink may refuse all documents, in seconds.
+    pub max_sink_outage_secs: u64,
+}
+
+impl Default for SwitchLimits {
+    /// Five percent and twice the time are the conditions of the requirements (§8.4).
+    fn default() -> Self {
+        Self {
+            max_failed_percent: 5.0,
+            max_time_ratio: 2.0,
+            max_sink_outage_secs: 10 * 60,
+        }
+    }
+}
+
+/// A way back that the collector took by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WayBack {
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: String,
+    /// The run that was the reason.
+    pub run: Option<RunId>,
+}
+
+/// Which documents are live.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Switch {
+    /// The documents that runs store and readers get, unless they ask for others.
+    pub live: Space,
+    /// Since when; `None`: from the beginning.
+    pub since: Option<Timestamp>,
+    /// The conditions of a way back.
+    pub limits: SwitchLimits,
+    /// The last way back that the collector took by itself, since a person switched.
+    pub way_back: Option<WayBack>,
+}
+
+/// Since when the sink of the shadow refuses documents, in this process.
+#[derive(Default)]
+pub(crate) struct Outage {
+    since: Mutex<Option<Duration>>,
+}
+
+impl Outage {
+    fn since(&self) -> std::sync::MutexGuard<'_, Option<Duration>> {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sink took or refused documents of a run.
+    pub(crate) fn note(&self, space: Space, is_stored: bool, now: Duration) {
+        if space == Space::Shadow {
+            let mut since = self.since();
+            *since = match is_stored {
+                true => None,
+                false => since.or(Some(now)),
+            };
+        }
+    }
+
+    fn lasts(&self, now: Duration) -> Option<Duration> {
+        let since = *self.since();
+        since.map(|since| now.saturating_sub(since))
+    }
+}
+
+impl Inner {
+    /// Which documents are live.
+    pub(crate) async fn switch(&self) -> Result<Switch> {
+        let found = self.records.read::<Switch>(KEY.to_owned()).await?;
+        Ok(found.map(|(switch, _)| switch).unwrap_or_default())
+    }
+
+    /// The documents that a request without a choice is about.
+    pub(crate) async fn live(&self) -> Result<Space> {
+        Ok(self.switch().await?.live)
+    }
+
+    /// Why a run that has ended is beyond the limits.
+    async fn verdict(&self, run: &Run, limits: &SwitchLimits) -> Result<Option<String>> {
+        let (failed, total) = (run.jobs.failed, run.jobs.total);
+        let percent = failed as f64 * 100.0 / total.max(1) as f64;
+        if total >= JOBS_MIN && percent > limits.max_failed_percent {
+            return Ok(Some(format!("{failed} of {total} jobs failed")));
+        }
+        let before = self.records.latest(&run.run_id.login, Space::Main).await?;
+        let is_like = |before: &Run| {
+            before.status == RunStatus::Completed
+                && before.is_full == run.is_full
+                && before.streams == run.streams
+        };
+        let Some(before) = before.filter(is_like) else {
+            return Ok(None);
+        };
+        let (took, took_before) = (took(run), took(&before));
+        let is_slow = took > took_before.mul_f64(limits.max_time_ratio.clamp(0.0, 1e6))
+            && took >= took_before + NOISE;
+        Ok(is_slow.then(|| {
+            format!(
+                "the run took {} s, {} before the switch took {} s",
+                took.as_secs(),
+                before.run_id,
+                took_before.as_secs()
+            )
+        }))
+    }
+}
+
+impl Collector {
+    /// Which documents are live, and whether the collector went back by itself.
+    pub async fn switch(&self) -> Result<Switch> {
+        self.inner.switch().await
+    }
+
+    /// Makes these documents live. Active runs continue where they began.
+    pub async fn switch_to(&self, live: Space, limits: SwitchLimits) -> Result<Switch> {
+        let since = Some(self.inner.clock.now());
+        let next = |_: Option<Switch>| {
+            let switch = Switch {
+                live,
+                since,
+                limits,
+                way_back: None,
+            };
+            Some((switch.clone(), switch))
+        };
+        let switched = self.inner.records.change(KEY.to_owned(), next).await?;
+        tracing::warn!(target: "clinch::github", live = live.collection(), "the live documents were switched");
+        Ok(switched.unwrap_or_default())
+    }
+
+    /// Judges a run that has ended, if its documents are live after a switch.
+    pub(crate) async fn judge(&self, id: &RunId) -> Result<()> {
+        if id.space != Space::Shadow {
+            return Ok(());
+        }
+        let switch = self.inner.switch().await?;
+        let run = self.inner.records.run(id).await?;
+        let is_judged =
+            |run: &Run| run.status == RunStatus::Completed && Some(run.created_at) >= switch.since;
+        let Some(run) = run.filter(is_judged) else {
+            return Ok(());
+        };
+        if switch.live != Space::Shadow {
+            return Ok(());
+        }
+        match self.inner.verdict(&run, &switch.limits).await? {
+            Some(reason) => self.go_back(reason, Some(id.clone())).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Goes back if the sink of the live shadow has refused documents for too long.
+    pub(crate) async fn judge_sink(&self, id: &RunId) -> Result<()> {
+        let Some(lasts) = self.inner.outage.lasts(self.inner.clock.monotonic()) else {
+            return Ok(());
+        };
+        let switch = self.inner.switch().await?;
+        let most = Duration::from_secs(switch.limits.max_sink_outage_secs);
+        if switch.live != Space::Shadow || lasts < most {
+            return Ok(());
+        }
+        let reason = format!("the sink refused documents for {} s", lasts.as_secs());
+        self.go_back(reason, Some(id.clone())).await
+    }
+
+    /// Makes the real documents live again, once; cancels the runs into the shadow, and collects
+    /// their users again. The cursors of the real documents are where they were before the switch,
+    /// so that nothing is missed, whoever begins the next run.
+    async fn go_back(&self, reason: String, run: Option<RunId>) -> Result<()> {
+        let now = self.inner.clock.now();
+        let back = |switch: Option<Switch>| {
+            let switch = switch.filter(|one| one.live == Space::Shadow)?;
+            let (since, back) = (
+                switch.since,
+                Switch {
+                    live: Space::Main,
+                    since: Some(now),
+                    way_back: Some(WayBack {
+                        at: now,
+                        reason: reason.clone(),
+                        run: run.clone(),
+                    }),
+                    ..switch
+                },
+            );
+            Some((back, since))
+        };
+        let Some(since) = self.inner.records.change(KEY.to_owned(), back).await? else {
+            return Ok(());
+        };
+        let name = run.map_or_else(String::new, |run| format!(" ({run})"));
+        let message = format!(
+            "the collector went back to its real documents{name}: {reason}; `clinch github switch` shows it"
+        );
+        tracing::error!(target: "clinch::github", "{message}");
+        self.inner
+            .clinch()?
+            .alert("github_switched_back", &message, None)
+            .await;
+        // Not bound to the time of one attempt. If the process dies now, the next run of each user
+        // reads the same.
+        let this = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = this.collect_again(since).await {
+                tracing::warn!(target: "clinch::github", %error, "not every user is collected again at once; the next runs do it");
+            }
+        });
+        Ok(())
+    }
+
+    /// Begins a run of every user whose documents went to the shadow since then.
+    async fn collect_again(&self, since: Option<Timestamp>) -> Result<()> {
+        let mut after = None;
+        let mut active = Vec::new();
+        loop {
+            let (runs, next) = self.inner.records.active_runs(after, PAGE).await?;
+            let of_shadow = |run: &Run| {
+                run.run_id.space == Space::Shadow && !run.is_trial && !run.status.is_terminal()
+            };
+            active.extend(runs.into_iter().filter(of_shadow));
+            after = next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let mut users: BTreeSet<String> = BTreeSet::new();
+        for run in active {
+            users.insert(run.run_id.login.clone());
+            match self.cancel(&run.run_id, "the collector went back").await {
+                // It has ended meanwhile.
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                other => drop(other?),
+            }
+        }
+        let collected = |run: &Run| {
+            run.run_id.space == Space::Shadow && !run.is_trial && Some(run.created_at) >= since
+        };
+        let recent = self.recent().await?.into_iter().filter(collected);
+        users.extend(recent.map(|run| run.run_id.login));
+        for user in users {
+            match self.start(&user, Trigger::Manual, Space::Main).await {
+                // One of the user's runs is active already.
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                other => drop(other?),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,379 @@
+//! The way through the pages of a list: which request comes next, and where the cursor ends up.
+//!
+//! Every rule ends in one of three ways: the list is known to its end, there is another page, or the
+//! list cannot be read further, which fails the job. Nothing is read half and called whole.
+
+mod commits;
+
+use clinch::Fail;
+use clinch::types::Timestamp;
+
+use crate::ApiUrl;
+use crate::items::{Items, Row};
+use crate::model::{FirstPage, History, PageJob, Pass};
+use crate::records::{Cursor, KnownPage};
+use crate::streams::Walk;
+use commits::new_commits;
+
+/// Maximum pages of one resource: bounds a chain of next links that never ends.
+pub(crate) const PAGES_MAX: u32 = 100_000;
+
+/// How often a list is read that moves while it is read.
+const PASSES_MAX: u32 = 8;
+
+/// What to do after a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Everything is stored.
+    End,
+    /// This job reads on.
+    Job(Box<PageJob>),
+}
+
+/// What a page shows, read now or known from before.
+#[derive(Debug, Default)]
+pub(crate) struct Page<'a> {
+    pub(crate) rows: &'a [Row],
+    /// Number of its items.
+    pub(crate) count: usize,
+    pub(crate) oldest: Option<&'a str>,
+    /// How two commits compare.
+    pub(crate) comparison: Option<&'a crate::items::Comparison>,
+    /// The address of the next page.
+    pub(crate) link: Option<&'a str>,
+    /// Whether it holds other items than were known.
+    pub(crate) has_changed: bool,
+}
+
+impl<'a> Page<'a> {
+    pub(crate) fn read(items: &'a Items, link: Option<&'a str>, has_changed: bool) -> Self {
+        Self {
+            rows: &items.rows,
+            count: items.rows.len(),
+            oldest: items.oldest.as_deref(),
+            comparison: items.comparison.as_ref(),
+            link,
+            has_changed,
+        }
+    }
+
+    /// A page that has not changed since it was read.
+    pub(crate) fn known(known: &'a KnownPage) -> Self {
+        Self {
+            count: known.count,
+            oldest: known.oldest.as_deref(),
+            link: known.next.as_deref(),
+            ..Self::default()
+        }
+    }
+}
+
+/// The state of reading a list page by page.
+pub(crate) struct Traversal<'a> {
+    pub(crate) api: &'a ApiUrl,
+    pub(crate) page_size: u32,
+    pub(crate) job: &'a PageJob,
+    /// Where the last run ended; `None`: everything is read.
+    pub(crate) cursor: Option<&'a Cursor>,
+    /// The newest items of the list.
+    pub(crate) seen: FirstPage,
+    pub(crate) now: Timestamp,
+}
+
+impl Traversal<'_> {
+    pub(crate) fn next(&self, page: &Page<'_>) -> Result<Next, Fail> {
+        match self.job.kind.stream().walk {
+            Walk::Whole => self.page_by_page(page, false),
+            Walk::Newest(_) | Walk::Events => self.page_by_page(page, self.reaches(page)),
+            Walk::Updated => self.updated(page),
+            Walk::Commits => self.commits(page),
+        }
+    }
+
+    /// Whether the list is read as a whole, so that what it does not hold is gone.
+    pub(crate) fn is_whole(&self, next: &Next, page: &Page<'_>) -> bool {
+        let job = self.job;
+        // Items of items are complete only if every one of the items is read again.
+        let is_all = job.is_full || (self.cursor.is_none() && job.item.is_none());
+        match job.kind.stream().walk {
+            _ if job.kind.stream().is_capped || !job.bounds.is_all() => false,
+            Walk::Events => false,
+            Walk::Whole => job.item.is_none() || job.is_full,
+            Walk::Newest(_) | Walk::Updated => is_all,
+            Walk::Commits => match (&job.history, next) {
+                (Some(History::Of(_)), _) => true,
+                // Jobs of an earlier release asked for the commits since a time.
+                (None, _) if job.since.is_some() => false,
+                (None, Next::End) => page.link.is_none(),
+                (None, Next::Job(next)) => matches!(next.history, Some(History::Of(_))),
+                (Some(History::Between { .. }), _) => false,
+            },
+        }
+    }
+
+    fn page_by_page(&self, page: &Page<'_>, is_known_from_here: bool) -> Result<Next, Fail> {
+        let pass = self.job.pass;
+        let has_changed = pass.has_changed || page.has_changed;
+        // The last page of the pass before cannot have slid past this one.
+        let is_settled = pass.number > 0 && !has_changed && self.job.page + 1 >= pass.pages;
+        match page.link {
+            Some(link) if !is_known_from_here && !is_settled => {
+                let mut next = self.following(link)?;
+                next.pass.has_changed = has_changed;
+                Ok(Next::Job(Box::new(next)))
+            }
+            _ => self.pass_ends(has_changed, page.link.is_none()),
+        }
+    }
+
+    /// The pages have been read to the end. If some were new, an item may have slid in between from
+    /// a page that was not read yet to one that was.
+    fn pass_ends(&self, has_changed: bool, is_last: bool) -> Result<Next, Fail> {
+        let job = self.job;
+        let is_shorter = is_last && job.page < job.pass.pages;
+        // The pages of what belongs to an item are not remembered, and are one as a rule.
+        // Of a bounded list nothing is remembered either: the next run without bounds reads it whole.
+        let is_forgotten = job.item.is_some() || !job.bounds.is_all();
+        if job.page == 1 || is_forgotten || !(has_changed || is_shorter) {
+            return Ok(Next::End);
+        }
+        if job.pass.number + 1 >= PASSES_MAX {
+            let message = "the list changed each time it was read; the next run reads it again";
+            return Err(Fail::new("list_moves", message));
+        }
+        let again = PageJob {
+            seen: self.seen.clone(),
+            pass: Pass {
+                number: job.pass.number + 1,
+                pages: job.page,
+                has_changed: false,
+            },
+            ..self.restarted()
+        };
+        Ok(Next::Job(Box::new(again)))
+    }
+
+    /// Whether the page holds an item that was stored before; all following items are older.
+    fn reaches(&self, page: &Page<'_>) -> bool {
+        if let (Some(since), Some(oldest)) = (self.job.bounds.since(), page.oldest) {
+            return oldest < since;
+        }
+        let Some(cursor) = self.cursor else {
+            return false;
+        };
+        match (self.job.kind.stream().walk, &cursor.last_timestamp) {
+            (Walk::Newest(later), Some(last)) => {
+                let last = earlier(last, later).unwrap_or_default();
+                page.oldest.is_some_and(|oldest| oldest < last.as_str())
+            }
+            (Walk::Events, _) => {
+                let known = cursor.last_cursor.as_ref();
+                known.is_some_and(|known| page.rows.iter().any(|row| row.id == *known))
+            }
+            _ => false,
+        }
+    }
+
+    /// Oldest change first: each request begins where the last one ended, by time. An item that
+    /// goes, or changes again, moves no other.
+    fn updated(&self, page: &Page<'_>) -> Result<Next, Fail> {
+        // Jobs of an earlier release are paged newest first.
+        let is_descending = |url: &String| url.contains("direction=desc");
+        if self.job.url.as_ref().is_some_and(is_descending) {
+            return match page.link {
+                Some(link) => Ok(Next::Job(Box::new(self.following(link)?))),
+                None => Ok(Next::End),
+            };
+        }
+        let changes = page.rows.iter().filter_map(|row| row.changed_at.as_deref());
+        if changes.into_iter().any(|at| self.job.bounds.is_past(at)) {
+            return Ok(Next::End);
+        }
+        let is_full_page = page.count >= self.page_size as usize;
+        if page.link.is_none() && !is_full_page {
+            return Ok(Next::End);
+        }
+        // A second earlier, in case that second has more items than the page holds.
+        let since = latest_past(page.rows, self.now)
+            .as_deref()
+            .and_then(|at| earlier(at, std::time::Duration::from_secs(1)));
+        let moves_on = since.as_deref() > self.job.since.as_deref();
+        match (since.filter(|_| moves_on), page.link) {
+            (Some(since), _) => Ok(Next::Job(Box::new(PageJob {
+                page: self.next_page()?,
+                since: Some(since),
+                seen: self.seen.clone(),
+                ..self.restarted()
+            }))),
+            // More items of one second than fit a page.
+            (None, Some(link)) => Ok(Next::Job(Box::new(self.following(link)?))),
+            (None, None) => Ok(Next::End),
+        }
+    }
+
+    /// The first page of the same list.
+    fn restarted(&self) -> PageJob {
+        let job = self.job;
+        PageJob {
+            item: job.item.clone(),
+            search: job.search.clone(),
+            bounds: job.bounds.clone(),
+            is_full: job.is_full,
+            ..PageJob::first(&job.run_id, job.kind, job.repository.clone())
+        }
+    }
+
+    fn next_page(&self) -> Result<u32, Fail> {
+        if self.job.page >= PAGES_MAX {
+            let message = "the resource has more pages than the collector reads";
+            return Err(Fail::new("too_many_pages", message));
+        }
+        Ok(self.job.page + 1)
+    }
+
+    /// The job for the page at this address. If the address cannot be read, the job fails: an
+    /// incomplete list would look complete.
+    fn following(&self, link: &str) -> Result<PageJob, Fail> {
+        let page = self.next_page()?;
+        let url = self.api.own(link).map_err(|_| {
+            let message = "the next page that the API names is not at github.api_url, and no token \
+                           is sent there; set api_url as the API writes it";
+            Fail::new("link_refused", message)
+        })?;
+        Ok(PageJob {
+            page,
+            hops: 0,
+            url: Some(url),
+            seen: self.seen.clone(),
+            ..self.job.clone()
+        })
+    }
+
+    /// Number of pages of a list whose last request this was.
+    pub(crate) fn pages(&self, page: &Page<'_>) -> u32 {
+        match page.link {
+            None => self.job.page,
+            Some(_) => self.job.page.max(self.job.pass.pages),
+        }
+    }
+
+    /// Pages of the last run that need not be requested.
+    pub(crate) fn skipped(&self, next: &Next) -> u64 {
+        let known = self.cursor.as_ref().map_or(0, |cursor| cursor.pages);
+        match next {
+            Next::End => u64::from(known.saturating_sub(self.job.page)),
+            Next::Job(_) => 0,
+        }
+    }
+
+    /// The items that are new or have changed since the last run.
+    pub(crate) fn changed_items<'b>(&self, rows: &'b [Row], next: &Next) -> Vec<&'b Row> {
+        let last = self
+            .cursor
+            .and_then(|cursor| cursor.last_timestamp.as_ref());
+        let is_changed = |row: &&Row| last.is_none() || row.changed_at.as_ref() >= last;
+        match (self.job.kind.stream().walk, &self.job.history) {
+            // Commits do not change: those of the last run need no second look.
+            (Walk::Commits, None) => {
+                let base = self.cursor.and_then(|cursor| cursor.last_cursor.as_ref());
+                let new = base.and_then(|base| new_commits(rows, base));
+                match (base, new, next) {
+                    (Some(_), Some(new), _) => {
+                        rows.iter().filter(|row| new.contains(&*row.id)).collect()
+                    }
+                    (Some(_), None, Next::Job(_)) => Vec::new(),
+                    _ => rows.iter().collect(),
+                }
+            }
+            (Walk::Commits, _) => rows.iter().collect(),
+            _ => rows.iter().filter(is_changed).collect(),
+        }
+    }
+
+    /// The cursor after the last page is stored; `None`: the list has no cursor, or a run that is
+    /// bounded by time leaves it where it is.
+    pub(crate) fn moved_cursor(
+        &self,
+        before: Option<&Cursor>,
+        etag: Option<(String, String)>,
+    ) -> Option<Cursor> {
+        let (job, now) = (self.job, self.now);
+        // What a bounded list left out is for the next run without bounds.
+        if !job.kind.has_cursor() || !job.bounds.is_all() {
+            return None;
+        }
+        let began = before.cloned();
+        let before = began.clone().unwrap_or_default();
+        let read = job.page.max(job.pass.pages);
+        let pages = match self.cursor {
+            // Only the newest pages were read.
+            Some(_) => before.pages.max(read),
+            None => read,
+        };
+        let last_etag = etag.as_ref().map(|(_, etag)| etag.clone());
+        // ETags of the last request, which the next run repeats.
+        let mut etags = before.etags;
+        if before.since != job.since || etag.is_none() {
+            etags.clear();
+        }
+        if job.kind.stream().walk == Walk::Updated {
+            etags.extend(etag);
+        }
+        Some(Cursor {
+            resource: job.resource(),
+            last_cursor: self.seen.newest.clone().or(before.last_cursor),
+            last_timestamp: past(self.seen.latest.clone().max(before.last_timestamp), now),
+            last_etag: last_etag.or(before.last_etag),
+            since: job.since.clone(),
+            etags,
+            run: job.run_id.number,
+            pages,
+            updated_at: now,
+            before: began.map(|began| {
+                Box::new(Cursor {
+                    before: None,
+                    ..began
+                })
+            }),
+        })
+    }
+}
+
+/// A time that much earlier, in GitHub's form.
+pub(crate) fn earlier(at: &str, by: std::time::Duration) -> Option<String> {
+    let at: jiff::Timestamp = at.parse().ok()?;
+    let at = at
+        .checked_sub(jiff::SignedDuration::try_from(by).ok()?)
+        .ok()?;
+    Some(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// The time of the latest change of these items. One in the future would hide everything until then.
+pub(crate) fn latest_past(rows: &[Row], now: Timestamp) -> Option<String> {
+    let now = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?;
+    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let times = rows.iter().filter_map(|row| row.changed_at.as_ref());
+    times.filter(|at| **at <= now).max().cloned()
+}
+
+/// A date in the future, such as that of a commit made with a wrong clock, would hide everything
+/// until then.
+fn past(latest: Option<String>, now: Timestamp) -> Option<String> {
+    let now = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?;
+    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    latest.map(|latest| latest.min(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_github_writes_them() {
+        assert_eq!(
+            earlier("2026-01-01T00:00:00Z", std::time::Duration::from_secs(1)).as_deref(),
+            Some("2025-12-31T23:59:59Z")
+        );
+        assert_eq!(earlier("soon", std::time::Duration::ZERO), None);
+    }
+}

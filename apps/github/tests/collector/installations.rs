@@ -1,0 +1,178 @@
+//! A GitHub App: its installations give tokens (COL-17).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clinch::testing::advance;
+use clinch_github::fake::{self, BASE, Setup, Size, World};
+use clinch_github::{App, RunId, Settings, Space, Start, Token};
+
+use crate::lab::{Lab, assert_whole};
+
+/// Keys that were made for these tests and open nothing.
+const KEY: &str = include_str!("keys/app.pem");
+const SAME_KEY: &str = include_str!("keys/app.pkcs8.pem");
+const OTHER_KEY: &str = include_str!("keys/other.pem");
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn world() -> World {
+    let size = Size {
+        users: 2,
+        repositories: 6,
+        documents: 300,
+    };
+    let mut world = World::generate(3, &size);
+    let names = world.full_names();
+    for name in names.iter().filter(|name| name.starts_with("octocat/")) {
+        world.make_private(name);
+    }
+    world
+}
+
+fn installed(numbers: &[(&str, u64)], lifetime: Duration) -> fake::App {
+    let at = |(login, number): &(&str, u64)| ((*login).to_owned(), *number);
+    fake::App {
+        id: "1234".to_owned(),
+        public_key: app(KEY).public_key().to_vec(),
+        installations: numbers.iter().map(at).collect(),
+        lifetime,
+    }
+}
+
+fn app(pem: &str) -> App {
+    App::new("1234", pem).expect("a key")
+}
+
+fn settings(pem: &str) -> Settings {
+    Settings {
+        api_url: BASE.parse().expect("an address"),
+        tokens: vec![Token::new("fake-server-1")],
+        app: Some(app(pem)),
+        ..Settings::default()
+    }
+}
+
+async fn lab(pem: &str, app: fake::App, latency: Duration) -> Lab {
+    let setup = Setup {
+        app: Some(app),
+        latency,
+        ..Setup::default()
+    };
+    Lab::with(world(), setup, |given| *given = settings(pem)).await
+}
+
+fn sent(lab: &Lab) -> BTreeMap<String, u64> {
+    lab.fake.tally().by_account
+}
+
+fn asked(lab: &Lab, path: &str) -> u64 {
+    let tally = lab.fake.tally();
+    tally.by_url.get(path).copied().unwrap_or_default()
+}
+
+async fn begun(lab: &Lab, login: &str) -> RunId {
+    let run = lab.collector.start_with(login, &Start::default()).await;
+    run.expect("it begins").run_id
+}
+
+#[tokio::test]
+async fn col_17_an_installation_collects_what_its_user_has_opened_to_the_app() {
+    let lab = lab(KEY, installed(&[("octocat", 42)], HOUR), Duration::ZERO).await;
+    assert_whole(&lab.run("octocat").await);
+    assert_eq!(sent(&lab).keys().collect::<Vec<_>>(), ["ghs-42"]);
+    let new_token = "/app/installations/42/access_tokens";
+    assert_eq!(asked(&lab, new_token), 1, "one token for the whole run");
+
+    // The other user has not installed it.
+    assert_whole(&lab.run("hubot").await);
+    assert_eq!(asked(&lab, "/users/hubot/installation"), 1, "once a run");
+    assert!(sent(&lab)["server"] > 0);
+    lab.assert_equal(&["octocat", "hubot"]).await;
+}
+
+#[tokio::test]
+async fn col_17_a_later_token_of_an_installation_knows_what_the_first_one_read() {
+    let lab = lab(KEY, installed(&[("octocat", 42)], HOUR), Duration::ZERO).await;
+    assert_whole(&lab.run("octocat").await);
+    advance(&lab.clock, 2 * HOUR).await;
+    let again = lab.run("octocat").await;
+    assert_whole(&again);
+    assert_eq!(asked(&lab, "/app/installations/42/access_tokens"), 2);
+    assert_eq!(sent(&lab).keys().collect::<Vec<_>>(), ["ghs-42"]);
+    lab.assert_equal(&["octocat"]).await;
+}
+
+#[tokio::test]
+async fn col_17_a_run_that_outlasts_its_tokens_goes_on_without_a_failed_job() {
+    // Every request takes four seconds, and a token is replaced after twenty.
+    let lifetime = Duration::from_secs(5 * 60 + 20);
+    let app = installed(&[("octocat", 42)], lifetime);
+    let lab = lab(KEY, app, Duration::from_secs(4)).await;
+    let run = lab.run("octocat").await;
+    assert_whole(&run);
+    let tokens = asked(&lab, "/app/installations/42/access_tokens");
+    assert!(tokens > 1, "{tokens}");
+    lab.assert_equal(&["octocat"]).await;
+}
+
+#[tokio::test]
+async fn col_17_a_token_that_ends_early_is_replaced_without_a_failed_job() {
+    let app = installed(&[("octocat", 42)], HOUR);
+    let lab = lab(KEY, app, Duration::from_secs(5)).await;
+    let run = begun(&lab, "octocat").await;
+    advance(&lab.clock, Duration::from_secs(30)).await;
+    assert!(sent(&lab)["ghs-42"] > 0);
+    // The user has removed the app and installed it again.
+    lab.fake.set_app(Some(installed(&[("octocat", 43)], HOUR)));
+    let run = lab.end(&run).await;
+    assert_whole(&run);
+    assert!(sent(&lab)["ghs-43"] > 0);
+    assert!(!sent(&lab).contains_key("server"));
+    lab.assert_equal(&["octocat"]).await;
+}
+
+#[tokio::test]
+async fn col_17_the_wrong_key_is_named_and_nothing_is_collected_with_less() {
+    let app = installed(&[("octocat", 42)], HOUR);
+    let lab = lab(OTHER_KEY, app, Duration::ZERO).await;
+    let run = begun(&lab, "octocat").await;
+    advance(&lab.clock, Duration::from_secs(120)).await;
+    let reason = lab.waits_for(&run).await;
+    assert!(reason.contains("github.app_private_key"), "{reason}");
+    assert_eq!(sent(&lab), BTreeMap::new());
+
+    let fixed = lab.restarted_with(settings(SAME_KEY)).await;
+    assert_whole(&fixed.end(&run).await);
+    fixed.assert_equal(&["octocat"]).await;
+}
+
+#[tokio::test]
+async fn col_17_a_private_key_is_shown_nowhere_and_nonsense_is_refused() {
+    let shown = format!("{:?} {:?}", app(KEY), settings(KEY));
+    let inside = KEY.lines().nth(1).expect("a line");
+    assert!(
+        !shown.contains(inside.get(..16).expect("digits")),
+        "{shown}"
+    );
+    assert!(shown.contains("App(1234)"), "{shown}");
+    let torn = KEY.replace(inside, "");
+    let certificate = KEY.replace("RSA PRIVATE KEY", "CERTIFICATE");
+    for wrong in ["", "-----BEGIN ", "ghp_secret", &torn, &certificate] {
+        let error = App::new("1", wrong).expect_err("no key").to_string();
+        assert!(error.contains("BEGIN RSA PRIVATE KEY"), "{error}");
+        assert!(!error.contains("ghp_secret"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn col_17_a_trial_uses_the_installation_of_its_user_too() {
+    let lab = lab(KEY, installed(&[("octocat", 42)], HOUR), Duration::ZERO).await;
+    let start = Start {
+        space: Space::Shadow,
+        ..Start::default()
+    };
+    let run = lab.collector.start_with("octocat", &start).await;
+    assert_whole(&lab.end(&run.expect("it begins").run_id).await);
+    assert_eq!(sent(&lab).keys().collect::<Vec<_>>(), ["ghs-42"]);
+}

@@ -1,0 +1,302 @@
+//! A switch to the shadow, and the ways back that the collector takes by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clinch::ports::{Alert, AlertNote, Document, DocumentFilter, DocumentName, DocumentSink};
+use clinch::testing::{ManualClock, advance};
+use clinch::types::ErrorKind;
+use clinch::{Clinch, Error, Result};
+use clinch_github::fake::{BASE, Fake, Fault, Faults, Setup, Size, World};
+use clinch_github::{
+    Collector, Parts, Run, RunId, RunStatus, Settings, Space, Start, SwitchLimits, Token,
+};
+use clinch_memory::Memory;
+use serde_json::Value;
+
+use crate::lab::{assert_whole, attached, budgets};
+
+/// A sink that can be away.
+struct Sink {
+    memory: Memory,
+    is_away: AtomicBool,
+}
+
+#[async_trait]
+impl DocumentSink for Sink {
+    async fn upsert(&self, collection: &str, documents: &[Document]) -> Result<()> {
+        match self.is_away.load(Ordering::SeqCst) {
+            true => Err(Error::new(ErrorKind::Unavailable, "the sink is away")),
+            false => self.memory.upsert(collection, documents).await,
+        }
+    }
+
+    async fn scan(
+        &self,
+        collection: &str,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Document>> {
+        self.memory.scan(collection, filter, after, limit).await
+    }
+
+    async fn list(
+        &self,
+        collection: &str,
+        filter: &DocumentFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<DocumentName>> {
+        DocumentSink::list(&self.memory, collection, filter, after, limit).await
+    }
+
+    async fn count(&self, collection: &str, user: Option<&str>) -> Result<BTreeMap<String, u64>> {
+        self.memory.count(collection, user).await
+    }
+
+    async fn clear(&self, collection: &str, filter: &DocumentFilter) -> Result<()> {
+        self.memory.clear(collection, filter).await
+    }
+
+    async fn relocate(&self, from: &str, to: &str, ids: &[String]) -> Result<u64> {
+        self.memory.relocate(from, to, ids).await
+    }
+}
+
+/// The codes of the alerts that were raised.
+#[derive(Clone, Default)]
+struct Alerts(Arc<Mutex<Vec<String>>>);
+
+#[async_trait]
+impl Alert for Alerts {
+    async fn raise(&self, note: &AlertNote) -> Result<()> {
+        let mut raised = self.0.lock().expect("no panic");
+        raised.push(note.code.to_string());
+        Ok(())
+    }
+}
+
+struct TwoSinks {
+    clock: Arc<ManualClock>,
+    new: Arc<Sink>,
+    fake: Fake,
+    collector: Collector,
+    clinch: Clinch,
+    alerts: Alerts,
+}
+
+impl TwoSinks {
+    async fn start() -> Self {
+        let size = Size {
+            users: 1,
+            repositories: 12,
+            documents: 600,
+        };
+        let clock = Arc::new(ManualClock::default());
+        let old = Memory::new(clock.clone());
+        let new = Arc::new(Sink {
+            memory: Memory::new(clock.clone()),
+            is_away: AtomicBool::new(false),
+        });
+        let world = World::generate(5, &size);
+        let fake = Fake::new(world, Setup::default(), clock.clone());
+        let parts = Parts {
+            settings: Settings {
+                api_url: BASE.parse().expect("an address"),
+                tokens: vec![Token::new("fake-robot-1")],
+                ..Settings::default()
+            },
+            records: Arc::new(old.clone()),
+            documents: Arc::new(old.clone()),
+            quota: budgets(&clock),
+            transport: Arc::new(fake.clone()),
+            inspect: Arc::new(old.clone()),
+            clock: clock.clone(),
+        };
+        let collector = Collector::with_shadow_sink(parts, Some(new.clone()));
+        let alerts = Alerts::default();
+        let heard = alerts.clone();
+        let tune = |builder: clinch::types::Builder| builder.alert(heard);
+        let (collector, clinch) = attached(collector, &old, &clock, tune).await;
+        Self {
+            alerts,
+            clock,
+            new,
+            fake,
+            collector,
+            clinch,
+        }
+    }
+
+    async fn run(&self, start: Start) -> Run {
+        let run = self.collector.start_with("octocat", &start).await;
+        self.end(&run.expect("it begins").run_id).await
+    }
+
+    async fn end(&self, id: &RunId) -> Run {
+        for _ in 0..10_000 {
+            advance(&self.clock, Duration::from_secs(1)).await;
+            let run = self.collector.run(id).await.expect("there");
+            if run.status.is_terminal() {
+                return run;
+            }
+        }
+        panic!("{id} does not end");
+    }
+
+    /// Collects, tries the shadow, and switches to it.
+    async fn switched() -> Self {
+        let lab = Self::start().await;
+        assert_whole(&lab.run(Start::default()).await);
+        assert_whole(&lab.run(Start::default()).await);
+        let shadow = Start {
+            space: Space::Shadow,
+            ..Start::default()
+        };
+        assert_whole(&lab.run(shadow).await);
+        let limits = SwitchLimits::default();
+        let switched = lab.collector.switch_to(Space::Shadow, limits).await;
+        assert_eq!(switched.expect("switched").live, Space::Shadow);
+        lab
+    }
+
+    async fn is(&self, space: Space) -> BTreeSet<String> {
+        let (mut all, mut after) = (BTreeSet::new(), None);
+        let filter = DocumentFilter::default();
+        loop {
+            let page = self
+                .collector
+                .documents(space, &filter, after.as_deref(), 1_000)
+                .await
+                .expect("a page");
+            after = page.last().map(|document| document.id.clone());
+            all.extend(page.into_iter().map(|one| {
+                let value: Value = serde_json::from_str(&one.body).expect("JSON");
+                format!("{} {} {value}", one.kind, one.resource)
+            }));
+            if after.is_none() {
+                return all;
+            }
+        }
+    }
+
+    fn world(&self) -> BTreeSet<String> {
+        self.fake.with_world(|world| {
+            let items = world.items();
+            let text =
+                items.map(|one| format!("{} {} {}", one.kind.as_str(), one.resource, one.body));
+            text.collect()
+        })
+    }
+
+    async fn assert_went_back(&self, word: &str) {
+        let switch = self.collector.switch().await.expect("read");
+        assert_eq!(switch.live, Space::Main, "{switch:?}");
+        let back = switch.way_back.expect("by itself");
+        assert!(back.reason.contains(word), "{back:?}");
+        assert!(back.run.is_some_and(|run| run.space == Space::Shadow));
+        let raised = self.alerts.0.lock().expect("no panic");
+        let ours = raised.iter().filter(|code| *code == "github_switched_back");
+        assert_eq!(ours.count(), 1, "{raised:?}");
+    }
+}
+
+impl Drop for TwoSinks {
+    fn drop(&mut self) {
+        self.clinch.stop();
+    }
+}
+
+#[tokio::test]
+async fn col_18_after_a_switch_runs_store_into_the_new_sink_and_read_only_what_changed() {
+    let lab = TwoSinks::switched().await;
+    let before = lab.is(Space::Main).await;
+    lab.fake.with_world(|world| world.change(1, 20));
+    let run = lab.run(Start::default()).await;
+    assert_whole(&run);
+    assert_eq!(run.run_id.to_string(), "octocat.shadow.2");
+    assert!(!run.is_full, "the cursors of the trial are continued");
+    assert_eq!(lab.is(Space::Shadow).await, lab.world());
+    assert_eq!(lab.is(Space::Main).await, before, "the old ones rest");
+    let switch = lab.collector.switch().await.expect("read");
+    assert_eq!((switch.live, switch.way_back), (Space::Shadow, None));
+    // A person goes back: the next run reads what happened meanwhile.
+    let back = lab
+        .collector
+        .switch_to(Space::Main, SwitchLimits::default());
+    assert_eq!(back.await.expect("back").way_back, None);
+    let run = lab.run(Start::default()).await;
+    assert_eq!(run.run_id.to_string(), "octocat.3");
+    assert_eq!(lab.is(Space::Main).await, lab.world());
+}
+
+#[tokio::test]
+async fn col_18_failed_jobs_lead_back_and_nothing_is_lost() {
+    let lab = TwoSinks::switched().await;
+    lab.fake.with_world(|world| world.change(2, 20));
+    let names = lab.fake.with_world(|world| world.full_names());
+    lab.fake
+        .set_faults(Faults::none().repository(&names[0], 400));
+    let run = lab.run(Start::default()).await;
+    assert_eq!(run.run_id.to_string(), "octocat.shadow.2");
+    assert_eq!((run.status, run.jobs.failed), (RunStatus::Completed, 3));
+    lab.assert_went_back("3 of ").await;
+    // The user is collected again, without anybody asking.
+    let again: RunId = "octocat.3".parse().expect("a name");
+    lab.end(&again).await;
+    lab.fake.set_faults(Faults::none());
+    assert_whole(&lab.run(Start::default()).await);
+    assert_eq!(lab.is(Space::Main).await, lab.world());
+}
+
+#[tokio::test]
+async fn col_18_a_sink_that_is_away_leads_back_and_nothing_is_lost() {
+    let lab = TwoSinks::switched().await;
+    lab.fake.with_world(|world| world.change(3, 20));
+    lab.new.is_away.store(true, Ordering::SeqCst);
+    let begun = lab
+        .collector
+        .start_with("octocat", &Start::default())
+        .await
+        .expect("begun");
+    assert_eq!(begun.run_id.to_string(), "octocat.shadow.2");
+    let canceled = lab.end(&begun.run_id).await;
+    assert_eq!(canceled.status, RunStatus::Canceled, "{canceled:?}");
+    lab.assert_went_back("the sink refused documents").await;
+    let again: RunId = "octocat.3".parse().expect("a name");
+    assert_whole(&lab.end(&again).await);
+    assert_eq!(lab.is(Space::Main).await, lab.world());
+}
+
+#[tokio::test]
+async fn col_18_a_run_that_takes_more_than_twice_as_long_leads_back() {
+    let lab = TwoSinks::switched().await;
+    let slow = Fault::Slow(Duration::from_secs(8));
+    lab.fake.set_faults(Faults::seeded(1).chance(1.0, slow));
+    let run = lab.run(Start::default()).await;
+    assert_whole(&run);
+    lab.assert_went_back("before the switch took").await;
+}
+
+#[tokio::test]
+async fn col_18_every_trial_begins_from_the_beginning_in_whatever_sink() {
+    let lab = TwoSinks::start().await;
+    assert_whole(&lab.run(Start::default()).await);
+    let shadow = || Start {
+        space: Space::Shadow,
+        ..Start::default()
+    };
+    assert_whole(&lab.run(shadow()).await);
+    // Another, empty database takes the place of the sink.
+    let all = DocumentFilter::default();
+    let memory = &lab.new.memory;
+    memory.clear("github-shadow", &all).await.expect("cleared");
+    let again = lab.run(shadow()).await;
+    assert_whole(&again);
+    assert_eq!(again.pages.not_modified, 0, "{again:?}");
+    assert_eq!(lab.is(Space::Shadow).await, lab.world());
+}

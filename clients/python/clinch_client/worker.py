@@ -1,0 +1,393 @@
+"""A worker that executes operations of routes with ``remote = true``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import logging
+import os
+import signal
+import socket
+import ssl
+import threading
+import time
+import traceback
+from typing import (
+    Any,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Dict,
+    Optional,
+    Sequence,
+    Set,
+    TypeVar,
+    Union,
+)
+
+from . import _leases, errors, outcomes
+from ._address import Address
+from ._http import Connections
+from ._steps import PAUSE_FIRST, PAUSE_MAX, Outcome, Pause, Steps, encode
+from .call import AsyncCall, Call
+from .model import Delivery, Json
+
+T = TypeVar("T")
+
+#: How long a lease waits for work. Also how long an idle worker takes to stop: a lease that is
+#: under way is heard out, and what it brings is given back.
+POLL = 2.0
+#: How long an outcome is offered to a server that does not answer. An ok is taken however late.
+REPORT_BUDGET = 600.0
+#: How long a worker that stops tries to give back what it did not begin, and to report.
+LAST_WORDS = 5.0
+
+_log = logging.getLogger("clinch_client")
+_now = time.monotonic
+
+
+Handler = Union[Callable[[Call], Any], Callable[[AsyncCall], Awaitable[Any]]]
+H = TypeVar("H", bound=Handler)
+
+
+class _Slots:
+    """The attempts that a domain has room for."""
+
+    def __init__(self, free: int) -> None:
+        self.free = free
+        self.changed = asyncio.Event()
+
+    def give_back(self) -> None:
+        self.free += 1
+        self.changed.set()
+
+
+class Worker:
+    """Leases operations, gives them to handlers and reports how they ended.
+
+    - ``concurrency``: handlers at once, for each domain.
+    - ``lease``: seconds after which the server gives up a worker that was killed. While a handler
+      runs, the worker extends the lease three times as often.
+    - ``stop_within``: seconds that running handlers have to end after SIGTERM or :meth:`stop`.
+    - ``expose_errors``: the text of an unexpected exception goes into the log and to the server.
+      By default only its type does, because the text may hold secrets.
+
+    ``def`` handlers run in threads, ``async def`` handlers in the event loop.
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:7070",
+        api_key: Optional[str] = None,
+        *,
+        concurrency: int = 8,
+        lease: float = 30.0,
+        name: Optional[str] = None,
+        stop_within: float = 20.0,
+        expose_errors: bool = False,
+        tls: Optional[ssl.SSLContext] = None,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError("concurrency must be at least 1")
+        if lease < 1:
+            raise ValueError("lease must be at least 1 second")
+        self._address = Address.of(url, api_key, tls)
+        self._concurrency = min(concurrency, 1000)
+        self._lease = lease
+        self._name = name or f"python-{socket.gethostname()[:40]}-{os.getpid()}"
+        self._stop_within = stop_within
+        self._expose_errors = expose_errors
+        self._handlers: Dict[str, Dict[str, Handler]] = {}
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._stop_asked = False
+
+    def handle(self, domain: str, event_type: str = "*") -> Callable[[H], H]:
+        """Declares the handler of an event type; ``*``: of all others of the domain."""
+
+        def declare(handler: H) -> H:
+            known = self._handlers.setdefault(domain, {})
+            if event_type in known:
+                raise ValueError(f"{domain}/{event_type} has a handler already")
+            known[event_type] = handler
+            return handler
+
+        return declare
+
+    def run(self) -> None:
+        """Works until SIGTERM, SIGINT or :meth:`stop`. A second signal ends it at once."""
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        serving = asyncio.ensure_future(self.serve())
+        signals = 0
+
+        def on_signal() -> None:
+            nonlocal signals
+            signals += 1
+            if signals == 1:
+                self.stop()
+            else:
+                serving.cancel()
+
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                try:
+                    loop.add_signal_handler(number, on_signal)
+                except NotImplementedError:  # Windows
+                    signal.signal(number, lambda *_: loop.call_soon_threadsafe(on_signal))
+        try:
+            await serving
+        except asyncio.CancelledError:
+            if signals < 2:
+                raise
+
+    def stop(self) -> None:
+        """Stops leasing; :meth:`run` returns when the running handlers have ended.
+
+        May be called from any thread.
+        """
+        self._stop_asked = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+
+    async def serve(self) -> None:
+        """Works until :meth:`stop`, within the running event loop."""
+        if not self._handlers:
+            raise ValueError("the worker has no handlers")
+        # Python 3.9 binds these to the running event loop.
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        if self._stop_asked:
+            self._stopping.set()
+        self._connections = Connections(self._address)
+        self._calls: Set[asyncio.Future[None]] = set()
+        self._handling: Set[asyncio.Future[Any]] = set()
+        leasing = [asyncio.ensure_future(self._work(domain)) for domain in self._handlers]
+        _log.info("worker %s: %s", self._name, ", ".join(sorted(self._handlers)))
+        try:
+            try:
+                await asyncio.gather(*leasing)
+            except errors.ClinchError:
+                # One error ends them all: a wrong key or an unknown route.
+                self._stopping.set()
+                await self._finish(leasing)
+                raise
+            await self._finish(leasing)
+        finally:
+            self._stopping.set()
+            for task in [*leasing, *self._calls, *self._handling]:
+                task.cancel()
+            self._connections.close()
+
+    async def _finish(self, leasing: Sequence[asyncio.Future[None]]) -> None:
+        """Lets running attempts end, within the time that there is."""
+        await asyncio.wait(leasing, timeout=POLL + LAST_WORDS)
+        if self._calls:
+            await asyncio.wait(set(self._calls), timeout=self._stop_within)
+        for handling in self._handling:
+            handling.cancel()
+        if self._calls:
+            await asyncio.wait(set(self._calls), timeout=LAST_WORDS)
+
+    async def _work(self, domain: str) -> None:
+        """Leases operations of a domain while there is room for them."""
+        slots = _Slots(self._concurrency)
+        handlers = self._handlers[domain]
+        event_types = None if "*" in handlers else list(handlers)
+        pause = PAUSE_FIRST
+        while not self._stopping.is_set():
+            if slots.free == 0:
+                slots.changed.clear()
+                await self._unless_stopping(slots.changed.wait())
+                continue
+            steps = _leases.lease(
+                domain,
+                event_types,
+                most=slots.free,
+                wait=POLL,
+                length=self._lease,
+                worker=self._name,
+            )
+            asked = _now()
+            try:
+                deliveries, length = await self._perform(steps)
+            except (errors.Unavailable, errors.ServerError) as error:
+                if pause == PAUSE_FIRST:
+                    _log.warning("%s; trying again", error)
+                await self._unless_stopping(asyncio.sleep(pause))
+                pause = min(pause * 2, PAUSE_MAX)
+                continue
+            pause = PAUSE_FIRST
+            for delivery in deliveries:
+                slots.free -= 1
+                over = asked + POLL + length
+                attempt = asyncio.ensure_future(self._attempt(delivery, length, over))
+                self._calls.add(attempt)
+                attempt.add_done_callback(lambda _: slots.give_back())
+                attempt.add_done_callback(self._calls.discard)
+
+    async def _unless_stopping(self, waiting: Coroutine[Any, Any, Any]) -> None:
+        both = {asyncio.ensure_future(waiting), asyncio.ensure_future(self._stopping.wait())}
+        _, unfinished = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for one in unfinished:
+            one.cancel()
+
+    async def _attempt(self, delivery: Delivery, length: float, over: float) -> None:
+        """One attempt from its lease to its report. Raises nothing.
+
+        ``over`` is when the lease has certainly ended. A process that was suspended makes no call
+        for it: the operation may have been resolved and called again meanwhile.
+        """
+        handlers = self._handlers[delivery.command.domain]
+        handler = handlers.get(delivery.command.event_type) or handlers.get("*")
+        if self._stopping.is_set() or handler is None or _now() > over:
+            release = _leases.release(delivery, worker=self._name, budget=LAST_WORDS)
+            await self._reported(delivery, "release", release)
+            return
+        is_async = inspect.iscoroutinefunction(handler)
+
+        async def save(value: Json) -> None:
+            await self._perform(_leases.checkpoint(delivery, value, budget=self._lease))
+
+        kind = AsyncCall if is_async else Call
+        call = kind(delivery, save, self._from_thread)
+        beating = asyncio.ensure_future(self._beat(call, length))
+        try:
+            outcome = await self._outcome(handler, call)
+            if outcome is None:
+                return
+            steps = _leases.outcome(delivery, outcome, worker=self._name, budget=REPORT_BUDGET)
+            await self._reported(delivery, outcome["type"], steps)
+        except asyncio.CancelledError:
+            _log.error("%r was abandoned: the worker stopped before it was reported", call)
+            raise
+        finally:
+            beating.cancel()
+
+    async def _outcome(self, handler: Any, call: Call) -> Optional[Dict[str, Json]]:
+        """Runs the handler. None: a thread still runs after the worker should have stopped."""
+        handling: asyncio.Future[Any]
+        if isinstance(call, AsyncCall):
+            handling = asyncio.ensure_future(handler(call))
+        else:
+            handling = self._in_thread(handler, call)
+        self._handling.add(handling)
+        try:
+            await asyncio.wait({handling})
+        finally:
+            self._handling.discard(handling)
+        if handling.cancelled():
+            if not isinstance(call, AsyncCall):
+                _log.error("%r was abandoned: its thread did not end in time", call)
+                return None
+            return outcomes.document(outcomes.Unknown("the handler was cancelled"), call.op_id)
+        error = handling.exception()
+        if error is None:
+            return self._document(handling.result(), call)
+        if isinstance(error, (outcomes.Retry, outcomes.Fail)):
+            return self._document(error, call)
+        return outcomes.document(outcomes.Unknown(self._said(error, call)), call.op_id)
+
+    def _document(self, value: Any, call: Call) -> Dict[str, Json]:
+        try:
+            document = outcomes.document(value, call.op_id)
+            encode(document)
+            return document
+        except Exception as error:  # whatever a handler returned
+            _log.error("%r: the outcome is not JSON (%s)", call, type(error).__name__)
+        if isinstance(value, (outcomes.Retry, outcomes.Fail)):
+            return {"type": "retry", "applied": "unknown", "reason": "the outcome is not JSON"}
+        # The call was made: its ok counts, even without the answer.
+        txn_id = value.txn_id if isinstance(value, outcomes.Done) else None
+        return {"type": "ok", "provider_txn_id": txn_id if isinstance(txn_id, str) else None}
+
+    def _said(self, error: BaseException, call: Call) -> str:
+        """What may be said about an unexpected exception."""
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+        said = f"the handler raised {type(error).__name__}"
+        if self._expose_errors:
+            _log.error("%r: %s", call, said, exc_info=error)
+            return f"{said}: {error}"
+        _log.error("%r: %s%s", call, said, place)
+        return said
+
+    def _in_thread(self, handler: Any, call: Call) -> asyncio.Future[Any]:
+        """Runs a handler in a thread that does not keep the process alive."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def settle(value: Any, error: Optional[BaseException]) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
+
+        def body() -> None:
+            value: Any = None
+            trouble: Optional[BaseException] = None
+            try:
+                value = context.run(handler, call)
+            except StopIteration as error:
+                # A future refuses this exception.
+                trouble = RuntimeError(type(error).__name__)
+            except BaseException as error:  # a thread must not lose what ended it
+                trouble = error
+            # Where the event loop has ended, the worker stopped before the handler did.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(settle, value, trouble)
+
+        threading.Thread(target=body, name=f"clinch {call.op_id}", daemon=True).start()
+        return future
+
+    async def _beat(self, call: Call, length: float) -> None:
+        """Extends the lease until it is cancelled or the attempt is lost."""
+        while True:
+            await asyncio.sleep(length / 3)
+            try:
+                steps = _leases.heartbeat(call._delivery, length=self._lease)
+                state, length = await self._perform(steps)
+                call.cancel_requested = state.cancel_requested
+            except (errors.Unavailable, errors.ServerError):
+                # The server may be back before the lease ends.
+                length = min(length, 3.0)
+            except errors.ClinchError as error:
+                call.lease_lost = True
+                _log.warning("%r lost its lease: %s", call, error)
+                return
+
+    async def _reported(self, delivery: Delivery, what: str, steps: Steps[Any]) -> None:
+        try:
+            state = await self._perform(steps)
+            if getattr(state, "left_out", None):
+                left_out = ", ".join(state.left_out)
+                _log.warning("%s: the server left out %s", delivery.op_id, left_out)
+        except errors.StaleFence:
+            _log.warning("%s: the %s came too late", delivery.op_id, what)
+        except errors.ClinchError as error:
+            _log.error("%s: the %s was not taken: %s", delivery.op_id, what, error)
+
+    async def _perform(self, steps: Steps[T]) -> T:
+        outcome: Outcome = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(step, Pause):
+                await asyncio.sleep(step.seconds)
+                outcome = None
+            else:
+                outcome = await self._connections.send(step)
+
+    def _from_thread(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._loop is None:
+            raise RuntimeError("the worker does not run")
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -1,0 +1,134 @@
+"""What a worker reports to a server that does not answer as it should."""
+
+from __future__ import annotations
+
+import json
+import threading
+import unittest
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
+from typing import Any, Dict, List
+from unittest import mock
+
+import clinch_client as clinch
+from clinch_client import _leases, worker
+from clinch_client._steps import Reply
+
+from .fake import Answer, Fake, problem
+
+DELIVERY: Dict[str, Any] = {
+    "op_id": "01a1dfbf-a9df-753e-bce0-d521b957f77b",
+    "fence": 1,
+    "token": "3f2504e04f8941d39a0c0305e82c3301",
+    "lease_until": None,
+    "attempt": 1,
+    "outbound_key": "ck1_x",
+    "deadline": None,
+    "checkpoint": None,
+    "traceparent": None,
+    "command": {
+        "domain": "payments",
+        "event_type": "charge",
+        "biz_key": "r-1",
+        "idem_key": "1",
+        "payload": {"amount": 1},
+        "run_at": None,
+        "deadline": None,
+        "priority": 0,
+        "labels": {},
+    },
+}
+STATE = {
+    "op_id": DELIVERY["op_id"],
+    "state": "COMPLETED",
+    "phase": None,
+    "fence": 1,
+    "cancel_requested": False,
+    "lease_until": None,
+}
+
+
+def ok(document: Any) -> Answer:
+    return 200, {}, json.dumps(document).encode()
+
+
+class Reports(unittest.TestCase):
+    def report(self, handler: Any, *answers: Answer) -> List[Any]:
+        """Runs one attempt; the reports that the server got. The answers are those to reports."""
+        left = list(answers)
+        leased: List[str] = []
+
+        def answer(path: str) -> Answer:
+            if path == "/v1/leases":
+                leased.append(path)
+                return ok({"deliveries": [DELIVERY] if len(leased) == 1 else []})
+            if left:
+                return left.pop(0)
+            running.stop()
+            return ok(STATE)
+
+        with Fake(answer) as fake, mock.patch.object(worker, "POLL", 0.05):
+            running = clinch.Worker(fake.url)
+            running.handle("payments", "charge")(handler)
+            thread = threading.Thread(target=running.run)
+            thread.start()
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+            reports = [one for one in fake.requests if one[1] != "/v1/leases"]
+            return [(path.rsplit("/", 1)[1], body) for _, path, body in reports]
+
+    def test_an_ok_is_offered_until_it_is_taken(self) -> None:
+        broken = problem(500, "internal")
+        reports = self.report(lambda call: 7, broken, problem(503, "unavailable"), broken)
+        self.assertEqual(len(reports), 4)
+        for what, body in reports:
+            self.assertEqual((what, body["type"], body["payload"]), ("outcome", "ok", 7))
+            self.assertEqual((body["fence"], body["token"]), (1, DELIVERY["token"]))
+
+    def test_an_ok_that_cannot_be_written_is_an_ok(self) -> None:
+        for result in (object(), float("nan"), clinch.Done({1: object()}, txn_id="tx_9")):
+            ((what, body),) = self.report(lambda call, result=result: result)
+            self.assertEqual((what, body["type"]), ("outcome", "ok"))
+            txn_id = "tx_9" if isinstance(result, clinch.Done) else None
+            self.assertEqual(body["provider_txn_id"], txn_id)
+
+    def test_a_retry_that_cannot_be_written_is_unknown(self) -> None:
+        def handler(_: clinch.Call) -> None:
+            raise clinch.Retry("x", applied="no", after=float("nan"))
+
+        ((_, body),) = self.report(handler)
+        self.assertEqual((body["type"], body["applied"]), ("retry", "unknown"))
+
+    def test_the_text_of_an_exception_is_not_reported(self) -> None:
+        def handler(_: clinch.Call) -> None:
+            raise ValueError("password")
+
+        ((_, body),) = self.report(handler)
+        self.assertEqual((body["type"], body["applied"]), ("retry", "unknown"))
+        self.assertNotIn("password", json.dumps(body))
+
+    def test_no_call_is_made_for_a_lease_that_is_over(self) -> None:
+        called: List[str] = []
+        # Every look at the clock is an hour later: a process that was suspended.
+        hours = iter(range(0, 1_000_000, 3600))
+        with mock.patch.object(worker, "_now", lambda: float(next(hours))):
+            ((what, _),) = self.report(lambda call: called.append(call.op_id))
+        self.assertEqual((what, called), ("release", []))
+
+    def test_a_lease_is_as_long_as_the_server_says(self) -> None:
+        now = datetime(2026, 11, 15, 15, 0, tzinfo=timezone.utc)
+        reply = Reply(200, {"date": format_datetime(now, usegmt=True)}, b"")
+        cases = {2: 2.0, 30: 30.0, 600: 30.0, -5: 0.1}
+        for seconds, expected in cases.items():
+            until = now + timedelta(seconds=seconds)
+            self.assertEqual(_leases._length(reply, until, 30.0), expected)
+        self.assertEqual(_leases._length(Reply(200, {}, b""), now, 30.0), 30.0)
+        self.assertEqual(_leases._length(reply, None, 30.0), 30.0)
+
+    def test_a_server_that_is_not_clinch_ends_the_worker(self) -> None:
+        for answer in ((200, {}, b"<html>"), ok([]), ok({})):
+            with Fake(answer) as fake:
+                running = clinch.Worker(fake.url)
+                running.handle("payments")(lambda call: None)
+                with self.assertRaises(clinch.ClinchError):
+                    running.run()

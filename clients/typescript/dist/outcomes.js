@@ -1,0 +1,68 @@
+/** How a handler ends an attempt: return a value or `Done`, or throw one of the others. */
+import { document } from "./client.js";
+/** The provider applied the call. */
+export class Done {
+    payload;
+    txnId;
+    spawn;
+    /**
+     * `spawn` are operations that are accepted in the commit that settles this one. Without an
+     * `idem_key` of its own a spawned operation gets one that is the same in every attempt.
+     */
+    constructor(payload = null, more = {}) {
+        this.payload = payload;
+        this.txnId = more.txnId;
+        this.spawn = more.spawn ?? [];
+    }
+}
+/** The attempt did not succeed; another one may. */
+export class Retry extends Error {
+    applied;
+    afterMs;
+    /**
+     * `applied: "no"`: the provider certainly did not apply the call, so it may be repeated on every
+     * route. `applied: "unknown"`, the default: the call is repeated only where the route's `safety`
+     * allows it, and otherwise held for an operator. `afterMs`: no attempt before that.
+     */
+    constructor(reason, more = {}) {
+        super(reason);
+        this.name = new.target.name;
+        this.applied = more.applied ?? "unknown";
+        this.afterMs = more.afterMs;
+    }
+}
+/** It is unknown whether the provider applied the call: a timeout, or a broken connection. */
+export class Unknown extends Retry {
+    constructor(reason, more = {}) {
+        super(reason, { ...more, applied: "unknown" });
+    }
+}
+/** The provider refused the call for good: the operation is FAILED, without an effect. */
+export class Fail extends Error {
+    code;
+    /** `cause` is the provider's own text, where it has one. */
+    constructor(code, message = "", more = {}) {
+        super(message, more);
+        this.name = new.target.name;
+        this.code = code;
+    }
+}
+/** The outcome for the API. A value that is none of the above is the payload of an ok. */
+export function outcomeOf(value, opId) {
+    if (value instanceof Retry) {
+        const afterMs = value.afterMs === undefined ? {} : { after_ms: Math.round(value.afterMs) };
+        return { type: "retry", reason: value.message, applied: value.applied, ...afterMs };
+    }
+    if (value instanceof Fail) {
+        const cause = typeof value.cause === "string" ? { cause: value.cause } : {};
+        return { type: "fail", code: value.code, message: value.message, ...cause };
+    }
+    const done = value instanceof Done ? value : new Done(value);
+    const outcome = { type: "ok", payload: done.payload ?? null };
+    if (done.txnId !== undefined)
+        outcome["provider_txn_id"] = done.txnId;
+    if (done.spawn.length > 0) {
+        outcome["spawn"] = done.spawn.map((command, number) => document(command, `${opId}:${number}`));
+    }
+    return outcome;
+}

@@ -1,0 +1,335 @@
+/** A worker that executes operations of routes with `remote = true`. For Node. */
+import { Call } from "./call.js";
+import { Ending } from "./ending.js";
+import { ClinchError, PayloadTooLarge, ServerError, StaleFence, Unavailable } from "./errors.js";
+import { Done, Fail, Retry, Unknown, outcomeOf } from "./outcomes.js";
+import { Connection, PAUSE_FIRST_MS, PAUSE_MAX_MS, onAbort, pause, } from "./request.js";
+/**
+ * How long a lease waits for work. Also how long an idle worker takes to stop: a lease that is
+ * under way is heard out, and what it brings is given back.
+ */
+const POLL_MS = 2_000;
+/** How long an outcome is offered to a server that does not answer. An ok is taken however late. */
+const REPORT_BUDGET_MS = 600_000;
+/** How long a worker that stops tries to give back what it did not begin, and to report. */
+const LAST_WORDS_MS = 5_000;
+/** Leases operations, gives them to handlers and reports how they ended. */
+export class Worker {
+    #connection;
+    #concurrency;
+    #leaseMs;
+    #name;
+    #stopWithinMs;
+    #exposeErrors;
+    #log;
+    #handlers = new Map();
+    #attempts = new Set();
+    /** Aborted when the worker begins to stop. */
+    #stopping = new AbortController();
+    /** Signals of handlers: aborted when handlers that still run are given up. */
+    #givenUp = new Ending();
+    /** Signals of requests: aborted when nothing more is waited for. */
+    #ended = new Ending();
+    constructor(url = "http://127.0.0.1:7070", options = {}) {
+        this.#connection = new Connection(url, options);
+        this.#concurrency = Math.min(options.concurrency ?? 8, 1_000);
+        this.#leaseMs = options.leaseMs ?? 30_000;
+        if (this.#concurrency < 1)
+            throw new RangeError("concurrency must be at least 1");
+        if (this.#leaseMs < 1_000)
+            throw new RangeError("leaseMs must be at least 1000");
+        this.#name = options.name ?? ownName();
+        this.#stopWithinMs = options.stopWithinMs ?? 20_000;
+        this.#exposeErrors = options.exposeErrors ?? false;
+        this.#log = options.log ?? ((line) => console.error(line));
+    }
+    /** Declares the handler of an event type; `*`: of all others of the domain. */
+    handle(domain, eventType, handler) {
+        const known = this.#handlers.get(domain) ?? new Map();
+        if (known.has(eventType))
+            throw new Error(`${domain}/${eventType} has a handler already`);
+        known.set(eventType, handler);
+        this.#handlers.set(domain, known);
+        return this;
+    }
+    /** Stops leasing; `run` resolves when the running handlers have ended. */
+    stop() {
+        this.#stopping.abort();
+    }
+    /** Works until SIGTERM, SIGINT or `stop()`. A second signal ends it at once. */
+    async run() {
+        if (this.#handlers.size === 0)
+            throw new Error("the worker has no handlers");
+        let signals = 0;
+        const onSignal = () => {
+            signals += 1;
+            if (signals === 1)
+                this.stop();
+            else
+                this.#ended.abort(new Error("the worker was told to end at once"));
+        };
+        const { process } = globalThis;
+        for (const name of ["SIGTERM", "SIGINT"])
+            process?.on(name, onSignal);
+        try {
+            await this.#work();
+        }
+        finally {
+            for (const name of ["SIGTERM", "SIGINT"])
+                process?.off(name, onSignal);
+        }
+    }
+    async #work() {
+        const domains = [...this.#handlers.keys()];
+        const leasing = domains.map((domain) => this.#lease(domain));
+        const end = this.#ended.begin();
+        const atOnce = new Promise((resolve) => onAbort(end.signal, resolve));
+        try {
+            // The first error ends them all: a wrong key or an unknown route.
+            await Promise.race([Promise.all(leasing), atOnce]);
+        }
+        finally {
+            this.#stopping.abort();
+            await this.#within(POLL_MS + LAST_WORDS_MS, Promise.allSettled(leasing));
+            await this.#within(this.#stopWithinMs, Promise.all(this.#attempts));
+            this.#givenUp.abort(new Error("the worker stops"));
+            await this.#within(LAST_WORDS_MS, Promise.all(this.#attempts));
+            if (this.#attempts.size > 0) {
+                this.#log(`clinch worker: ${this.#attempts.size} attempts were abandoned`);
+            }
+            // Ends heartbeats and repeats of reports.
+            this.#ended.abort(new Error("the worker has stopped"));
+        }
+    }
+    async #within(ms, work) {
+        const timer = this.#ended.begin();
+        const time = pause(ms, timer.signal).catch(() => undefined);
+        await Promise.race([work, time]).catch(() => undefined);
+        timer.abort();
+        this.#ended.forget(timer);
+    }
+    /** Leases operations of a domain while there is room for them. */
+    async #lease(domain) {
+        const handlers = this.#handlers.get(domain) ?? new Map();
+        let free = this.#concurrency;
+        let freed = () => { };
+        onAbort(this.#stopping.signal, () => freed());
+        const { signal } = this.#ended.begin();
+        let own = PAUSE_FIRST_MS;
+        while (!this.#stopping.signal.aborted) {
+            if (free === 0) {
+                await new Promise((resolve) => (freed = resolve));
+                continue;
+            }
+            let leased;
+            const asked = performance.now();
+            try {
+                const eventTypes = handlers.has("*") ? null : [...handlers.keys()];
+                leased = await this.#ask(domain, eventTypes, free, signal);
+            }
+            catch (error) {
+                if (!(error instanceof Unavailable || error instanceof ServerError))
+                    throw error;
+                if (own === PAUSE_FIRST_MS)
+                    this.#log(`clinch worker: ${error.message}; trying again`);
+                await pause(own, this.#stopping.signal).catch(() => undefined);
+                own = Math.min(own * 2, PAUSE_MAX_MS);
+                continue;
+            }
+            own = PAUSE_FIRST_MS;
+            for (const delivery of leased.deliveries) {
+                free -= 1;
+                const over = asked + POLL_MS + leased.leaseMs;
+                const attempt = this.#attempt(delivery, leased.leaseMs, over).finally(() => {
+                    free += 1;
+                    freed();
+                    this.#attempts.delete(attempt);
+                });
+                this.#attempts.add(attempt);
+            }
+        }
+    }
+    async #ask(domain, eventTypes, max, signal) {
+        const reply = await this.#connection.send("lease", {
+            budgetMs: 0,
+            waitMs: POLL_MS,
+            signal,
+            body: JSON.stringify({
+                domain,
+                event_types: eventTypes,
+                max,
+                wait: `${POLL_MS}ms`,
+                lease: `${this.#leaseMs}ms`,
+                worker: this.#name,
+            }),
+        });
+        const { deliveries } = reply.json;
+        if (!Array.isArray(deliveries)) {
+            throw new ClinchError("the answer has no deliveries: is this a Clinch server?");
+        }
+        const lengths = deliveries.map((one) => this.#length(reply.headers, one.lease_until));
+        return { deliveries, leaseMs: Math.min(this.#leaseMs, ...lengths) };
+    }
+    /**
+     * One attempt from its lease to its report. Never rejects.
+     *
+     * `over` is when the lease has certainly ended. A process that was suspended makes no call for
+     * it: the operation may have been resolved and called again meanwhile.
+     */
+    async #attempt(delivery, leaseMs, over) {
+        const handlers = this.#handlers.get(delivery.command.domain);
+        const handler = handlers?.get(delivery.command.event_type) ?? handlers?.get("*");
+        const giveUp = this.#givenUp.begin();
+        const reporting = this.#ended.begin();
+        const beating = this.#ended.begin();
+        const report = (name, more, budgetMs) => this.#report(name, delivery, more, budgetMs, reporting.signal);
+        let heart = Promise.resolve();
+        try {
+            if (this.#stopping.signal.aborted || !handler || performance.now() > over) {
+                const release = () => report("release", { worker: this.#name }, LAST_WORDS_MS);
+                return await this.#reported(delivery, "release", release);
+            }
+            const save = async (value) => {
+                await report("checkpoint", { checkpoint: value ?? null }, this.#leaseMs);
+            };
+            const call = new Call(delivery, save, giveUp.signal);
+            heart = this.#beat(delivery, call, leaseMs, beating.signal);
+            const outcome = await this.#outcome(handler, call);
+            await this.#reported(delivery, outcome.type, () => this.#tell(outcome, report));
+        }
+        finally {
+            beating.abort();
+            this.#givenUp.forget(giveUp);
+            this.#ended.forget(reporting);
+            this.#ended.forget(beating);
+            await heart;
+        }
+    }
+    async #outcome(handler, call) {
+        let value;
+        try {
+            value = await handler(call);
+        }
+        catch (error) {
+            value = error;
+            if (!(error instanceof Retry || error instanceof Fail)) {
+                value = new Unknown(this.#said(error, call));
+            }
+        }
+        try {
+            const outcome = outcomeOf(value, call.opId);
+            JSON.stringify(outcome);
+            return outcome;
+        }
+        catch {
+            this.#log(`clinch worker: ${call.opId}: the outcome is not JSON`);
+        }
+        if (value instanceof Retry || value instanceof Fail) {
+            return { type: "retry", applied: "unknown", reason: "the outcome is not JSON" };
+        }
+        // The call was made: its ok counts, even without the answer.
+        const txnId = value instanceof Done ? value.txnId : undefined;
+        return { type: "ok", provider_txn_id: typeof txnId === "string" ? txnId : null };
+    }
+    /** What may be said about an unexpected exception. */
+    #said(error, call) {
+        const name = error instanceof Error ? error.constructor?.name : undefined;
+        const said = `the handler threw ${String(name ?? typeof error).slice(0, 64)}`;
+        // An object may refuse to become text.
+        const text = error instanceof Error ? error.message : typeof error === "string" ? error : "";
+        const whole = this.#exposeErrors ? `${said}: ${text}` : said;
+        this.#log(`clinch worker: ${call.opId} attempt ${call.attempt}: ${whole}`);
+        return whole;
+    }
+    /** Extends the lease until it is done or the attempt is lost. */
+    async #beat(delivery, call, leaseMs, signal) {
+        let length = leaseMs;
+        for (;;) {
+            try {
+                await pause(length / 3, signal);
+                const reply = await this.#connection.send("heartbeat", {
+                    // The next heartbeat is the repeat.
+                    budgetMs: Math.min(this.#leaseMs / 3, 5_000),
+                    patient: true,
+                    signal,
+                    path: { op_id: delivery.op_id },
+                    body: JSON.stringify({ ...attemptOf(delivery), lease: `${this.#leaseMs}ms` }),
+                });
+                call.cancelRequested = reply.json.cancel_requested;
+                length = this.#length(reply.headers, reply.json.lease_until);
+            }
+            catch (error) {
+                if (signal.aborted)
+                    return;
+                if (error instanceof Unavailable || error instanceof ServerError) {
+                    // The server may be back before the lease ends.
+                    length = Math.min(length, 3_000);
+                    continue;
+                }
+                call.leaseLost = true;
+                this.#log(`clinch worker: ${delivery.op_id} lost its lease: ${text(error)}`);
+                return;
+            }
+        }
+    }
+    async #tell(outcome, report) {
+        const worker = this.#name;
+        try {
+            return await report("outcome", { worker, ...outcome }, REPORT_BUDGET_MS);
+        }
+        catch (error) {
+            if (!(error instanceof PayloadTooLarge) || outcome.type !== "ok")
+                throw error;
+            // The call was made: its ok counts, even without the answer.
+            const { payload: _payload, spawn: _spawn, ...less } = outcome;
+            return report("outcome", { worker, ...less }, REPORT_BUDGET_MS);
+        }
+    }
+    async #report(name, delivery, more, budgetMs, signal) {
+        const reply = await this.#connection.send(name, {
+            budgetMs,
+            signal,
+            // A checkpoint is the handler's own request, and the handler sees its error.
+            patient: name !== "checkpoint",
+            path: { op_id: delivery.op_id },
+            body: JSON.stringify({ ...attemptOf(delivery), ...more }),
+        });
+        return reply.json;
+    }
+    async #reported(delivery, what, report) {
+        const said = `clinch worker: ${delivery.op_id}`;
+        try {
+            const state = await report();
+            if (state.left_out?.length) {
+                this.#log(`${said}: the server left out ${state.left_out.join(", ")}`);
+            }
+        }
+        catch (error) {
+            if (error instanceof StaleFence)
+                this.#log(`${said}: the ${what} came too late`);
+            else
+                this.#log(`${said}: the ${what} was not taken: ${text(error)}`);
+        }
+    }
+    /**
+     * The length of a lease: a route may allow less than was asked for. Measured by the server's own
+     * clock, which may differ from ours. The header is in whole seconds, so a lease may seem to be
+     * up to a second longer than it is.
+     */
+    #length(headers, until) {
+        const date = Date.parse(headers.get("date") ?? "");
+        const length = until ? Date.parse(until) - date : Number.NaN;
+        return Number.isNaN(length) ? this.#leaseMs : Math.max(100, Math.min(this.#leaseMs, length));
+    }
+}
+function ownName() {
+    const { process } = globalThis;
+    const host = process?.getBuiltinModule?.("node:os").hostname() ?? "host";
+    return `node-${host.slice(0, 40)}-${process?.pid ?? 0}`;
+}
+function attemptOf(delivery) {
+    return { fence: delivery.fence, token: delivery.token };
+}
+function text(error) {
+    return error instanceof ClinchError ? error.message : "the worker stopped";
+}

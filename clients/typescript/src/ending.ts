@@ -1,0 +1,24 @@
+/** How a worker ends what it waits for. */
+
+/** Controllers that are aborted together. One signal for all would collect listeners. */
+export class Ending {
+  readonly #open = new Set<AbortController>();
+  #reason: Error | undefined;
+
+  begin(): AbortController {
+    const controller = new AbortController();
+    if (this.#reason) controller.abort(this.#reason);
+    else this.#open.add(controller);
+    return controller;
+  }
+
+  forget(controller: AbortController): void {
+    this.#open.delete(controller);
+  }
+
+  abort(reason: Error): void {
+    this.#reason ??= reason;
+    for (const controller of this.#open) controller.abort(reason);
+    this.#open.clear();
+  }
+}

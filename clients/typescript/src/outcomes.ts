@@ -1,0 +1,80 @@
+/** How a handler ends an attempt: return a value or `Done`, or throw one of the others. */
+
+import { document } from "./client.js";
+import type { Command, Json } from "./documents.js";
+
+/** The provider applied the call. */
+export class Done {
+  readonly payload: Json;
+  readonly txnId: string | undefined;
+  readonly spawn: readonly Command[];
+
+  /**
+   * `spawn` are operations that are accepted in the commit that settles this one. Without an
+   * `idem_key` of its own a spawned operation gets one that is the same in every attempt.
+   */
+  constructor(payload: Json = null, more: { txnId?: string; spawn?: readonly Command[] } = {}) {
+    this.payload = payload;
+    this.txnId = more.txnId;
+    this.spawn = more.spawn ?? [];
+  }
+}
+
+/** The attempt did not succeed; another one may. */
+export class Retry extends Error {
+  readonly applied: "no" | "unknown";
+  readonly afterMs: number | undefined;
+
+  /**
+   * `applied: "no"`: the provider certainly did not apply the call, so it may be repeated on every
+   * route. `applied: "unknown"`, the default: the call is repeated only where the route's `safety`
+   * allows it, and otherwise held for an operator. `afterMs`: no attempt before that.
+   */
+  constructor(reason: string, more: { applied?: "no" | "unknown"; afterMs?: number } = {}) {
+    super(reason);
+    this.name = new.target.name;
+    this.applied = more.applied ?? "unknown";
+    this.afterMs = more.afterMs;
+  }
+}
+
+/** It is unknown whether the provider applied the call: a timeout, or a broken connection. */
+export class Unknown extends Retry {
+  constructor(reason: string, more: { afterMs?: number } = {}) {
+    super(reason, { ...more, applied: "unknown" });
+  }
+}
+
+/** The provider refused the call for good: the operation is FAILED, without an effect. */
+export class Fail extends Error {
+  readonly code: string;
+
+  /** `cause` is the provider's own text, where it has one. */
+  constructor(code: string, message = "", more: { cause?: string } = {}) {
+    super(message, more);
+    this.name = new.target.name;
+    this.code = code;
+  }
+}
+
+/** The members of a report. */
+export type Outcome = { type: "ok" | "retry" | "fail" } & Record<string, Json>;
+
+/** The outcome for the API. A value that is none of the above is the payload of an ok. */
+export function outcomeOf(value: unknown, opId: string): Outcome {
+  if (value instanceof Retry) {
+    const afterMs = value.afterMs === undefined ? {} : { after_ms: Math.round(value.afterMs) };
+    return { type: "retry", reason: value.message, applied: value.applied, ...afterMs };
+  }
+  if (value instanceof Fail) {
+    const cause = typeof value.cause === "string" ? { cause: value.cause } : {};
+    return { type: "fail", code: value.code, message: value.message, ...cause };
+  }
+  const done = value instanceof Done ? value : new Done(value);
+  const outcome: Outcome = { type: "ok", payload: done.payload ?? null };
+  if (done.txnId !== undefined) outcome["provider_txn_id"] = done.txnId;
+  if (done.spawn.length > 0) {
+    outcome["spawn"] = done.spawn.map((command, number) => document(command, `${opId}:${number}`));
+  }
+  return outcome;
+}

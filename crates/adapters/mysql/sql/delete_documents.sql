@@ -1,0 +1,1 @@
+DELETE FROM clinch_document WHERE collection = {collection} AND id IN ({ids})

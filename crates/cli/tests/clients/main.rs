@@ -1,0 +1,100 @@
+//! The clients in Python and TypeScript on a real `clinch serve`: their own test suites, their
+//! agreement with `/openapi.json`, their pages, and workers that are killed.
+//!
+//! If Python, Node or a tool is missing, tests show as ignored with the reason; with `CI=true`
+//! they fail.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod description;
+mod kills;
+mod language;
+mod pages;
+mod provider;
+mod server;
+mod suites;
+
+use std::process::ExitCode;
+
+use clinch_testbed::{python_tools_missing, typescript_missing};
+use language::Language;
+use libtest_mimic::{Arguments, Trial};
+
+/// A case runs once with each client.
+type Case = (&'static str, fn(Language));
+
+const CASES: [Case; 13] = [
+    ("the_test_suite_passes", suites::pass),
+    ("types_and_style_are_checked", suites::are_checked),
+    ("the_package_is_what_the_sources_say", suites::are_built),
+    (
+        "routes_and_codes_are_in_the_description",
+        description::routes_and_codes,
+    ),
+    (
+        "documents_have_the_members_of_the_description",
+        description::members,
+    ),
+    (
+        "a_first_durable_call_takes_at_most_25_lines",
+        pages::first_call,
+    ),
+    ("pages_quote_programs_that_run", pages::quote),
+    (
+        "run_6_killed_workers_charge_1000_keyed_payments_once",
+        kills::keyed,
+    ),
+    (
+        "run_6_killed_workers_repeat_none_of_1000_unsafe_payments",
+        kills::unsafe_ones,
+    ),
+    (
+        "a_worker_that_is_told_to_stop_loses_nothing",
+        kills::told_to_stop,
+    ),
+    (
+        "a_worker_that_is_suspended_completes_what_it_charged",
+        kills::paused,
+    ),
+    (
+        "a_worker_survives_a_server_that_is_killed",
+        kills::server_killed,
+    ),
+    ("answers_of_the_provider_become_outcomes", kills::answers),
+];
+
+fn missing(language: Language) -> Option<String> {
+    match language {
+        Language::Python => python_tools_missing(),
+        Language::TypeScript => typescript_missing(),
+    }
+}
+
+fn main() -> ExitCode {
+    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    let trial = |(name, run): Case, language: Language| {
+        let why = missing(language);
+        let name = format!("{}::{name}", language.name());
+        if let Some(why) = why.clone().filter(|_| !in_ci) {
+            return Trial::test(name, || Ok(()))
+                .with_kind(why)
+                .with_ignored_flag(true);
+        }
+        Trial::test(name, move || {
+            why.map_or(Ok(()), Err)?;
+            run(language);
+            Ok(())
+        })
+    };
+    let trials = CASES.into_iter().flat_map(|case| {
+        [Language::Python, Language::TypeScript].map(|language| trial(case, language))
+    });
+    let mut arguments = Arguments::from_args();
+    // Each test runs several processes.
+    arguments.test_threads = Some(1);
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
