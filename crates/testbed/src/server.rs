@@ -103,9 +103,13 @@ impl Server {
         });
     }
 
-    /// SIGSTOP: it holds its connections and answers nobody.
+    /// SIGSTOP: it holds its connections and answers nobody. Returns when every thread has
+    /// stopped: on a busy machine a thread goes on, and answers, for a while after the signal.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
+        if let Some(pid) = self.pid() {
+            wait_until(RESTART_LIMIT, || has_stopped(pid));
+        }
     }
 
     /// SIGCONT.
@@ -219,9 +223,22 @@ fn is_alive(pid: Pid) -> bool {
     stat(pid.as_raw_pid()).is_some_and(|(state, _)| state != "Z")
 }
 
+/// Whether every thread of a process is stopped, or the process has ended.
+fn has_stopped(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    let mut states = threads.filter_map(|thread| state_of(&thread.path().join("stat")));
+    states.all(|(state, _)| matches!(state.as_str(), "T" | "t" | "Z" | "X"))
+}
+
 /// State and parent of a process.
 fn stat(pid: i32) -> Option<(String, u32)> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    state_of(Path::new(&format!("/proc/{pid}/stat")))
+}
+
+/// State and parent, from the file that describes a process or a thread.
+fn state_of(file: &Path) -> Option<(String, u32)> {
+    let text = std::fs::read_to_string(file).ok()?;
     // The name before may hold anything, blanks and brackets too.
     let (_, rest) = text.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
