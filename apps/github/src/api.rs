@@ -25,6 +25,9 @@ use utoipa_axum::routes;
 
 use crate::Collector;
 
+/// Examples for the description of the routes: documents, parameters and problems.
+pub const EXAMPLES: &str = include_str!("api/examples.json");
+
 /// The routes of a server without a collector, which are not described: every request gets an
 /// explanation.
 pub fn absent() -> (Router, OpenApi) {

@@ -54,7 +54,7 @@ mod wake;
 mod walk;
 
 pub use address::ApiUrl;
-pub use api::{absent, api};
+pub use api::{EXAMPLES, absent, api};
 pub use app::App;
 pub use collector::{Collector, Parts};
 pub use compare::{CompareLimits, Comparison, Difference, RunComparison};

@@ -18,6 +18,8 @@ mod executors;
 mod exit;
 mod folder;
 mod github;
+#[cfg(test)]
+mod guide;
 mod output;
 mod progress;
 mod prompt;

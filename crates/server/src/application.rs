@@ -22,6 +22,11 @@ pub struct Application {
     /// The OpenAPI description of its routes. The server writes out the error codes that a route
     /// names under `4XX`, if it has them too; the application describes its own codes by status.
     pub described: OpenApi,
+    /// Examples for the description, as JSON: `schemas` has whole documents by schema and name, from
+    /// which the examples of fields, bodies and answers are taken; `parameters` has a description
+    /// and an example by name, `problems` the detail of a problem by code, `answers` which documents
+    /// an answer shows. Empty: none.
+    pub examples: &'static str,
     /// Its pages in the console, if it has any.
     pub panel: Option<Arc<dyn Panel>>,
 }

@@ -30,6 +30,7 @@ const SHORTEST: Duration = Duration::from_micros(100);
 pub(crate) struct HistoryDocument {
     /// The beginning of the first minute.
     pub(crate) from: String,
+    /// One entry for each minute, the oldest first.
     pub(crate) minutes: Vec<MinuteDocument>,
     /// Over the whole time.
     pub(crate) end_to_end: PercentilesDocument,
@@ -58,9 +59,13 @@ pub(crate) struct MinuteDocument {
 /// Percentiles of durations, at most 9 % too high; null: nothing was measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct PercentilesDocument {
+    /// How many durations were measured.
     pub(crate) count: u64,
+    /// Half of them took no longer, in milliseconds.
     pub(crate) p50_ms: Option<u64>,
+    /// 95 % of them took no longer, in milliseconds.
     pub(crate) p95_ms: Option<u64>,
+    /// 99 % of them took no longer, in milliseconds.
     pub(crate) p99_ms: Option<u64>,
 }
 

@@ -17,14 +17,17 @@ use crate::{Collector, CompareLimits, Comparison, Difference, RunComparison};
 /// A run that was compared.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ComparedRun {
+    /// The run: LOGIN.NUMBER, or LOGIN.shadow.NUMBER.
     run_id: String,
     /// Everything was read, not only what changed.
     full: bool,
     /// From its begin to its end.
     seconds: f64,
+    /// Its jobs, by how they ended.
     jobs: JobsDocument,
     /// Jobs by stream.
     kinds: BTreeMap<String, JobsDocument>,
+    /// What its requests brought.
     pages: PagesDocument,
     /// Failed jobs by the code of their error.
     errors: BTreeMap<String, u64>,
@@ -51,7 +54,9 @@ impl From<Run> for ComparedRun {
 pub(crate) struct DifferenceDocument {
     /// Such as jobs.repo_issues.total, pages.fetched, errors.http_500, statistics.issue or seconds.
     name: String,
+    /// The number of the real run.
     main: f64,
+    /// The number of the shadow run.
     shadow: f64,
     /// Beyond the limits.
     beyond: bool,
@@ -71,7 +76,9 @@ impl From<Difference> for DifferenceDocument {
 /// The latest completed runs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ComparedRuns {
+    /// The latest completed run of the real documents.
     main: ComparedRun,
+    /// The latest completed run of the shadow.
     shadow: ComparedRun,
     /// Both read everything, of the same streams. Otherwise numbers of jobs and times differ for
     /// that reason, and are not judged.
@@ -85,9 +92,11 @@ pub(crate) struct ComparedRuns {
 /// Comparison of a user's shadow with the real documents, and of their runs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ComparisonDocument {
+    /// The user's login at GitHub.
     login: String,
     /// Documents that both have, with the same content.
     equal: u64,
+    /// Documents that both have, with different content.
     different: u64,
     /// Documents that only the real collection has.
     missing: u64,
@@ -95,6 +104,7 @@ pub(crate) struct ComparisonDocument {
     extra: u64,
     /// Ids of some documents that differ.
     examples: Vec<String>,
+    /// The two runs behind the documents, with every number that differs.
     runs: ComparedRuns,
     /// No document differs, and no number of the runs is beyond the limits.
     passed: bool,
@@ -132,7 +142,11 @@ fn ratio(text: &str) -> Result<f64, &'static str> {
     }
 }
 
-#[utoipa::path(get, path = "/v1/github/comparison", tag = "github",
+/// Compare a user's shadow with the real documents.
+///
+/// Document by document, and the latest completed runs of both with every number that differs.
+/// `passed` says whether all is within the limits.
+#[utoipa::path(get, path = "/v1/github/comparison", tag = "github", operation_id = "compare_shadow",
     params(
         ("login" = String, Query),
         ("max_time_ratio" = Option<f64>, Query, description = "How many times as long the shadow run may take; default 2"),

@@ -9,6 +9,7 @@ use crate::{Cost, JobKind, StreamCost};
 /// Requests that a run would make. Nothing has begun.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CostDocument {
+    /// The user's login at GitHub.
     login: String,
     /// Repositories that the run reads, or that its search may find.
     repositories: u64,
@@ -21,6 +22,7 @@ pub(crate) struct CostDocument {
     at_least: u64,
     /// Requests if everything has changed since the last run; null: unknown.
     at_most: Option<u64>,
+    /// The same by stream.
     streams: Vec<StreamCostDocument>,
     /// Tokens by hash, with their budgets.
     tokens: Vec<TokenDocument>,
@@ -31,6 +33,7 @@ pub(crate) struct CostDocument {
 pub(crate) struct StreamCostDocument {
     /// Kind of its documents, or repo_search.
     kind: String,
+    /// Requests of this stream if nothing has changed since the last run.
     at_least: u64,
     /// null: unknown.
     at_most: Option<u64>,

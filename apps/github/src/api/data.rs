@@ -48,7 +48,10 @@ fn document_kind(text: &str) -> Result<String, String> {
     }
 }
 
-#[utoipa::path(get, path = "/v1/github/cursors", tag = "github",
+/// List where the next run continues.
+///
+/// For each stream and resource of a user, what the last run saw last.
+#[utoipa::path(get, path = "/v1/github/cursors", tag = "github", operation_id = "list_cursors",
     params(
         ("login" = String, Query),
         ("limit" = Option<u32>, Query, description = "Default 50; at most 500"),
@@ -84,7 +87,10 @@ pub(crate) async fn cursors(
     json(StatusCode::OK, &page)
 }
 
-#[utoipa::path(get, path = "/v1/github/tokens", tag = "github",
+/// List the tokens of this process.
+///
+/// By hash, with account, budget and pauses. Tokens themselves are never shown.
+#[utoipa::path(get, path = "/v1/github/tokens", tag = "github", operation_id = "list_tokens",
     responses((status = 200, body = TokenPage, description = "Every token of this process, by its hash")))]
 pub(crate) async fn tokens(State(collector): State<Collector>) -> Answer {
     let views = collector.tokens().await?;
@@ -92,7 +98,11 @@ pub(crate) async fn tokens(State(collector): State<Collector>) -> Answer {
     json(StatusCode::OK, &TokenPage { tokens })
 }
 
-#[utoipa::path(post, path = "/v1/github/users/{login}/forget", tag = "github",
+/// Delete everything that was collected of a user.
+///
+/// The documents, the cursors, the runs and the user's own tokens. Refused while a run of the user
+/// is active.
+#[utoipa::path(post, path = "/v1/github/users/{login}/forget", tag = "github", operation_id = "forget_user",
     params(("login" = String, Path)),
     request_body = Option<ForgetRequest>,
     responses(
@@ -120,7 +130,10 @@ pub(crate) async fn forget(
     json(StatusCode::OK, &forgotten)
 }
 
-#[utoipa::path(get, path = "/v1/github/documents", tag = "github",
+/// List collected documents.
+///
+/// In the order of their ids, as GitHub sent them. `kind`, `resource` and `login` narrow the list.
+#[utoipa::path(get, path = "/v1/github/documents", tag = "github", operation_id = "list_documents",
     params(
         ("login" = Option<String>, Query),
         ("kind" = Option<String>, Query, description = "Such as issue or pull_request"),

@@ -29,8 +29,11 @@ fn name(value: impl Serialize) -> String {
 /// Numbers of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobsDocument {
+    /// All jobs.
     total: u64,
+    /// Jobs that ended well.
     succeeded: u64,
+    /// Jobs whose attempts are used up.
     failed: u64,
     /// The API does not give their resources: gone, blocked or empty.
     unavailable: u64,
@@ -81,8 +84,11 @@ impl From<Pages> for PagesDocument {
 /// Failed jobs that were retried after the run had ended.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RepairDocument {
+    /// The number of the repair, from 1.
     number: u32,
+    /// The jobs that were retried.
     jobs: JobsDocument,
+    /// When all of them had ended; null: some have not.
     completed_at: Option<String>,
 }
 
@@ -101,6 +107,7 @@ impl From<Repair> for RepairDocument {
 pub(crate) struct RunDocument {
     /// LOGIN.NUMBER, or LOGIN.shadow.NUMBER.
     run_id: String,
+    /// The user's login at GitHub.
     login: String,
     /// Its documents go to the shadow.
     shadow: bool,
@@ -125,13 +132,19 @@ pub(crate) struct RunDocument {
     until: Option<String>,
     /// Selected repositories that the user does not own, OWNER/NAME; known when all jobs have ended.
     missing: Vec<String>,
+    /// Its jobs, by how they ended.
     jobs: JobsDocument,
+    /// What its requests brought.
     pages: PagesDocument,
     /// pending, done or failed.
     statistics: String,
+    /// Retries of its failed jobs, the first one first.
     repairs: Vec<RepairDocument>,
+    /// When the run was asked for.
     created_at: String,
+    /// When its first job began; null: none began.
     started_at: Option<String>,
+    /// When it ended; null: it is active.
     completed_at: Option<String>,
     /// Why the run failed or was canceled.
     error: Option<String>,
@@ -195,6 +208,7 @@ pub(crate) struct ProgressDocument {
 /// A resource that the API does not give.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct UnavailableDocument {
+    /// What was requested: user:LOGIN or repo:OWNER/NAME.
     resource: String,
     /// Status and message of the API.
     reason: String,
@@ -230,6 +244,7 @@ impl From<Progress> for ProgressDocument {
 /// A page of runs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunPage {
+    /// Newest first. May hold fewer runs than requested although more exist.
     pub(crate) runs: Vec<RunDocument>,
     /// Pass it as `cursor` to get the next page; null: this was the last.
     pub(crate) next_cursor: Option<String>,
@@ -238,6 +253,7 @@ pub(crate) struct RunPage {
 /// A run whose failed jobs are being retried.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RetryDocument {
+    /// The run after the request.
     pub(crate) run: RunDocument,
     /// Number of retried jobs.
     pub(crate) retried: u64,
@@ -248,7 +264,9 @@ pub(crate) struct RetryDocument {
 pub(crate) struct PageDocument {
     /// stored, not_modified, nothing, moved or unavailable.
     end: String,
+    /// Documents that were stored.
     documents: u64,
+    /// Items that were already known.
     skipped: u64,
     /// The hash of the token that was used.
     token: Option<String>,
@@ -272,14 +290,19 @@ pub(crate) struct JobDocument {
     op_id: String,
     /// The run that it belongs to.
     run_id: Option<String>,
+    /// The stream, such as repo_issues.
     kind: String,
+    /// What was requested: user:LOGIN or repo:OWNER/NAME.
     resource: String,
+    /// The page of the resource that it requests.
     page: String,
     /// READY, ENQUEUED, RUNNING, SUCCEEDED, FAILED or UNAVAILABLE.
     state: String,
     /// Attempts so far that count against the maximum.
     attempts: u32,
+    /// The next attempt begins no earlier; null: no attempt is planned.
     not_before: Option<String>,
+    /// What the job brought; null: it has not succeeded.
     done: Option<PageDocument>,
     /// Why the job failed, why its resource is unavailable, or what an open job waits for.
     error: Option<String>,
@@ -314,16 +337,21 @@ pub(crate) struct JobPage {
 /// Where the next run continues with a resource.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CursorDocument {
+    /// The stream, such as repo_issues.
     kind: String,
+    /// What was requested: user:LOGIN or repo:OWNER/NAME.
     resource: String,
     /// Id of the newest item.
     last_cursor: Option<String>,
     /// Time of the latest change.
     last_timestamp: Option<String>,
+    /// The latest ETag: an unchanged resource is answered with "not modified".
     last_etag: Option<String>,
     /// Number of the run that stored the resource's last page.
     run: u64,
+    /// Pages that the resource had.
     pages: u32,
+    /// When the cursor was stored.
     updated_at: String,
 }
 
@@ -345,6 +373,7 @@ impl From<(JobKind, String, Cursor)> for CursorDocument {
 /// A page of cursors.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CursorPage {
+    /// In the order of kind and resource.
     pub(crate) cursors: Vec<CursorDocument>,
     /// Pass it as `cursor` to get the next page; null: this was the last.
     pub(crate) next_cursor: Option<String>,
@@ -353,16 +382,22 @@ pub(crate) struct CursorPage {
 /// An account's budget according to the API's last answer.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BudgetDocument {
+    /// Requests that the account may make in an hour.
     limit: u64,
+    /// Requests that are left.
     remaining: u64,
+    /// When the budget is full again.
     reset_at: String,
 }
 
 /// A token, identified by its hash.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TokenDocument {
+    /// The hash of the token; the token itself is never shown.
     token: String,
+    /// The account that the token belongs to; null: not asked yet.
     account: Option<String>,
+    /// What the account may still request; null: not known yet.
     budget: Option<BudgetDocument>,
     /// The token is not used before this time.
     blocked_until: Option<String>,
@@ -389,6 +424,7 @@ impl From<TokenView> for TokenDocument {
 /// A page of tokens.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TokenPage {
+    /// The tokens of this process, as the configuration names them.
     pub(crate) tokens: Vec<TokenDocument>,
 }
 
@@ -400,6 +436,7 @@ pub(crate) struct ForgetRequest {}
 /// A user whose data was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ForgottenDocument {
+    /// The user's login at GitHub.
     pub(crate) login: String,
     /// Number of deleted documents.
     pub(crate) documents: u64,
@@ -408,11 +445,15 @@ pub(crate) struct ForgottenDocument {
 /// A document as GitHub sent it: one line of an export.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ExportDocument {
+    /// The document's id, unique among those of the user.
     id: String,
     /// Such as user, issue or commit.
     kind: String,
+    /// The login of the user for whom it was collected.
     user: String,
+    /// What was requested: user:LOGIN or repo:OWNER/NAME.
     resource: String,
+    /// The document itself, as GitHub sent it.
     #[schema(value_type = Object)]
     document: Box<RawValue>,
 }
@@ -434,6 +475,7 @@ impl TryFrom<Document> for ExportDocument {
 /// A page of documents.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DocumentPage {
+    /// In the order of their ids.
     pub(crate) documents: Vec<ExportDocument>,
     /// Pass it as `cursor` to get the next page; null: this was the last.
     pub(crate) next_cursor: Option<String>,

@@ -15,7 +15,9 @@ use crate::{Collector, EndedJobs, Overview};
 /// The jobs of one kind that ended in the last hour.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct EndedJobsDocument {
+    /// Jobs that ended well.
     succeeded: u64,
+    /// Jobs whose attempts are used up.
     failed: u64,
     /// The API does not give their resources.
     unavailable: u64,
@@ -23,6 +25,7 @@ pub(crate) struct EndedJobsDocument {
     failed_percent: f64,
     /// Of those that succeeded, from the first attempt to the end.
     average_seconds: f64,
+    /// The longest of them.
     longest_seconds: f64,
 }
 
@@ -46,6 +49,7 @@ impl From<EndedJobs> for EndedJobsDocument {
 pub(crate) struct OpenJobsDocument {
     /// Not begun yet: due, or of a later time.
     pending: u64,
+    /// An attempt is running.
     running: u64,
     /// They wait for their next attempt.
     waiting: u64,
@@ -56,6 +60,7 @@ pub(crate) struct OpenJobsDocument {
 pub(crate) struct RunsOverviewDocument {
     /// Runs that began in the last day, by status.
     runs: BTreeMap<String, u64>,
+    /// Jobs that have not ended.
     open: OpenJobsDocument,
     /// Jobs that were accepted in the last hour and have ended, by stream.
     kinds: BTreeMap<String, EndedJobsDocument>,
@@ -95,7 +100,11 @@ impl From<Overview> for RunsOverviewDocument {
     }
 }
 
-#[utoipa::path(get, path = "/v1/github/overview", tag = "github",
+/// Read all runs at a glance.
+///
+/// Runs of the last day, jobs of the last hour by stream, jobs that wait and for what, and jobs
+/// that hang.
+#[utoipa::path(get, path = "/v1/github/overview", tag = "github", operation_id = "get_runs_overview",
     responses((status = 200, body = RunsOverviewDocument, description = "All runs: the last hour, who waits for what until when, and what hangs")))]
 pub(crate) async fn overview(State(collector): State<Collector>) -> Answer {
     let overview = collector.overview().await?;

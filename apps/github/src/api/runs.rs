@@ -59,6 +59,7 @@ pub(crate) struct StartDocument {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReasonDocument {
+    /// Why, for people.
     reason: Option<String>,
 }
 
@@ -75,7 +76,11 @@ fn conflict(error: Error, code: &'static str) -> Problem {
     }
 }
 
-#[utoipa::path(post, path = "/v1/github/runs", tag = "github",
+/// Collect a user's data.
+///
+/// Begins a run and answers 202 at once. With `dry_run` nothing begins, and the answer is what the
+/// run would cost.
+#[utoipa::path(post, path = "/v1/github/runs", tag = "github", operation_id = "start_run",
     request_body = StartDocument,
     responses(
         (status = 200, body = CostDocument, description = "With dry_run: requests that the run would make; nothing has begun"),
@@ -133,7 +138,11 @@ pub(crate) async fn start(State(api): State<Api>, request: Request) -> Answer {
     Ok(response)
 }
 
-#[utoipa::path(get, path = "/v1/github/runs", tag = "github",
+/// List runs.
+///
+/// Newest first, of all users or of one. A page may hold fewer runs than `limit` although there are
+/// more.
+#[utoipa::path(get, path = "/v1/github/runs", tag = "github", operation_id = "list_runs",
     params(
         ("login" = Option<String>, Query),
         ("status" = Option<String>, Query, description = "Such as RUNNING or COMPLETED"),
@@ -171,7 +180,11 @@ pub(crate) async fn list(
     json(StatusCode::OK, &RunPage { runs, next_cursor })
 }
 
-#[utoipa::path(get, path = "/v1/github/runs/{run_id}", tag = "github",
+/// Read a run.
+///
+/// Its jobs by stream, the requests so far, what its jobs wait for, and the resources that GitHub
+/// does not give.
+#[utoipa::path(get, path = "/v1/github/runs/{run_id}", tag = "github", operation_id = "get_run",
     params(("run_id" = String, Path)),
     responses(
         (status = 200, body = ProgressDocument, description = "The run with its current jobs by kind"),
@@ -182,7 +195,11 @@ pub(crate) async fn get(State(collector): State<Collector>, Path(id): Path<Strin
     json(StatusCode::OK, &ProgressDocument::from(progress))
 }
 
-#[utoipa::path(get, path = "/v1/github/runs/{run_id}/jobs", tag = "github",
+/// List the jobs of a run.
+///
+/// Each job is one page of one resource. `state` and `kind` narrow the list; `repair` selects the
+/// jobs of a retry.
+#[utoipa::path(get, path = "/v1/github/runs/{run_id}/jobs", tag = "github", operation_id = "list_jobs",
     params(
         ("run_id" = String, Path),
         ("state" = Option<String>, Query, description = "READY, ENQUEUED, RUNNING, SUCCEEDED, FAILED or UNAVAILABLE"),
@@ -226,7 +243,10 @@ pub(crate) async fn jobs(
     json(StatusCode::OK, &JobPage { jobs, next_cursor })
 }
 
-#[utoipa::path(post, path = "/v1/github/runs/{run_id}/cancel", tag = "github",
+/// Cancel a run.
+///
+/// No further request is made for it. What it stored so far stays.
+#[utoipa::path(post, path = "/v1/github/runs/{run_id}/cancel", tag = "github", operation_id = "cancel_run",
     params(("run_id" = String, Path)),
     request_body = Option<ReasonDocument>,
     responses(
@@ -248,7 +268,10 @@ pub(crate) async fn cancel(
     json(StatusCode::OK, &RunDocument::from(run))
 }
 
-#[utoipa::path(post, path = "/v1/github/runs/{run_id}/retry", tag = "github",
+/// Retry the failed jobs of a run.
+///
+/// For a run that has completed with failed jobs. They are tried again as a repair of that run.
+#[utoipa::path(post, path = "/v1/github/runs/{run_id}/retry", tag = "github", operation_id = "retry_run",
     params(("run_id" = String, Path)),
     request_body = Option<RetryRequest>,
     responses(

@@ -20,7 +20,9 @@ const WEEKS: usize = 12;
 /// Durations in minutes.
 #[derive(Debug, Serialize, ToSchema)]
 struct DurationsDocument {
+    /// How many durations were measured.
     count: u64,
+    /// Their mean.
     mean_minutes: u64,
     /// Exact for one or two durations, otherwise at most 1/16 off.
     median_minutes: u64,
@@ -43,9 +45,13 @@ struct ActivityDocument {
     commits: u64,
     /// Commits whose author is the user.
     own_commits: u64,
+    /// Issues that were opened.
     issues_opened: u64,
+    /// Issues that were closed.
     issues_closed: u64,
+    /// Pull requests that were opened.
     pull_requests_opened: u64,
+    /// Pull requests that were merged.
     pull_requests_merged: u64,
     /// Closed without a merge.
     pull_requests_closed: u64,
@@ -127,6 +133,7 @@ impl From<WeeklyStatistics> for WeeklyDocument {
 /// Statistics of one user, or of all users.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StatisticsDocument {
+    /// The user; null: all users.
     login: Option<String>,
     /// The repository that the weekly figures are of; null: all repositories of the user.
     repository: Option<String>,
@@ -136,6 +143,7 @@ pub(crate) struct StatisticsDocument {
     made_for: String,
     /// Number of runs and repairs that they were computed for.
     runs: u64,
+    /// When the figures were computed.
     updated_at: String,
     /// The figures of one user by week; null for all users.
     weekly: Option<WeeklyDocument>,
@@ -162,7 +170,11 @@ fn weeks(text: &str) -> Result<usize, String> {
     }
 }
 
-#[utoipa::path(get, path = "/v1/github/statistics", tag = "github",
+/// Read the statistics.
+///
+/// Documents by kind, as they were counted after the last run. With `login` also the user's figures
+/// by week.
+#[utoipa::path(get, path = "/v1/github/statistics", tag = "github", operation_id = "get_statistics",
     params(
         ("login" = Option<String>, Query, description = "By default all users, without weekly figures"),
         ("repository" = Option<String>, Query, description = "OWNER/NAME or NAME: weekly figures of this repository only"),

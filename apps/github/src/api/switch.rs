@@ -31,7 +31,9 @@ pub(crate) struct SwitchRequest {
 /// A way back that the collector took by itself.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WayBackDocument {
+    /// When the collector went back.
     at: String,
+    /// Which limit was passed, and by how much.
     reason: String,
     /// The run that was the reason.
     run_id: Option<String>,
@@ -44,8 +46,12 @@ pub(crate) struct SwitchDocument {
     live: String,
     /// Since when; null: from the beginning.
     since: Option<String>,
+    /// The collector goes back if more than this share of a run's jobs fails, in percent.
     max_failed_percent: f64,
+    /// The collector goes back if a run takes more than this many times as long as before the
+    /// switch.
     max_time_ratio: f64,
+    /// The collector goes back if the sink refuses all documents for longer than this.
     max_sink_outage_seconds: u64,
     /// Set: the collector went back by itself.
     way_back: Option<WayBackDocument>,
@@ -100,14 +106,22 @@ impl SwitchRequest {
     }
 }
 
-#[utoipa::path(get, path = "/v1/github/switch", tag = "github",
+/// Read which documents are live.
+///
+/// The documents of the real collection or of the shadow, and whether the collector went back by
+/// itself.
+#[utoipa::path(get, path = "/v1/github/switch", tag = "github", operation_id = "get_switch",
     responses((status = 200, body = SwitchDocument, description = "Which documents are live, and whether the collector went back by itself")))]
 pub(crate) async fn get(State(collector): State<Collector>) -> Answer {
     let switch = collector.switch().await?;
     json(StatusCode::OK, &SwitchDocument::from(switch))
 }
 
-#[utoipa::path(post, path = "/v1/github/switch", tag = "github",
+/// Choose which documents are live.
+///
+/// From now on runs store these documents and readers get them. Active runs continue where they
+/// began.
+#[utoipa::path(post, path = "/v1/github/switch", tag = "github", operation_id = "set_switch",
     request_body = SwitchRequest,
     responses(
         (status = 200, body = SwitchDocument, description = "These documents are live now; active runs continue where they began"),

@@ -25,9 +25,11 @@ pub(crate) struct TokenRequest {
 /// A token of a user, identified by its hash.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct UserTokenDocument {
+    /// The hash of the token; the token itself is never shown.
     token: String,
     /// The token's account, once it is known.
     account: Option<String>,
+    /// When the token was stored.
     added_at: String,
     /// `usable`, `blocked`, `refused`, or `unreadable`: sealed with a key that this server does not
     /// have.
@@ -53,7 +55,9 @@ impl From<UserToken> for UserTokenDocument {
 /// The tokens of a user.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct UserTokensDocument {
+    /// The user's login at GitHub.
     login: String,
+    /// The tokens that only the runs of this user use.
     tokens: Vec<UserTokenDocument>,
 }
 
@@ -67,7 +71,10 @@ async fn listed(collector: &Collector, login: String) -> Answer {
     json(StatusCode::OK, &UserTokensDocument { login, tokens })
 }
 
-#[utoipa::path(get, path = "/v1/github/users/{login}/tokens", tag = "github",
+/// List a user's own tokens.
+///
+/// Tokens that only the runs of this user use, by hash, with account and state.
+#[utoipa::path(get, path = "/v1/github/users/{login}/tokens", tag = "github", operation_id = "list_user_tokens",
     params(("login" = String, Path)),
     responses(
         (status = 200, body = UserTokensDocument, description = "The tokens that only the runs of this user use, by their hashes"),
@@ -77,7 +84,10 @@ pub(crate) async fn list(State(collector): State<Collector>, Path(name): Path<St
     listed(&collector, user(&name)?).await
 }
 
-#[utoipa::path(put, path = "/v1/github/users/{login}/tokens", tag = "github",
+/// Store a token of a user.
+///
+/// The token is sealed and never shown again. Storing the same token again changes nothing.
+#[utoipa::path(put, path = "/v1/github/users/{login}/tokens", tag = "github", operation_id = "add_user_token",
     params(("login" = String, Path)),
     request_body = TokenRequest,
     responses(
@@ -102,7 +112,10 @@ pub(crate) async fn add(
     json(StatusCode::OK, &UserTokenDocument::from(added))
 }
 
-#[utoipa::path(delete, path = "/v1/github/users/{login}/tokens/{token}", tag = "github",
+/// Remove a token of a user.
+///
+/// The path names the token by its hash. The answer lists the tokens that are left.
+#[utoipa::path(delete, path = "/v1/github/users/{login}/tokens/{token}", tag = "github", operation_id = "remove_user_token",
     params(("login" = String, Path), ("token" = String, Path, description = "The token's hash")),
     responses(
         (status = 200, body = UserTokensDocument, description = "The token is removed; these are left"),

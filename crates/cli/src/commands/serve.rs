@@ -160,6 +160,7 @@ fn application(collector: Option<&Collector>, config: &Config) -> Application {
         domain: clinch_github::DOMAIN,
         router,
         described,
+        examples: clinch_github::EXAMPLES,
         panel: collector.map(panel),
     }
 }

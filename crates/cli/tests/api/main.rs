@@ -9,6 +9,7 @@
 
 mod collector;
 mod concurrent;
+mod described;
 mod disk;
 mod events;
 mod github;

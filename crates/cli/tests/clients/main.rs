@@ -11,6 +11,7 @@
 )]
 
 mod description;
+mod exchange;
 mod kills;
 mod language;
 mod pages;
@@ -27,7 +28,7 @@ use libtest_mimic::{Arguments, Trial};
 /// A case runs once with each client.
 type Case = (&'static str, fn(Language));
 
-const CASES: [Case; 13] = [
+const CASES: [Case; 14] = [
     ("the_test_suite_passes", suites::pass),
     ("types_and_style_are_checked", suites::are_checked),
     ("the_package_is_what_the_sources_say", suites::are_built),
@@ -39,6 +40,7 @@ const CASES: [Case; 13] = [
         "documents_have_the_members_of_the_description",
         description::members,
     ),
+    ("what_is_sent_and_read_fits_the_description", exchange::fits),
     (
         "a_first_durable_call_takes_at_most_25_lines",
         pages::first_call,

@@ -34,9 +34,10 @@ pub(crate) struct OpenDocument<'a> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SealDocument {}
 
-/// A batch.
+/// A batch: a group of operations with one end.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BatchDocument {
+    /// The id of the batch, a UUID.
     batch_id: String,
     /// A sealed batch takes no new members but those that its members spawn.
     sealed: bool,
@@ -44,8 +45,11 @@ pub(crate) struct BatchDocument {
     complete: bool,
     /// The number of members.
     total: u64,
+    /// Members that are COMPLETED.
     completed: u64,
+    /// Members that are FAILED.
     failed: u64,
+    /// When the batch was complete; null: it is not complete yet.
     completed_at: Option<String>,
 }
 
@@ -82,7 +86,10 @@ impl App {
     }
 }
 
-#[utoipa::path(get, path = "/v1/batches", tag = "batches",
+/// List batches, newest first.
+///
+/// A restricted key sees the batches that it may read.
+#[utoipa::path(get, path = "/v1/batches", tag = "batches", operation_id = "list_batches",
     params(
         ("limit" = Option<u32>, Query, description = "By default 50, at most 1000"),
         ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
@@ -119,7 +126,11 @@ pub(crate) async fn list(
     json(StatusCode::OK, &listing)
 }
 
-#[utoipa::path(post, path = "/v1/batches", tag = "batches",
+/// Open a batch.
+///
+/// A batch is a group of operations with one end: it is complete when it is sealed and every member
+/// is settled. `on_complete` is an operation that is accepted in that same commit.
+#[utoipa::path(post, path = "/v1/batches", tag = "batches", operation_id = "open_batch",
     request_body = Option<OpenDocument>,
     responses(
         (status = 200, body = BatchDocument, description = "The batch is open, also if it was opened before"),
@@ -151,7 +162,11 @@ pub(crate) async fn open(State(app): State<Shared>, caller: Caller, request: Req
     app.show_batch(&caller, id).await
 }
 
-#[utoipa::path(get, path = "/v1/batches/{batch_id}", tag = "batches",
+/// Read a batch.
+///
+/// How many members it has and how many of them have ended. `GET /v1/operations?batch_id=` lists
+/// the members.
+#[utoipa::path(get, path = "/v1/batches/{batch_id}", tag = "batches", operation_id = "get_batch",
     params(("batch_id" = String, Path)),
     responses(
         (status = 200, body = BatchDocument, description = "The batch; its members are /v1/operations?batch_id="),
@@ -165,7 +180,10 @@ pub(crate) async fn get(
     app.show_batch(&caller, batch_id(&id)?).await
 }
 
-#[utoipa::path(post, path = "/v1/batches/{batch_id}/operations", tag = "batches",
+/// Submit members of a batch.
+///
+/// As a bulk submit. An operation whose keys are known already does not become a member.
+#[utoipa::path(post, path = "/v1/batches/{batch_id}/operations", tag = "batches", operation_id = "add_to_batch",
     params(("batch_id" = String, Path)),
     request_body = BulkDocument,
     responses(
@@ -186,7 +204,11 @@ pub(crate) async fn add(
         .await
 }
 
-#[utoipa::path(post, path = "/v1/batches/{batch_id}/seal", tag = "batches",
+/// Seal a batch.
+///
+/// It takes no more members, other than those that its members spawn. Sealing it again changes
+/// nothing.
+#[utoipa::path(post, path = "/v1/batches/{batch_id}/seal", tag = "batches", operation_id = "seal_batch",
     params(("batch_id" = String, Path)),
     request_body = Option<SealDocument>,
     responses(

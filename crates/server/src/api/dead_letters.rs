@@ -24,13 +24,21 @@ pub(crate) use actions::{__path_dismiss, __path_redrive, __path_reopen, dismiss,
 /// An operation that ended FAILED other than by cancel, without its payload.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LetterDocument {
+    /// The operation that failed.
     op_id: String,
+    /// The domain: a group of operations, such as payments.
     domain: String,
+    /// The type of the call within its domain, such as charge.
     event_type: String,
+    /// What the call is about at the caller's side, such as the number of an order.
     biz_key: String,
+    /// The caller's idempotency key: the same four keys name the same operation.
     idem_key: String,
+    /// Why the operation is FAILED.
     failure: FailureDocument,
+    /// The number of calls that may have been sent.
     attempts: u32,
+    /// When the operation ended.
     failed_at: String,
     /// A late answer says that the call was applied: the operation is not redriven.
     late_ok: bool,
@@ -47,30 +55,41 @@ pub(crate) struct LetterDocument {
 /// Why a dead letter needs no more work.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DismissalDocument {
+    /// When it was dismissed.
     at: String,
     /// The API key, or the person or program behind it.
     by: String,
+    /// What the operator gave as the reason.
     reason: String,
 }
 
-/// One page.
+/// One page of dead letters.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LetterPage {
+    /// Newest first, unless the request asks for the oldest.
     dead_letters: Vec<LetterDocument>,
+    /// Pass it as `cursor` to get the next page; null: this is the last page.
     next_cursor: Option<String>,
 }
 
 /// Dead letters with the same fingerprint.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LetterGroup {
+    /// Names the group: the same for errors that differ only in numbers.
     fingerprint: String,
+    /// The domain: a group of operations, such as payments.
     domain: String,
+    /// The type of the call within its domain, such as charge.
     event_type: String,
+    /// The code of the failure.
     code: String,
     /// The message of the newest dead letter.
     message: String,
+    /// Dead letters of the group in this answer.
     count: u64,
+    /// When the oldest of them failed.
     first_failed_at: String,
+    /// When the newest of them failed.
     last_failed_at: String,
     /// The newest dead letter.
     example_op_id: String,
@@ -80,6 +99,7 @@ pub(crate) struct LetterGroup {
 /// the newest; the same fingerprint can be in several answers, and its counts add up.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LetterGroups {
+    /// The most frequent first.
     groups: Vec<LetterGroup>,
     /// How many dead letters were counted for this answer.
     counted: usize,
@@ -135,7 +155,11 @@ fn order(query: &mut QueryParameters) -> Result<LetterOrder, Problem> {
     }
 }
 
-#[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters",
+/// List dead letters, or count them by error.
+///
+/// Operations that ended FAILED other than by cancel, and that nobody has dealt with yet, unless
+/// `status` asks for others. With `group=true` they are counted by the fingerprint of their error.
+#[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", operation_id = "list_dead_letters",
     params(
         ("status" = Option<String>, Query, description = "open (by default), redriven, dismissed or all"),
         ("domain" = Option<String>, Query), ("event_type" = Option<String>, Query),
@@ -228,7 +252,10 @@ async fn groups(app: &App, selection: &Selection, mut cursor: Option<String>) ->
     json(StatusCode::OK, &LetterListing::Groups(groups))
 }
 
-#[utoipa::path(get, path = "/v1/dead-letters/{op_id}", tag = "dead letters",
+/// Read a dead letter.
+///
+/// Its failure, its status, and who dealt with it. The first 8 or more digits of the id are enough.
+#[utoipa::path(get, path = "/v1/dead-letters/{op_id}", tag = "dead letters", operation_id = "get_dead_letter",
     params(("op_id" = String, Path)),
     responses(
         (status = 200, body = LetterDocument, description = "The dead letter, whatever its status"),

@@ -1,13 +1,18 @@
-//! Adds every error of every route to the OpenAPI document.
+//! Adds to the OpenAPI document every error of every route, and [examples].
 //!
 //! A route names the codes of its own errors under `4XX`. Here each code gets its status, and the
 //! errors of authentication and of reading a body are added to the routes that can answer them. The
 //! document then lists every error that a caller can meet, except a bug of the server.
 
+mod examples;
+
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
+
+use examples::Examples;
 
 /// Every error code of the server and its status.
 const CODES: [(&str, u16); 18] = [
@@ -34,8 +39,23 @@ const CODES: [(&str, u16); 18] = [
 /// The status under which a route names its own codes.
 const OWN: &str = "4XX";
 
+/// The examples of the server's own routes.
+const EXAMPLES: &str = include_str!("examples.json");
+
+/// The whole document: with the errors of every route, and with examples, those of the
+/// applications included.
+pub(super) fn document(openapi: OpenApi, applications: &[&str]) -> Value {
+    let mut document = serde_json::to_value(spelled_out(openapi)).unwrap_or_default();
+    let mut examples = Examples::read(EXAMPLES);
+    for application in applications.iter().filter(|text| !text.is_empty()) {
+        examples.extend(Examples::read(application));
+    }
+    examples.put_into(&mut document);
+    document
+}
+
 /// Writes out the errors of every route.
-pub(super) fn spelled_out(mut openapi: OpenApi) -> OpenApi {
+fn spelled_out(mut openapi: OpenApi) -> OpenApi {
     for (path, item) in &mut openapi.paths.paths {
         let methods = [
             &mut item.get,

@@ -27,9 +27,10 @@ const WITH_FALLBACK: &str = " with fallback";
 /// The longest wait for the store, which only counts the backlog.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Every destination.
+/// Every destination that this process calls.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DestinationsDocument {
+    /// Sorted by name; a restricted key sees those that its routes call.
     destinations: Vec<DestinationDocument>,
 }
 
@@ -37,6 +38,7 @@ pub(crate) struct DestinationsDocument {
 /// and room are those of the process that answers.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct DestinationDocument {
+    /// The name of the destination: as configured, otherwise host and port of the URL.
     pub(crate) destination: String,
     /// ok, down (no call passes), probing (a few calls test it), throttled (the provider asked for
     /// a pause) or full (a limit is used up).
@@ -57,7 +59,9 @@ pub(crate) struct DestinationDocument {
     /// Breaker and pause are shared with the other processes of the store. False: the store does
     /// not answer, and each process decides for itself.
     pub(crate) shared: bool,
+    /// How many more calls the rate allows now.
     pub(crate) rate: RoomDocument,
+    /// How many more calls may run at the same time.
     pub(crate) concurrency: RoomDocument,
     /// The provider asked for a pause until this time.
     pub(crate) paused_until: Option<String>,
@@ -92,16 +96,20 @@ pub(crate) struct RoomDocument {
 pub(crate) struct CallErrorDocument {
     /// timeout, effect_unknown, not_applied or reported (by a remote worker or a probe).
     pub(crate) code: &'static str,
-    /// One line.
+    /// What went wrong, in one line.
     pub(crate) message: String,
+    /// When the call failed.
     pub(crate) at: String,
 }
 
 /// Calls of this process in the last minutes.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub(crate) struct RecentDocument {
+    /// How far back the numbers reach, in milliseconds.
     pub(crate) window_ms: u64,
+    /// Calls that ended.
     pub(crate) calls: u64,
+    /// Calls that count against the destination.
     pub(crate) failed: u64,
 }
 
@@ -110,21 +118,23 @@ pub(crate) struct RecentDocument {
 pub(crate) struct LimitsDocument {
     /// Calls in each period.
     pub(crate) rate: Option<RateLimitDocument>,
-    /// Concurrent calls.
+    /// Calls at the same time.
     pub(crate) concurrency: Option<u32>,
 }
 
 /// A number of calls in each period.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct RateLimitDocument {
+    /// Calls that one period allows.
     pub(crate) permits: u32,
+    /// The length of a period, in milliseconds.
     pub(crate) per_ms: u64,
 }
 
 /// Opens a destination's breaker.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OpenDocument {
+pub(crate) struct OpenBreakerDocument {
     /// For the log.
     reason: Option<String>,
     /// A duration such as "30m", or a number of seconds. Absent: until the destination is reset.
@@ -336,7 +346,11 @@ fn state(status: &DestinationStatus) -> &'static str {
     }
 }
 
-#[utoipa::path(get, path = "/v1/destinations", tag = "domains",
+/// List destinations and how they are.
+///
+/// Every provider that this process calls: its breaker, a pause that it asked for, its last error,
+/// and how much room its limits leave.
+#[utoipa::path(get, path = "/v1/destinations", tag = "domains", operation_id = "list_destinations",
     responses(
         (status = 200, body = DestinationsDocument, description = "Every destination"),
     ))]
@@ -345,7 +359,11 @@ pub(crate) async fn list(State(app): State<Shared>, caller: Caller) -> Answer {
     json(StatusCode::OK, &DestinationsDocument { destinations })
 }
 
-#[utoipa::path(post, path = "/v1/destinations/{name}/reset", tag = "domains",
+/// Call a destination again.
+///
+/// Closes its breaker and ends a pause, in every process of the store. Waiting work is called at
+/// once.
+#[utoipa::path(post, path = "/v1/destinations/{name}/reset", tag = "domains", operation_id = "reset_destination",
     params(("name" = String, Path)),
     request_body = Option<ReasonDocument>,
     responses(
@@ -369,9 +387,13 @@ pub(crate) async fn reset(
     app.one_destination(&caller, &name).await
 }
 
-#[utoipa::path(post, path = "/v1/destinations/{name}/open", tag = "domains",
+/// Stop the calls to a destination.
+///
+/// Opens its breaker, for example for maintenance at the provider. Operations are still accepted
+/// and wait.
+#[utoipa::path(post, path = "/v1/destinations/{name}/open", tag = "domains", operation_id = "open_destination",
     params(("name" = String, Path)),
-    request_body = Option<OpenDocument>,
+    request_body = Option<OpenBreakerDocument>,
     responses(
         (status = 200, body = DestinationDocument, description = "No process of the store calls the destination until the time has passed or the destination is reset (`shared`)"),
         (status = "4XX", body = ProblemDocument, description = "not_found, invalid_request"),
@@ -384,7 +406,7 @@ pub(crate) async fn open(
 ) -> Answer {
     let (parts, body) = request.into_parts();
     let text = app.optional_body(&parts.headers, body).await?;
-    let OpenDocument { reason, lasting } = body::read(&text, INVALID_REQUEST)?;
+    let OpenBreakerDocument { reason, lasting } = body::read(&text, INVALID_REQUEST)?;
     app.operable(&caller, &name)?;
     let lasting = lasting.map(|DurationValue(lasting)| lasting);
     if lasting.is_some_and(|lasting| lasting.is_zero()) {

@@ -14,13 +14,18 @@ use super::caller::Caller;
 use super::hold::Holds;
 use super::time;
 
-/// An operation.
+/// An operation: one call that ends exactly one way.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct OperationDocument {
+    /// The id of the operation, a UUID.
     op_id: String,
+    /// The domain: a group of operations, such as payments.
     domain: String,
+    /// The type of the call within its domain, such as charge.
     event_type: String,
+    /// What the call is about at the caller's side, such as the number of an order.
     biz_key: String,
+    /// The caller's idempotency key: the same four keys name the same operation.
     idem_key: String,
     /// PENDING, IN_PROGRESS, COMPLETED or FAILED.
     pub(crate) state: &'static str,
@@ -32,26 +37,41 @@ pub(crate) struct OperationDocument {
     seq: Option<u64>,
     /// Increases with every change.
     version: Option<u64>,
+    /// From -10 to 10; higher goes first.
     priority: i8,
+    /// Names and values that the caller chose, for searching.
     labels: BTreeMap<String, String>,
+    /// No attempt begins before this time; null: at once.
     run_at: Option<String>,
+    /// No attempt begins after this time; null: the deadline of its route.
     deadline: Option<String>,
+    /// When the operation was stored.
     accepted_at: Option<String>,
+    /// When its first attempt began; null: none began.
     started_at: Option<String>,
+    /// When it became COMPLETED or FAILED; null: it is open.
     finished_at: Option<String>,
+    /// When the next attempt is due; null: none is planned.
     next_attempt_at: Option<String>,
     /// Whether a call may have had its effect: none or unknown.
     effect: &'static str,
     /// Only when FAILED: a late answer says that the call was applied.
     late_ok: bool,
+    /// A cancel waits for a call that may have had its effect.
     cancel_requested: bool,
     /// Why the operation is not running now.
     pub(crate) hold: Option<HoldDocument>,
+    /// The failed operation that this one repeats.
     redrive_of: Option<String>,
+    /// The operation that repeats this failed one.
     redriven_by: Option<String>,
+    /// The batch of which it is a member.
     batch_id: Option<String>,
+    /// The W3C trace id under which it was accepted.
     trace_id: Option<String>,
+    /// Only when COMPLETED: what the provider answered.
     result: Option<ResultDocument>,
+    /// Only when FAILED: why.
     failure: Option<FailureDocument>,
     /// The last error of an operation that has not completed.
     last_error: Option<LastErrorDocument>,
@@ -72,13 +92,16 @@ pub(crate) struct HoldDocument {
     /// effect_unknown, paused, breaker_open, rate_limited, bulkhead_full, key_order,
     /// no_executor, backoff or delayed.
     pub(crate) reason: &'static str,
+    /// When this reason ends, as far as is known; null: not known.
     pub(crate) until: Option<String>,
 }
 
 /// The provider's successful answer.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct ResultDocument {
+    /// The provider's own id of the transaction.
     provider_txn_id: Option<String>,
+    /// What the provider answered: any JSON.
     #[schema(value_type = serde_json::Value)]
     payload: Payload,
 }
@@ -86,8 +109,11 @@ pub(crate) struct ResultDocument {
 /// Why an operation is FAILED.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct FailureDocument {
+    /// A short name for programs: the provider's, or one of Clinch's, such as retry_exhausted.
     code: String,
+    /// What happened, for people; shortened and redacted.
     message: String,
+    /// What was behind it, such as the provider's own code.
     cause: Option<String>,
     /// none or unknown.
     effect: &'static str,
@@ -101,6 +127,7 @@ pub(crate) struct LastErrorDocument {
     code: String,
     /// Shortened and redacted.
     message: String,
+    /// When it happened.
     at: String,
 }
 

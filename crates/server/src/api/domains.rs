@@ -16,15 +16,17 @@ use super::operations::ReasonDocument;
 use super::problem::{Problem, ProblemDocument};
 use super::time;
 
-/// Every domain.
+/// Every domain, sorted by name.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DomainsDocument {
+    /// Sorted by name; a restricted key sees its own.
     pub(super) domains: Vec<DomainDocument>,
 }
 
-/// One domain.
+/// A domain: a group of operations with its own counters, which can be paused.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct DomainDocument {
+    /// The domain: a group of operations, such as payments.
     pub(crate) domain: String,
     /// While paused, no attempt begins.
     pub(crate) paused: bool,
@@ -34,6 +36,7 @@ pub(crate) struct DomainDocument {
     pub(crate) paused_by: Option<String>,
     /// Why, as whoever paused it said; null: no reason was given.
     pub(crate) paused_reason: Option<String>,
+    /// Operations by state and phase.
     pub(crate) counts: CountsDocument,
     /// Dead letters that wait for a redrive or a dismissal.
     pub(crate) dead_letters_open: u64,
@@ -47,15 +50,21 @@ pub(crate) struct DomainDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) struct CountsDocument {
+    /// Operations that were accepted and never begun.
     pub(crate) pending: u64,
+    /// Operations that began and have not ended.
     pub(crate) in_progress: u64,
+    /// Operations that ended well.
     pub(crate) completed: u64,
+    /// Operations that ended FAILED.
     pub(crate) failed: u64,
     /// Parts of IN_PROGRESS, by phase.
     #[serde(rename = "live")]
     pub(crate) live: u64,
+    /// Part of IN_PROGRESS: the next attempt is due later.
     #[serde(rename = "waiting")]
     pub(crate) waiting: u64,
+    /// Part of IN_PROGRESS: waits for a probe, a late answer or an operator.
     #[serde(rename = "held")]
     pub(crate) held: u64,
 }
@@ -187,7 +196,10 @@ fn nothing_of(domain: &Domain) -> DomainView {
     }
 }
 
-#[utoipa::path(get, path = "/v1/domains", tag = "domains",
+/// List domains and their counters.
+///
+/// Every domain with its counters, its open dead letters, and whether it is paused.
+#[utoipa::path(get, path = "/v1/domains", tag = "domains", operation_id = "list_domains",
     responses(
         (status = 200, body = DomainsDocument, description = "Every domain, sorted by name"),
     ))]
@@ -197,7 +209,11 @@ pub(crate) async fn list(State(app): State<Shared>, caller: Caller) -> Answer {
     json(StatusCode::OK, &DomainsDocument { domains })
 }
 
-#[utoipa::path(post, path = "/v1/domains/{domain}/pause", tag = "domains",
+/// Pause a domain.
+///
+/// No attempt of the domain begins until it is resumed. Running attempts end as usual, and
+/// operations are still accepted.
+#[utoipa::path(post, path = "/v1/domains/{domain}/pause", tag = "domains", operation_id = "pause_domain",
     params(("domain" = String, Path)),
     request_body = Option<ReasonDocument>,
     responses(
@@ -213,7 +229,10 @@ pub(crate) async fn pause(
     app.set_paused(&caller, domain, true, request).await
 }
 
-#[utoipa::path(post, path = "/v1/domains/{domain}/resume", tag = "domains",
+/// Resume a domain.
+///
+/// Attempts of the domain begin again. A domain that is not paused stays as it is.
+#[utoipa::path(post, path = "/v1/domains/{domain}/resume", tag = "domains", operation_id = "resume_domain",
     params(("domain" = String, Path)),
     request_body = Option<ReasonDocument>,
     responses(

@@ -131,7 +131,11 @@ impl SentVersions {
     }
 }
 
-#[utoipa::path(get, path = "/v1/events", tag = "operations",
+/// Follow changes as they happen.
+///
+/// Server-sent events: `operation` with its document, `counters` with every domain, and `lagged` if
+/// some were missed. An event is a hint; the operation is the truth.
+#[utoipa::path(get, path = "/v1/events", tag = "operations", operation_id = "stream_events",
     responses(
         (status = 200, body = String, content_type = "text/event-stream", description = "Events `operation` (an operation changed), `counters` (all domains) and `lagged` (the listener missed events)"),
     ))]

@@ -36,6 +36,7 @@ const UNNAMED_WORKER: &str = "remote";
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LeaseDocument {
+    /// The domain whose operations the worker executes.
     domain: String,
     /// By default every event type that is declared.
     event_types: Option<Vec<String>>,
@@ -56,12 +57,14 @@ pub(crate) struct LeaseDocument {
 /// Attempts that have begun for this worker.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Deliveries {
+    /// At most `max`; empty: there was nothing to do within `wait`.
     deliveries: Vec<DeliveryDocument>,
 }
 
-/// One attempt.
+/// An attempt that has begun for this worker.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeliveryDocument {
+    /// The id of the operation, a UUID.
     op_id: String,
     /// Every report of this attempt carries the fence.
     fence: u64,
@@ -74,38 +77,54 @@ pub(crate) struct DeliveryDocument {
     attempt: u32,
     /// The idempotency key for the provider: the same for every attempt.
     outbound_key: String,
+    /// Make no call after this time; null: there is no deadline.
     deadline: Option<String>,
     /// The checkpoint that an earlier attempt stored.
     checkpoint: Option<Value>,
-    /// W3C traceparent.
+    /// The W3C traceparent of this attempt, for the provider.
     traceparent: Option<String>,
+    /// What to call the provider for.
     command: CommandDocument,
 }
 
 /// The command of the operation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CommandDocument {
+    /// The domain: a group of operations, such as payments.
     domain: String,
+    /// The type of the call within its domain, such as charge.
     event_type: String,
+    /// What the call is about at the caller's side, such as the number of an order.
     biz_key: String,
+    /// The caller's idempotency key: the same four keys name the same operation.
     idem_key: String,
+    /// What the caller submitted: any JSON.
     #[schema(value_type = serde_json::Value)]
     payload: Payload,
+    /// No attempt begins before this time; null: at once.
     run_at: Option<String>,
+    /// The deadline that the caller asked for; null: that of the route.
     deadline: Option<String>,
+    /// From -10 to 10; higher goes first.
     priority: i8,
+    /// Names and values that the caller chose, for searching.
     labels: BTreeMap<String, String>,
 }
 
 /// The operation after a report.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LeaseState {
+    /// The id of the operation, a UUID.
     op_id: String,
+    /// PENDING, IN_PROGRESS, COMPLETED or FAILED.
     state: &'static str,
+    /// Only while IN_PROGRESS: live, waiting or held.
     phase: Option<&'static str>,
+    /// The fence of the latest attempt. Another than yours: another attempt has begun.
     fence: u64,
     /// The operation was canceled: make no further call.
     cancel_requested: bool,
+    /// After this time the attempt counts as lost; null: no attempt is running.
     lease_until: Option<String>,
     /// Parts of an ok that were not stored, or not completely. The ok itself was stored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -154,7 +173,11 @@ pub(crate) struct CheckpointDocument<'a> {
     checkpoint: &'a RawValue,
 }
 
-#[utoipa::path(post, path = "/v1/leases", tag = "remote workers",
+/// Lease operations for a remote worker.
+///
+/// Begins attempts of routes with `remote = true` and hands them to the caller, who makes the calls
+/// and reports how they ended. An empty list means that there was nothing to do within `wait`.
+#[utoipa::path(post, path = "/v1/leases", tag = "remote workers", operation_id = "lease_operations",
     request_body = LeaseDocument,
     responses(
         (status = 200, body = Deliveries, description = "The deliveries that were available within `wait`"),
@@ -304,7 +327,11 @@ impl App {
     }
 }
 
-#[utoipa::path(post, path = "/v1/leases/{op_id}/heartbeat", tag = "remote workers",
+/// Extend a lease.
+///
+/// The attempt stays the worker's for `lease` from now. The answer says whether a cancel was
+/// requested.
+#[utoipa::path(post, path = "/v1/leases/{op_id}/heartbeat", tag = "remote workers", operation_id = "extend_lease",
     params(("op_id" = String, Path)),
     request_body = HeartbeatDocument,
     responses(
@@ -326,7 +353,11 @@ pub(crate) async fn heartbeat(
     reported(id, app.orchestrator().heartbeat(attempt, lease).await)
 }
 
-#[utoipa::path(post, path = "/v1/leases/{op_id}/release", tag = "remote workers",
+/// Give an attempt back without a call.
+///
+/// For a worker that stops before it called the provider. The attempt does not count, and another
+/// worker may lease the operation at once.
+#[utoipa::path(post, path = "/v1/leases/{op_id}/release", tag = "remote workers", operation_id = "release_lease",
     params(("op_id" = String, Path)),
     request_body = ReleaseDocument,
     responses(
@@ -348,7 +379,11 @@ pub(crate) async fn release(
     reported(id, app.orchestrator().release(attempt, worker).await)
 }
 
-#[utoipa::path(post, path = "/v1/leases/{op_id}/checkpoint", tag = "remote workers",
+/// Keep progress for the next attempt.
+///
+/// The next attempt gets the checkpoint with its delivery. A later checkpoint replaces an earlier
+/// one.
+#[utoipa::path(post, path = "/v1/leases/{op_id}/checkpoint", tag = "remote workers", operation_id = "store_checkpoint",
     params(("op_id" = String, Path)),
     request_body = CheckpointDocument,
     responses(
@@ -375,7 +410,12 @@ pub(crate) async fn checkpoint(
     reported(id, app.orchestrator().checkpoint(attempt, bytes).await)
 }
 
-#[utoipa::path(post, path = "/v1/leases/{op_id}/outcome", tag = "remote workers",
+/// Report how an attempt ended.
+///
+/// `ok`: the provider applied the call. `retry`: it did not (`applied: no`), or nobody knows
+/// (`applied: unknown`). `fail`: it refused for good. An ok is always taken, also after the lease
+/// has ended.
+#[utoipa::path(post, path = "/v1/leases/{op_id}/outcome", tag = "remote workers", operation_id = "report_outcome",
     params(("op_id" = String, Path)),
     request_body = OutcomeDocument,
     responses(

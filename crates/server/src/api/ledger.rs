@@ -16,7 +16,9 @@ use super::time;
 /// The attempts of an operation, and every line of its ledger.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AttemptsDocument {
+    /// The id of the operation, a UUID.
     op_id: String,
+    /// Every attempt, the first one first.
     attempts: Vec<AttemptDocument>,
     /// Answers that arrived when their attempt was no longer the current one.
     late_answers: Vec<LateDocument>,
@@ -29,12 +31,17 @@ pub(crate) struct AttemptsDocument {
 pub(crate) struct AttemptDocument {
     /// The number of the attempt, from 1.
     number: u32,
+    /// The number under which the attempt writes: it rises with each attempt.
     fence: u64,
+    /// The process or remote worker that ran the attempt.
     worker: Option<String>,
+    /// When the attempt began.
     started_at: String,
+    /// When the attempt ended; null: it is running.
     ended_at: Option<String>,
     /// ok, retry, fail, not_called or lost; null: the attempt is running.
     outcome: Option<&'static str>,
+    /// From the begin of the attempt to its end, in milliseconds; null: it is running.
     latency_ms: Option<u64>,
     /// Shortened and redacted.
     error: Option<String>,
@@ -45,10 +52,13 @@ pub(crate) struct AttemptDocument {
 /// An answer that arrived too late.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct LateDocument {
+    /// When the answer arrived.
     at: String,
     /// ok, retry or fail.
     outcome: &'static str,
+    /// The process or remote worker that reported the answer.
     worker: Option<String>,
+    /// The provider's own id of the transaction.
     provider_txn_id: Option<String>,
     /// Why the answer changed nothing, if it did not.
     refused: Option<String>,
@@ -57,20 +67,31 @@ pub(crate) struct LateDocument {
 /// One line of the ledger.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LineDocument {
+    /// When the line was written.
     at: String,
+    /// What happened, such as Accept, Begin, Ok or Retry.
     event: String,
     /// The state of the operation after this line.
     state: &'static str,
+    /// The phase after this line: live, waiting or held; null: not IN_PROGRESS.
     phase: Option<&'static str>,
+    /// The fence of the attempt that the line is about.
     fence: u64,
+    /// The version of the operation after this line.
     version: u64,
+    /// Who acted: an API key, `local`, a process or a remote worker; null: nobody in particular.
     by: Option<String>,
     /// Why this line changed nothing, if it did not.
     refused: Option<String>,
+    /// More about the event, such as an operator's reason; may be empty.
     note: String,
 }
 
-#[utoipa::path(get, path = "/v1/operations/{op_id}/attempts", tag = "operations",
+/// Read what happened to an operation.
+///
+/// Every attempt and how it ended, answers that came late, and every line of the ledger: who did
+/// what and when.
+#[utoipa::path(get, path = "/v1/operations/{op_id}/attempts", tag = "operations", operation_id = "list_attempts",
     params(("op_id" = String, Path)),
     responses(
         (status = 200, body = AttemptsDocument, description = "The ledger"),

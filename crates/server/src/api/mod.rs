@@ -43,7 +43,8 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_util::FutureExt;
-use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
+use serde_json::Value;
+use utoipa::openapi::{InfoBuilder, OpenApiBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -121,19 +122,21 @@ fn described() -> OpenApiRouter<Shared> {
 }
 
 /// The description of the API, OpenAPI 3.1.
-pub fn openapi() -> OpenApi {
-    describe::spelled_out(described().into_openapi())
+pub fn openapi() -> Value {
+    describe::document(described().into_openapi(), &[])
 }
 
 /// Every route, those of the applications included, behind the guard.
 pub(crate) fn router(app: Shared, applications: Vec<Application>) -> Router {
     let (router, mut openapi) = described().split_for_parts();
     let mut router = router.with_state(app.clone());
+    let mut examples = Vec::new();
     for application in applications {
         router = router.merge(application.router);
         openapi.merge(application.described);
+        examples.push(application.examples);
     }
-    let openapi = describe::spelled_out(openapi);
+    let openapi = describe::document(openapi, &examples);
     // Serialized once.
     let openapi = Bytes::from(serde_json::to_vec(&openapi).unwrap_or_default());
     let described = move || {

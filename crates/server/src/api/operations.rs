@@ -28,7 +28,7 @@ use super::wait::Wait;
 /// Pages that a request looks through for the first item of a search.
 const SEARCHES_MAX: usize = 20;
 
-/// One page.
+/// One page of operations.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OperationPage {
     /// May be fewer than `limit` although there are more: a page of long results ends earlier, and
@@ -42,6 +42,7 @@ pub(crate) struct OperationPage {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReasonDocument {
+    /// Why, for people.
     pub(super) reason: Option<String>,
 }
 
@@ -49,19 +50,21 @@ pub(crate) struct ReasonDocument {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResolveDocument<'a> {
-    /// completed, failed or retry.
+    /// completed (the call was applied), failed (it never will be) or retry (it was not applied
+    /// and is called again).
     #[schema(value_type = String)]
     r#as: ResolveAs,
+    /// How the operator learned it; kept in the ledger.
     reason: Option<String>,
-    /// Only with completed.
+    /// Only with completed: the provider's own id of the transaction.
     provider_txn_id: Option<String>,
-    /// Only with completed.
+    /// Only with completed: the result for the caller, any JSON.
     #[serde(borrow)]
     #[schema(value_type = Option<serde_json::Value>)]
     payload: Option<&'a RawValue>,
-    /// Only with failed.
+    /// Only with failed: a short name for programs.
     code: Option<String>,
-    /// Only with failed.
+    /// Only with failed: what happened, for people.
     message: Option<String>,
     /// Only with failed: none or unknown.
     #[schema(value_type = Option<String>)]
@@ -83,7 +86,11 @@ enum ResolveEffect {
     Unknown,
 }
 
-#[utoipa::path(get, path = "/v1/operations/{op_id}", tag = "operations",
+/// Read an operation.
+///
+/// Waits for its end as long as `wait` or `Prefer: wait` say, 60 s at most; otherwise answers at
+/// once. The first 8 or more digits of the id are enough if no other operation begins so.
+#[utoipa::path(get, path = "/v1/operations/{op_id}", tag = "operations", operation_id = "get_operation",
     params(
         ("op_id" = String, Path),
         ("wait" = Option<String>, Query, description = "How long to wait until the operation is settled, such as 10s"),
@@ -124,7 +131,11 @@ pub(crate) async fn get(
     Ok(response)
 }
 
-#[utoipa::path(get, path = "/v1/operations", tag = "operations",
+/// List operations, newest first.
+///
+/// Every parameter narrows the list. A page may hold fewer operations than `limit`
+/// although there are more: follow `next_cursor` until it is null.
+#[utoipa::path(get, path = "/v1/operations", tag = "operations", operation_id = "list_operations",
     params(
         ("domain" = Option<String>, Query), ("event_type" = Option<String>, Query),
         ("biz_key" = Option<String>, Query), ("idem_key" = Option<String>, Query),
@@ -135,8 +146,8 @@ pub(crate) async fn get(
         ("batch_id" = Option<String>, Query),
         ("destination" = Option<String>, Query, description = "Of the routes that call this destination"),
         ("code" = Option<String>, Query, description = "The code of its failure, of what it is held for, or of its last error"),
-        ("from" = Option<String>, Query, description = "Accepted at or after"),
-        ("to" = Option<String>, Query, description = "Accepted before"),
+        ("from" = Option<String>, Query, description = "Accepted at or after this time"),
+        ("to" = Option<String>, Query, description = "Accepted before this time"),
         ("limit" = Option<u32>, Query, description = "By default 50, at most 1000"),
         ("cursor" = Option<String>, Query, description = "next_cursor of the previous page"),
     ),
@@ -298,7 +309,11 @@ pub(super) fn not_about_the_state(id: OpId, refused: &Refused) -> Problem {
     }
 }
 
-#[utoipa::path(post, path = "/v1/operations/{op_id}/cancel", tag = "operations",
+/// Cancel an operation.
+///
+/// No further call is made. 200 means canceled. 202 means that a call is running or that its effect
+/// is unknown: the answer of that call decides.
+#[utoipa::path(post, path = "/v1/operations/{op_id}/cancel", tag = "operations", operation_id = "cancel_operation",
     params(("op_id" = String, Path)),
     request_body = Option<ReasonDocument>,
     responses(
@@ -350,7 +365,12 @@ pub(crate) async fn cancel(
     }
 }
 
-#[utoipa::path(post, path = "/v1/operations/{op_id}/resolve", tag = "operations",
+/// Settle a held operation.
+///
+/// For an operator who looked the call up at the provider: it was applied (`completed`), it never
+/// will be (`failed`), or it was not and is called again (`retry`). A provider's answer that
+/// arrives later is still kept.
+#[utoipa::path(post, path = "/v1/operations/{op_id}/resolve", tag = "operations", operation_id = "resolve_operation",
     params(("op_id" = String, Path)),
     request_body = ResolveDocument,
     responses(

@@ -41,14 +41,15 @@ pub(crate) struct OutcomeDocument<'a> {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     worker: Lenient<String>,
-    /// ok, retry or fail.
+    /// ok (the provider applied the call), retry (try again if that is allowed) or fail (the
+    /// provider refused for good).
     #[schema(value_type = String)]
     r#type: OutcomeType,
-    /// Only with ok.
+    /// Only with ok: the provider's own id of the transaction, 255 bytes at most.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     provider_txn_id: Lenient<String>,
-    /// Only with ok.
+    /// Only with ok: the result for the caller, any JSON.
     #[serde(borrow)]
     #[schema(value_type = Option<serde_json::Value>)]
     payload: Option<&'a RawValue>,
@@ -56,27 +57,29 @@ pub(crate) struct OutcomeDocument<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = Option<Vec<SubmitDocument>>)]
     spawn: Lenient<RawList<'a>>,
-    /// Only with retry.
+    /// Only with retry: why, for people.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     reason: Lenient<String>,
-    /// Only with retry: no attempt before this many milliseconds have passed.
+    /// Only with retry: no attempt before this many milliseconds have passed; by default the
+    /// backoff of the route.
     #[serde(default)]
     #[schema(value_type = Option<u64>)]
     after_ms: Lenient<u64>,
-    /// Only with retry: whether the call was applied, no or unknown; by default unknown.
+    /// Only with retry: no, if the provider certainly did not apply the call; by default unknown,
+    /// and then only a route that may be repeated is called again.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     applied: Lenient<Applied>,
-    /// Required with fail, and only with fail.
+    /// Required with fail, and only with fail: a short name for programs, 64 bytes at most.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     code: Lenient<String>,
-    /// Only with fail.
+    /// Only with fail: what happened, for people.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     message: Lenient<String>,
-    /// Only with fail.
+    /// Only with fail: what was behind it, such as the provider's own code.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     cause: Lenient<String>,

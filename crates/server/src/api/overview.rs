@@ -29,6 +29,7 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// What an operator sees first.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct OverviewDocument {
+    /// The time of this answer.
     pub(crate) now: String,
     /// The version of this process.
     pub(crate) version: &'static str,
@@ -38,6 +39,7 @@ pub(crate) struct OverviewDocument {
     pub(crate) uptime_ms: u64,
     /// What needs an operator, the most urgent first; empty: all is well.
     pub(crate) warnings: Vec<Warning>,
+    /// Operations of all domains, by state and phase.
     pub(crate) operations: TotalsDocument,
     /// Dead letters that nobody has dealt with.
     pub(crate) dead_letters_open: u64,
@@ -54,9 +56,13 @@ pub(crate) struct OverviewDocument {
 /// Operations of all domains, by the counters that the store maintains.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub(crate) struct TotalsDocument {
+    /// Operations that were accepted and never begun.
     pub(crate) pending: u64,
+    /// Operations that began and have not ended.
     pub(crate) in_progress: u64,
+    /// Operations that ended well.
     pub(crate) completed: u64,
+    /// Operations that ended FAILED.
     pub(crate) failed: u64,
     /// Part of in_progress: an attempt is running.
     pub(crate) live: u64,
@@ -75,10 +81,13 @@ pub(crate) struct TotalsDocument {
 /// A server process of this store.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct NodeDocument {
+    /// The name of the process, unique among those of the store.
     pub(crate) name: String,
     /// api, worker, recovery.
     pub(crate) roles: Vec<String>,
+    /// The version of the program.
     pub(crate) version: String,
+    /// When the process started.
     pub(crate) started_at: String,
     /// The last time that the process reported to the store.
     pub(crate) seen_at: String,
@@ -224,7 +233,11 @@ fn totals(views: &[DomainView]) -> TotalsDocument {
     totals
 }
 
-#[utoipa::path(get, path = "/v1/overview", tag = "system",
+/// Read what needs an operator.
+///
+/// Warnings with the next command, counters, destinations, processes, and the last hour. The answer
+/// comes even if the store does not answer.
+#[utoipa::path(get, path = "/v1/overview", tag = "system", operation_id = "get_overview",
     responses(
         (status = 200, body = OverviewDocument, description = "What needs an operator, and the counters, destinations and processes behind it"),
     ))]

@@ -19,7 +19,7 @@ pub(crate) struct ProblemDocument {
     title: String,
     /// The HTTP status.
     status: u16,
-    /// Stable; for programs.
+    /// Which problem it is: stable, for programs.
     code: &'static str,
     /// What happened and what to do; for people.
     detail: String,

@@ -39,7 +39,11 @@ impl RetentionDocument {
     }
 }
 
-#[utoipa::path(get, path = "/v1/retention", tag = "system",
+/// Read the clock of the retention.
+///
+/// Old operations are deleted by the time that the processes have seen pass. The answer says
+/// whether a clock that jumped ahead holds this back.
+#[utoipa::path(get, path = "/v1/retention", tag = "system", operation_id = "get_retention",
     responses(
         (status = 200, body = RetentionDocument, description = "The clock that retention uses"),
     ))]
@@ -58,7 +62,11 @@ pub(crate) async fn get(State(app): State<Shared>, caller: Caller) -> Answer {
     json(StatusCode::OK, &document)
 }
 
-#[utoipa::path(post, path = "/v1/retention/confirm", tag = "system",
+/// Confirm the store's clock.
+///
+/// The clock is right as it is now: deleting continues by it. Use this after the clock was set on
+/// purpose.
+#[utoipa::path(post, path = "/v1/retention/confirm", tag = "system", operation_id = "confirm_clock",
     responses(
         (status = 200, body = RetentionDocument, description = "The store's clock is confirmed: retention uses it"),
         (status = "4XX", body = ProblemDocument, description = "unavailable"),

@@ -11,7 +11,11 @@ use super::document::OperationDocument;
 use super::operations::{ReasonDocument, illegal, not_about_the_state};
 use super::problem::{Problem, ProblemDocument};
 
-#[utoipa::path(post, path = "/v1/operations/{op_id}/retry-now", tag = "operations",
+/// End the wait of an operation.
+///
+/// Ends a backoff, a provider's Retry-After, or a `run_at` in the future. An operation that is
+/// running, held or ended is refused with 409 `not_waiting`.
+#[utoipa::path(post, path = "/v1/operations/{op_id}/retry-now", tag = "operations", operation_id = "retry_operation_now",
     params(("op_id" = String, Path)),
     request_body = Option<ReasonDocument>,
     responses(

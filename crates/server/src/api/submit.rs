@@ -33,10 +33,14 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SubmitDocument<'a> {
+    /// The domain: a group of operations, such as payments.
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:-]+$")]
     pub(super) domain: String,
+    /// The type of the call within its domain, such as charge. Together with the domain it selects
+    /// the route.
     #[schema(max_length = 128, pattern = "^[A-Za-z0-9._:-]+$")]
     pub(super) event_type: String,
+    /// What the call is about at the caller's side, such as the number of an order.
     #[schema(min_length = 1, max_length = 255)]
     pub(super) biz_key: String,
     /// Required here or as the `Idempotency-Key` header.
@@ -53,8 +57,10 @@ pub(crate) struct SubmitDocument<'a> {
     /// route's deadline, counted from accept or from `run_at`, whichever is later.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub(super) deadline: Option<TimeValue>,
+    /// From -10 to 10; higher goes first. By default 0.
     #[schema(minimum = -10, maximum = 10)]
     pub(super) priority: Option<i8>,
+    /// Names and values for searching, such as team: shop.
     pub(super) labels: Option<BTreeMap<String, String>>,
 }
 
@@ -71,6 +77,7 @@ pub(crate) struct BulkDocument<'a> {
 /// One result for each operation, in order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BulkResults {
+    /// As many as the request has operations, in the same order.
     results: Vec<BulkResult>,
 }
 
@@ -79,20 +86,29 @@ pub(crate) struct BulkResults {
 pub(crate) struct BulkResult {
     /// The status that a request with this operation alone would have.
     status: u16,
+    /// The operation; null: it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     op_id: Option<String>,
+    /// PENDING, IN_PROGRESS, COMPLETED or FAILED.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
     /// An operation with the same keys was accepted before.
     #[serde(skip_serializing_if = "Option::is_none")]
     replayed: Option<bool>,
+    /// True: the operation ended long ago, and only its keys and its final state are left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pruned: Option<bool>,
+    /// Why the operation was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ProblemDocument>,
 }
 
-#[utoipa::path(post, path = "/v1/operations", tag = "operations",
+/// Submit an operation.
+///
+/// Stores the operation and waits until it is settled: for the time of `Prefer: wait`, otherwise of
+/// `wait`, otherwise for 2 s. 200 means COMPLETED or FAILED, 202 that Clinch goes on working. The
+/// same four keys again are the same operation, whose answer carries `Idempotency-Replayed: true`.
+#[utoipa::path(post, path = "/v1/operations", tag = "operations", operation_id = "submit_operation",
     params(
         ("wait" = Option<String>, Query, description = "How long to wait until the operation is settled, such as 2s"),
         ("Idempotency-Key" = Option<String>, Header, description = "The idem_key, bare or quoted"),
@@ -297,7 +313,11 @@ fn refused(problem: &Problem) -> BulkResult {
     }
 }
 
-#[utoipa::path(post, path = "/v1/operations/bulk", tag = "operations",
+/// Submit up to 10,000 operations in one commit.
+///
+/// Each operation is read, accepted or refused alone, and has a result of its own. The answer does
+/// not wait for any of them to settle.
+#[utoipa::path(post, path = "/v1/operations/bulk", tag = "operations", operation_id = "submit_operations",
     request_body = BulkDocument,
     responses(
         (status = 200, description = "One result for each operation, in order", body = BulkResults),

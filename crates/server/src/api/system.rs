@@ -110,10 +110,15 @@ async fn within(what: &str, look: impl Future<Output = clinch::Result<()>>) -> F
 /// The process is alive.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct HealthDocument {
+    /// Always ok while the process answers.
     status: &'static str,
 }
 
-#[utoipa::path(get, path = "/healthz", tag = "system",
+/// Ask whether the process is alive.
+///
+/// Answers 200 as long as the process answers, whatever the state of the store. For a supervisor
+/// that restarts processes; no key is needed.
+#[utoipa::path(get, path = "/healthz", tag = "system", operation_id = "get_health",
     responses((status = 200, body = HealthDocument, description = "The process answers")))]
 pub(crate) async fn healthz() -> Answer {
     json(StatusCode::OK, &HealthDocument { status: "ok" })
@@ -122,7 +127,9 @@ pub(crate) async fn healthz() -> Answer {
 /// The server is ready; warnings are for an operator.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReadyDocument {
+    /// Always ok: a server that is not ready answers 503.
     status: &'static str,
+    /// What an operator should check; empty: nothing.
     warnings: Vec<WarningDocument>,
 }
 
@@ -131,6 +138,7 @@ pub(crate) struct ReadyDocument {
 pub(crate) struct WarningDocument {
     /// clock_ahead or undeclared_routes.
     code: &'static str,
+    /// What was found, in one sentence.
     message: String,
 }
 
@@ -158,7 +166,11 @@ fn warnings(app: &App) -> Vec<WarningDocument> {
     jumped.into_iter().chain(undeclared).collect()
 }
 
-#[utoipa::path(get, path = "/readyz", tag = "system",
+/// Ask whether the server is ready.
+///
+/// 200 while the store answers and takes writes, otherwise 503. For a load balancer; no key is
+/// needed. The result is at most a second old.
+#[utoipa::path(get, path = "/readyz", tag = "system", operation_id = "get_readiness",
     responses(
         (status = 200, body = ReadyDocument, description = "The store's files are in their place, rows can be read, and a write was taken; `detail` of a 503 names the part that fails"),
         (status = "4XX", body = ProblemDocument, description = "unavailable"),
@@ -177,7 +189,11 @@ pub(crate) async fn readyz(State(app): State<Shared>) -> Answer {
     }
 }
 
-#[utoipa::path(get, path = "/metrics", tag = "system",
+/// Read the metrics.
+///
+/// Prometheus text: counters, gauges and histograms of this process and of its store. A restricted
+/// key is refused, because metrics show every domain.
+#[utoipa::path(get, path = "/metrics", tag = "system", operation_id = "get_metrics",
     responses(
         (status = 200, body = String, content_type = "text/plain", description = "Prometheus text"),
     ))]

@@ -377,6 +377,7 @@ pub(crate) fn applications() -> Vec<Application> {
         domain,
         router,
         described: OpenApi::default(),
+        examples: "",
         panel: None,
     };
     [("pay", pay), ("lane", lane)].map(application).into()

@@ -13,6 +13,7 @@ mod config;
 mod config_sections;
 mod console;
 mod dead_letters;
+mod described;
 mod ended_keys;
 mod harness;
 mod in_flight;

@@ -183,6 +183,7 @@ async fn a_panic_in_a_handler_is_500_and_the_next_request_is_answered() {
         domain: "reports",
         router: axum::Router::new().route("/v1/reports", axum::routing::get(panics)),
         described: OpenApi::default(),
+        examples: "",
         panel: None,
     });
     let server = Running::of(ROUTES, parts, memory, provider, &Role::ALL).await;

@@ -26,6 +26,7 @@ const CHANGES_MAX: usize = 256;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RedriveDocument<'a> {
+    /// Which dead letters; `{}` selects every one that the key may see.
     #[serde(borrow)]
     #[schema(value_type = LetterFilterDocument)]
     filter: &'a RawValue,
@@ -41,6 +42,7 @@ pub(crate) struct RedriveDocument<'a> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LetterChangeDocument<'a> {
+    /// Which dead letters; `{}` selects every one that the key may see.
     #[serde(borrow)]
     #[schema(value_type = LetterFilterDocument)]
     filter: &'a RawValue,
@@ -57,12 +59,15 @@ pub(crate) struct LetterChangeDocument<'a> {
 /// What a redrive did, or would do.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RedriveResults {
+    /// True: this is the plan, and nothing was changed.
     dry_run: bool,
+    /// Dead letters that the filter selects and this answer covers.
     matched: usize,
     /// Operations that were created.
     redriven: usize,
     /// Dead letters that were redriven before.
     already: usize,
+    /// Dead letters that may not be repeated.
     refused: usize,
     /// There are more: send the request again with `next_cursor`.
     truncated: bool,
@@ -75,34 +80,43 @@ pub(crate) struct RedriveResults {
 /// What the redrive of one dead letter did, or would do.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RedriveResult {
+    /// The operation that failed.
     op_id: String,
     /// redrive, already or refused.
     verdict: &'static str,
+    /// The new operation that repeats it; null: none, or only planned.
     redriven_by: Option<String>,
+    /// Why it was refused; null: it was not.
     reason: Option<&'static str>,
 }
 
 /// What a dismissal or a reopening did, or would do.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LetterChangeResults {
+    /// True: this is the plan, and nothing was changed.
     dry_run: bool,
+    /// Dead letters that the filter selects and this answer covers.
     matched: usize,
     /// Dead letters whose status changed.
     changed: usize,
     /// Dead letters that had this status.
     already: usize,
+    /// Dead letters that cannot be changed in this way.
     refused: usize,
     /// Send it as `cursor` to go on. Null: these were the last dead letters.
     next_cursor: Option<String>,
+    /// One entry for each dead letter, oldest first.
     results: Vec<LetterChangeResult>,
 }
 
 /// What the change of one dead letter did, or would do.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LetterChangeResult {
+    /// The operation that failed.
     op_id: String,
     /// dismiss, reopen, already or refused.
     verdict: &'static str,
+    /// Why it was refused; null: it was not.
     reason: Option<&'static str>,
 }
 
@@ -117,7 +131,11 @@ fn limit_of(limit: Option<usize>) -> Result<usize, Problem> {
     }
 }
 
-#[utoipa::path(post, path = "/v1/dead-letters/redrive", tag = "dead letters",
+/// Repeat failed operations.
+///
+/// Accepts a new operation for each open dead letter that the filter selects, in the order in which
+/// the failed ones were accepted. Without `"dry_run": false` the answer is only the plan.
+#[utoipa::path(post, path = "/v1/dead-letters/redrive", tag = "dead letters", operation_id = "redrive_dead_letters",
     request_body = RedriveDocument,
     responses(
         (status = 200, body = RedriveResults, description = "The plan, or the result"),
@@ -172,7 +190,11 @@ fn result(id: OpId, verdict: &Redriven) -> RedriveResult {
     }
 }
 
-#[utoipa::path(post, path = "/v1/dead-letters/dismiss", tag = "dead letters",
+/// Mark dead letters as dealt with.
+///
+/// Nothing more is to be done for them. Who dismissed them and why stays in the ledger. Without
+/// `"dry_run": false` the answer is only the plan.
+#[utoipa::path(post, path = "/v1/dead-letters/dismiss", tag = "dead letters", operation_id = "dismiss_dead_letters",
     request_body = LetterChangeDocument,
     responses(
         (status = 200, body = LetterChangeResults, description = "The plan, or the result"),
@@ -182,7 +204,11 @@ pub(crate) async fn dismiss(State(app): State<Shared>, caller: Caller, request: 
     change(&app, &caller, request, LetterAction::Dismiss).await
 }
 
-#[utoipa::path(post, path = "/v1/dead-letters/reopen", tag = "dead letters",
+/// Undo a dismissal.
+///
+/// The dead letters are open again and can be redriven. Without `"dry_run": false` the answer is
+/// only the plan.
+#[utoipa::path(post, path = "/v1/dead-letters/reopen", tag = "dead letters", operation_id = "reopen_dead_letters",
     request_body = LetterChangeDocument,
     responses(
         (status = 200, body = LetterChangeResults, description = "The plan, or the result"),

@@ -25,14 +25,21 @@ const DIGEST_BYTES: usize = 8;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LetterFilterDocument {
+    /// These operations only.
     op_ids: Option<Vec<String>>,
     /// One more id, in addition to `op_ids`.
     op_id: Option<String>,
+    /// This domain only.
     domain: Option<String>,
+    /// This type of call only.
     event_type: Option<String>,
+    /// This business key only.
     biz_key: Option<String>,
+    /// This idempotency key only.
     idem_key: Option<String>,
+    /// This code of the failure only.
     code: Option<String>,
+    /// Errors of this fingerprint only, as grouping shows them.
     fingerprint: Option<String>,
     /// Failed at or after this time.
     #[schema(value_type = Option<String>, format = DateTime)]
