@@ -35,7 +35,7 @@ pub(crate) struct StreamCostDocument {
     kind: String,
     /// Requests of this stream if nothing has changed since the last run.
     at_least: u64,
-    /// null: unknown.
+    /// Requests if everything has changed; null: unknown.
     at_most: Option<u64>,
 }
 

@@ -29,7 +29,7 @@ fn name(value: impl Serialize) -> String {
 /// Numbers of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobsDocument {
-    /// All jobs.
+    /// All jobs, whatever became of them.
     total: u64,
     /// Jobs that ended well.
     succeeded: u64,
@@ -63,7 +63,7 @@ pub(crate) struct PagesDocument {
     not_modified: u64,
     /// Pages known from an earlier run that did not have to be requested.
     skipped: u64,
-    /// Documents stored.
+    /// Documents that were stored.
     documents: u64,
     /// Documents that are gone at GitHub, and were put aside.
     removed: u64,
@@ -102,7 +102,7 @@ impl From<Repair> for RepairDocument {
     }
 }
 
-/// A run.
+/// A run: the collection of one user's data.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunDocument {
     /// LOGIN.NUMBER, or LOGIN.shadow.NUMBER.

@@ -138,9 +138,9 @@ pub(crate) async fn start(State(api): State<Api>, request: Request) -> Answer {
     Ok(response)
 }
 
-/// List runs.
+/// List runs, newest first.
 ///
-/// Newest first, of all users or of one. A page may hold fewer runs than `limit` although there are
+/// Of all users or of one. A page may hold fewer runs than `limit` although there are
 /// more.
 #[utoipa::path(get, path = "/v1/github/runs", tag = "github", operation_id = "list_runs",
     params(

@@ -22,7 +22,7 @@ const WEEKS: usize = 12;
 struct DurationsDocument {
     /// How many durations were measured.
     count: u64,
-    /// Their mean.
+    /// Their mean, in minutes.
     mean_minutes: u64,
     /// Exact for one or two durations, otherwise at most 1/16 off.
     median_minutes: u64,
@@ -81,7 +81,7 @@ impl From<Activity> for ActivityDocument {
     }
 }
 
-/// One week.
+/// What happened in one week.
 #[derive(Debug, Serialize, ToSchema)]
 struct WeekDocument {
     /// The date of its Monday, in UTC.

@@ -10,6 +10,8 @@ use crate::world::World;
 
 #[path = "../../../server/tests/server/described/check.rs"]
 mod check;
+#[path = "../../../server/tests/server/described/schema.rs"]
+mod schema;
 
 /// Codes of the server that no route describes: the path has no such method, and a bug.
 const OF_NO_ROUTE: [&str; 2] = ["method_not_allowed", "internal"];
@@ -64,7 +66,7 @@ fn core_18_the_whole_description_is_told_with_examples_and_the_guide_names_it() 
 
     let (guide, routes) = (guide(), routes(&openapi));
     assert!(routes.len() >= 54, "{} routes", routes.len());
-    let unnamed: Vec<_> = routes.iter().map(|(route, _)| route);
+    let unnamed = routes.iter().map(|(route, _)| route);
     let unnamed: Vec<_> = unnamed.filter(|route| !names(&guide, route)).collect();
     assert!(unnamed.is_empty(), "docs/guide does not name {unnamed:#?}");
 

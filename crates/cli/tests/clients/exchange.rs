@@ -10,8 +10,8 @@ use crate::language::{Language, Project, succeed};
 use crate::server::Server;
 use crate::suites::ROUTES;
 
-#[path = "../../../server/tests/server/described/check.rs"]
-mod check;
+#[path = "../../../server/tests/server/described/schema.rs"]
+mod schema;
 
 const PYTHON: &str = include_str!("exchange/python.py");
 const TYPESCRIPT: &str = include_str!("exchange/typescript.mjs");
@@ -72,9 +72,9 @@ pub(crate) fn fits(language: Language) {
         let Some(name) = body_of(&openapi, route) else {
             continue;
         };
-        let schema = &openapi["components"]["schemas"][&name];
+        let of = &openapi["components"]["schemas"][&name];
         for body in bodies.as_array().expect("bodies") {
-            if let Err(wrong) = check::fits(&openapi, schema, body, &name) {
+            if let Err(wrong) = schema::fits(&openapi, of, body, &name) {
                 panic!("{route}: {wrong}");
             }
             let sent = body.as_object().into_iter().flatten();

@@ -1,6 +1,7 @@
 //! The OpenAPI document says everything, and its examples are taken by the server.
 
 mod check;
+mod schema;
 
 use clinch_server::openapi;
 use serde_json::{Value, json};

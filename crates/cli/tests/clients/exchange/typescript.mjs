@@ -18,6 +18,9 @@ const request = (route) => new Promise((resolve) => awaited.set(route, resolve))
 const last = (answer) => ("next_cursor" in answer ? { ...answer, next_cursor: null } : answer);
 
 let deliveries = 0;
+/** The answer to a lease that finds nothing: it waits. */
+let stop;
+const stopped = new Promise((resolve) => (stop = () => resolve({ deliveries: [] })));
 const answerOf = (route, method, path) => {
   const { examples } = paths[path][method]["responses"]["200"]["content"]["application/json"];
   const answers = Object.values(examples).map(({ value }) => value);
@@ -25,7 +28,7 @@ const answerOf = (route, method, path) => {
   const longest = answers.reduce((a, b) => (JSON.stringify(b).length > JSON.stringify(a).length ? b : a));
   if (route !== "POST /v1/leases") return last(longest);
   // Once, a delivery for each way to end; the last one has no handler.
-  if (deliveries > 0) return { deliveries: [] };
+  if (deliveries > 0) return stopped;
   const [one] = longest.deliveries;
   const types = ["ok", "retry", "unknown", "fail", "nobody"];
   deliveries = types.length;
@@ -42,8 +45,8 @@ const fetch = async (url, { method, body }) => {
   const { path } = found.find((one) => one.path === pathname) ?? found[0];
   const route = `${method} ${path}`;
   (sent[route] ??= []).push(body ? JSON.parse(body) : null);
-  const answer = answerOf(route, method.toLowerCase(), path);
   awaited.get(route)?.();
+  const answer = await answerOf(route, method.toLowerCase(), path);
   return new Response(JSON.stringify(answer), { headers: { "content-type": "application/json" } });
 };
 
@@ -78,7 +81,9 @@ const heartbeat = request("POST /v1/leases/{op_id}/heartbeat");
 let open = 5;
 const ended = () => {
   open -= 1;
-  if (open === 0) worker.stop();
+  if (open > 0) return;
+  worker.stop();
+  stop();
 };
 awaited.set("POST /v1/leases/{op_id}/outcome", ended);
 awaited.set("POST /v1/leases/{op_id}/release", ended);
