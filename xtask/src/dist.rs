@@ -17,7 +17,11 @@ const FILES: &[&str] = &[
     "SECURITY.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
+    "deploy/Containerfile",
     "deploy/clinch.service",
+    "deploy/compose/mariadb-redis.yaml",
+    "deploy/compose/postgres-nats.yaml",
+    "deploy/compose/postgres.yaml",
     "deploy/alerts.yml",
     "deploy/alerts-github.yml",
     "deploy/grafana.json",
@@ -81,7 +85,7 @@ fn name(program: &Path) -> Result<String, Failure> {
 /// Puts everything into the folder that is packed.
 fn fill(root: &Path, program: &Path, folder: &Path) -> Result<(), Failure> {
     let completions = folder.join("completions");
-    for made in [&completions, &folder.join("deploy")] {
+    for made in [&completions, &folder.join("deploy/compose")] {
         std::fs::create_dir_all(made).map_err(|error| wrong(made, &error))?;
     }
     let files = FILES
@@ -113,7 +117,24 @@ fn try_out(archives: &Path, file: &str, name: &str) -> Result<(), Failure> {
         "clinch demo of the archive",
         demo.arg("demo").current_dir(&empty),
     )?;
+    lacks_nothing(&empty.join(name))?;
     std::fs::remove_dir_all(&empty).map_err(|error| wrong(&empty, &error))
+}
+
+/// Every file of the unpacked archive is there and none is empty; one page describes each command.
+fn lacks_nothing(folder: &Path) -> Result<(), Failure> {
+    let completions = COMPLETIONS
+        .iter()
+        .map(|(_, file)| format!("completions/{file}"));
+    let files = FILES.iter().map(ToString::to_string).chain(completions);
+    for file in files.chain(["man/clinch.1", "man/clinch-serve.1"].map(str::to_owned)) {
+        let path = folder.join(&file);
+        let about = std::fs::metadata(&path).map_err(|error| wrong(&path, &error))?;
+        if about.len() == 0 {
+            return Err(Failure::Failed(format!("{file} is empty in the archive")));
+        }
+    }
+    Ok(())
 }
 
 fn wrong(path: &Path, error: &std::io::Error) -> Failure {
@@ -145,5 +166,36 @@ mod tests {
         for file in FILES {
             assert!(root.join(file).is_file(), "{file}");
         }
+    }
+
+    #[test]
+    fn the_archive_has_every_file_of_deploy_but_its_tests() {
+        let tree = crate::tidy::tree::Tree::load(&crate::workspace_root()).unwrap();
+        let paths = tree.files.iter().map(|file| file.path.as_str());
+        let deploy =
+            paths.filter(|path| path.starts_with("deploy/") && !path.starts_with("deploy/tests/"));
+        let missing: Vec<&str> = deploy.filter(|path| !FILES.contains(path)).collect();
+        assert_eq!(missing, Vec::<&str>::new());
+    }
+
+    #[test]
+    fn an_archive_that_lacks_a_file_or_has_an_empty_one_is_refused() {
+        let folder = std::env::temp_dir().join(format!("xtask-dist-{}", std::process::id()));
+        let all = FILES.iter().map(ToString::to_string);
+        let made = COMPLETIONS
+            .iter()
+            .map(|(_, file)| format!("completions/{file}"));
+        let pages = ["man/clinch.1", "man/clinch-serve.1"].map(str::to_owned);
+        for file in all.chain(made).chain(pages) {
+            let path = folder.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "text").unwrap();
+        }
+        assert!(lacks_nothing(&folder).is_ok());
+        std::fs::write(folder.join("completions/_clinch"), "").unwrap();
+        assert!(matches!(lacks_nothing(&folder), Err(Failure::Failed(_))));
+        std::fs::remove_file(folder.join("completions/_clinch")).unwrap();
+        assert!(matches!(lacks_nothing(&folder), Err(Failure::Failed(_))));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

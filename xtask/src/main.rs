@@ -9,8 +9,10 @@ mod cargo;
 mod chaos;
 mod coverage;
 mod dist;
+mod msrv;
 mod mutants;
 mod proof;
+mod publish;
 mod schema;
 mod servers;
 mod sim;
@@ -47,7 +49,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "proof",
-        arguments: "[chaos|redis|kills|sim|mutants]",
+        arguments: "[install|dist|book|chaos|black-hole|letters|redis|kills|history|sim|mutants]",
         summary: "checks that take too long for every test run",
         run: proof::run,
     },
@@ -103,6 +105,18 @@ const COMMANDS: &[Command] = &[
         arguments: "",
         summary: "the release archive with its checksum in target/archive; runs its demo",
         run: dist::run,
+    },
+    Command {
+        name: "publish",
+        arguments: "[--no-verify] [--allow-dirty] [--offline]",
+        summary: "a dry run of publishing every library crate and the program; uploads nothing",
+        run: publish::run,
+    },
+    Command {
+        name: "msrv",
+        arguments: "",
+        summary: "compiles what is shipped with the oldest supported Rust, where that is installed",
+        run: msrv::run,
     },
     Command {
         name: "coverage",

@@ -1,10 +1,11 @@
 //! `cargo xtask proof`: checks that take too long for every test run.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
-use crate::servers::Shared;
-use crate::{Failure, cargo};
+use crate::servers::{Shared, finish};
+use crate::{Failure, book, cargo, dist};
 
 /// One proof: its name, the arguments for cargo, and its environment variables.
 struct Proof {
@@ -12,6 +13,27 @@ struct Proof {
     cargo: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
 }
+
+/// A proof that needs no servers: a stranger's first steps.
+struct Step {
+    name: &'static str,
+    run: fn(&Path) -> Result<(), Failure>,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "install",
+        run: install,
+    },
+    Step {
+        name: "dist",
+        run: |root| dist::run(root, &[]),
+    },
+    Step {
+        name: "book",
+        run: |root| book::run(root, &[]),
+    },
+];
 
 const PROOFS: &[Proof] = &[
     Proof {
@@ -113,17 +135,35 @@ const PROOFS: &[Proof] = &[
 
 /// Runs all proofs, or the named one.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
-    let is_asked = |proof: &&Proof| match arguments {
+    let is_asked = |name: &str| match arguments {
         [] => true,
-        [name] => name == proof.name,
+        [asked] => name == asked,
         _ => false,
     };
-    let asked: Vec<&Proof> = PROOFS.iter().filter(is_asked).collect();
-    if asked.is_empty() {
-        let names: Vec<&str> = PROOFS.iter().map(|proof| proof.name).collect();
-        let message = format!("proof takes one name of: {}", names.join(", "));
+    let steps: Vec<&Step> = STEPS.iter().filter(|step| is_asked(step.name)).collect();
+    let asked: Vec<&Proof> = PROOFS.iter().filter(|proof| is_asked(proof.name)).collect();
+    if asked.is_empty() && steps.is_empty() {
+        let message = format!("proof takes one name of: {}", names().join(", "));
         return Err(Failure::Usage(message));
     }
+    for step in steps {
+        let start = Instant::now();
+        println!("== {}", step.name);
+        (step.run)(root)?;
+        println!("== {}: {:.0} s", step.name, start.elapsed().as_secs_f64());
+    }
+    if asked.is_empty() {
+        return Ok(());
+    }
+    with_servers(root, &asked)
+}
+
+fn names() -> Vec<&'static str> {
+    let steps = STEPS.iter().map(|step| step.name);
+    steps.chain(PROOFS.iter().map(|proof| proof.name)).collect()
+}
+
+fn with_servers(root: &Path, asked: &[&Proof]) -> Result<(), Failure> {
     let shared = Shared::start()?;
     for proof in asked {
         let start = Instant::now();
@@ -141,4 +181,38 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         println!("== {}: {:.0} s", proof.name, start.elapsed().as_secs_f64());
     }
     Ok(())
+}
+
+/// What the README tells a stranger to do: install from a clone, then run the demo.
+fn install(root: &Path) -> Result<(), Failure> {
+    let folder = cargo::target(root).join("installed");
+    let wrong = |error: std::io::Error| Failure::Failed(format!("{}: {error}", folder.display()));
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(wrong)?;
+    }
+    let empty = folder.join("empty");
+    std::fs::create_dir_all(&empty).map_err(wrong)?;
+    let mut install = cargo::command(root);
+    install.args(["install", "--locked", "--path", "crates/cli", "--root"]);
+    finish("cargo install", install.arg(&folder))?;
+    let mut demo = Command::new(folder.join("bin").join("clinch"));
+    finish("clinch demo", demo.arg("demo").current_dir(&empty))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_proof_has_a_name_of_its_own_and_the_usage_lists_it() {
+        let names = names();
+        let mut once = names.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), names.len(), "{names:?}");
+        let usage = crate::usage();
+        for name in names {
+            assert!(usage.contains(name), "{name} is missing in: {usage}");
+        }
+    }
 }

@@ -15,9 +15,10 @@ pub(crate) mod fixture;
 mod length;
 mod links;
 mod machine_paths;
-mod manifests;
+pub(crate) mod manifests;
 mod markdown;
 mod modules;
+pub(crate) mod packages;
 mod requirements;
 mod stages;
 mod test_code;
@@ -79,6 +80,7 @@ const CHECKS: &[Check] = &[
     excusable("banned-calls", banned_calls::check),
     excusable("attributes", attributes::check),
     excusable("unused-deps", unused_deps::check),
+    firm("packages", packages::check),
     firm("dead-files", dead_files::check),
     firm("requirements", requirements::check),
     firm("links", links::check),

@@ -77,6 +77,7 @@ fn allowed(dir: &str) -> Result<Option<&'static [&'static str]>, ()> {
             "clinch-memory",
             "clinch-protect",
         ])),
+        ["crates", "measure"] => Ok(Some(&[CORE, "clinch-engine"])),
         ["apps", _] => Ok(Some(&["clinch"])),
         ["crates", "clinch"] => Ok(Some(&[
             CORE,

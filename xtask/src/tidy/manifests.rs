@@ -20,6 +20,8 @@ pub(crate) struct Dependency {
     /// The name of the package; differs from the key if `package = "…"` is given.
     pub(crate) package: String,
     pub(crate) kind: Kind,
+    /// The version it must have, given here or inherited from the workspace.
+    pub(crate) version: Option<String>,
     pub(crate) line: usize,
 }
 
@@ -37,6 +39,11 @@ const SECTIONS: [(&str, Kind); 3] = [
 ];
 
 impl Manifest {
+    /// What `[package]` says under a key.
+    pub(crate) fn says(&self, key: &str) -> Option<&Value> {
+        self.table.get("package")?.get(key)
+    }
+
     /// The path of a file inside the package; `None` for a file elsewhere.
     pub(crate) fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
         if self.dir.is_empty() {
@@ -88,20 +95,20 @@ impl Manifest {
     }
 }
 
+/// A table of `[workspace]` in the manifest at the root; empty if it is missing.
+pub(crate) fn of_workspace(tree: &Tree, key: &str) -> Table {
+    let root = tree.get("Cargo.toml").and_then(|file| parse(&file.text));
+    let found = root.and_then(|table| table.get("workspace")?.get(key)?.as_table().cloned());
+    found.unwrap_or_default()
+}
+
+fn parse(text: &str) -> Option<Table> {
+    text.parse().ok()
+}
+
 /// Every package of the tree, in the order of their paths.
 pub(crate) fn collect(tree: &Tree) -> Vec<Manifest> {
-    let parse = |text: &str| text.parse::<Table>().ok();
-    let workspace = tree
-        .get("Cargo.toml")
-        .and_then(|file| parse(&file.text))
-        .and_then(|table| {
-            table
-                .get("workspace")?
-                .get("dependencies")?
-                .as_table()
-                .cloned()
-        })
-        .unwrap_or_default();
+    let workspace = of_workspace(tree, "dependencies");
     tree.files
         .iter()
         .filter(|file| file.name() == "Cargo.toml")
@@ -130,11 +137,14 @@ fn dependencies(table: &Table, workspace: &Table, text: &str) -> Vec<Dependency>
             let entries = owner.get(section).and_then(Value::as_table);
             for (key, value) in entries.into_iter().flatten() {
                 let inherited = value.get("workspace").and_then(|_| workspace.get(key));
-                let renamed = inherited.unwrap_or(value).get("package");
+                let value = inherited.unwrap_or(value);
+                let renamed = value.get("package");
+                let version = value.as_str().or_else(|| value.get("version")?.as_str());
                 found.push(Dependency {
                     key: key.clone(),
                     package: renamed.and_then(Value::as_str).unwrap_or(key).to_owned(),
                     kind,
+                    version: version.map(str::to_owned),
                     line: line_of(text, section, key),
                 });
             }

@@ -79,7 +79,7 @@ fn is_test(attribute: TokenStream) -> bool {
 fn requires_test(stream: TokenStream) -> bool {
     let trees: Vec<TokenTree> = stream.into_iter().collect();
     trees.iter().enumerate().any(|(at, tree)| match tree {
-        TokenTree::Ident(word) if word == "test" => true,
+        TokenTree::Ident(word) if word == "test" || word == "doctest" => true,
         TokenTree::Ident(word) if word == "all" => group_at(&trees, at + 1, Delimiter::Parenthesis)
             .is_some_and(|group| requires_test(group.stream())),
         _ => false,
@@ -99,6 +99,7 @@ mod tests {
     fn items_for_tests_are_found_whatever_their_form() {
         assert_eq!(lines("#[cfg(test)]\nmod a {\n}\nfn b() {}"), [1..=3]);
         assert_eq!(lines("#[cfg(all(test, unix))]\nuse a;"), [1..=2]);
+        assert_eq!(lines("#[cfg(doctest)]\nmod pages {\n}"), [1..=3]);
         assert_eq!(
             lines("m! {\n#[tokio::test(x = 1)]\nasync fn a() {}\n}"),
             [2..=3]

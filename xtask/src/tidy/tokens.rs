@@ -124,6 +124,37 @@ pub(crate) fn attribute_at(trees: &[TokenTree], at: usize) -> Option<(&Group, bo
     Some((group, inner))
 }
 
+/// The files that `include_str!`, `include_bytes!` and `include!` name by one string, with the lines.
+pub(crate) fn included(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    if let Some(stream) = parse(text) {
+        collect_included(stream, &mut found);
+    }
+    found
+}
+
+fn collect_included(stream: TokenStream, found: &mut Vec<(usize, String)>) {
+    let trees: Vec<TokenTree> = stream.into_iter().collect();
+    for (at, tree) in trees.iter().enumerate() {
+        match tree {
+            TokenTree::Group(group) => collect_included(group.stream(), found),
+            TokenTree::Ident(word)
+                if word.to_string().starts_with("include")
+                    && trees.get(at + 1).is_some_and(|next| is_punct(next, '!')) =>
+            {
+                let group = group_at(&trees, at + 2, Delimiter::Parenthesis);
+                let arguments = group.map(|group| group.stream().to_string());
+                let path = arguments
+                    .as_deref()
+                    .and_then(|text| text.trim().strip_prefix('"')?.strip_suffix('"'));
+                let path = path.filter(|path| !path.contains('"'));
+                found.extend(path.map(|path| (word.span().start().line, path.to_owned())));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Every function with a body, at any depth: its name and its lines.
 pub(crate) fn functions(stream: TokenStream) -> Vec<(String, RangeInclusive<usize>)> {
     let trees: Vec<TokenTree> = stream.into_iter().collect();
@@ -218,6 +249,14 @@ mod tests {
     #[test]
     fn comments_and_strings_name_nothing() {
         assert!(names("// a::b\n/* a::b */ \"a::b\"").is_empty());
+    }
+
+    #[test]
+    fn included_files_are_found_at_any_depth() {
+        let text = "const A: &str = include_str!(\"a.sql\");\n#[doc = include_str!(\"../b.md\")]\nstruct B;\n\
+                    include!(concat!(\"c\", \"d\")); let include = (\"e\");";
+        let found = included(text);
+        assert_eq!(found, [(1, "a.sql".to_owned()), (2, "../b.md".to_owned())]);
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clinch::{Backend, Clinch, Route};
-use clinch_bench::{Amount, Load, Provider, limits, percentile};
 use clinch_core::WorkerId;
 use clinch_core::ports::Clock;
 use clinch_engine::Config;
 use clinch_http::{Egress, HttpClient, HttpExecutor, HttpRoute, SystemSecrets};
+use clinch_measure::{Amount, Load, Provider, limits, percentile};
 use clinch_protect::DestinationConfig;
 use clinch_system::SystemClock;
 use serde_json::{Value, json};
