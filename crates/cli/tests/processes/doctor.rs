@@ -143,3 +143,41 @@ fn core_19_a_server_that_runs_is_asked_how_it_is() {
     run(&folder.0, &["keys", "create", "shop"]);
     assert_eq!(open(&folder)[0].0, "ok");
 }
+
+#[test]
+fn core_19_a_probe_whose_not_found_never_settles_anything_is_a_warning() {
+    let folder = Folder::new("doctor-probe");
+    let route = |name: &str, probe: &str| {
+        format!(
+            "[[route]]\nname = {name:?}\ndomain = \"a\"\nevent_type = {name:?}\n\
+             url = \"http://127.0.0.1:1/\"\n\
+             probe = {{ url = \"http://127.0.0.1:1/x?key={{outbound_key}}\", match = \"json:/key\"{probe} }}\n"
+        )
+    };
+    let config = route("asks", ", not_found = [404, 410]")
+        + &route("default", "")
+        + &route("ends", ", not_found_final_after = \"10m\"")
+        + &route("never", ", not_found = []");
+    std::fs::write(folder.0.join("clinch.toml"), config).expect("a file");
+    let ran = run(
+        &folder.0,
+        &["doctor", "-o", "json", "--url", "http://127.0.0.1:1"],
+    );
+    let report = document(&ran);
+    let warned: Vec<String> = about(&report, "routes")
+        .into_iter()
+        .filter(|(level, _)| level == "warn")
+        .map(|(_, what)| what)
+        .collect();
+    assert_eq!(warned.len(), 2, "{report}");
+    assert!(
+        warned[0].contains("\"asks\"") && warned[0].contains("[404, 410]"),
+        "{warned:?}"
+    );
+    assert!(
+        warned[1].contains("\"default\"") && warned[1].contains("[404]"),
+        "{warned:?}"
+    );
+    let said = text(&ran.stdout);
+    assert!(said.contains("not_found_final_after"), "{said}");
+}

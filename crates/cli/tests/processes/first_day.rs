@@ -197,6 +197,15 @@ fn core_19_a_file_that_does_not_exist_ends_with_3() {
 }
 
 #[test]
+fn core_19_a_server_lists_no_destination_of_a_collector_that_nobody_configured() {
+    let folder = Folder::new("no-destinations");
+    let server = Server::start(&folder.0, "127.0.0.1:0");
+    let list = ["destinations", "ls", "-o", "json", "--url", &server.url()];
+    let listed = document(&run(&folder.0, &list));
+    assert_eq!(listed, json!({"destinations": []}));
+}
+
+#[test]
 fn core_19_the_first_key_says_what_it_changes_and_formats_are_obeyed() {
     let folder = Folder::new("first-key");
     let create = |name: &str| run(&folder.0, &["keys", "create", name, "-o", "json"]);

@@ -5,6 +5,7 @@
 mod backup;
 mod bench;
 mod canary;
+mod deploy;
 mod doctor;
 mod echo;
 mod first_day;
@@ -16,6 +17,7 @@ mod missing;
 mod presence;
 mod provider;
 mod readme;
+mod restarts;
 mod serve;
 mod status;
 mod strangers;

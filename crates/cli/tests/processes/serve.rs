@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{CONFIG, Folder, Server, clinch, op_id, run, submit, text};
+use crate::support::{CONFIG, Folder, Server, clinch, document, op_id, run, submit, text};
 
 #[test]
 fn core_9_ten_kills_of_the_server_lose_nothing_that_was_acknowledged() {
@@ -150,6 +150,18 @@ fn run_11_the_demo_ends_with_three_accounts_that_agree() {
         assert!(said.contains("The three accounts agree."), "{said}");
         assert_eq!(text(&demo.stderr).matches("kill -9").count(), 2);
     }
+}
+
+#[test]
+fn core_19_the_demo_answers_as_json_and_alone_on_standard_output() {
+    let folder = Folder::new("demo-json");
+    let demo = run(&folder.0, &["demo", "--payments", "100", "-o", "json"]);
+    let books = document(&demo);
+    assert_eq!(demo.status.code(), Some(0), "{books:#}");
+    assert_eq!(books["accounts_agree"], true);
+    assert_eq!(books["accepted"], 100);
+    let sum = books["completed"].as_u64().zip(books["failed"].as_u64());
+    assert_eq!(sum.map(|(completed, failed)| completed + failed), Some(100));
 }
 
 #[test]

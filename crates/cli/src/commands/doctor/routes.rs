@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clinch_core::ports::Clock;
 use clinch_http::{Egress, Outlook, SystemNetwork};
+use clinch_server::config::RouteConfig;
 use clinch_server::{Executors as _, Facts};
 use clinch_system::SystemClock;
 
@@ -31,7 +32,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Finding> {
         Ok(http) => http,
         Err(error) => return vec![Finding::error(&error)],
     };
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = config.route.iter().filter_map(never_final).collect();
     // Each host is resolved once.
     let mut places: BTreeMap<String, (Outlook, String)> = BTreeMap::new();
     for route in config.route.iter().filter(|route| !route.url.is_empty()) {
@@ -69,6 +70,22 @@ pub(super) fn check(subject: &Subject) -> Vec<Finding> {
         findings.push(finding);
     }
     findings
+}
+
+/// A probe whose "not found" settles nothing: the operations then wait for an operator.
+fn never_final(route: &RouteConfig) -> Option<Finding> {
+    let probe = route.probe.as_ref()?;
+    if probe.not_found.is_empty() || probe.not_found_final_after.is_some() {
+        return None;
+    }
+    let what = format!(
+        "route {:?}: \"not found\" ({:?}) of its probe never settles a call, which then waits for an operator",
+        route.label(),
+        probe.not_found
+    );
+    let to_do =
+        "set not_found_final_after to the time after which the provider surely shows a call";
+    Some(Finding::warn(what, to_do))
 }
 
 fn resolve(subject: &Subject, host: &str, outlook: &Outlook, route: &str) -> (Finding, bool) {

@@ -1,0 +1,240 @@
+//! The files of `deploy/` against the program: their variables, flags, services and syntax.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::support::{Folder, clinch, text};
+
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn compose_files() -> Vec<PathBuf> {
+    let listed = std::fs::read_dir(deploy().join("compose")).expect("deploy/compose");
+    let mut files: Vec<PathBuf> = listed
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    assert!(files.len() >= 3, "{files:?}");
+    files
+}
+
+/// The variables of a file that set configuration keys, with their values.
+fn variables(text: &str) -> Vec<(String, String)> {
+    let lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'));
+    let found = lines.filter_map(|line| {
+        let line = &line[line.find("CLINCH__")?..];
+        let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let (name, value) = line.split_at(line.find(|letter| !is_name(letter))?);
+        Some((
+            name.to_owned(),
+            value.trim_start_matches([':', '=', ' ']).trim().to_owned(),
+        ))
+    });
+    found.collect()
+}
+
+/// Runs `clinch serve --print-config` with these variables.
+fn printed(variables: &[(String, String)]) -> (Option<i32>, String, String) {
+    let folder = Folder::new("deploy");
+    let mut command = clinch(&folder.0);
+    command.args(["serve", "--log", "json", "--print-config"]);
+    let output = command
+        .envs(variables.iter().cloned())
+        .output()
+        .expect("it runs");
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn every_variable_of_the_deploy_files_is_a_configuration_key() {
+    let mut files = compose_files();
+    files.push(deploy().join("Containerfile"));
+    for file in files {
+        let found = variables(&read(&file));
+        assert!(!found.is_empty(), "{}", file.display());
+        let (code, shown, said) = printed(&found);
+        assert_eq!(code, Some(0), "{}: {said}", file.display());
+        for (name, value) in found {
+            // The printed configuration shows addresses without their password.
+            let host = value.rsplit('@').next().unwrap_or(&value);
+            let host = host
+                .trim_start_matches("redis://")
+                .trim_start_matches("nats://");
+            assert!(shown.contains(host), "{name} = {value}: {shown}");
+        }
+    }
+    let wrong = [("CLINCH__STORE__ULR".to_owned(), "memory:".to_owned())];
+    let (code, _, said) = printed(&wrong);
+    assert!(
+        code != Some(0) && said.contains("store.url"),
+        "{code:?} {said}"
+    );
+}
+
+/// Names at one depth below a top-level key, such as the services of a compose file.
+fn below<'a>(text: &'a str, section: &str) -> Vec<&'a str> {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(section));
+    if let Some(inline) = lines.next().and_then(|line| line.split_once('{')) {
+        let names = inline.1.trim_end_matches('}').split(',');
+        return names
+            .filter_map(|name| name.split(':').next())
+            .map(str::trim)
+            .collect();
+    }
+    let inside =
+        lines.take_while(|line| line.starts_with(' ') || line.trim_start().starts_with('#'));
+    let names = inside.filter(|line| line.starts_with("  ") && !line[2..].starts_with([' ', '#']));
+    names
+        .filter_map(|name| name.trim().strip_suffix(':'))
+        .collect()
+}
+
+#[test]
+fn the_services_and_volumes_of_a_compose_file_are_those_that_it_names() {
+    for file in compose_files() {
+        let whole = read(&file);
+        let (services, volumes) = (below(&whole, "services:"), below(&whole, "volumes:"));
+        let shown = file.display();
+        assert!(services.contains(&"clinch"), "{shown}: {services:?}");
+        for (name, value) in variables(&whole)
+            .iter()
+            .filter(|(name, _)| name.ends_with("URL"))
+        {
+            let host = value
+                .rsplit(['@', '/'])
+                .find(|part| services.contains(&part.split(':').next().unwrap_or(part)));
+            assert!(host.is_some(), "{shown}: no service of {name} = {value}");
+        }
+        for line in whole
+            .lines()
+            .filter(|line| line.trim().starts_with("volumes: [\""))
+        {
+            let volume = line
+                .split('"')
+                .nth(1)
+                .and_then(|mount| mount.split(':').next());
+            assert!(
+                volume.is_some_and(|name| volumes.contains(&name)),
+                "{shown}: {line}"
+            );
+        }
+        let context = whole.contains("context: ../.., dockerfile: deploy/Containerfile");
+        assert!(context, "{shown} builds another image");
+    }
+}
+
+#[test]
+fn every_yaml_file_of_deploy_can_be_parsed() {
+    let parses = "import sys, yaml\nfor path in sys.argv[1:]:\n    assert isinstance(yaml.safe_load(open(path)), dict), path\n";
+    let has_parser = Command::new("python3")
+        .args(["-c", "import yaml"])
+        .stderr(Stdio::null())
+        .status();
+    if !has_parser.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: python3 with PyYAML is not installed");
+        return;
+    }
+    let mut files = compose_files();
+    files.extend(["alerts.yml", "alerts-github.yml"].map(|name| deploy().join(name)));
+    let output = Command::new("python3")
+        .arg("-c")
+        .arg(parses)
+        .args(&files)
+        .output();
+    let output = output.expect("it runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+/// The value of a directive.
+fn directive<'a>(unit: &'a str, name: &str) -> &'a str {
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    line.unwrap_or_else(|| panic!("{name} is missing"))
+}
+
+#[test]
+fn the_unit_starts_the_program_with_flags_that_it_has() {
+    let unit = read(&deploy().join("clinch.service"));
+    let mut words = directive(&unit, "ExecStart").split(' ');
+    assert_eq!(words.next(), Some("/usr/local/bin/clinch"));
+    let folder = Folder::new("unit");
+    let config = folder.0.join("clinch.toml");
+    std::fs::write(&config, "").expect("a file");
+    let arguments: Vec<String> = words
+        .map(|word| word.replace("/etc/clinch/clinch.toml", &config.display().to_string()))
+        .collect();
+    assert!(
+        arguments.contains(&config.display().to_string()),
+        "{arguments:?}"
+    );
+    let ran = clinch(&folder.0)
+        .args(&arguments)
+        .arg("--print-config")
+        .output();
+    let ran = ran.expect("it runs");
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    // A stop is waited for longer than the program takes at most.
+    let seconds = |text: &str| {
+        text.trim_end_matches('s')
+            .trim_matches('"')
+            .parse::<u32>()
+            .ok()
+    };
+    let deadline = text(&ran.stdout);
+    let deadline = deadline
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("shutdown_deadline = "));
+    let deadline = deadline.and_then(|line| {
+        seconds(
+            line.split('#')
+                .next()
+                .unwrap_or(line)
+                .trim()
+                .trim_matches('"'),
+        )
+    });
+    assert!(
+        seconds(directive(&unit, "TimeoutStopSec")) > deadline && deadline.is_some(),
+        "{deadline:?}"
+    );
+}
+
+#[test]
+fn systemd_accepts_the_unit() {
+    let folder = Folder::new("systemd");
+    let unit = read(&deploy().join("clinch.service"));
+    // systemd looks whether the program is there.
+    let here = unit.replace("/usr/local/bin/clinch", env!("CARGO_BIN_EXE_clinch"));
+    let verify = |name: &str, unit: &str| {
+        let file = folder.0.join(name);
+        std::fs::write(&file, unit).expect("a file");
+        let output = Command::new("systemd-analyze")
+            .args(["verify", "--man=no"])
+            .arg(&file)
+            .output();
+        output
+            .ok()
+            .map(|output| (output.status.success(), text(&output.stderr)))
+    };
+    let Some((is_accepted, said)) = verify("clinch.service", &here) else {
+        eprintln!("skipped: systemd-analyze is not installed");
+        return;
+    };
+    assert!(is_accepted && !said.contains("clinch.service"), "{said}");
+    // It only warns of a directive that it does not know.
+    let wrong = here.replace("ProtectClock=", "ProtectClok=");
+    let (_, said) = verify("wrong.service", &wrong).expect("it is installed");
+    assert!(said.contains("ProtectClok"), "{said}");
+}
