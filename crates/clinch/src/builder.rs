@@ -305,6 +305,8 @@ impl Builder {
         let (handlers, destinations) = guards.handlers(self.routes)?;
         config.concurrency = self.concurrency.unwrap_or(config.concurrency);
         config.checkpoint_bytes_max = config.checkpoint_bytes_max.max(self.checkpoint_max);
+        config.store_address = config.store_address.or(backend.store_address);
+        config.bus_address = config.bus_address.or(backend.bus_address);
         let telemetry = Arc::new(self.telemetry.unwrap_or_default());
         let must_refuse = self.sealer.as_ref().and(backend.sql_accept);
         let no_file = || Arc::new(NoFile) as Arc<dyn Journal>;

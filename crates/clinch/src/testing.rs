@@ -23,6 +23,25 @@
 //! # }
 //! ```
 //!
+//! [`SplitMix`] makes the same numbers for the same seed, and [`Test`] is what helpers of your tests
+//! take:
+//!
+//! ```
+//! use clinch::testing::{SplitMix, Test, start};
+//! use clinch::Clinch;
+//!
+//! async fn an_hour_later(test: &Test) {
+//!     test.advance(std::time::Duration::from_secs(3_600)).await;
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> clinch::Result<()> {
+//! an_hour_later(&start(Clinch::builder())?).await;
+//! assert_eq!(SplitMix::new(7).next_u64(), SplitMix::new(7).next_u64());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Run such tests on tokio's current-thread runtime (`#[tokio::test]`): the clock moves when every
 //! task is idle. The clock does not wait for a handler that waits for something outside of the
 //! process.

@@ -68,7 +68,7 @@ enum Stage {
 impl Base {
     pub(crate) fn new(ports: Ports, handlers: Handlers, config: Config) -> Result<Self> {
         config.validate()?;
-        let ports = deadline::bound(ports, config.store_timeout);
+        let ports = deadline::bound(ports, &config);
         let handlers = handlers.with_lease(config.lease);
         let routes = Arc::new(handlers.routes()?);
         let base = Self {

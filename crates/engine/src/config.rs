@@ -66,6 +66,11 @@ pub struct Config {
     pub checkpoint_bytes_max: usize,
     /// How long a stopping process waits for its running attempts.
     pub shutdown_grace: Duration,
+    /// The address of the store, without its password: errors of a store that does not answer name
+    /// it.
+    pub store_address: Option<String>,
+    /// The same of a bus that is not the store itself.
+    pub bus_address: Option<String>,
 }
 
 impl Config {
@@ -124,6 +129,8 @@ impl Config {
             settle_pause: Duration::from_millis(50),
             checkpoint_bytes_max: 64 * 1024,
             shutdown_grace: Duration::from_secs(30),
+            store_address: None,
+            bus_address: None,
         }
     }
 }

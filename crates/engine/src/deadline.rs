@@ -24,41 +24,48 @@ use clinch_core::{
     Timestamp,
 };
 
+use crate::Config;
 use crate::ports::{Dispatch, Ports};
 use crate::store_health::StoreHealth;
 
-/// Bounds every port that waits for something outside of the process.
-pub(crate) fn bound(ports: Ports, limit: Duration) -> Ports {
+/// Bounds every port that waits for something outside of the process. Errors of a store or a bus
+/// that does not answer name its address: a process can have two of them.
+pub(crate) fn bound(ports: Ports, config: &Config) -> Ports {
+    let limit = config.store_timeout;
+    let store_address = config.store_address.as_deref().map(Arc::<str>::from);
+    let bus_address = config.bus_address.as_deref().map(Arc::<str>::from);
     let clock = ports.clock.clone();
     let health = Arc::new(StoreHealth::new(&ports));
     macro_rules! bounded {
-        ($port:expr) => {
-            bounded!($port, None)
+        ($port:expr, $address:expr) => {
+            bounded!($port, $address, None)
         };
-        ($port:expr, $health:expr) => {
+        ($port:expr, $address:expr, $health:expr) => {
             Arc::new(Bounded {
                 port: $port,
                 clock: clock.clone(),
                 limit,
                 health: $health,
+                address: $address,
             })
         };
     }
     let store = || Some(health.clone());
+    let at = || store_address.clone();
     Ports {
-        store: bounded!(ports.store, store()),
-        outbox: bounded!(ports.outbox, store()),
-        recovery: bounded!(ports.recovery, store()),
-        batches: bounded!(ports.batches, store()),
-        domains: bounded!(ports.domains, store()),
-        inspect: bounded!(ports.inspect, store()),
-        notices: bounded!(ports.notices),
+        store: bounded!(ports.store, at(), store()),
+        outbox: bounded!(ports.outbox, at(), store()),
+        recovery: bounded!(ports.recovery, at(), store()),
+        batches: bounded!(ports.batches, at(), store()),
+        domains: bounded!(ports.domains, at(), store()),
+        inspect: bounded!(ports.inspect, at(), store()),
+        notices: bounded!(ports.notices, at()),
         dispatch: match ports.dispatch {
-            Dispatch::Queue(bus) => Dispatch::Queue(bounded!(bus)),
-            Dispatch::Hints(bus) => Dispatch::Hints(bounded!(bus)),
+            Dispatch::Queue(bus) => Dispatch::Queue(bounded!(bus, at())),
+            Dispatch::Hints(bus) => Dispatch::Hints(bounded!(bus, bus_address)),
         },
-        spill: bounded!(ports.spill),
-        dead_letter_file: bounded!(ports.dead_letter_file),
+        spill: bounded!(ports.spill, None),
+        dead_letter_file: bounded!(ports.dead_letter_file, None),
         ..ports
     }
 }
@@ -70,6 +77,8 @@ struct Bounded<P: ?Sized> {
     limit: Duration,
     /// Of a port of the store.
     health: Option<Arc<StoreHealth>>,
+    /// Of the server behind the port, without its password.
+    address: Option<Arc<str>>,
 }
 
 impl<P: ?Sized + Send + Sync> Bounded<P> {
@@ -97,7 +106,19 @@ impl<P: ?Sized + Send + Sync> Bounded<P> {
         if let Some(health) = &self.health {
             health.note(done.as_ref().err());
         }
-        done
+        done.map_err(|error| self.at_address(error))
+    }
+
+    /// Names the server that did not answer; any other error is an answer.
+    fn at_address(&self, error: Error) -> Error {
+        match (&self.address, error.kind()) {
+            (Some(address), ErrorKind::Unavailable | ErrorKind::Ambiguous)
+                if error.context("address").is_none() =>
+            {
+                error.with("address", address)
+            }
+            _ => error,
+        }
     }
 }
 

@@ -1,5 +1,49 @@
 //! Stores and buses: [`Backend`] for the engine, [`Opened`] with everything else that is kept on
 //! the same store, and their addresses.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use clinch::backend::{
+//!     BusUrl, Limits, Opened, Options, RecordQuota, Schema, ServerUrl, Step, StoreFiles, StoreIdentity, StoreUrl,
+//! };
+//! use clinch::policy::QuotaRules;
+//! use clinch::testing::ManualClock;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> clinch::Result<()> {
+//! # let folder = std::env::temp_dir().join(format!("clinch-doc-opened-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder).expect("a folder");
+//! # let address = format!("sqlite://{}/clinch.db", folder.display());
+//! // let address = "sqlite://clinch.db";
+//! let (store, bus): (StoreUrl, BusUrl) = (address.parse()?, "store".parse()?);
+//!
+//! // Where the schema stands, before anything is created.
+//! let schema: Schema = store.schema(&Options::default()).await?;
+//! let first: &Step = &schema.pending[0];
+//! assert!(schema.version.is_none() && first.number == 1);
+//!
+//! let opened = Opened::open(&store, &bus, &Options::default()).await?;
+//! let identity: StoreIdentity = opened.identity().await?;
+//! assert_eq!(identity.kind, "sqlite");
+//! let files: &Arc<dyn StoreFiles> = opened.files.as_ref().expect("a store in a file");
+//! files.check()?;
+//! // Rate limits that nodes share come with PostgreSQL and Redis.
+//! let limits: Option<&Arc<dyn Limits>> = opened.limits.as_ref();
+//! assert!(limits.is_none());
+//! // A budget of calls that all processes of the store share.
+//! let clock = Arc::new(ManualClock::default());
+//! let quota = RecordQuota::new(opened.records.clone(), clock, QuotaRules::default());
+//! # let _ = quota;
+//!
+//! // Addresses are shown without their passwords.
+//! let server = ServerUrl::new("postgres://ann:s3cret@db/shop");
+//! assert_eq!(server.to_string(), "postgres://db/shop");
+//! # files.close()?;
+//! # drop(opened);
+//! # std::fs::remove_dir_all(&folder).expect("removed");
+//! # Ok(())
+//! # }
+//! ```
 
 mod adapter;
 mod address;
@@ -60,6 +104,9 @@ pub struct Backend {
     pub(crate) records: Option<Arc<dyn Records>>,
     pub(crate) counted: Vec<Arc<Counted>>,
     pub(crate) sql_accept: Option<Arc<dyn SqlAccept>>,
+    /// Without passwords, for errors.
+    pub(crate) store_address: Option<String>,
+    pub(crate) bus_address: Option<String>,
 }
 
 /// A counter that the backend maintains.
@@ -148,6 +195,8 @@ impl Backend {
             records: None,
             counted: Vec::new(),
             sql_accept: None,
+            store_address: None,
+            bus_address: None,
         }
     }
 

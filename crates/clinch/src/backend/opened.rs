@@ -80,7 +80,9 @@ impl Opened {
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let opened = store.adapter()?.open(options).await;
-        let opened = opened.map_err(|error| at_address(error, store))?;
+        let mut opened = opened.map_err(|error| at_address(error, store))?;
+        opened.backend.store_address = Some(store.to_string());
+        opened.backend.bus_address = Some(bus.to_string());
         let connected = bus.connect(opened, options).await;
         connected.map_err(|error| at_address(error, bus))
     }
@@ -200,6 +202,30 @@ mod tests {
         clinch.stop();
         clinch.run().await;
         function.refuses.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn core_19_a_store_that_is_lost_later_is_named_without_its_password() {
+        let clock = Arc::new(clinch_system::SystemClock::new());
+        let memory = clinch_memory::Memory::new(clock);
+        let mut backend = Backend::new(memory.clone());
+        let store: StoreUrl = "postgres://ann:s3cret@db/shop".parse().expect("an address");
+        backend.store_address = Some(store.to_string());
+        let route = crate::Route::<u64, ()>::new("payments", "charge");
+        let clinch = Clinch::builder().backend(backend).remote(&route).build();
+        let clinch = clinch.expect("built");
+        let submit = |key: &'static str| clinch.submit(vec![route.request("order", key, &1)]);
+        assert!(submit("a").await.is_ok());
+        for (fault, kind) in [
+            (clinch_memory::Fault::BeforeCommit, ErrorKind::Unavailable),
+            (clinch_memory::Fault::AfterCommit, ErrorKind::Ambiguous),
+        ] {
+            memory.fail_next(fault);
+            let error = submit("b").await.expect_err("lost");
+            assert_eq!(error.kind(), kind);
+            let said = error.to_string();
+            assert!(said.contains("(address=postgres://db/shop)"), "{said}");
+        }
     }
 
     #[tokio::test]

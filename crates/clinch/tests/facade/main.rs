@@ -9,6 +9,7 @@
 mod budgets;
 mod bursts;
 mod cap;
+mod examples;
 mod leases;
 mod narrow;
 mod outage;
