@@ -1,6 +1,6 @@
 //! `docs/protocol.md` against the code.
 //!
-//! The diagram and the tables between `<!-- code: NAME -->` and `<!-- end -->` are printed from
+//! The tables between `<!-- code: NAME -->` and `<!-- end -->` are printed from
 //! [`State::apply`](clinch_core::protocol::State::apply) over every row, event and route of this
 //! test. The tables that explain names are written by hand; their first columns must name exactly
 //! what the code has.

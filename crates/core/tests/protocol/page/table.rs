@@ -1,4 +1,4 @@
-//! The printed parts: the diagram, the overview, the transitions, the refusals.
+//! The printed parts: from where to where, the overview, the transitions, the refusals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -93,7 +93,7 @@ fn step(case: Case, row: Row, route: Route) -> Step {
 pub(super) fn blocks() -> Vec<(&'static str, String)> {
     let steps = steps();
     vec![
-        ("diagram", diagram(&steps)),
+        ("ways", ways(&steps)),
         ("overview", overview(&steps)),
         ("transitions", transitions(&steps)),
         ("refusals", refusals(&steps)),
@@ -108,7 +108,7 @@ fn add(words: &mut Vec<String>, word: impl Into<String>) {
     }
 }
 
-fn diagram(steps: &[Step]) -> String {
+fn ways(steps: &[Step]) -> String {
     let mut edges: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
     for step in steps {
         let Ok((next, _)) = &step.after else { continue };
@@ -117,12 +117,27 @@ fn diagram(steps: &[Step]) -> String {
             add(edges.entry((from, to)).or_default(), step.event.name());
         }
     }
-    let mut text = "```mermaid\nstateDiagram-v2\n    [*] --> PENDING: Accept\n    [*] --> live: Accept with begin\n".to_owned();
-    for ((from, to), events) in edges {
-        let (from, to, events) = (POSITIONS[from], POSITIONS[to], events.join(", "));
-        let _ = writeln!(text, "    {from} --> {to}: {events}");
+    let mut text = format!("| from \\ to | {} |\n", POSITIONS.join(" | "));
+    text.push_str(&"| --- ".repeat(POSITIONS.len() + 1));
+    text.push_str("|\n| (new) | Accept | Accept with begin | | | | | |\n");
+    let last = order("held");
+    for (from, name) in POSITIONS.iter().enumerate().take(last + 1) {
+        let _ = write!(text, "| `{name}` ");
+        for to in 0..POSITIONS.len() {
+            match edges.get(&(from, to)) {
+                Some(events) => {
+                    let _ = write!(text, "| {} ", events.join(", "));
+                }
+                None => text.push_str("| "),
+            }
+        }
+        text.push_str("|\n");
     }
-    text.push_str("    COMPLETED --> [*]\n    FAILED --> [*]\n```\n");
+    let is_final = |(from, _): &(usize, usize)| *from > last;
+    assert!(
+        !edges.keys().any(is_final),
+        "COMPLETED and FAILED never change"
+    );
     text
 }
 
