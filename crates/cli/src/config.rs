@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::settings;
 
 /// The sections of the applications in this program.
-fn sections() -> Result<Vec<Section>, CliError> {
+pub(crate) fn sections() -> Result<Vec<Section>, CliError> {
     use clinch_github::Config as Github;
     let github = Section::new(Github::SECTION, Github::SECRETS, Github::problems)?;
     Ok(vec![github])

@@ -1,109 +1,159 @@
-//! Everything that a reader may look up by name is in the guide: commands, and the codes with which
-//! an operation fails or waits. Routes and codes of the API are compared in `tests/api`, keys of the
-//! configuration in `config/reference.rs`.
+//! The guide against this program: every `clinch …` command of a page parses, every configuration
+//! is one that the reader takes, and every JSON document is JSON.
+//!
+//! Blocks in other languages are checked elsewhere; `xtask/src/tidy/snippets.rs` lists where.
 
-use std::collections::BTreeSet;
+mod commands;
+mod documents;
+mod names;
+mod shell;
+
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory as _;
+/// A page of the repository that people read.
+struct Page {
+    /// From the root of the repository.
+    name: String,
+    text: String,
+}
 
-use crate::args::Cli;
+/// A fenced block of a page.
+struct Block<'a> {
+    /// What follows the opening fence.
+    language: &'a str,
+    /// The line of the opening fence.
+    line: usize,
+    text: String,
+}
+
+impl Block<'_> {
+    /// What a shell would run, if the block is for one.
+    fn commands(&self) -> Option<String> {
+        match self.language {
+            "sh" => Some(self.text.clone()),
+            "console" => Some(shell::typed(&self.text)),
+            _ => None,
+        }
+    }
+}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn read(file: &str) -> String {
-    std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
-}
-
-/// Every page of the guide.
-fn guide() -> String {
-    let folder = std::fs::read_dir(root().join("docs/guide")).expect("docs/guide");
-    let files = folder.map(|entry| entry.expect("a file").path());
-    let pages = files.filter(|file| file.extension().is_some_and(|kind| kind == "md"));
-    pages
-        .map(|page| std::fs::read_to_string(page).expect("a page"))
-        .collect()
-}
-
-/// Whether the guide has the words as a whole: `clinch ops` is not `clinch ops ls`.
-fn names(guide: &str, words: &str, end: impl Fn(char) -> bool) -> bool {
-    let mut places = guide.match_indices(words);
-    places.any(|(at, _)| guide[at + words.len()..].chars().next().is_none_or(&end))
-}
-
-/// The full names of a command's subcommands that do something themselves.
-fn commands(command: &clap::Command, name: &str) -> Vec<String> {
-    let inner: Vec<_> = command
-        .get_subcommands()
-        .filter(|inner| inner.get_name() != "help" && !inner.is_hide_set())
-        .collect();
-    let mut found = Vec::new();
-    if inner.is_empty() {
-        found.push(name.to_owned());
+/// Every page of `docs/`, the README, and the pages of the clients.
+fn pages() -> Vec<Page> {
+    let mut names = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
+        .map(str::to_owned)
+        .to_vec();
+    names.extend(["python", "typescript"].map(|client| format!("clients/{client}/README.md")));
+    let mut folders = vec!["docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).expect("a folder") {
+            let entry = entry.expect("an entry");
+            let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            match entry.path().is_dir() {
+                true => folders.push(name),
+                false if name.ends_with(".md") => names.push(name),
+                false => {}
+            }
+        }
     }
-    for inner in inner {
-        found.extend(commands(inner, &format!("{name} {}", inner.get_name())));
+    names.sort();
+    let page = |name: String| {
+        let text = fs::read_to_string(root().join(&name)).expect("a page");
+        Page { name, text }
+    };
+    names.into_iter().map(page).collect()
+}
+
+impl Page {
+    fn blocks(&self) -> Vec<Block<'_>> {
+        let (mut blocks, mut open) = (Vec::new(), None::<Block<'_>>);
+        for (number, line) in (1..).zip(self.text.lines()) {
+            match (line.trim_start().strip_prefix("```"), open.take()) {
+                (Some(_), Some(block)) => blocks.push(block),
+                (Some(language), None) => {
+                    open = Some(Block {
+                        language,
+                        line: number,
+                        text: String::new(),
+                    });
+                }
+                (None, Some(mut block)) => {
+                    block.text.push_str(line);
+                    block.text.push('\n');
+                    open = Some(block);
+                }
+                (None, None) => {}
+            }
+        }
+        assert!(open.is_none(), "{}: a block is not closed", self.name);
+        blocks
     }
-    found
+
+    /// The texts between single backticks outside of blocks, with their lines.
+    fn inline(&self) -> Vec<(usize, String)> {
+        let (mut found, mut is_block) = (Vec::new(), false);
+        for (number, line) in (1..).zip(self.text.lines()) {
+            if line.trim_start().starts_with("```") {
+                is_block = !is_block;
+            } else if !is_block {
+                let codes = line.split('`').skip(1).step_by(2);
+                // In a table, `|` is written `\|`.
+                found.extend(codes.map(|code| (number, code.replace("\\|", "|"))));
+            }
+        }
+        found
+    }
+}
+
+/// Lines without their indentation.
+fn flat(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    lines.join("\n")
 }
 
 #[test]
-fn core_18_every_command_is_in_the_guide() {
-    let (guide, every) = (guide(), commands(&Cli::command(), "clinch"));
-    assert!(every.len() > 40, "{every:?}");
-    let is_end = |next: char| !next.is_alphanumeric() && next != '-' && next != '_';
-    let missing: Vec<_> = every
+fn adapter_md_quotes_the_in_memory_store() {
+    let pages = pages();
+    let page = pages.iter().find(|page| page.name.ends_with("/adapter.md"));
+    let blocks = page.expect("the page").blocks();
+    let quoted: Vec<String> = blocks
         .iter()
-        .filter(|command| !names(&guide, command, is_end))
+        .filter(|block| block.language == "rust,ignore")
+        .map(|block| flat(&block.text))
         .collect();
-    assert!(missing.is_empty(), "docs/guide does not name {missing:?}");
+    let store = root().join("crates/adapters/memory/src/store.rs");
+    let store = flat(&fs::read_to_string(store).expect("the in-memory store"));
+    assert_eq!(quoted.len(), 1);
+    assert!(store.contains(&quoted[0]), "{}", quoted[0]);
 }
 
-/// The code of a source file: without comments and tests.
-fn code_of(file: &str) -> String {
-    let text = read(file);
-    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-    let lines = code
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"));
-    lines.flat_map(|line| [line, "\n"]).collect()
-}
-
-/// The words in quotes after each of these beginnings, up to a colon.
-fn quoted(code: &str, begin: &str) -> BTreeSet<String> {
-    let texts = code.split(begin).skip(1);
-    let words = texts.filter_map(|text| text.split(['"', ':']).next());
-    let is_code = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-    let words = words.filter(is_code).filter(|word| !word.is_empty());
-    words.map(str::to_owned).collect()
-}
-
-/// Codes of the protocol, of handlers in Rust, and of the HTTP executor.
-fn codes() -> BTreeSet<String> {
-    let protocol = code_of("crates/core/src/outcome.rs");
-    let protocol = quoted(&protocol, ": &str = \"");
-    assert!(protocol.contains("retry_exhausted"), "{protocol:?}");
-    let handler = quoted(&code_of("crates/clinch/src/handler.rs"), "Fail::new(\"");
-    assert!(handler.contains("invalid_input"), "{handler:?}");
-    let executor = code_of("crates/adapters/http/src/executor.rs");
-    let told = ["Retry::unknown(\"", "=> \"", "format!(\"", "not_called(\""];
-    let executor: BTreeSet<_> = told
-        .iter()
-        .flat_map(|begin| quoted(&executor, begin))
-        .collect();
-    assert!(executor.contains("connect_failed"), "{executor:?}");
-    [protocol, handler, executor]
+#[test]
+fn pages_and_their_blocks_are_found() {
+    let pages = pages();
+    let has = |name: &str| pages.iter().any(|page| page.name == name);
+    assert!(has("README.md") && has("docs/guide/outbox.md") && has("docs/adr/index.md"));
+    let page = Page {
+        name: "x.md".to_owned(),
+        text: "a `b` c `d \\| e`\n```sh\nclinch serve\n```\n  ```json\n  {}\n  ```\n".to_owned(),
+    };
+    let blocks: Vec<(&str, usize, String)> = page
+        .blocks()
         .into_iter()
-        .flatten()
-        .collect()
-}
-
-#[test]
-fn core_18_every_code_of_an_operation_is_in_the_guide() {
-    let guide = guide();
-    let is_missing = |code: &String| !guide.contains(&format!("`{code}`"));
-    let missing: Vec<_> = codes().into_iter().filter(is_missing).collect();
-    assert!(missing.is_empty(), "docs/guide does not name {missing:?}");
+        .map(|block| (block.language, block.line, block.text))
+        .collect();
+    assert_eq!(
+        blocks,
+        [
+            ("sh", 2, "clinch serve\n".to_owned()),
+            ("json", 5, "  {}\n".to_owned())
+        ]
+    );
+    assert_eq!(
+        page.inline(),
+        [(1, "b".to_owned()), (1, "d | e".to_owned())]
+    );
 }

@@ -78,6 +78,10 @@ mod pages {
     struct Idempotency;
     #[doc = include_str!("../../../docs/guide/order.md")]
     struct Order;
+    #[doc = include_str!("../../../docs/guide/quick-start.md")]
+    struct QuickStart;
+    #[doc = include_str!("../../../docs/guide/sdk.md")]
+    struct Sdk;
     #[doc = include_str!("../../../docs/guide/testing.md")]
     struct Testing;
     #[doc = include_str!("../../../docs/guide/unknown.md")]

@@ -1,5 +1,6 @@
 //! The clients in Python and TypeScript on a real `clinch serve`: their own test suites, their
-//! agreement with `/openapi.json`, their pages, and workers that are killed.
+//! agreement with `/openapi.json`, their pages, and workers that are killed. And the quick start, in
+//! every language.
 //!
 //! If Python, Node or a tool is missing, tests show as ignored with the reason; with `CI=true`
 //! they fail.
@@ -12,10 +13,13 @@
 
 mod description;
 mod exchange;
+#[path = "../follower/mod.rs"]
+mod follower;
 mod kills;
 mod language;
 mod pages;
 mod provider;
+mod quick_start;
 mod server;
 mod suites;
 
@@ -76,27 +80,31 @@ fn missing(language: Language) -> Option<String> {
     }
 }
 
-fn main() -> ExitCode {
+/// A trial that needs a tool. `missing` says why the tool cannot be used here.
+fn trial(name: String, missing: Option<String>, run: impl FnOnce() + Send + 'static) -> Trial {
     let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    let trial = |(name, run): Case, language: Language| {
-        let why = missing(language);
-        let name = format!("{}::{name}", language.name());
-        if let Some(why) = why.clone().filter(|_| !in_ci) {
-            return Trial::test(name, || Ok(()))
-                .with_kind(why)
-                .with_ignored_flag(true);
-        }
-        Trial::test(name, move || {
-            why.map_or(Ok(()), Err)?;
-            run(language);
-            Ok(())
+    if let Some(why) = missing.clone().filter(|_| !in_ci) {
+        return Trial::test(name, || Ok(()))
+            .with_kind(why)
+            .with_ignored_flag(true);
+    }
+    Trial::test(name, move || {
+        missing.map_or(Ok(()), Err)?;
+        run();
+        Ok(())
+    })
+}
+
+fn main() -> ExitCode {
+    let of_both = CASES.into_iter().flat_map(|(name, run)| {
+        [Language::Python, Language::TypeScript].map(|language| {
+            let name = format!("{}::{name}", language.name());
+            trial(name, missing(language), move || run(language))
         })
-    };
-    let trials = CASES.into_iter().flat_map(|case| {
-        [Language::Python, Language::TypeScript].map(|language| trial(case, language))
     });
+    let trials = of_both.chain(quick_start::trials()).collect();
     let mut arguments = Arguments::from_args();
     // Each test runs several processes.
     arguments.test_threads = Some(1);
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    libtest_mimic::run(&arguments, trials).exit_code()
 }

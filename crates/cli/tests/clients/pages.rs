@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::suites::ROUTES;
 
 /// Lines that do something: neither empty nor a comment.
-fn code_lines(text: &str) -> usize {
+pub(crate) fn code_lines(text: &str) -> usize {
     let is_code = |line: &&str| {
         let line = line.trim();
         !line.is_empty()
@@ -43,8 +43,11 @@ fn blocks<'a>(page: &'a str, tag: &str) -> Vec<&'a str> {
 /// Every code block of the pages is an example file, whole or a piece of it.
 pub(crate) fn quote(language: Language) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let guide = root.join("docs/guide/clients.md");
-    let guide = std::fs::read_to_string(guide).expect("the page");
+    let page = |name: &str| {
+        let page = root.join("docs/guide").join(name);
+        std::fs::read_to_string(page).expect("the page")
+    };
+    let (clients, migrating) = (page("clients.md"), page("migrating.md"));
     let readme = language.read("README.md");
     let names: &[&str] = match language {
         Language::Python => &["first_call", "remote_worker", "client", "async_client"],
@@ -53,7 +56,7 @@ pub(crate) fn quote(language: Language) {
     let example = |name: &&str| language.read(&format!("examples/{}", language.example(name)));
     let examples: Vec<String> = names.iter().map(example).collect();
     let mut quoted = 0;
-    for page in [&guide, &readme] {
+    for page in [&clients, &migrating, &readme] {
         for block in blocks(page, language.name()) {
             let is_known = examples.iter().any(|example| example.contains(block));
             assert!(is_known, "no example holds this:\n{block}");

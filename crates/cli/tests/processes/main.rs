@@ -9,6 +9,8 @@ mod deploy;
 mod doctor;
 mod echo;
 mod first_day;
+#[path = "../follower/mod.rs"]
+mod follower;
 mod import;
 mod local_users;
 mod memory;
