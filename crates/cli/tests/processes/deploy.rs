@@ -10,7 +10,9 @@ fn deploy() -> PathBuf {
 }
 
 fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    let read = std::fs::read_to_string(path);
+    assert!(read.is_ok(), "{}: {read:?}", path.display());
+    read.expect("it was read")
 }
 
 fn compose_files() -> Vec<PathBuf> {
@@ -161,7 +163,8 @@ fn directive<'a>(unit: &'a str, name: &str) -> &'a str {
     let line = unit
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-    line.unwrap_or_else(|| panic!("{name} is missing"))
+    assert!(line.is_some(), "{name} is missing");
+    line.expect("it is there")
 }
 
 #[test]
