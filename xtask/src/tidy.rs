@@ -20,6 +20,7 @@ mod markdown;
 mod modules;
 pub(crate) mod packages;
 mod requirements;
+mod snippets;
 mod stages;
 mod test_code;
 pub(crate) mod tokens;
@@ -84,6 +85,7 @@ const CHECKS: &[Check] = &[
     firm("dead-files", dead_files::check),
     firm("requirements", requirements::check),
     firm("links", links::check),
+    firm("snippets", snippets::check),
     firm("machine-paths", machine_paths::check),
 ];
 

@@ -1,7 +1,11 @@
 //! Every suite and test of the store, on real MariaDB servers. Without MariaDB they show as
 //! ignored; with `CI=true` they fail.
 #![forbid(unsafe_code)]
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod application;
 mod atomicity;
@@ -12,6 +16,7 @@ mod cost;
 mod deadlocks;
 mod differential;
 mod migrations;
+mod pages;
 mod procedure;
 mod suite;
 
@@ -31,6 +36,7 @@ fn main() -> ExitCode {
         deadlocks::trials(),
         differential::trials(),
         migrations::trials(),
+        pages::trials(),
         procedure::trials(),
     ];
     let trials = all.into_iter().flatten().collect();

@@ -1,6 +1,10 @@
 //! The store on a real server: callers' transactions, SQL, plans, kills.
 #![forbid(unsafe_code)]
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod atomicity;
 mod caller;
@@ -10,6 +14,7 @@ mod cost;
 mod database;
 mod differential;
 mod horizon;
+mod pages;
 mod plans;
 mod round_trips;
 mod sql_function;
