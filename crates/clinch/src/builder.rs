@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::handler::Typed;
+use crate::missing::{self, Runners};
 use crate::route::Spec;
 use crate::safety_net::{NoFile, OnlyLogged};
 use crate::types::{Classify, Probed, Telemetry};
@@ -282,10 +283,8 @@ impl Builder {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
-        let missing = "name a backend, such as Backend::memory()";
-        let backend = self
-            .backend
-            .ok_or_else(|| Error::new(ErrorKind::Invalid, missing))?;
+        let backend = self.backend.ok_or_else(missing::no_backend)?;
+        let has_handlers = self.routes.values().any(|one| one.executor.is_some());
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let ids = Arc::new(SystemIds);
         let spawner = match self.spawner {
@@ -339,6 +338,7 @@ impl Builder {
             reopened: breakers::wakes(orchestrator.clone(), shared_guards.as_deref()),
             orchestrator,
             runtime,
+            runners: Arc::new(Runners::new(has_handlers)),
             shared_guards,
             destinations: destinations.into(),
             meter,

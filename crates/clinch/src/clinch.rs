@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::Route;
 use crate::backend::{Counted, SqlAccept};
+use crate::missing::{Runners, advised};
 use crate::shared_guards::{Reopened, SharedGuards};
 use crate::types::{Batch, Builder, Handle, Request};
 
@@ -49,6 +50,7 @@ use crate::types::{Batch, Builder, Handle, Request};
 pub struct Clinch {
     pub(crate) runtime: Runtime,
     pub(crate) orchestrator: Orchestrator,
+    pub(crate) runners: Arc<Runners>,
     pub(crate) destinations: Arc<[Arc<Destination>]>,
     /// What the processes of the store share about destinations.
     pub(crate) shared_guards: Option<Arc<SharedGuards>>,
@@ -86,8 +88,8 @@ impl Clinch {
             return Err(error);
         }
         let budget = TimeBudget::new(budget);
-        let handle = self.orchestrator.start(command, budget).await?;
-        Ok(Handle::of(handle))
+        let started = self.orchestrator.start(command, budget).await;
+        Ok(self.seen(Handle::of(started.map_err(advised)?)))
     }
 
     /// Accepts requests in one commit without waiting for their ends. An invalid request fails
@@ -95,6 +97,7 @@ impl Clinch {
     pub async fn submit<O>(&self, requests: Vec<Request<O>>) -> Result<Vec<Result<OpId>>> {
         let (commands, places) = valid(requests);
         let known = self.orchestrator.submit(commands).await?;
+        self.runners.leave(known.len());
         Ok(in_order(known, places))
     }
 
@@ -102,7 +105,8 @@ impl Clinch {
     /// `accept_in` takes it together with [`Clinch::routes`], and your rows and the operation
     /// commit together or not at all. Nothing is accepted before that commit, and nothing is shed.
     pub fn prepare<O>(&self, request: Request<O>) -> Result<NewOperation> {
-        self.orchestrator.new_operation(request.into_command()?)
+        let command = request.into_command()?;
+        self.orchestrator.new_operation(command).map_err(advised)
     }
 
     /// The rules of every route, for a store's `accept_in`.
@@ -128,7 +132,16 @@ impl Clinch {
         at_most: Duration,
     ) -> Result<Handle<O>> {
         let snapshot = self.orchestrator.await_settled(op_id, at_most).await?;
-        Ok(Handle::of_snapshot(snapshot))
+        Ok(self.seen(Handle::of_snapshot(snapshot)))
+    }
+
+    /// Whoever waited in vain is told if nothing runs here.
+    fn seen<O>(&self, handle: Handle<O>) -> Handle<O> {
+        if handle.settled().is_none() {
+            self.runners.leave(1);
+            self.runners.check();
+        }
+        handle
     }
 
     /// No further call is wanted. The status says what follows: FAILED, or still IN_PROGRESS
@@ -164,8 +177,8 @@ impl Clinch {
     /// Opens a batch; `on_complete` is accepted in the commit that completes it.
     pub async fn batch<O>(&self, on_complete: Option<Request<O>>) -> Result<Batch> {
         let command = on_complete.map(Request::into_command).transpose()?;
-        let batch_id = self.orchestrator.open_batch(command).await?;
-        Ok(self.find_batch(batch_id))
+        let opened = self.orchestrator.open_batch(command).await;
+        Ok(self.find_batch(opened.map_err(advised)?))
     }
 
     /// Opens a batch under an id of your own. Two calls with the same id open one batch.
@@ -175,7 +188,8 @@ impl Clinch {
         on_complete: Option<Request<O>>,
     ) -> Result<Batch> {
         let command = on_complete.map(Request::into_command).transpose()?;
-        self.orchestrator.open_batch_as(batch_id, command).await?;
+        let opened = self.orchestrator.open_batch_as(batch_id, command).await;
+        opened.map_err(advised)?;
         Ok(self.find_batch(batch_id))
     }
 
@@ -190,6 +204,7 @@ impl Clinch {
     /// Runs every runner until [`Clinch::stop`]. Returns when this process's attempts are done or
     /// the shutdown grace has passed.
     pub async fn run(&self) {
+        self.runners.start();
         if let Err(error) = self.refuse_plain_payloads().await {
             tracing::error!(
                 target: "clinch",
@@ -218,6 +233,7 @@ impl Clinch {
     /// One step of every runner, with up to `max` attempts one after the other. For tests, and for
     /// programs with their own loop.
     pub async fn pump(&self, max: usize) -> Result<Pumped> {
+        self.runners.start();
         self.runtime.pump(max).await
     }
 
@@ -308,6 +324,7 @@ impl Clinch {
 
     /// Updates the gauges. Call it when metrics are read: nothing polls.
     pub async fn measure(&self) -> Result<()> {
+        self.runners.check();
         for counted in self.counted.iter() {
             self.meter.add(counted.name, &[], counted.growth());
         }
@@ -404,6 +421,7 @@ impl Clinch {
 
     /// The engine's runners, one by one.
     pub fn runtime(&self) -> &Runtime {
+        self.runners.start();
         &self.runtime
     }
 }
@@ -475,7 +493,7 @@ pub(crate) fn in_order(known: Vec<Result<Known>>, errors: Vec<Option<Error>>) ->
     let missing = || Error::new(ErrorKind::Internal, "the engine returned no result");
     let result = |error: Option<Error>| match error {
         Some(error) => Err(error),
-        None => Ok(known.next().ok_or_else(missing)??.op_id),
+        None => Ok(known.next().ok_or_else(missing)?.map_err(advised)?.op_id),
     };
     errors.into_iter().map(result).collect()
 }

@@ -33,6 +33,7 @@ use crate::call::decode_result;
 pub struct Handle<O> {
     op_id: OpId,
     replayed: bool,
+    status: Status,
     pub(crate) settled: Option<Settled<O>>,
 }
 
@@ -74,6 +75,11 @@ impl<O> Handle<O> {
         self.replayed
     }
 
+    /// PENDING, IN_PROGRESS, COMPLETED or FAILED, as of when the wait ended.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
     /// How the operation ended: answer 200. `None`: it did not end within the budget; answer 202,
     /// the work continues.
     pub fn settled(&self) -> Option<&Settled<O>> {
@@ -92,7 +98,7 @@ impl<O> Handle<O> {
 
 impl<O: DeserializeOwned> Handle<O> {
     pub(crate) fn of(handle: OperationHandle) -> Self {
-        let op_id = handle.op_id;
+        let (op_id, current) = (handle.op_id, handle.status);
         let settled = match (handle.status, handle.result, handle.failure) {
             (status, ..) if handle.pruned => Some(Settled::Pruned(status)),
             (Status::Completed, Some((txn_id, payload)), _) => Some(completed(txn_id, payload)),
@@ -102,6 +108,7 @@ impl<O: DeserializeOwned> Handle<O> {
         Self {
             op_id,
             replayed: handle.replayed,
+            status: current,
             settled,
         }
     }
@@ -121,6 +128,7 @@ impl<O: DeserializeOwned> Handle<O> {
         Self {
             op_id,
             replayed: false,
+            status: operation.state.status,
             settled,
         }
     }

@@ -105,6 +105,16 @@ impl<I, O> Route<I, O> {
         }
     }
 
+    /// The domain of its operations.
+    pub fn domain(&self) -> &str {
+        &self.spec.domain
+    }
+
+    /// The event type of its operations.
+    pub fn event_type(&self) -> &str {
+        &self.spec.event_type
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Spec)) -> Self {
         change(&mut self.spec);
         self

@@ -46,15 +46,19 @@
 //! task is idle. The clock does not wait for a handler that waits for something outside of the
 //! process.
 
+mod effects;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use clinch_core::ports::{Clock, Operation};
+use clinch_core::protocol::Phase;
 use clinch_core::{Failure, OpId, Result};
 use serde::de::DeserializeOwned;
 
 pub use clinch_core::policy::SplitMix;
 pub use clinch_memory::ManualClock;
+pub use effects::Effects;
 
 use crate::types::{Builder, Settled};
 use crate::{Backend, Clinch, Done, Route};
@@ -120,21 +124,85 @@ impl Test {
         route: &Route<I, O>,
         op_id: OpId,
     ) -> Settled<O> {
+        self.until(op_id, "settled", |operation| operation.state.is_terminal())
+            .await;
+        match self.clinch.look(route, op_id).await.map(|h| h.settled) {
+            Ok(Some(settled)) => settled,
+            Ok(None) => fail(&format!("{op_id} is terminal and has no end")),
+            Err(error) => fail(&format!("{op_id} cannot be read: {error}")),
+        }
+    }
+
+    /// Moves the clock until the operation is as `is_there` says, and returns its row. `what` names
+    /// it for the message of a failure.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use clinch::{Call, Clinch, Retry, Route, testing};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> clinch::Result<()> {
+    /// # let ping: Route<u32, u32> = Route::new("demo", "ping").natural();
+    /// # let handler = |_: Call<u32>| async { Err::<u32, _>(Retry::not_applied("busy")) };
+    /// # let test = testing::start(Clinch::builder().handle(&ping, handler))?;
+    /// # let handle = test.clinch.start(ping.request("a", "1", &1), Duration::ZERO).await?;
+    /// let third = |row: &clinch::ports::Operation| row.state.attempts == 3;
+    /// let row = test.until(handle.op_id(), "at its third call", third).await;
+    /// assert_eq!(row.state.attempts, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If it does not become so within two days of the engine's clock.
+    pub async fn until(
+        &self,
+        op_id: OpId,
+        what: &str,
+        is_there: impl Fn(&Operation) -> bool,
+    ) -> Operation {
         let give_up = self.clock.monotonic().saturating_add(PATIENCE);
         loop {
             idle().await;
-            match self.clinch.look(route, op_id).await.map(|h| h.settled) {
-                Ok(Some(settled)) => return settled,
-                Ok(None) => {}
-                Err(error) => fail(&format!("{op_id} cannot be read: {error}")),
+            let operation = self.operation(op_id).await;
+            if is_there(&operation) {
+                return operation;
             }
             match self.clock.next_wake() {
                 Some(wake) if wake <= give_up => self.clock.advance_to(wake),
-                _ => break,
+                _ => fail(&format!("{op_id} is not {what}: {:?}", operation.state)),
             }
         }
-        let operation = self.operation(op_id).await;
-        fail(&format!("{op_id} is not settled: {:?}", operation.state))
+    }
+
+    /// Moves the clock until the operation is held: its effect is unknown, and it waits for a probe
+    /// or an operator. Returns its row; `state.hold` says why.
+    ///
+    /// # Panics
+    ///
+    /// If it is settled instead, or not held within two days of the engine's clock.
+    pub async fn assert_held(&self, op_id: OpId) -> Operation {
+        let is_held = |operation: &Operation| operation.state.phase == Some(Phase::Held);
+        let reached = |operation: &Operation| operation.state.is_terminal() || is_held(operation);
+        let operation = self.until(op_id, "held", reached).await;
+        if !is_held(&operation) {
+            fail(&format!("{op_id} is settled: {:?}", operation.state));
+        }
+        operation
+    }
+
+    /// Exactly one effect happened under the operation's outbound key.
+    ///
+    /// # Panics
+    ///
+    /// If none or several happened: see [`Effects`].
+    pub async fn assert_one_effect(&self, op_id: OpId, effects: &Effects) {
+        effects.assert_one_effect(&self.key(op_id).await);
+    }
+
+    /// The idempotency key that the provider sees of the operation, the same for every attempt.
+    pub async fn key(&self, op_id: OpId) -> String {
+        self.operation(op_id).await.outbound_key.as_str().to_owned()
     }
 
     /// Like [`Test::assert_settled`], for an operation that must be COMPLETED.

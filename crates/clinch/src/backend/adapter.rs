@@ -28,15 +28,15 @@ impl StoreUrl {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(path) => Ok(Box::new(super::sqlite::File(path))),
             #[cfg(not(feature = "sqlite"))]
-            Self::Sqlite(_) => Err(feature_is_off("sqlite")),
+            Self::Sqlite(_) => Err(crate::missing::feature_is_off("sqlite")),
             #[cfg(feature = "postgres")]
             Self::Postgres(url) => Ok(Box::new(super::postgres::Database(url))),
             #[cfg(not(feature = "postgres"))]
-            Self::Postgres(_) => Err(feature_is_off("postgres")),
+            Self::Postgres(_) => Err(crate::missing::feature_is_off("postgres")),
             #[cfg(feature = "mysql")]
             Self::Mysql(url) => Ok(Box::new(super::mysql::Database(url))),
             #[cfg(not(feature = "mysql"))]
-            Self::Mysql(_) => Err(feature_is_off("mysql")),
+            Self::Mysql(_) => Err(crate::missing::feature_is_off("mysql")),
         }
     }
 
@@ -86,11 +86,11 @@ impl BusUrl {
             #[cfg(feature = "redis")]
             Self::Redis(url) => boxed(super::redis::connect(url, opened, options)).await,
             #[cfg(not(feature = "redis"))]
-            Self::Redis(_) => Err(feature_is_off("redis")),
+            Self::Redis(_) => Err(crate::missing::feature_is_off("redis")),
             #[cfg(feature = "nats")]
             Self::Nats(url) => boxed(super::nats::connect(url, opened, options)).await,
             #[cfg(not(feature = "nats"))]
-            Self::Nats(_) => Err(feature_is_off("nats")),
+            Self::Nats(_) => Err(crate::missing::feature_is_off("nats")),
         }
     }
 }
@@ -102,22 +102,6 @@ fn boxed<'a, T>(
     connect: impl Future<Output = T> + Send + 'a,
 ) -> std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>> {
     Box::pin(connect)
-}
-
-/// The address is right, and this build has no adapter for it.
-#[cfg_attr(
-    all(
-        feature = "sqlite",
-        feature = "postgres",
-        feature = "mysql",
-        feature = "redis",
-        feature = "nats"
-    ),
-    expect(dead_code, reason = "this build has every adapter")
-)]
-fn feature_is_off(feature: &str) -> Error {
-    let message = format!("this program was built without the feature {feature:?} of `clinch`");
-    Error::new(ErrorKind::Unsupported, message)
 }
 
 /// The store in the memory of this process.

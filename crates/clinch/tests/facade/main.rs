@@ -11,6 +11,7 @@ mod bursts;
 mod cap;
 mod examples;
 mod leases;
+mod missing;
 mod narrow;
 mod outage;
 mod pauses;
