@@ -78,7 +78,7 @@ fn allowed(dir: &str) -> Result<Option<&'static [&'static str]>, ()> {
             "clinch-protect",
         ])),
         ["crates", "measure"] => Ok(Some(&[CORE, "clinch-engine"])),
-        ["apps", _] => Ok(Some(&["clinch"])),
+        ["apps", _] | ["crates", "axum"] => Ok(Some(&["clinch"])),
         ["crates", "clinch"] => Ok(Some(&[
             CORE,
             "clinch-engine",
