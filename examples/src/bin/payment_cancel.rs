@@ -9,18 +9,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
-use clinch::types::{Builder, Classify, ErrorKind, Handle, OpId, Settled};
+use axum::extract::Path;
+use clinch::types::Classify;
 use clinch::{Backend, Call, Clinch, Done, Fail, Refusal, Retry, Route};
+use clinch_axum::{Api, Endpoint};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-
-/// How long a caller waits before it is told 202.
-const BUDGET: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Cancel {
@@ -63,108 +56,27 @@ impl Classify for PspError {
     }
 }
 
-#[derive(Clone)]
-struct Api {
-    clinch: Clinch,
-    cancel: Route<Cancel, Canceled>,
-}
-
 fn route() -> Route<Cancel, Canceled> {
     Route::new("payments", "PAYMENT.CANCEL.REQUEST")
         .keyed(Duration::from_secs(24 * 60 * 60))
         .destination("psp")
 }
 
-/// The executor.
-fn handled_by(builder: Builder, psp: impl Psp) -> Builder {
+/// Route, endpoint and handler in one place. The answers, the `Idempotency-Key`, `Prefer: wait=N`
+/// and the status URL are those of `clinch-axum`.
+fn api(psp: impl Psp) -> Api {
     let psp = Arc::new(psp);
-    builder.handle(&route(), move |call: Call<Cancel>| {
-        let psp = psp.clone();
-        async move {
-            let (txn_id, canceled) = psp.cancel(&call.input.payment, call.key()).await?;
-            Ok::<_, PspError>(Done::new(canceled).txn_id(txn_id))
-        }
-    })
-}
-
-/// The controller.
-fn api(clinch: Clinch) -> Router {
-    let api = Api {
-        clinch,
-        cancel: route(),
-    };
-    Router::new()
-        .route("/payments/{payment}/cancel", post(cancel))
-        .route("/status/{op_id}", get(status))
-        .with_state(api)
-}
-
-async fn cancel(
-    State(api): State<Api>,
-    Path(payment): Path<String>,
-    headers: HeaderMap,
-) -> Response {
-    let key = headers
-        .get("idempotency-key")
-        .and_then(|key| key.to_str().ok());
-    let Some(key) = key else {
-        return problem(StatusCode::BAD_REQUEST, "send an Idempotency-Key");
-    };
-    let input = Cancel {
-        payment: payment.clone(),
-    };
-    let request = api.cancel.request(payment, key, &input);
-    answer(api.clinch.start(request, BUDGET).await)
-}
-
-async fn status(State(api): State<Api>, Path(op_id): Path<String>) -> Response {
-    let Ok(op_id) = op_id.parse::<OpId>() else {
-        return problem(StatusCode::NOT_FOUND, "there is no such operation");
-    };
-    answer(api.clinch.look(&api.cancel, op_id).await)
-}
-
-fn answer(result: clinch::Result<Handle<Canceled>>) -> Response {
-    let handle = match result {
-        Ok(handle) => handle,
-        Err(error) => return refuse(&error),
-    };
-    let op_id = handle.op_id();
-    match handle.settled() {
-        Some(Settled::Completed(done)) => {
-            let body =
-                json!({"op_id": op_id, "state": "COMPLETED", "refunded": done.value.refunded});
-            (StatusCode::OK, Json(body)).into_response()
-        }
-        Some(Settled::Failed(failure)) => {
-            let body = json!({"op_id": op_id, "state": "FAILED", "code": failure.code, "effect": failure.effect});
-            (StatusCode::OK, Json(body)).into_response()
-        }
-        Some(Settled::OtherResult { .. } | Settled::Pruned(_)) => problem(
-            StatusCode::GONE,
-            "it ended long ago, or under another version",
-        ),
-        None => {
-            let location = [(header::LOCATION, format!("/status/{op_id}"))];
-            let body = json!({"op_id": op_id, "state": "IN_PROGRESS"});
-            (StatusCode::ACCEPTED, location, Json(body)).into_response()
-        }
-    }
-}
-
-fn refuse(error: &clinch::Error) -> Response {
-    let status = match error.kind() {
-        ErrorKind::Mismatch => StatusCode::UNPROCESSABLE_ENTITY,
-        ErrorKind::Invalid => StatusCode::BAD_REQUEST,
-        ErrorKind::NotFound => StatusCode::NOT_FOUND,
-        ErrorKind::Shed => StatusCode::TOO_MANY_REQUESTS,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    problem(status, &error.to_string())
-}
-
-fn problem(status: StatusCode, detail: &str) -> Response {
-    (status, Json(json!({"detail": detail}))).into_response()
+    let read = |Path(payment): Path<String>| (payment.clone(), Cancel { payment });
+    let cancel = Endpoint::post("/payments/{payment}/cancel", route(), read).handle(
+        move |call: Call<Cancel>| {
+            let psp = psp.clone();
+            async move {
+                let (txn_id, canceled) = psp.cancel(&call.input.payment, call.key()).await?;
+                Ok::<_, PspError>(Done::new(canceled).txn_id(txn_id))
+            }
+        },
+    );
+    Api::new("/status").endpoint(cancel)
 }
 
 /// A provider that refunds 5,000, and has its bad days: try p-broken, p-busy and p-gone.
@@ -187,22 +99,22 @@ impl Psp for FakePsp {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let builder = Clinch::builder().backend(Backend::memory());
-    let clinch = handled_by(builder, FakePsp).build()?;
-    let running = clinch.clone();
-    tokio::spawn(async move { running.run().await });
+    let (clinch, router) = api(FakePsp).build(builder)?;
+    tokio::spawn(async move { clinch.run().await });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
     println!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, api(clinch)).await?;
+    axum::serve(listener, router).await?;
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
+    use axum::Router;
     use axum::body::{Body, to_bytes};
-    use axum::http::Request;
-    use clinch::testing;
+    use axum::http::{HeaderMap, Request, StatusCode, header};
+    use clinch::testing::{self, Effects, Test};
+    use clinch::types::OpId;
+    use serde_json::{Value, json};
     use tokio::sync::Semaphore;
     use tower::ServiceExt;
 
@@ -211,13 +123,13 @@ mod tests {
     /// Answers when the gate opens, and counts.
     struct Slow {
         gate: Arc<Semaphore>,
-        calls: Arc<AtomicU32>,
+        book: Effects,
         answer: fn(u32) -> Result<(String, Canceled), PspError>,
     }
 
     impl Psp for Slow {
-        async fn cancel(&self, _: &str, _: &str) -> Result<(String, Canceled), PspError> {
-            let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        async fn cancel(&self, _: &str, key: &str) -> Result<(String, Canceled), PspError> {
+            let call = self.book.call(key);
             let _open = self.gate.acquire().await.expect("never closed");
             (self.answer)(call)
         }
@@ -228,34 +140,31 @@ mod tests {
     }
 
     struct Shop {
-        test: testing::Test,
-        api: Router,
+        test: Test,
+        router: Router,
         gate: Arc<Semaphore>,
-        calls: Arc<AtomicU32>,
+        book: Effects,
     }
 
     fn shop(answer: fn(u32) -> Result<(String, Canceled), PspError>) -> Shop {
-        let (gate, calls) = (Arc::new(Semaphore::new(1)), Arc::<AtomicU32>::default());
-        let psp = Slow {
+        let (gate, book) = (Arc::new(Semaphore::new(1)), Effects::default());
+        let api = api(Slow {
             gate: gate.clone(),
-            calls: calls.clone(),
+            book: book.clone(),
             answer,
-        };
-        let test = testing::start(handled_by(Clinch::builder(), psp)).expect("it starts");
-        let api = api(test.clinch.clone());
+        });
+        let test = testing::start(api.register(Clinch::builder())).expect("it starts");
+        let router = api.router(&test.clinch);
         Shop {
             test,
-            api,
+            router,
             gate,
-            calls,
+            book,
         }
     }
 
-    async fn send(
-        api: &Router,
-        request: Request<Body>,
-    ) -> (StatusCode, HeaderMap, serde_json::Value) {
-        let response = api.clone().oneshot(request).await.expect("infallible");
+    async fn send(router: &Router, request: Request<Body>) -> (StatusCode, HeaderMap, Value) {
+        let response = router.clone().oneshot(request).await.expect("infallible");
         let (parts, body) = response.into_parts();
         let body = to_bytes(body, 64 * 1024).await.expect("a short body");
         let body = serde_json::from_slice(&body).expect("JSON");
@@ -267,17 +176,22 @@ mod tests {
         request.body(Body::empty()).expect("a request")
     }
 
+    fn op_id(body: &Value) -> OpId {
+        let op_id = body["op_id"].as_str().expect("an id");
+        op_id.parse().expect("an id")
+    }
+
     #[tokio::test]
     async fn core_8_within_the_budget_200_and_a_replay_calls_nobody() {
         let shop = shop(canceled);
-        let (status, _, body) = send(&shop.api, post_cancel("a")).await;
+        let (status, _, body) = send(&shop.router, post_cancel("a")).await;
         assert_eq!(
-            (status, body["refunded"].as_u64()),
-            (StatusCode::OK, Some(5_000))
+            (status, &body),
+            (StatusCode::OK, &json!({"refunded": 5_000}))
         );
-        let (status, _, again) = send(&shop.api, post_cancel("a")).await;
+        let (status, _, again) = send(&shop.router, post_cancel("a")).await;
         assert_eq!((status, &again), (StatusCode::OK, &body));
-        assert_eq!(shop.calls.load(Ordering::SeqCst), 1);
+        assert_eq!(shop.book.all_calls(), 1);
     }
 
     #[tokio::test]
@@ -285,8 +199,8 @@ mod tests {
         let shop = shop(canceled);
         let held = shop.gate.clone().acquire_owned().await.expect("a permit");
         let waiting = tokio::spawn({
-            let api = shop.api.clone();
-            async move { send(&api, post_cancel("a")).await }
+            let router = shop.router.clone();
+            async move { send(&router, post_cancel("a")).await }
         });
         // The provider's own timeout is as long as the budget: the caller is told first.
         shop.test.advance(Duration::from_millis(2_999)).await;
@@ -294,21 +208,15 @@ mod tests {
         shop.test.advance(Duration::from_millis(1)).await;
         let (status, headers, body) = waiting.await.expect("an answer");
         assert_eq!(status, StatusCode::ACCEPTED);
-        let op_id: OpId = body["op_id"]
-            .as_str()
-            .expect("an id")
-            .parse()
-            .expect("an id");
-        assert_eq!(headers[header::LOCATION], format!("/status/{op_id}"));
+        let op_id = op_id(&body);
+        let url = format!("/status/{op_id}");
+        assert_eq!(headers[header::LOCATION], url);
         drop(held);
         let done = shop.test.assert_completed(&route(), op_id).await;
         assert_eq!(done.value.refunded, 5_000);
-        let look = Request::get(format!("/status/{op_id}")).body(Body::empty());
-        let (status, _, body) = send(&shop.api, look.expect("a request")).await;
-        assert_eq!(
-            (status, body["state"].as_str()),
-            (StatusCode::OK, Some("COMPLETED"))
-        );
+        let look = Request::get(url).body(Body::empty()).expect("a request");
+        let (status, _, body) = send(&shop.router, look).await;
+        assert_eq!((status, body), (StatusCode::OK, json!({"refunded": 5_000})));
     }
 
     #[tokio::test]
@@ -318,32 +226,25 @@ mod tests {
             2 => Err(PspError::TooMany(Duration::from_secs(60))),
             _ => canceled(call),
         });
-        let (status, _, body) = send_and_wait(&shop).await;
-        assert_eq!(status, StatusCode::ACCEPTED);
-        let op_id: OpId = body["op_id"]
-            .as_str()
-            .expect("an id")
-            .parse()
-            .expect("an id");
-        shop.test.assert_completed(&route(), op_id).await;
-        assert_eq!(shop.test.attempts(op_id).await, 3);
-    }
-
-    /// Sends one request and lets its budget pass.
-    async fn send_and_wait(shop: &Shop) -> (StatusCode, HeaderMap, serde_json::Value) {
         let waiting = tokio::spawn({
-            let api = shop.api.clone();
-            async move { send(&api, post_cancel("a")).await }
+            let router = shop.router.clone();
+            async move { send(&router, post_cancel("a")).await }
         });
-        shop.test.advance(BUDGET).await;
-        waiting.await.expect("an answer")
+        shop.test.advance(Duration::from_secs(3)).await;
+        let (status, _, body) = waiting.await.expect("an answer");
+        assert_eq!(status, StatusCode::ACCEPTED);
+        let op_id = op_id(&body);
+        shop.test.assert_completed(&route(), op_id).await;
+        let key = shop.test.key(op_id).await;
+        assert_eq!(shop.book.calls(&key), 3, "all three under one key");
     }
 
     #[tokio::test]
-    async fn a_refusal_is_an_answer_too() {
+    async fn a_refusal_is_a_problem_that_says_why_and_that_nothing_happened() {
         let shop = shop(|_| Err(PspError::Refused("settled long ago")));
-        let (status, _, body) = send(&shop.api, post_cancel("a")).await;
-        assert_eq!(status, StatusCode::OK);
+        let (status, headers, body) = send(&shop.router, post_cancel("a")).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
         assert_eq!(
             (&body["state"], &body["code"], &body["effect"]),
             (&json!("FAILED"), &json!("refused"), &json!("none"))
