@@ -1,31 +1,33 @@
 //! The collector's handle.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use clinch::policy::{BulkheadConfig, DestinationConfig};
+use clinch::policy::{BulkheadConfig, CircuitConfig, DestinationConfig};
 use clinch::ports::{Clock, DocumentSink, Inspect, Quota, Records};
-use clinch::types::{Applied, Builder, ErrorKind};
-use clinch::{Call, Clinch, Done, Error, Refusal, Result};
+use clinch::types::{Builder, ErrorKind};
+use clinch::{Call, Clinch, Error, Refusal, Result};
 
 use crate::app::Installations;
 use crate::health::Health;
-use crate::model::{PageDone, PageEnd, PageJob, Space};
+use crate::model::{PageJob, Space};
 use crate::records::CollectorRecords;
 use crate::routes::{
-    DESTINATION, Ended, PAGE_ATTEMPTS_MAX, close_route, collect_route, finish_route, page_route,
+    DESTINATION, Ended, PAGE_TIMEOUT, close_route, collect_route, finish_route, page_route,
     plan_route, statistics_route,
 };
 use crate::streams::{JobKind, with_needed};
 use crate::switch::Outage;
 use crate::tally::Tally;
 use crate::tokens::TokenPool;
-use crate::{ANSWER_BYTES_MAX, Settings, Transport, metrics, plan, tally};
+use crate::{ANSWER_BYTES_MAX, Settings, Transport, metrics, plan};
 
 /// First pause before recovery and schedules that failed at the start are tried again; it doubles.
 const CATCH_UP_PAUSE: Duration = Duration::from_secs(1);
 /// Longest such pause.
 const CATCH_UP_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How often the active runs are looked at afterwards: a step may have been given up.
+const LOOK_EVERY: Duration = Duration::from_secs(5 * 60);
 
 /// Collects the data that GitHub has about users. Cheap to clone.
 ///
@@ -141,7 +143,7 @@ impl Collector {
         let mut builder = self.guarded(builder).checkpoint_max(ANSWER_BYTES_MAX);
         for kind in JobKind::all() {
             let inner = self.inner.clone();
-            let job = move |call: Call<PageJob>| timed(inner.clone(), kind, call);
+            let job = move |call: Call<PageJob>| inner.clone().attempt(kind, call);
             builder = builder.handle(&page_route(kind), job);
         }
         let inner = self.inner.clone();
@@ -185,6 +187,12 @@ impl Collector {
     fn guarded(&self, builder: Builder) -> Builder {
         let concurrency = self.inner.settings.concurrency.max(1);
         let guards = DestinationConfig {
+            // A slow API is not a failing one. Besides, the time of an attempt is also that of the
+            // budgets and of the sink. What takes too long is cut off, and fails.
+            breaker: Some(CircuitConfig {
+                slow: PAGE_TIMEOUT,
+                ..CircuitConfig::default()
+            }),
             concurrency: Some(BulkheadConfig {
                 max_concurrent: u32::try_from(concurrency).unwrap_or(u32::MAX),
                 ..BulkheadConfig::default()
@@ -196,24 +204,15 @@ impl Collector {
 
     /// Connects the collector to the engine. Then it resumes runs that an earlier process left
     /// unplanned and submits the scheduled runs. If the store refuses that now, it is tried again
-    /// in the background: the process starts all the same.
+    /// in the background: the process starts all the same. Later it looks at the active runs from
+    /// time to time.
     pub async fn attach(&self, clinch: &Clinch) {
         // The first engine stays; a second one is ignored.
         let _ = self.inner.clinch.set(clinch.clone());
         metrics::begin_at_zero();
-        if self.catch_up().await.is_err() {
-            let this = self.clone();
-            tokio::spawn(async move {
-                let mut pause = CATCH_UP_PAUSE;
-                loop {
-                    this.inner.clock.sleep(pause).await;
-                    match this.catch_up().await {
-                        Ok(()) => break,
-                        Err(_) => pause = (pause * 2).min(CATCH_UP_PAUSE_MAX),
-                    }
-                }
-            });
-        }
+        let is_caught_up = self.catch_up().await.is_ok();
+        let inner = Arc::downgrade(&self.inner);
+        tokio::spawn(async move { look_after(&inner, is_caught_up).await });
     }
 
     async fn catch_up(&self) -> Result<()> {
@@ -259,43 +258,29 @@ async fn closed(inner: Arc<Inner>, call: Call<Ended>) -> Result<(), Refusal> {
     judged.map_err(plan::retry_own_store)
 }
 
-async fn timed(
-    inner: Arc<Inner>,
-    kind: JobKind,
-    call: Call<PageJob>,
-) -> Result<Done<PageDone>, Refusal> {
-    let began = inner.clock.monotonic();
-    let is_last = call.attempt() >= PAGE_ATTEMPTS_MAX;
-    let (resource, run_id) = (call.biz_key().to_owned(), call.input.run_id.clone());
-    let mut ended = inner.page(kind, call).await;
-    let now = inner.clock.monotonic();
-    let took = now.saturating_sub(began);
-    match &mut ended {
-        Ok(_) => inner.health.note_good(&resource, now),
-        // A bad answer for one resource is not the API's failure, unless the others fare no better.
-        Err(Refusal::Retry(retry)) if retry.own => {
-            retry.own = !inner.health.note_bad(&resource, now);
-        }
-        Err(_) => {}
-    }
-    let outcome = match &ended {
-        Ok(done) if done.value.end == PageEnd::Unavailable => "unavailable",
-        Ok(_) => "succeeded",
-        // A retry after the last attempt is a failure.
-        Err(Refusal::Retry(retry)) if is_last && retry.applied != Applied::NotCalled => "failed",
-        Err(Refusal::Retry(_)) => "retried",
-        Err(Refusal::Fail(_)) => "failed",
-    };
-    metrics::job(kind, took, outcome);
-    let documents = ended.as_ref().map_or(0, |done| done.value.documents);
-    if ended.is_err() && run_id.space == Space::Shadow {
-        let collector = Collector {
-            inner: inner.clone(),
+/// Resumes runs and submits scheduled ones until that has succeeded once, and looks at the active
+/// runs from time to time, for as long as the collector is there.
+async fn look_after(inner: &Weak<Inner>, mut is_caught_up: bool) {
+    let mut pause = CATCH_UP_PAUSE;
+    loop {
+        let Some(clock) = inner.upgrade().map(|inner| inner.clock.clone()) else {
+            return;
         };
-        if let Err(error) = collector.judge_sink(&run_id).await {
-            tracing::warn!(target: "clinch::github", run = %run_id, %error, "the sink cannot be judged");
+        clock
+            .sleep(match is_caught_up {
+                true => LOOK_EVERY,
+                false => pause,
+            })
+            .await;
+        let Some(inner) = inner.upgrade() else {
+            return;
+        };
+        let collector = Collector { inner };
+        if !is_caught_up {
+            is_caught_up = collector.catch_up().await.is_ok();
+            pause = (pause * 2).min(CATCH_UP_PAUSE_MAX);
+        } else if let Err(error) = collector.recover().await {
+            tracing::warn!(target: "clinch::github", %error, "cannot look after active runs; will try again");
         }
     }
-    tally::count(&inner, &run_id, kind, outcome, documents).await;
-    ended
 }

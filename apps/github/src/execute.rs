@@ -11,6 +11,8 @@ use clinch::types::{ErrorKind, Request};
 use clinch::{Call, Done, Error, Fail, Refusal, Retry};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::spawn::of_child;
+use self::spawn::priority;
 use crate::answer::{self, Meaning};
 use crate::collector::Inner;
 use crate::credentials::Page;
@@ -120,7 +122,10 @@ impl Inner {
                 let kept = kept(job, asked, answer)?;
                 self.store(call, run, job, before, kept, false).await
             }
-            Meaning::NotModified => self.not_modified(run, job, before, asked, &answer).await,
+            Meaning::NotModified => {
+                self.not_modified(call, run, job, before, asked, &answer)
+                    .await
+            }
             // A list that ended before it was read to its end was not read.
             Meaning::Nothing if answer.status != PAST_THE_END && !is_first(job) => {
                 let reason = format!("HTTP {} after the first page", answer.status);
@@ -130,7 +135,7 @@ impl Inner {
                 }))
             }
             Meaning::Nothing => self.nothing(job, before, asked).await,
-            Meaning::Moved(location) => self.moved(job, asked, &location),
+            Meaning::Moved(location) => self.moved(call, job, asked, &location),
             Meaning::Limited => Err(wait(shortly("the API's rate limit refused the request"))),
             Meaning::BadToken => {
                 // Another token may do, and this one may have been refused by mistake.
@@ -145,7 +150,7 @@ impl Inner {
                 .into()),
             Meaning::Broken(reason) => Err(bad_answer(reason)),
             Meaning::Refused(_) | Meaning::Unavailable(_) if is_comparison(job) => {
-                Ok(self.not_comparable(job, asked))
+                Ok(self.not_comparable(call, job, asked))
             }
             // The item is gone, with everything that belongs to it.
             Meaning::Unavailable(_) if job.item.is_some() && matches!(answer.status, 404 | 410) => {
@@ -216,7 +221,13 @@ impl Inner {
     }
 
     /// Spawns a job for the new address.
-    fn moved(&self, job: &PageJob, asked: &GrantedRequest, location: &str) -> JobResult {
+    fn moved(
+        &self,
+        call: &Call<PageJob>,
+        job: &PageJob,
+        asked: &GrantedRequest,
+        location: &str,
+    ) -> JobResult {
         if job.hops >= HOPS_MAX {
             return Err(Fail::new("redirects", "the API redirects in a loop").into());
         }
@@ -229,7 +240,8 @@ impl Inner {
             url: Some(url),
             ..job.clone()
         };
-        Ok(Done::new(ended(PageEnd::Moved, asked)).then(request(&there)))
+        let there = request(&there).priority(priority(call));
+        Ok(Done::new(ended(PageEnd::Moved, asked)).then(there))
     }
 }
 
@@ -327,8 +339,8 @@ fn no_answer(broken: Broken) -> Refusal {
         Broken::Exhausted(what) => Retry::not_called(format!("exhausted: {what}"))
             .after(SINK_PAUSE)
             .into(),
-        // A GET changes nothing at the API.
-        Broken::Lost(reason) => Retry::not_applied(reason).into(),
+        // It may be this resource that hangs. A GET changes nothing at the API.
+        Broken::Lost(reason) => bad_answer(format!("no answer: {reason}")),
     }
 }
 

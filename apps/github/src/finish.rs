@@ -29,14 +29,26 @@ struct UnavailableJobs {
 /// Codes of errors that a run counts apart; the rest is `other`.
 const ERROR_CODES_MAX: usize = 50;
 
+/// Codes of operations that ended while no attempt was running.
+const BETWEEN_ATTEMPTS: [&str; 2] = ["deadline", "poison"];
+
 /// Jobs by kind, and failed ones by the code of their error.
 #[derive(Default)]
 struct Ends {
     kinds: BTreeMap<JobKind, Jobs>,
     errors: BTreeMap<String, u64>,
+    /// Failed ones that no attempt has counted: they ended between two attempts.
+    uncounted: BTreeMap<JobKind, u64>,
 }
 
 impl Ends {
+    /// Counts what no attempt has counted, the first time that the run's end is noted.
+    fn count(&self, is_first: bool) {
+        for (kind, count) in self.uncounted.iter().filter(|_| is_first) {
+            crate::metrics::failed_between_attempts(*kind, *count);
+        }
+    }
+
     fn see(&mut self, job: &Job) {
         self.kinds.entry(job.kind).or_default().count(job.state);
         if job.state != JobState::Failed {
@@ -44,6 +56,9 @@ impl Ends {
         }
         let error = job.error.as_deref().unwrap_or_default();
         let code = error.split_once(':').map_or(error, |(code, _)| code);
+        if BETWEEN_ATTEMPTS.contains(&code) {
+            *self.uncounted.entry(job.kind).or_default() += 1;
+        }
         let is_new = !self.errors.contains_key(code);
         let code = match is_new && self.errors.len() >= ERROR_CODES_MAX {
             true => "other",
@@ -71,8 +86,11 @@ impl Inner {
 
     async fn finished(&self, ended: &Ended) -> Result<()> {
         let Ended { run_id, repair } = ended;
-        let clinch = self.clinch()?;
-        let batch = clinch.find_batch(run_id.batch("jobs", *repair));
+        if self.records.run(run_id).await?.is_none() {
+            // The user was forgotten: nothing is to be noted any more.
+            return Ok(());
+        }
+        let batch = self.clinch()?.find_batch(run_id.batch("jobs", *repair));
         let Results {
             mut pages,
             unavailable,
@@ -96,6 +114,7 @@ impl Inner {
             missing = lists.missing(run, jobs.total);
         }
         let now = self.clock.now();
+        let mut is_first = false;
         let change = |run: &mut Run| match repair {
             0 => {
                 // A canceled run shows what was done until then.
@@ -106,12 +125,13 @@ impl Inner {
                 run.unavailable.clone_from(&unavailable.first);
                 run.kinds.clone_from(&ends.kinds);
                 run.errors.clone_from(&ends.errors);
-                run.become_status(RunStatus::Finalizing, now);
+                is_first = run.become_status(RunStatus::Finalizing, now);
                 true
             }
             repair => {
                 let one = run.repairs.iter_mut().find(|one| one.number == *repair);
                 one.is_some_and(|one| {
+                    is_first = one.completed_at.is_none();
                     one.jobs = jobs;
                     one.completed_at.get_or_insert(now);
                     true
@@ -121,6 +141,7 @@ impl Inner {
         let Some(run) = self.records.change_run(run_id, change).await? else {
             return Ok(());
         };
+        ends.count(is_first);
         if *repair == 0 {
             self.records.delete_tally(run_id).await?;
         }
@@ -128,9 +149,15 @@ impl Inner {
         if run.status == RunStatus::Canceled {
             return Ok(());
         }
+        self.submit_statistics(ended).await
+    }
+
+    /// Puts the statistics into a batch of their own, whose end closes the run.
+    async fn submit_statistics(&self, ended: &Ended) -> Result<()> {
+        let (run_id, clinch) = (&ended.run_id, self.clinch()?);
         let user = format!("user:{}", run_id.login);
         let close = close_route().request(&user, ended.name(), ended);
-        let batch_id = run_id.batch("statistics", *repair);
+        let batch_id = run_id.batch("statistics", ended.repair);
         let batch = clinch.batch_as(batch_id, Some(close)).await?;
         let statistics = statistics_route().request(&user, ended.name(), ended);
         for accepted in batch.add(vec![statistics]).await? {
@@ -193,6 +220,10 @@ impl Inner {
     }
 
     async fn figures_made(&self, ended: &Ended) -> Result<()> {
+        if self.records.run(&ended.run_id).await?.is_none() {
+            // The user was forgotten.
+            return Ok(());
+        }
         let (space, user) = (ended.run_id.space, ended.run_id.login.as_str());
         let collection = space.collection();
         let sink = self.sink(space);

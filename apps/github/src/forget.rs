@@ -5,7 +5,7 @@ use clinch::types::ErrorKind;
 use clinch::{Error, Result};
 
 use crate::collector::{Collector, Inner};
-use crate::model::{Run, RunId, Space, login};
+use crate::model::{Run, RunId, RunStatus, Space, login};
 use crate::records::CollectorRecords;
 use crate::streams::JobKind;
 
@@ -15,7 +15,8 @@ const STEP: usize = 500;
 impl Collector {
     /// Deletes everything that was collected of a user, what was put aside and the shadow included,
     /// with the records of the user's runs and the user's tokens. Returns the number of documents.
-    /// `NotFound`: there is neither a run nor a token of the user; `Conflict`: a run is active.
+    /// `NotFound`: there is neither a run nor a token of the user; `Conflict`: a run is active, or
+    /// a request of a canceled one is not answered yet, whose documents would be stored afterwards.
     ///
     /// The number of the latest run stays, because operations are named by it. Operations and their
     /// results are pruned by the engine's retention.
@@ -37,18 +38,53 @@ impl Collector {
             let message = format!("there is no run and no token of {user:?}");
             return Err(Error::new(ErrorKind::NotFound, message));
         }
+        for space in [Space::Main, Space::Shadow] {
+            self.inner.refuse_open_work(&user, space).await?;
+        }
         let mut documents = 0;
         for space in [Space::Main, Space::Shadow] {
             documents += self.inner.forget_collected(&user, space).await?;
             self.inner.records.forget(&user, space).await?;
         }
         self.inner.forget_tokens(&user).await?;
+        self.inner.forget_way_back(&user).await?;
         tracing::info!(target: "clinch::github", user, documents, "everything collected of a user was deleted");
         Ok(documents)
     }
 }
 
 impl Inner {
+    /// `Conflict` while an operation of the user's runs may still write something.
+    async fn refuse_open_work(&self, login: &str, space: Space) -> Result<()> {
+        let busy = |run: &RunId| {
+            let message =
+                format!("{run} has ended, but not all of its work; try again in a minute");
+            Err(Error::new(ErrorKind::Conflict, message).with("run", run))
+        };
+        if self.has_live_step(login).await? {
+            let message = format!("a run of {login} is being finished; try again in a minute");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        let mut list = all_of(format!("{}/run/{login}/", space.collection()));
+        loop {
+            let found = self.records.records.list_records(&list).await?;
+            for record in &found {
+                let run: Run = super::records::parse(record)?;
+                let repairs = run.repairs.iter().map(|repair| repair.number);
+                for part in std::iter::once(0).chain(repairs) {
+                    let is_over = part == 0 && run.status == RunStatus::Completed;
+                    if !is_over && self.has_open_jobs(&run.run_id, part).await? {
+                        return busy(&run.run_id);
+                    }
+                }
+            }
+            list.after = found.last().map(|one| one.key.clone());
+            if found.len() < STEP {
+                return Ok(());
+            }
+        }
+    }
+
     /// Deletes a user's documents, cursors and statistics; the runs stay. Returns the number of
     /// documents.
     pub(crate) async fn forget_collected(&self, login: &str, space: Space) -> Result<u64> {

@@ -16,6 +16,7 @@ mod address;
 mod answer;
 mod api;
 mod app;
+mod attempt;
 mod base64;
 mod collector;
 mod compare;

@@ -26,6 +26,13 @@ pub(crate) fn job(kind: JobKind, took: Duration, outcome: &'static str) {
     metrics::counter!("github.jobs.count", &labels).increment(1);
 }
 
+/// Jobs that failed between two attempts: their deadline passed, or too many attempts lost their
+/// worker.
+pub(crate) fn failed_between_attempts(kind: JobKind, count: u64) {
+    let labels = [("job_type", kind.as_str()), ("outcome", "failed")];
+    metrics::counter!("github.jobs.count", &labels).increment(count);
+}
+
 pub(crate) fn run(status: &'static str) {
     metrics::counter!("github.runs.count", "status" => status).increment(1);
 }

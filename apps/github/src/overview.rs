@@ -9,7 +9,7 @@ use clinch::ports::Filter;
 use clinch::types::{Phase, Timestamp};
 
 use crate::collector::Collector;
-use crate::model::{Job, JobState};
+use crate::model::{Job, JobState, Run};
 use crate::queries::domain;
 use crate::streams::JobKind;
 
@@ -19,6 +19,8 @@ const JOBS_LATELY: Duration = Duration::from_secs(60 * 60);
 const RUNS_LATELY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Newest jobs that are looked at: a page stays quick however many jobs there are.
 const JOBS_MAX: usize = 2_000;
+/// Newest runs of the last day that are counted, for the same reason.
+const RUNS_MAX: usize = 10_000;
 /// Rows that are read at once.
 const PAGE: usize = 500;
 /// Jobs that wait or run for long, in one list.
@@ -71,6 +73,8 @@ pub struct Overview {
     pub is_cut: bool,
     /// Runs of the last day, by status.
     pub runs: BTreeMap<&'static str, u64>,
+    /// There were more runs than the newest 10,000, which were counted.
+    pub is_cut_of_runs: bool,
     /// Open operations, of all runs.
     pub open: OpenJobs,
     /// Jobs that wait for their next attempt, the next first: the newest 50.
@@ -85,11 +89,10 @@ impl Collector {
         let now = self.inner.inspect.now().await?;
         let mut overview = Overview::default();
         self.count_jobs(now, &mut overview).await?;
-        for run in self.recent().await? {
-            if run.created_at >= now - RUNS_LATELY {
-                *overview.runs.entry(run.status.as_str()).or_default() += 1;
-            }
-        }
+        let runs = &mut overview.runs;
+        let count = |run: Run| *runs.entry(run.status.as_str()).or_default() += 1;
+        let counted = self.each_run_since(now - RUNS_LATELY, RUNS_MAX, count);
+        overview.is_cut_of_runs = counted.await?;
         let waiting = Filter {
             domains: vec![domain()?],
             phase: Some(Phase::Waiting),

@@ -6,7 +6,7 @@ use clinch::types::{Batch, ErrorKind, OpId, Request, Timestamp};
 use clinch::{Call, Done, Error, Refusal, Result, Retry};
 
 use crate::collector::Inner;
-use crate::execute::request;
+use crate::execute::{of_child, request};
 use crate::model::{
     InvalidText, PageJob, Repository, Run, RunId, RunStatus, Selection, Space, Start, Trigger,
     login,
@@ -194,19 +194,26 @@ impl Inner {
             return Ok(());
         }
         let mut after = None;
+        let mut ranks = 0..;
         loop {
             let (owed, next) = self.records.owed(&run.run_id, after).await?;
-            let now = |job: PageJob| {
-                request(&PageJob {
+            let mut now = |job: PageJob| {
+                let rank = ranks.next().unwrap_or_default();
+                let job = PageJob {
                     item: job.item,
                     ..run.first_job(job.kind, job.repository)
-                })
+                };
+                request(&job).priority(of_child(0, rank))
             };
             let is_read = |one: &Repository| run.selection.has(&one.full_name);
             let is_collected = |job: &PageJob| {
                 run.streams.contains(&job.kind) && job.repository.as_ref().is_none_or(is_read)
             };
-            let jobs = owed.into_iter().filter(is_collected).map(now).collect();
+            let jobs = owed
+                .into_iter()
+                .filter(is_collected)
+                .map(&mut now)
+                .collect();
             for accepted in batch.add(jobs).await? {
                 accepted?;
             }

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use clinch::ports::{DOCUMENTS_MAX, Document, DocumentFilter, Filter, Operation};
-use clinch::types::{BatchId, Domain, ErrorKind, EventType, Phase, Status};
+use clinch::types::{BatchId, Domain, ErrorKind, EventType, Phase, Status, Timestamp};
 use clinch::{Error, Result};
 
 use crate::collector::{Collector, Inner};
@@ -20,8 +20,6 @@ use crate::tokens::TokenView;
 
 /// Rows that are read at once.
 const PAGE: usize = 500;
-/// Newest runs that are counted for the last day.
-const RECENT_MAX: usize = 1_000;
 
 /// A filter for jobs.
 #[derive(Debug, Clone, Default)]
@@ -187,14 +185,31 @@ impl Collector {
         }
     }
 
-    pub(crate) async fn recent(&self) -> Result<Vec<Run>> {
-        let (mut all, mut after) = (Vec::new(), None);
+    /// Sees every run that began since then, newest first, `max` of them at most. True: there are
+    /// more.
+    pub(crate) async fn each_run_since(
+        &self,
+        since: Timestamp,
+        max: usize,
+        mut see: impl FnMut(Run),
+    ) -> Result<bool> {
+        let (mut after, mut seen) = (None, 0);
         loop {
             let (runs, next) = self.inner.records.runs(after, PAGE).await?;
-            all.extend(runs);
+            for run in runs {
+                // They are listed by the time that they began.
+                if run.created_at < since {
+                    return Ok(false);
+                }
+                if seen >= max {
+                    return Ok(true);
+                }
+                seen += 1;
+                see(run);
+            }
             after = next;
-            if after.is_none() || all.len() >= RECENT_MAX {
-                return Ok(all);
+            if after.is_none() {
+                return Ok(false);
             }
         }
     }

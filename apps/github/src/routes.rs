@@ -18,8 +18,9 @@ pub(crate) const DESTINATION: &str = "github";
 /// A job may wait for many rate-limit windows.
 const DEADLINE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The API answers within ten seconds or not at all; the rest is for storing the page.
-const TIMEOUT: Duration = Duration::from_secs(25);
+/// The API answers within ten seconds or not at all, the transport waits for 15; the rest is for
+/// storing the page.
+pub(crate) const PAGE_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// The statistics of a first run read every document; an attempt continues where the last one ended.
 const STATISTICS_TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -48,7 +49,7 @@ pub(crate) fn page_route(kind: JobKind) -> Route<PageJob, PageDone> {
         .destination(DESTINATION)
         .retry(retry)
         .deadline(DEADLINE)
-        .timeout(TIMEOUT)
+        .timeout(PAGE_TIMEOUT)
 }
 
 /// Begins a run: scheduled, or requested by another service.

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use clinch::Result;
 use clinch::types::{ErrorKind, Timestamp};
+use clinch::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::collector::{Collector, Inner};
@@ -108,6 +108,19 @@ impl Inner {
     /// The documents that a request without a choice is about.
     pub(crate) async fn live(&self) -> Result<Space> {
         Ok(self.switch().await?.live)
+    }
+
+    /// Forgets the run of this user that was the reason of a way back.
+    pub(crate) async fn forget_way_back(&self, login: &str) -> Result<()> {
+        let forget = |switch: Option<Switch>| {
+            let mut switch = switch?;
+            let back = switch.way_back.as_mut()?;
+            let run = back.run.take_if(|run| run.login == login)?;
+            back.reason = back.reason.replace(&format!("{}.", run.login), "run ");
+            Some((switch, ()))
+        };
+        self.records.change(KEY.to_owned(), forget).await?;
+        Ok(())
     }
 
     /// Why a run that has ended is beyond the limits.
@@ -259,26 +272,35 @@ impl Collector {
             }
         }
         let mut users: BTreeSet<String> = BTreeSet::new();
+        let mut failed = None;
         for run in active {
             users.insert(run.run_id.login.clone());
-            match self.cancel(&run.run_id, "the collector went back").await {
-                // It has ended meanwhile.
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
-                other => drop(other?),
-            }
+            let canceled = self.cancel(&run.run_id, "the collector went back").await;
+            note_failed(&mut failed, &run.run_id.login, canceled);
         }
-        let collected = |run: &Run| {
-            run.run_id.space == Space::Shadow && !run.is_trial && Some(run.created_at) >= since
+        let of_shadow = |run: Run| {
+            if run.run_id.space == Space::Shadow && !run.is_trial {
+                users.insert(run.run_id.login);
+            }
         };
-        let recent = self.recent().await?.into_iter().filter(collected);
-        users.extend(recent.map(|run| run.run_id.login));
+        let since = since.unwrap_or(Timestamp::from_millis(0));
+        self.each_run_since(since, usize::MAX, of_shadow).await?;
         for user in users {
-            match self.start(&user, Trigger::Manual, Space::Main).await {
-                // One of the user's runs is active already.
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
-                other => drop(other?),
-            }
+            let begun = self.start(&user, Trigger::Manual, Space::Main).await;
+            note_failed(&mut failed, &user, begun);
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// Notes the first error of several users, and logs each; one that has a run or has none any more is
+/// no error.
+fn note_failed(failed: &mut Option<Error>, user: &str, result: Result<Run>) {
+    match result {
+        Err(error) if error.kind() != ErrorKind::Conflict => {
+            tracing::warn!(target: "clinch::github", user, %error, "the user is not collected again at once");
+            failed.get_or_insert(error);
+        }
+        _ => {}
     }
 }

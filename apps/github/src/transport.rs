@@ -46,6 +46,28 @@ pub struct ApiAnswer {
 }
 
 impl ApiAnswer {
+    /// An answer as it was received: repeated headers are one list (RFC 9110, 5.3). Names are in
+    /// lower case.
+    pub fn received(status: u16, lines: Vec<(String, String)>, body: Vec<u8>) -> Self {
+        let mut headers: BTreeMap<String, String> = BTreeMap::new();
+        for (name, value) in lines {
+            match headers.get_mut(&name) {
+                Some(list) => {
+                    list.push_str(", ");
+                    list.push_str(&value);
+                }
+                None => {
+                    headers.insert(name, value);
+                }
+            }
+        }
+        Self {
+            status,
+            headers,
+            body,
+        }
+    }
+
     /// The value of a header, by its lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
@@ -108,5 +130,19 @@ fn hash(text: &str) -> String {
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Token({})", self.hash.get(..8).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_lines_of_one_header_are_one_list() {
+        let line = |value: &str| ("link".to_owned(), value.to_owned());
+        let lines = vec![line("<a>; rel=\"prev\""), line("<b>; rel=\"next\"")];
+        let answer = ApiAnswer::received(200, lines, Vec::new());
+        let both = "<a>; rel=\"prev\", <b>; rel=\"next\"";
+        assert_eq!(answer.header("link"), Some(both));
     }
 }

@@ -60,6 +60,8 @@ pub(crate) struct OpenJobsDocument {
 pub(crate) struct RunsOverviewDocument {
     /// Runs that began in the last day, by status.
     runs: BTreeMap<String, u64>,
+    /// True: there were more than the newest 10,000 runs, which were counted.
+    runs_cut: bool,
     /// Jobs that have not ended.
     open: OpenJobsDocument,
     /// Jobs that were accepted in the last hour and have ended, by stream.
@@ -82,6 +84,7 @@ impl From<Overview> for RunsOverviewDocument {
         let jobs = |jobs: Vec<crate::Job>| jobs.into_iter().map(JobDocument::from).collect();
         Self {
             runs: runs.map(|(name, count)| (name.to_owned(), count)).collect(),
+            runs_cut: overview.is_cut_of_runs,
             open: OpenJobsDocument {
                 pending: overview.open.pending,
                 running: overview.open.running,

@@ -1,6 +1,6 @@
 //! The jobs that follow from a page.
 
-use clinch::Done;
+use clinch::{Call, Done};
 
 use super::request;
 use crate::collector::Inner;
@@ -88,8 +88,13 @@ impl Inner {
         mut done: Done<PageDone>,
         repositories: &[Repository],
         is_organization: bool,
+        priority: i8,
     ) -> Done<PageDone> {
-        let first = |kind, repository| request(&run.first_job(kind, repository));
+        let mut ranks = 0..;
+        let mut first = |kind, repository| {
+            let rank = ranks.next().unwrap_or_default();
+            request(&run.first_job(kind, repository)).priority(of_child(priority, rank))
+        };
         // Jobs of the user and of repositories exist once a run, however often a list is read.
         if job.kind == JobKind::USER_BASIC {
             let of_organization = self.streams(run, Owner::Organization);
@@ -98,18 +103,21 @@ impl Inner {
                 done = done.then(first(kind, None));
             }
             if run.selection.search.is_some() {
-                done = done.then(request(&PageJob {
+                let search = request(&PageJob {
                     search: run.selection.search.clone(),
                     ..run.first_job(JobKind::SEARCH, None)
-                }));
+                });
+                done = done.then(search.priority(priority));
             }
         }
         let is_read = |one: &&Repository| match job.kind {
             JobKind::SEARCH => true,
             _ => run.selection.has(&one.full_name),
         };
-        for repository in repositories.iter().filter(is_read) {
-            for kind in self.streams(run, Owner::Repository) {
+        // One list of each repository after the other: the first answer for a repository shows
+        // whether it is well.
+        for kind in self.streams(run, Owner::Repository) {
+            for repository in repositories.iter().filter(is_read) {
                 done = done.then(first(kind, Some(repository.clone())));
             }
         }
@@ -117,9 +125,71 @@ impl Inner {
     }
 }
 
-pub(super) fn continuing(done: Done<PageDone>, next: Next) -> Done<PageDone> {
+pub(super) fn continuing(done: Done<PageDone>, next: Next, priority: i8) -> Done<PageDone> {
     match next {
         Next::End => done,
-        Next::Job(job) => done.then(request(&job)),
+        Next::Job(job) => done.then(request(&job).priority(priority)),
+    }
+}
+
+/// Adds the jobs that read something of the items of a page.
+pub(super) fn with_children(
+    done: Done<PageDone>,
+    children: &[PageJob],
+    priority: i8,
+) -> Done<PageDone> {
+    let children = children.iter().enumerate();
+    let child = |(rank, job)| request(job).priority(of_child(priority, rank));
+    children.map(child).fold(done, Done::then)
+}
+
+/// The priority of the job that is being executed.
+pub(super) fn priority(call: &Call<PageJob>) -> i8 {
+    i8::from(call.envelope().command.options.priority)
+}
+
+/// Jobs of the first level.
+const FIRST_LEVEL: usize = 16;
+/// The lowest priority of an operation, and so the number of further levels.
+const LEVELS: u32 = 10;
+
+/// The priority of the job that is made as number `rank` by a job of this priority.
+///
+/// Due jobs are taken by priority, then by time. So a run that makes thousands of jobs at once does
+/// not go before one that makes a few: its first sixteen jobs have the highest priority, the next
+/// sixteen a lower one, the next 32 one below that, and so on. What a job makes is never above it.
+pub(crate) fn of_child(parent: i8, rank: usize) -> i8 {
+    let of_rank = match rank / FIRST_LEVEL {
+        0 => 0,
+        times => times.ilog2().saturating_add(1).min(LEVELS),
+    };
+    parent.min(i8::try_from(of_rank).map_or(i8::MIN, |level| -level))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_many_jobs_of_a_run_come_after_the_few_of_another() {
+        let levels = [
+            (0, 0),
+            (15, 0),
+            (16, -1),
+            (31, -1),
+            (32, -2),
+            (63, -2),
+            (64, -3),
+            (900, -6),
+        ];
+        for (rank, priority) in levels {
+            assert_eq!(of_child(0, rank), priority, "{rank}");
+        }
+        assert_eq!(
+            of_child(-3, 0),
+            -3,
+            "the items of a list are not before the list"
+        );
+        assert_eq!(of_child(-1, usize::MAX), -10);
     }
 }

@@ -4,10 +4,8 @@ use clinch::ports::{DOCUMENTS_MAX, Document};
 use clinch::{Call, Done, Fail, Refusal, Retry};
 
 use super::search;
-use super::spawn::continuing;
-use super::{
-    GrantedRequest, JobResult, SINK_PAUSE, SavedAnswer, bad_answer, ended, not_stored, request,
-};
+use super::spawn::{continuing, priority, with_children};
+use super::{GrantedRequest, JobResult, SINK_PAUSE, SavedAnswer, bad_answer, ended, not_stored};
 use crate::ApiAnswer;
 use crate::answer;
 use crate::collector::Inner;
@@ -30,6 +28,25 @@ impl Inner {
         }
     }
 
+    /// The same, when the items of a page are known.
+    fn traversal_of<'a>(
+        &'a self,
+        job: &'a PageJob,
+        before: &'a Before,
+        items: &Items,
+    ) -> Traversal<'a> {
+        let mut traversal = self.traversal(job, before);
+        if job.page == 1 || job.kind.stream().walk == Walk::Updated {
+            let latest = latest_past(&items.rows, traversal.now);
+            traversal.seen.latest = traversal.seen.latest.max(latest);
+        }
+        if job.page == 1 && job.history.is_none() {
+            let newest = items.rows.first().map(|row| row.id.clone());
+            traversal.seen.newest = newest.or(traversal.seen.newest);
+        }
+        traversal
+    }
+
     /// Stores a page, and spawns the jobs that follow from it.
     pub(super) async fn store(
         &self,
@@ -44,19 +61,12 @@ impl Inner {
         let items = items.map_err(bad_answer)?;
         let size = self.page_size(Some(run), job.kind);
         search::check(job, &items, kept.next.as_deref(), size)?;
+        still_holds(call)?;
         if let Err(error) = self.put(job, &items.documents).await {
             return Err(self.keep(call, &kept, is_again, error).await);
         }
-        let mut traversal = self.traversal(job, before);
+        let traversal = self.traversal_of(job, before, &items);
         let is_updated = job.kind.stream().walk == Walk::Updated;
-        if job.page == 1 || is_updated {
-            let latest = latest_past(&items.rows, traversal.now);
-            traversal.seen.latest = traversal.seen.latest.max(latest);
-        }
-        if job.page == 1 && job.history.is_none() {
-            let newest = items.rows.first().map(|row| row.id.clone());
-            traversal.seen.newest = newest.or(traversal.seen.newest);
-        }
         let ids = hashes(job, &items);
         let known = before.known.as_ref();
         let has_changed = known.is_none_or(|known| {
@@ -79,6 +89,7 @@ impl Inner {
             Next::Job(_) => None,
         };
         let children = self.children(run, &traversal, &items, &next);
+        still_holds(call)?;
         let noted = self
             .records
             .note(job, before, known.as_ref(), cursor.as_ref(), &children);
@@ -93,9 +104,18 @@ impl Inner {
             reason: None,
             listed: listed(&traversal, &next, &page, ids),
         };
-        let done = continuing(Done::new(done), next);
-        let done = children.iter().map(request).fold(done, Done::then);
-        Ok(self.spawned(run, job, done, &items.repositories, items.is_organization))
+        let priority = priority(call);
+        let done = continuing(Done::new(done), next, priority);
+        let done = with_children(done, &children, priority);
+        let is_organization = items.is_organization;
+        Ok(self.spawned(
+            run,
+            job,
+            done,
+            &items.repositories,
+            is_organization,
+            priority,
+        ))
     }
 
     /// Stores documents, and notes whether the sink takes them.
@@ -143,6 +163,7 @@ impl Inner {
     /// The page has not changed: continues with the links that are known from before.
     pub(super) async fn not_modified(
         &self,
+        call: &Call<PageJob>,
         run: &Run,
         job: &PageJob,
         before: &Before,
@@ -205,8 +226,9 @@ impl Inner {
             .await;
         noted.map_err(not_stored)?;
         let done = Done::new(done);
-        let done = self.spawned(run, job, done, &repositories, is_organization);
-        Ok(continuing(done, next))
+        let priority = priority(call);
+        let done = self.spawned(run, job, done, &repositories, is_organization, priority);
+        Ok(continuing(done, next, priority))
     }
 
     /// There is nothing at this address: the pages end here.
@@ -228,15 +250,32 @@ impl Inner {
 
     /// The last run's newest commit is gone, or has nothing in common with the newest one now:
     /// reads everything.
-    pub(super) fn not_comparable(&self, job: &PageJob, asked: &GrantedRequest) -> Done<PageDone> {
+    pub(super) fn not_comparable(
+        &self,
+        call: &Call<PageJob>,
+        job: &PageJob,
+        asked: &GrantedRequest,
+    ) -> Done<PageDone> {
         let before = Before::default();
         let done = Done::new(ended(PageEnd::Nothing, asked));
         match &job.history {
             Some(History::Between { head, .. }) => {
-                continuing(done, self.traversal(job, &before).all_commits(head))
+                let next = self.traversal(job, &before).all_commits(head);
+                continuing(done, next, priority(call))
             }
             _ => done,
         }
+    }
+}
+
+/// What a canceled attempt, or one that lost its lease, stores might be forgotten already.
+fn still_holds(call: &Call<PageJob>) -> Result<(), Refusal> {
+    if call.is_canceled() {
+        return Err(Fail::new("canceled", "its run was canceled").into());
+    }
+    match call.holds_lease() {
+        true => Ok(()),
+        false => Err(Retry::not_applied("the lease was lost").own().into()),
     }
 }
 

@@ -40,7 +40,7 @@ pub struct Faults {
     seed: u64,
     chances: Vec<(f64, Fault)>,
     listed: BTreeMap<u64, Fault>,
-    paths: Vec<(String, u32, Fault)>,
+    paths: Vec<(Vec<String>, u32, Fault)>,
     per_url_max: Option<u32>,
     pub(super) repositories: BTreeMap<String, u16>,
     tokens: BTreeSet<String>,
@@ -82,7 +82,14 @@ impl Faults {
 
     /// Happens to the first `times` requests whose path and query contain `part`.
     pub fn first(mut self, part: &str, times: u32, fault: Fault) -> Self {
-        self.paths.push((part.to_owned(), times, fault));
+        self.paths.push((vec![part.to_owned()], times, fault));
+        self
+    }
+
+    /// Happens to every request whose path and query contain all of these parts.
+    pub fn always(mut self, parts: &[&str], fault: Fault) -> Self {
+        let parts = parts.iter().map(|part| (*part).to_owned()).collect();
+        self.paths.push((parts, u32::MAX, fault));
         self
     }
 
@@ -119,10 +126,13 @@ impl Faults {
             return Some(fault.clone());
         }
         let mut paths = self.paths.iter_mut();
-        if let Some((_, left, fault)) =
-            paths.find(|(part, left, _)| *left > 0 && target.contains(part.as_str()))
+        let is_meant = |parts: &[String]| parts.iter().all(|part| target.contains(part.as_str()));
+        if let Some((_, left, fault)) = paths.find(|(parts, left, _)| *left > 0 && is_meant(parts))
         {
-            *left -= 1;
+            *left = match *left {
+                u32::MAX => u32::MAX,
+                some => some - 1,
+            };
             return Some(fault.clone());
         }
         if self.per_url_max.is_some_and(|max| asked.faults >= max) {

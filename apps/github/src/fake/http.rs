@@ -185,14 +185,8 @@ impl Request {
 
 fn bytes(answer: &ApiAnswer, links: Links) -> Vec<u8> {
     let mut head = format!("HTTP/1.1 {} Fake\r\n", answer.status);
-    for (name, value) in &answer.headers {
-        let lines = match name.as_str() {
-            "link" => links.lines(value),
-            _ => vec![value.as_str()],
-        };
-        for line in lines {
-            head.push_str(&format!("{name}: {line}\r\n"));
-        }
+    for (name, line) in links.header_lines(answer) {
+        head.push_str(&format!("{name}: {line}\r\n"));
     }
     // These two never have a body.
     if !matches!(answer.status, 204 | 304) {

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-/// The form of `Link` headers. All of them lead to the same pages.
+use crate::ApiAnswer;
+
+/// The form of `Link` headers. The first four lead to the same pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Links {
     /// One header with the origin as it is.
@@ -12,9 +14,12 @@ pub enum Links {
     UpperCase,
     /// With the scheme's default port, if the origin has no port.
     DefaultPort,
-    /// Two header lines: the first link, and the others. In process, repeated headers are joined
-    /// with a comma, as RFC 9110 says.
+    /// Two header lines: the first link, and the others.
     TwoLines,
+    /// To an alias: the same API under another name, which a token must not be sent to.
+    OtherHost,
+    /// `https` instead of `http`, or the other way round.
+    OtherScheme,
 }
 
 impl Links {
@@ -29,16 +34,27 @@ impl Links {
         match self {
             Self::UpperCase => Cow::Owned(base.to_ascii_uppercase()),
             Self::DefaultPort if !has_port() => Cow::Owned(format!("{base}:{port}")),
+            Self::OtherHost => Cow::Owned(format!("{scheme}://alias.{host}")),
+            Self::OtherScheme if scheme == "https" => Cow::Owned(format!("http://{host}")),
+            Self::OtherScheme => Cow::Owned(format!("https://{host}")),
             Self::Plain | Self::DefaultPort | Self::TwoLines => Cow::Borrowed(base),
         }
     }
 
-    /// The header's lines.
-    pub(super) fn lines(self, value: &str) -> Vec<&str> {
-        match (self, value.split_once(", ")) {
-            (Self::TwoLines, Some((first, others))) => vec![first, others],
-            _ => vec![value],
+    /// The lines of the answer's headers.
+    pub(super) fn header_lines(self, answer: &ApiAnswer) -> Vec<(String, String)> {
+        let mut lines = Vec::with_capacity(answer.headers.len() + 1);
+        for (name, value) in &answer.headers {
+            let both = value.split_once(", ");
+            match both.filter(|_| self == Self::TwoLines && name == "link") {
+                Some((first, others)) => {
+                    lines.push((name.clone(), first.to_owned()));
+                    lines.push((name.clone(), others.to_owned()));
+                }
+                None => lines.push((name.clone(), value.clone())),
+            }
         }
+        lines
     }
 }
 

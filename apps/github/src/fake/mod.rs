@@ -148,6 +148,16 @@ impl Fake {
         self.state().setup.app = app;
     }
 
+    /// How `Link` headers are written.
+    pub fn links(&self) -> Links {
+        self.state().setup.links
+    }
+
+    /// Writes `Link` headers in this form from now on.
+    pub fn set_links(&self, links: Links) {
+        self.state().setup.links = links;
+    }
+
     /// Makes the world restless, or calms it.
     pub fn set_restless(&self, restless: Option<Restless>) {
         self.state().setup.restless = restless;
@@ -256,7 +266,10 @@ impl Fake {
             timeout: self.state().setup.timeout,
         };
         match self.answer(&get).await {
-            Reply::Answer(answer) => Ok(answer),
+            Reply::Answer(answer) => {
+                let lines = self.links().header_lines(&answer);
+                Ok(ApiAnswer::received(answer.status, lines, answer.body))
+            }
             Reply::Cut(_) => Err(Broken::Lost("the connection ended in the body".to_owned())),
             Reply::Lost => Err(Broken::Lost("the connection ended".to_owned())),
         }

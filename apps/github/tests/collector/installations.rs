@@ -105,8 +105,8 @@ async fn col_17_a_later_token_of_an_installation_knows_what_the_first_one_read()
 
 #[tokio::test]
 async fn col_17_a_run_that_outlasts_its_tokens_goes_on_without_a_failed_job() {
-    // Every request takes four seconds, and a token is replaced after twenty.
-    let lifetime = Duration::from_secs(5 * 60 + 20);
+    // Every request takes four seconds, and a token is replaced after six.
+    let lifetime = Duration::from_secs(5 * 60 + 6);
     let app = installed(&[("octocat", 42)], lifetime);
     let lab = lab(KEY, app, Duration::from_secs(4)).await;
     let run = lab.run("octocat").await;

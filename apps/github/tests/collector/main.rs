@@ -6,15 +6,19 @@
     reason = "tests say what they rely on"
 )]
 
+mod apart;
 mod attack;
 mod bounds;
 mod cost;
+mod counted;
 mod exact;
 mod forged;
+mod forgotten;
 mod installations;
 mod lab;
 mod neighbors;
 mod octokit;
+mod oracle;
 mod patience;
 mod progress;
 mod property;

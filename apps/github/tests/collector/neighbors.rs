@@ -6,7 +6,9 @@ use crate::lab::{Lab, assert_whole};
 use clinch::ports::CircuitState;
 use clinch::testing::advance;
 use clinch_github::fake::{Fault, Faults, Setup, Size, World};
-use clinch_github::{JobFilter, JobState, Run, RunStatus, Space, Token, Trigger};
+use clinch_github::{
+    JobFilter, JobState, Run, RunStatus, Selection, Settings, Space, Start, Token, Trigger,
+};
 
 const TOKENS: [&str; 3] = ["fake-ann-1", "fake-bob-1", "fake-cy-1"];
 
@@ -20,16 +22,44 @@ fn world() -> World {
     World::generate(11, &size)
 }
 
+/// The transport's own timeout.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What a bad repository does.
+#[derive(Debug, Clone, Copy)]
+enum Bad {
+    Fails,
+    Hangs,
+}
+
+impl Bad {
+    fn faults(self, names: &[String]) -> Faults {
+        let add = |all: Faults, name: &String| match self {
+            Self::Fails => all.repository(name, 502),
+            Self::Hangs => {
+                let hangs = Fault::Slow(Duration::from_secs(3_600));
+                all.always(&[&format!("/repos/{name}/")], hangs)
+            }
+        };
+        names.iter().fold(Faults::none(), add)
+    }
+}
+
+/// As the settings are by default.
 async fn lab(faults: Faults) -> Lab {
+    lab_with(faults, Settings::default().concurrency).await
+}
+
+async fn lab_with(faults: Faults, concurrency: usize) -> Lab {
     let setup = Setup {
         faults,
         latency: Duration::from_millis(200),
+        timeout: Some(TIMEOUT),
         ..Setup::default()
     };
     Lab::with(world(), setup, |settings| {
         settings.tokens = TOKENS.iter().map(|one| Token::new(*one)).collect();
-        // So many that three runs at once do not wait for each other.
-        settings.concurrency = 200;
+        settings.concurrency = concurrency;
     })
     .await
 }
@@ -71,33 +101,123 @@ async fn together(lab: &Lab, users: &[(String, Vec<String>)], later: Duration) -
     ended
 }
 
+/// With eight requests at a time for each token, as the guide advises, three runs have as much as
+/// each has alone.
 #[tokio::test]
 async fn col_16_two_bad_repositories_of_seventy_delay_no_other_user() {
     let users = users(&world());
     assert_eq!(users.len(), 3);
     let bad = &users[0].1[..2];
+    let concurrency = Settings::default().concurrency * TOKENS.len();
     let mut alone = Vec::new();
     for (login, _) in &users {
-        alone.push(took(&lab(Faults::none()).await.run(login).await));
+        let lab = lab_with(Faults::none(), concurrency).await;
+        alone.push(took(&lab.run(login).await));
     }
-    let refused = |all: Faults, name: &String| all.repository(name, 502);
-    for later in [Duration::ZERO, Duration::from_secs(5)] {
-        let lab = lab(bad.iter().fold(Faults::none(), refused)).await;
-        let ended = together(&lab, &users, later).await;
-        for (run, alone) in ended.iter().zip(&alone).skip(1) {
-            assert_whole(run);
-            let took = took(run);
-            assert!(took <= *alone * 2, "{}: {took:?}, {alone:?}", run.run_id);
+    for kind in [Bad::Fails, Bad::Hangs] {
+        for later in [Duration::ZERO, Duration::from_secs(5)] {
+            let lab = lab_with(kind.faults(bad), concurrency).await;
+            let ended = together(&lab, &users, later).await;
+            for (run, alone) in ended.iter().zip(&alone).skip(1) {
+                assert_whole(run);
+                let took = took(run);
+                let id = &run.run_id;
+                assert!(took <= *alone * 2, "{kind:?} {id}: {took:?}, {alone:?}");
+            }
+            assert_failed_by_name(&lab, &ended[0], bad, kind).await;
         }
-        assert_failed_by_name(&lab, &ended[0], bad).await;
     }
 }
 
+/// Eight slots are the default. Three runs share them, bad repositories or not: a run alone uses all
+/// of them, so three at once cannot each end as soon as alone. The bad ones hold two.
+#[tokio::test]
+async fn col_16_by_default_bad_repositories_take_two_of_eight_slots_at_most() {
+    let users = users(&world());
+    let bad = &users[0].1[..2];
+    for later in [Duration::ZERO, Duration::from_secs(5)] {
+        let calm = together(&lab(Faults::none()).await, &users, later).await;
+        for kind in [Bad::Fails, Bad::Hangs] {
+            let lab = lab(kind.faults(bad)).await;
+            let ended = together(&lab, &users, later).await;
+            for (run, calm) in ended.iter().zip(&calm).skip(1) {
+                assert_whole(run);
+                let (is, most) = (took(run), took(calm) * 8 / 6 + Duration::from_secs(1));
+                assert!(
+                    is <= most,
+                    "{kind:?} {later:?} {}: {is:?}, {most:?}",
+                    run.run_id
+                );
+            }
+            assert_failed_by_name(&lab, &ended[0], bad, kind).await;
+        }
+    }
+}
+
+/// The jobs of a run that makes many are not all before those of one that makes a few.
+#[tokio::test]
+async fn col_16_a_small_run_does_not_wait_for_a_large_one() {
+    let size = Size {
+        users: 2,
+        repositories: 600,
+        documents: 6_000,
+    };
+    let world = World::generate(12, &size);
+    let users = users(&world);
+    let setup = || Setup {
+        latency: Duration::from_millis(200),
+        ..Setup::default()
+    };
+    let small = |lab: &Lab| {
+        let start = Start {
+            selection: Selection::new(&users[1].0, &users[1].1[..3], None).expect("its own"),
+            ..Start::default()
+        };
+        let collector = lab.collector.clone();
+        let login = users[1].0.clone();
+        async move {
+            collector
+                .start_with(&login, &start)
+                .await
+                .expect("begun")
+                .run_id
+        }
+    };
+    let lab = Lab::new(world.clone(), setup(), &TOKENS).await;
+    let id = small(&lab).await;
+    let alone = took(&lab.end(&id).await);
+    let lab = Lab::new(world, setup(), &TOKENS).await;
+    let large = lab
+        .collector
+        .start(&users[0].0, Trigger::Manual, Space::Main);
+    let large = large.await.expect("it begins").run_id;
+    advance(&lab.clock, Duration::from_secs(4)).await;
+    let open = lab
+        .collector
+        .run(&large)
+        .await
+        .expect("it is there")
+        .jobs
+        .open();
+    assert!(open > 200, "{open} jobs are due");
+    let id = small(&lab).await;
+    let beside = took(&lab.end(&id).await);
+    assert!(
+        beside <= alone * 2,
+        "{beside:?} beside the large one, {alone:?} alone"
+    );
+    assert_whole(&lab.end(&large).await);
+}
+
 /// Asserts that the run ended soon, and that its failed jobs are those of the bad repositories.
-async fn assert_failed_by_name(lab: &Lab, run: &Run, bad: &[String]) {
+async fn assert_failed_by_name(lab: &Lab, run: &Run, bad: &[String], kind: Bad) {
     assert_eq!((run.status, run.jobs.failed), (RunStatus::Completed, 6));
-    // Five attempts: pauses of 1, 2, 4 and 8 seconds.
-    assert!(took(run) <= Duration::from_secs(60), "{:?}", took(run));
+    // Five attempts of three jobs, with pauses of 1, 2, 4 and 8 seconds; one request at a time hangs.
+    let (most, reason) = match kind {
+        Bad::Fails => (Duration::from_secs(60), "HTTP 502"),
+        Bad::Hangs => (TIMEOUT * 5 * 3 + Duration::from_secs(120), "no answer"),
+    };
+    assert!(took(run) <= most, "{kind:?} {:?}", took(run));
     let filter = JobFilter {
         state: Some(JobState::Failed),
         ..JobFilter::default()
@@ -109,7 +229,7 @@ async fn assert_failed_by_name(lab: &Lab, run: &Run, bad: &[String]) {
         let name = job.resource.strip_prefix("repo:").expect("a repository");
         assert!(bad.iter().any(|one| one == name), "{job:?}");
         let error = job.error.as_deref().unwrap_or_default();
-        assert!(error.contains("HTTP 502"), "{job:?}");
+        assert!(error.contains(reason), "{job:?}");
         assert_eq!(job.attempts, 5);
     }
 }

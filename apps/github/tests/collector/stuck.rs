@@ -1,14 +1,16 @@
 //! Nothing leaves a run active for ever, and no run fails because of another one.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch::policy::{QueueAge, QuotaRules};
-use clinch::ports::{Clock as _, Expected, Record, RecordList, RecordWrite, Records};
+use clinch::ports::{
+    Alert, AlertNote, Clock as _, Expected, Record, RecordList, RecordWrite, Records,
+};
 use clinch::testing::{ManualClock, advance};
-use clinch::types::ErrorKind;
+use clinch::types::{Builder, ErrorKind};
 use clinch::{Error, Result};
 use clinch_github::fake::{BASE, Fake, Setup, Size, World};
 use clinch_github::{
@@ -68,6 +70,27 @@ fn settings() -> Settings {
 
 /// A collector whose records refuse what has this text.
 async fn refusing(text: &'static str, kind: ErrorKind) -> (Lab, Arc<Refusing>) {
+    refusing_with(text, kind, |builder| builder).await
+}
+
+/// Codes and messages of the alerts that were raised.
+#[derive(Clone, Default)]
+struct Alerts(Arc<Mutex<Vec<(String, String)>>>);
+
+#[async_trait]
+impl Alert for Alerts {
+    async fn raise(&self, note: &AlertNote) -> Result<()> {
+        let mut raised = self.0.lock().expect("no panic");
+        raised.push((note.code.to_string(), note.message.clone()));
+        Ok(())
+    }
+}
+
+async fn refusing_with(
+    text: &'static str,
+    kind: ErrorKind,
+    tune: impl FnOnce(Builder) -> Builder,
+) -> (Lab, Arc<Refusing>) {
     let clock = Arc::new(ManualClock::default());
     let memory = Memory::new(clock.clone());
     let records = Arc::new(Refusing {
@@ -86,7 +109,7 @@ async fn refusing(text: &'static str, kind: ErrorKind) -> (Lab, Arc<Refusing>) {
         inspect: Arc::new(memory.clone()),
         clock: clock.clone(),
     };
-    let (collector, clinch) = running(parts, &memory, &clock, |builder| builder).await;
+    let (collector, clinch) = running(parts, &memory, &clock, tune).await;
     let lab = Lab {
         quota: budgets(&clock),
         records: Arc::new(Ambiguous::new(&memory)),
@@ -121,7 +144,7 @@ async fn col_10_a_store_that_is_away_for_long_costs_no_step_its_attempts() {
 }
 
 #[tokio::test]
-async fn col_1_a_step_that_was_given_up_is_made_again_by_the_next_start() {
+async fn col_1_a_step_that_was_given_up_is_made_again() {
     for text in ["PLANNING", "FINALIZING", "COMPLETED"] {
         let (lab, records) = refusing(text, ErrorKind::Invalid).await;
         let id = begin(&lab).await;
@@ -135,11 +158,9 @@ async fn col_1_a_step_that_was_given_up_is_made_again_by_the_next_start() {
         advance(&lab.clock, LONG).await;
         records.refuses.store(false, Ordering::SeqCst);
         advance(&lab.clock, LONG).await;
+        // Nobody has asked for it: the active runs are looked at from time to time.
         let run = lab.collector.run(&id).await.expect("read");
-        assert!(!run.status.is_terminal(), "{text}: nothing submits it");
-        let start = lab.collector.start("octocat", Trigger::Manual, Space::Main);
-        start.await.expect_err("one is active");
-        assert_whole(&lab.end(&id).await);
+        assert_whole(&run);
         let next = lab.run("octocat").await;
         assert_eq!(next.run_id.number, 2);
     }
@@ -190,6 +211,57 @@ fn done_run(login: &str) -> String {
     format!(
         r#"{{"run_id":"{login}.1","status":"COMPLETED","trigger":"MANUAL","jobs":{{"total":0,"succeeded":0,"failed":0}},"pages":{{"fetched":0,"not_modified":0,"skipped":0,"documents":0}},"statistics":"done","repairs":[],"created_at":1800000000000,"started_at":null,"completed_at":1800000000000,"error":null}}"#
     )
+}
+
+/// The run must not block its user for ever, and somebody must hear of it.
+#[tokio::test]
+async fn col_1_a_step_that_is_given_up_again_and_again_ends_its_run() {
+    let alerts = Alerts::default();
+    let heard = alerts.clone();
+    let (lab, _records) = refusing_with("FINALIZING", ErrorKind::Invalid, |builder| {
+        builder.alert(heard)
+    })
+    .await;
+    let id = begin(&lab).await;
+    let run = lab.end(&id).await;
+    assert_eq!(run.status, RunStatus::Failed, "{run:?}");
+    let why = run.error.expect("a reason");
+    assert!(why.contains("finish"), "{why}");
+    let raised = alerts.0.lock().expect("no panic").clone();
+    let of_run = |(code, message): &&(String, String)| {
+        code == "github_run_failed" && message.contains("octocat.1")
+    };
+    assert_eq!(raised.iter().filter(of_run).count(), 1, "{raised:?}");
+    let next = lab.collector.start("octocat", Trigger::Manual, Space::Main);
+    assert_eq!(next.await.expect("another one begins").run_id.number, 2);
+}
+
+#[tokio::test]
+async fn col_14_all_runs_of_the_last_day_are_counted() {
+    let lab = Lab::new(world(1), Setup::default(), &[TOKEN]).await;
+    let now = lab.clock.now().as_millis();
+    let day = 24 * 60 * 60 * 1_000;
+    let mut writes = Vec::new();
+    for n in 0..2_500 {
+        // Two in five are of the day before.
+        let at = match n % 5 {
+            0 | 1 => now - day - 1 - n,
+            _ => now - n,
+        };
+        let (id, run) = (format!("user{n}.1"), done_run(&format!("user{n}")));
+        let run = run.replace("1800000000000", &at.to_string());
+        writes.push(put(format!("github/run/user{n}/0000000001"), run));
+        writes.push(put(
+            format!("github-recent/{at:015}/{id}"),
+            format!("{id:?}"),
+        ));
+    }
+    for some in writes.chunks(1_000) {
+        assert!(lab.memory.write_records(some).await.expect("written"));
+    }
+    let overview = lab.collector.overview().await.expect("read");
+    assert_eq!(overview.runs.values().sum::<u64>(), 1_500);
+    assert!(!overview.is_cut_of_runs);
 }
 
 /// A scheduled operation whose first attempt began a run, and whose process died then.

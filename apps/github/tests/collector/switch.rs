@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clinch::ports::{Alert, AlertNote, Document, DocumentFilter, DocumentName, DocumentSink};
+use clinch::ports::{
+    Alert, AlertNote, Clock as _, Document, DocumentFilter, DocumentName, DocumentSink, Expected,
+    RecordWrite, Records as _,
+};
 use clinch::testing::{ManualClock, advance};
 use clinch::types::ErrorKind;
 use clinch::{Clinch, Error, Result};
@@ -82,6 +85,8 @@ impl Alert for Alerts {
 
 struct TwoSinks {
     clock: Arc<ManualClock>,
+    /// Holds the records too.
+    old: Memory,
     new: Arc<Sink>,
     fake: Fake,
     collector: Collector,
@@ -125,6 +130,7 @@ impl TwoSinks {
         Self {
             alerts,
             clock,
+            old,
             new,
             fake,
             collector,
@@ -280,6 +286,70 @@ async fn col_18_a_run_that_takes_more_than_twice_as_long_leads_back() {
     let run = lab.run(Start::default()).await;
     assert_whole(&run);
     lab.assert_went_back("before the switch took").await;
+}
+
+#[tokio::test]
+async fn col_18_a_way_back_does_not_remember_who_was_forgotten() {
+    let lab = TwoSinks::switched().await;
+    let slow = Fault::Slow(Duration::from_secs(8));
+    lab.fake.set_faults(Faults::seeded(1).chance(1.0, slow));
+    lab.run(Start::default()).await;
+    lab.assert_went_back("before the switch took").await;
+    lab.fake.set_faults(Faults::none());
+    advance(&lab.clock, Duration::from_secs(600)).await;
+    lab.collector.forget("octocat").await.expect("forgotten");
+    let switch = lab.collector.switch().await.expect("read");
+    let back = switch
+        .way_back
+        .expect("it is still known that it went back");
+    assert_eq!(back.run, None);
+    assert!(!back.reason.contains("octocat"), "{}", back.reason);
+    assert!(
+        back.reason.contains("before the switch took"),
+        "{}",
+        back.reason
+    );
+}
+
+/// However many runs began since, and whatever is wrong with one user.
+#[tokio::test]
+async fn col_18_every_user_of_the_shadow_is_collected_again() {
+    let lab = TwoSinks::switched().await;
+    let at = lab.clock.now().as_millis() + 60_000;
+    let mut writes = Vec::new();
+    let mut put = |key: String, body: String| {
+        writes.push(RecordWrite {
+            key,
+            expected: Expected::Absent,
+            body: Some(body),
+        });
+    };
+    for n in 0..1_200 {
+        let login = format!("user{n}");
+        let run = format!(
+            r#"{{"run_id":"{login}.shadow.1","status":"COMPLETED","trigger":"MANUAL","jobs":{{"total":0,"succeeded":0,"failed":0}},"pages":{{"fetched":0,"not_modified":0,"skipped":0,"documents":0}},"statistics":"done","repairs":[],"created_at":{at},"started_at":null,"completed_at":{at},"error":null}}"#
+        );
+        put(format!("github-shadow/run/{login}/0000000001"), run);
+        let id = format!("{login}.shadow.1");
+        put(format!("github-recent/{at:015}/{id}"), format!("{id:?}"));
+    }
+    // What is recorded of the first one cannot be read: no run of it can begin.
+    put("github/user/user0".to_owned(), "{}".to_owned());
+    for some in writes.chunks(1_000) {
+        assert!(lab.old.write_records(some).await.expect("written"));
+    }
+    let slow = Fault::Slow(Duration::from_secs(8));
+    lab.fake.set_faults(Faults::seeded(1).chance(1.0, slow));
+    let back = lab.clock.now();
+    lab.run(Start::default()).await;
+    lab.assert_went_back("before the switch took").await;
+    advance(&lab.clock, Duration::from_secs(60)).await;
+    for login in ["octocat", "user1", "user600", "user1199"] {
+        let latest = lab.collector.latest(login, Space::Main).await;
+        let latest = latest.expect("read").expect("it was begun");
+        assert_eq!(latest.run_id.space, Space::Main, "{login}");
+        assert!(latest.created_at > back, "{login}");
+    }
 }
 
 #[tokio::test]

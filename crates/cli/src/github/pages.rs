@@ -111,7 +111,11 @@ fn day(overview: &Overview) -> String {
     }
     let count = |(status, count): (&&str, &u64)| format!("{count} {status}");
     let counts: Vec<String> = overview.runs.iter().map(count).collect();
-    format!(" In the last day: {}.", counts.join(", "))
+    let more = match overview.is_cut_of_runs {
+        true => ", of the newest 10,000",
+        false => "",
+    };
+    format!(" In the last day: {}{more}.", counts.join(", "))
 }
 
 fn seconds(time: Duration) -> PanelCell {

@@ -1,6 +1,5 @@
 //! Sends the collector's requests over HTTP.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,23 +32,6 @@ impl Http {
     }
 }
 
-/// Joins repeated headers to one list (RFC 9110, 5.3).
-fn joined(lines: Vec<(String, String)>) -> BTreeMap<String, String> {
-    let mut headers: BTreeMap<String, String> = BTreeMap::new();
-    for (name, value) in lines {
-        match headers.get_mut(&name) {
-            Some(list) => {
-                list.push_str(", ");
-                list.push_str(&value);
-            }
-            None => {
-                headers.insert(name, value);
-            }
-        }
-    }
-    headers
-}
-
 impl Http {
     async fn send(&self, request: &ApiRequest, is_post: bool) -> Result<ApiAnswer, Broken> {
         let bearer = request.token.as_ref();
@@ -74,11 +56,7 @@ impl Http {
             Unanswered::Exhausted(what) => Broken::Exhausted(what),
             Unanswered::Lost(why) => Broken::Lost(why),
         })?;
-        Ok(ApiAnswer {
-            status: got.status,
-            headers: joined(got.headers),
-            body: got.body,
-        })
+        Ok(ApiAnswer::received(got.status, got.headers, got.body))
     }
 }
 
@@ -90,18 +68,5 @@ impl Transport for Http {
 
     async fn post(&self, request: &ApiRequest) -> Result<ApiAnswer, Broken> {
         self.send(request, true).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::joined;
-
-    #[test]
-    fn two_lines_of_one_header_are_one_list() {
-        let line = |value: &str| ("link".to_owned(), value.to_owned());
-        let headers = joined(vec![line("<a>; rel=\"prev\""), line("<b>; rel=\"next\"")]);
-        let both = "<a>; rel=\"prev\", <b>; rel=\"next\"";
-        assert_eq!(headers.get("link").map(String::as_str), Some(both));
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Hub {
     /// The owner of that repository.
     pub(crate) owner: String,
     /// Another user.
-    other: String,
+    pub(crate) other: String,
 }
 
 impl Hub {

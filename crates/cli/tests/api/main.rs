@@ -13,6 +13,7 @@ mod described;
 mod disk;
 mod events;
 mod github;
+mod github_alerts;
 mod holds;
 mod http;
 mod leases;

@@ -272,7 +272,7 @@ fn core_15_the_guide_explains_every_alert_and_each_rule_says_what_to_run() {
 }
 
 /// Runs `promtool test rules`; `None`: it is not installed, which CI refuses.
-fn promtool(folder: &Path, file: &str) -> Option<String> {
+pub(crate) fn promtool(folder: &Path, file: &str) -> Option<String> {
     let Some(promtool) = clinch_testbed::promtool() else {
         assert!(
             std::env::var_os("CI").is_none(),
@@ -304,10 +304,11 @@ fn core_15_col_14_every_rule_fires_in_one_case_and_not_in_another() {
     }
 }
 
-/// A test for promtool: ten minutes with the values before, then those after; the alert fires.
-fn recorded(before: &str, after: &str, alerts: &[(&str, &str)]) -> String {
+/// A test for promtool: ten minutes with the values before, then those after; the alerts of this
+/// file fire.
+pub(crate) fn recorded(file: &str, before: &str, after: &str, alerts: &[(&str, &str)]) -> String {
     let (before, after) = (samples(before), samples(after));
-    let rules = root().join("deploy/alerts.yml");
+    let rules = root().join("deploy").join(file);
     let rules = rules.canonicalize().expect("a path");
     let mut test = format!(
         "rule_files: [\"{}\"]\nevaluation_interval: 1m\ntests:\n  - interval: 1m\n    input_series:\n",
@@ -373,11 +374,11 @@ fn core_15_what_goes_wrong_on_a_real_server_fires_its_alert() {
         ("ClinchShedding", "16m"),
     ];
     let folder = Folder::with("promtool", "");
-    let test = recorded(&before, &after, &alerts);
+    let test = recorded(RULES[0], &before, &after, &alerts);
     std::fs::write(folder.0.join("test.yml"), &test).expect("written");
     promtool(&folder.0, "test.yml");
     // The same rules are quiet on the metrics of the beginning: the check can fail.
-    let quiet = recorded(&before, &before, &alerts);
+    let quiet = recorded(RULES[0], &before, &before, &alerts);
     std::fs::write(folder.0.join("quiet.yml"), &quiet).expect("written");
     if let Some(promtool) = clinch_testbed::promtool() {
         let mut test = Command::new(promtool);

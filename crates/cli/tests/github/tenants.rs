@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use clinch_github::App;
 use clinch_github::fake::{self, Faults, Setup};
-use clinch_testbed::wait_until;
+use clinch_testbed::{Kind, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::hub::{Hub, small};
+use crate::nodes::are_there;
 use crate::support::{Folder, PATIENCE, Server, clinch, document, ends, said};
 
 const CANARY: &str = "fake-octocat-77291";
@@ -242,6 +243,19 @@ fn col_17_the_doctor_names_a_wrong_private_key_and_shows_no_part_of_it() {
 
 #[test]
 fn col_8_two_processes_on_one_file_share_a_budget_to_its_last_request() {
+    share_a_budget("");
+}
+
+#[test]
+fn col_8_two_processes_on_mariadb_share_a_budget_to_its_last_request() {
+    if are_there(&[Kind::MariaDb]) {
+        let store = clinch_testbed::database(Kind::MariaDb).expect("a database");
+        share_a_budget(&format!("[store]\nurl = \"{store}\"\n"));
+    }
+}
+
+/// Two servers on one store, with two users and one token.
+fn share_a_budget(store: &str) {
     let limits = fake::Limits {
         primary: 60,
         window: Duration::from_secs(3_600),
@@ -253,7 +267,7 @@ fn col_8_two_processes_on_one_file_share_a_budget_to_its_last_request() {
         documents: 900,
     };
     let hub = Hub::with_limits(&size, limits);
-    let folder = Folder::with(&hub.section(&[SERVER]));
+    let folder = Folder::with(&format!("{store}{}", hub.section(&[SERVER])));
     let one = Server::start(&folder, "api,worker,recovery");
     let own_files = [
         "worker.spill_file=spill-2.log",

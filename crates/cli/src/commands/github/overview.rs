@@ -75,7 +75,11 @@ pub(crate) async fn run(_: &Args, client: &mut CollectorClient) -> Result<Exit, 
         true => "none".to_owned(),
         false => runs.join(", "),
     };
-    out.line(&format!("runs of the last day: {runs}"))?;
+    let more = match overview["runs_cut"] == true {
+        true => " (the newest; there are more)",
+        false => "",
+    };
+    out.line(&format!("runs of the last day: {runs}{more}"))?;
     out.line(&format!(
         "open jobs: {} pending, {} running, {} waiting",
         grouped(number(&overview, "/open/pending")),
