@@ -10,6 +10,10 @@ use crate::plan::ended_request;
 use crate::queries::of_batch;
 use crate::routes::Ended;
 
+/// Repairs of a run. The record of a run, which each of its jobs reads, has them all, and the next
+/// repair looks at the jobs of each.
+const REPAIRS_MAX: usize = 100;
+
 /// Jobs that are redriven in one commit.
 const PAGE: usize = 500;
 
@@ -63,6 +67,12 @@ impl Collector {
             let message = format!(
                 "{id} is {}; only the jobs of a completed run can be retried",
                 run.status.as_str()
+            );
+            return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
+        }
+        if run.repairs.len() >= REPAIRS_MAX {
+            let message = format!(
+                "{id} was repaired {REPAIRS_MAX} times; start a new run, which reads what is missing"
             );
             return Err(Error::new(ErrorKind::Conflict, message).with("run", id));
         }

@@ -141,12 +141,19 @@ impl ApiUrl {
             let (owner, name) = repository.names()?;
             path = path.replace("{repo}", &format!("{}/{}", escaped(owner), escaped(name)));
         }
+        if path.contains("{base}") {
+            let named = job.repository.as_ref();
+            let base = named.and_then(|one| one.default_branch.as_deref());
+            path = path.replace("{base}", &escaped(base.unwrap_or("HEAD")));
+        }
         if path.contains("{item}") {
             path = path.replace("{item}", item(job.item.as_deref())?);
         }
         let mut query = Vec::new();
-        if !stream.query.is_empty() {
-            query.push(stream.query.to_owned());
+        let whole = stream.by_creation.filter(|_| job.reading.by_creation);
+        let of_stream = whole.unwrap_or(stream.query);
+        if !of_stream.is_empty() {
+            query.push(of_stream.to_owned());
         }
         match &job.history {
             Some(History::Between { base, head, .. }) => {
@@ -263,6 +270,7 @@ mod tests {
     fn job(kind: JobKind) -> PageJob {
         let repository = Repository {
             id: 1,
+            default_branch: None,
             full_name: "octo-cat/hello.world_1".to_owned(),
         };
         PageJob::first(&"octocat.1".parse().expect("a run"), kind, Some(repository))

@@ -7,6 +7,7 @@ use clinch::types::Timestamp;
 use jiff::fmt::rfc2822;
 
 use crate::ApiAnswer;
+use crate::model::PageJob;
 use crate::streams::{Bucket, JobKind, Owner};
 
 /// Pause after a secondary limit without `Retry-After`.
@@ -69,6 +70,14 @@ pub(crate) fn meaning(kind: JobKind, answer: &ApiAnswer) -> Meaning {
         403 if is_part && (is_blocked(answer) || !kind.stream().is_default) => unavailable(),
         _ => Meaning::Refused(said(answer)),
     }
+}
+
+/// Whether a list has more pages than the API gives: it refuses the first one beyond.
+pub(crate) fn is_cut(job: &PageJob, answer: &ApiAnswer) -> bool {
+    let message = message(answer).to_ascii_lowercase();
+    let says = ["pagination is limited", "results are available"];
+    let is_said = says.iter().any(|one| message.contains(one));
+    answer.status == 422 && job.page > 1 && job.history.is_none() && is_said
 }
 
 /// Issues are disabled. A repository that is gone has another message.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use clinch::types::Timestamp;
@@ -32,11 +32,16 @@ const NO_ANSWER_PAUSE: Duration = Duration::from_secs(30);
 /// Pause before an installation that is gone is looked for again.
 const GONE_PAUSE: Duration = Duration::from_secs(1);
 
-/// A GitHub App: its id and its private key. `Debug` shows the id only.
+/// Users of whom a process remembers the installation. Of one that is forgotten, the next job asks
+/// again.
+const KNOWN_MAX: usize = 10_000;
+
+/// A GitHub App: its id and its private key. `Debug` shows the id only. Clones share what
+/// [`replace`](Self::replace) changes.
 #[derive(Clone)]
 pub struct App {
     id: String,
-    key: Arc<RsaKeyPair>,
+    key: Arc<RwLock<Arc<RsaKeyPair>>>,
 }
 
 impl fmt::Debug for App {
@@ -66,13 +71,27 @@ impl App {
         };
         Ok(Self {
             id: id.to_owned(),
-            key: Arc::new(key.map_err(|_| wrong())?),
+            key: Arc::new(RwLock::new(Arc::new(key.map_err(|_| wrong())?))),
         })
     }
 
+    fn key(&self) -> Arc<RsaKeyPair> {
+        let key = self.key.read().unwrap_or_else(PoisonError::into_inner);
+        key.clone()
+    }
+
     /// The public key, DER as in PKCS #1.
-    pub fn public_key(&self) -> &[u8] {
-        self.key.public().as_ref()
+    pub fn public_key(&self) -> Vec<u8> {
+        self.key().public().as_ref().to_vec()
+    }
+
+    /// Signs with the key of the other one from now on. False: it is the same key.
+    pub(crate) fn replace(&self, other: &Self) -> bool {
+        let is_new = self.public_key() != other.public_key();
+        if is_new {
+            *self.key.write().unwrap_or_else(PoisonError::into_inner) = other.key();
+        }
+        is_new
     }
 
     /// A signed request: a JSON web token that is valid for some minutes.
@@ -86,11 +105,10 @@ impl App {
             "iss": self.id,
         }));
         let text = format!("{header}.{claims}");
-        let mut signature = vec![0; self.key.public().modulus_len()];
+        let key = self.key();
+        let mut signature = vec![0; key.public().modulus_len()];
         let random = SystemRandom::new();
-        let signed = self
-            .key
-            .sign(&RSA_PKCS1_SHA256, &random, text.as_bytes(), &mut signature);
+        let signed = key.sign(&RSA_PKCS1_SHA256, &random, text.as_bytes(), &mut signature);
         signed.ok()?;
         let signature = base64::url_encoded(&signature);
         Some(Token::new(format!("{text}.{signature}")))
@@ -163,13 +181,26 @@ impl Installations {
         known.and_then(|known| known.number)
     }
 
-    fn note(&self, run: &RunId, number: Option<u64>, token: Option<(Token, Timestamp)>) {
+    fn note(
+        &self,
+        run: &RunId,
+        number: Option<u64>,
+        token: Option<(Token, Timestamp)>,
+        now: Timestamp,
+    ) {
         let installation = Installation {
             number,
             run: run.clone(),
             token,
         };
-        self.known().insert(run.login.clone(), installation);
+        let mut known = self.known();
+        if known.len() >= KNOWN_MAX && !known.contains_key(&run.login) {
+            known.retain(|_, one| one.token.as_ref().is_some_and(|(_, end)| *end > now));
+        }
+        if known.len() >= KNOWN_MAX && !known.contains_key(&run.login) {
+            known.clear();
+        }
+        known.insert(run.login.clone(), installation);
     }
 
     fn forget(&self, run: &RunId) {
@@ -224,15 +255,16 @@ impl Inner {
             },
         };
         // Noted at once: an attempt on a slow API may end before it has a token.
-        self.installations.note(run, number, None);
+        self.installations.note(run, number, None, self.clock.now());
         let Some(number) = number else {
             return Ok(None);
         };
         match self.new_token(app, number).await {
             Told::Yes((token, end)) => {
                 self.tokens.know_account(&token, &name(number));
+                let known = Some((token.clone(), end));
                 self.installations
-                    .note(run, Some(number), Some((token.clone(), end)));
+                    .note(run, Some(number), known, self.clock.now());
                 Ok(Some(token))
             }
             // It was removed, and may have been made again.
@@ -319,5 +351,29 @@ fn told<T>(
             NO_ANSWER_PAUSE,
             &format!("the API answers {status} to the app"),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_remembers_a_bounded_number_of_installations() {
+        let installations = Installations::default();
+        let (past, now) = (Timestamp::from_millis(1), Timestamp::from_millis(2));
+        let later = Timestamp::from_millis(3);
+        let run = |n: usize| format!("u{n}.1").parse::<RunId>().expect("a run");
+        let token = |end| Some((Token::new("t"), end));
+        for n in 0..KNOWN_MAX {
+            let end = if n == 7 { later } else { past };
+            installations.note(&run(n), Some(1), token(end), now);
+        }
+        installations.note(&run(7), Some(1), token(later), now);
+        assert_eq!(installations.known().len(), KNOWN_MAX);
+        installations.note(&run(KNOWN_MAX), Some(1), None, now);
+        let known = installations.known();
+        assert_eq!(known.len(), 2);
+        assert!(known.contains_key("u7"), "its token is valid");
     }
 }

@@ -114,7 +114,7 @@ impl Inner {
             at_least: streams.iter().map(|one| one.at_least).sum(),
             at_most,
             streams,
-            tokens: look.budgets(self.tokens.view().await?).await,
+            tokens: look.budgets(&run).await?,
             looked: look.requests,
             problem: look.problem,
         })
@@ -178,7 +178,7 @@ impl Inner {
     }
 
     /// The user's repositories as the last run saw them; `None`: no run has read the list.
-    async fn known_repositories(&self, run: &RunId) -> Result<Option<Vec<Repository>>> {
+    pub(crate) async fn known_repositories(&self, run: &RunId) -> Result<Option<Vec<Repository>>> {
         let mut all = None;
         for page in 1.. {
             let job = PageJob {
@@ -301,6 +301,8 @@ impl Lists {
         }
         let is_first = self.documents.is_empty();
         match items {
+            // The default branch has no commits of its own.
+            Some(items) if kind.document() == "branch_commit" => (0, Some(items)),
             Some(items) if is_full || is_first => (items, Some(items)),
             items => (0, items),
         }
@@ -340,7 +342,9 @@ fn pages(items: u64, size: u32) -> u64 {
 fn most(walk: Walk, pages: u64) -> u64 {
     match walk {
         // A list of several pages that has changed is read again.
-        Walk::Whole | Walk::Newest(_) | Walk::Events if pages > 1 => 2 * pages,
+        Walk::Whole | Walk::Events if pages > 1 => 2 * pages,
+        // The first page tells where the next run begins.
+        Walk::Newest(_) if pages > 1 => 2 * pages + 1,
         Walk::Whole | Walk::Newest(_) | Walk::Events => 1,
         // The last request may show that nothing follows.
         Walk::Updated => pages + 1,

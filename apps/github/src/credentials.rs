@@ -103,12 +103,21 @@ impl Inner {
         let path = match listing {
             Listing::Public => return Ok(Ok((url, tokens))),
             Listing::Own => "/user/repos?affiliation=owner&sort=full_name".to_owned(),
-            Listing::Organization => format!("/orgs/{login}/repos?type=all&sort=full_name"),
+            Listing::Organization => {
+                let url = self.of_organization(login, size);
+                return Ok(Ok((url, own.unwrap_or(tokens))));
+            }
             Listing::Installation => "/installation/repositories?".to_owned(),
         };
         let separator = if path.ends_with('?') { "" } else { "&" };
         let url = api.at(&format!("{path}{separator}per_page={size}"));
         Ok(Ok((url, own.unwrap_or(tokens))))
+    }
+
+    /// The list of an organization's repositories that its members see.
+    pub(crate) fn of_organization(&self, login: &str, size: u32) -> String {
+        let path = format!("/orgs/{login}/repos?type=all&sort=full_name&per_page={size}");
+        self.settings.api_url.at(&path)
     }
 
     /// Those of the tokens that belong to the user's own account, or to the user's installation;
@@ -147,29 +156,43 @@ impl Inner {
         Ok(known.is_some_and(|known| known.is_organization))
     }
 
-    /// Reads the server's tokens again, from where the configuration says. True: they have changed,
+    /// Reads the server's secrets again, from where the configuration says. True: they have changed,
     /// and waiting jobs go on.
     pub(crate) async fn reload_tokens(&self) -> Result<bool> {
         let reader = self.settings.token_reader.clone();
         let failed = |_| Error::new(ErrorKind::Internal, "the tokens were not read");
         let read = tokio::task::spawn_blocking(move || reader.read());
-        let tokens = match read.await.map_err(failed)? {
+        let secrets = match read.await.map_err(failed)? {
             None => return Ok(false),
-            Some(Ok(tokens)) => tokens,
+            Some(Ok(secrets)) => secrets,
             Some(Err(why)) => {
-                tracing::warn!(target: "clinch::github", why, "cannot read the tokens again; the known ones stay in use");
+                tracing::warn!(target: "clinch::github", why, "cannot read the tokens and keys again; the known ones stay in use");
                 return Ok(false);
             }
         };
-        if !self.tokens.replace_server(tokens) {
-            return Ok(false);
+        let has_keys = self.settings.token_keys.replace(&secrets.token_keys);
+        if has_keys {
+            tracing::info!(target: "clinch::github", "the keys of tokens were read again and have changed");
+            self.reseal_tokens().await?;
         }
-        let hashes = self.tokens.hashes();
-        tracing::info!(target: "clinch::github", tokens = hashes.len(), "the tokens were read again and have changed");
-        self.records.note_tokens(&hashes).await?;
-        self.tokens.wake_waiters();
-        self.wake_waiting(None).await?;
-        Ok(true)
+        let has_app = match (&self.settings.app, &secrets.app) {
+            (Some(app), Some(other)) => app.replace(other),
+            _ => false,
+        };
+        if has_app {
+            tracing::info!(target: "clinch::github", "the app's private key was read again and has changed");
+        }
+        let has_tokens = self.tokens.replace_server(secrets.tokens);
+        if has_tokens {
+            let hashes = self.tokens.hashes();
+            tracing::info!(target: "clinch::github", tokens = hashes.len(), "the tokens were read again and have changed");
+            self.records.note_tokens(&hashes).await?;
+        }
+        if has_keys || has_app || has_tokens {
+            self.tokens.wake_waiters();
+            self.wake_waiting(None).await?;
+        }
+        Ok(has_keys || has_app || has_tokens)
     }
 
     /// After a refused token: a new one may be there already.

@@ -149,6 +149,9 @@ impl Inner {
                 .after(pause)
                 .into()),
             Meaning::Broken(reason) => Err(bad_answer(reason)),
+            Meaning::Refused(reason) if answer::is_cut(job, &answer) => {
+                self.cut(job, before, asked, reason).await
+            }
             Meaning::Refused(_) | Meaning::Unavailable(_) if is_comparison(job) => {
                 Ok(self.not_comparable(call, job, asked))
             }
@@ -177,8 +180,12 @@ impl Inner {
         let size = self.page_size(before.run.as_ref(), job.kind) as usize;
         // A full page does not change when a page is added after it.
         let tells = |known: &&KnownPage| known.next.is_some() || known.count < size;
+        // A full run reads what belongs to each item, also of a page that has not changed.
+        let is_of_items = |kind: JobKind| kind.parents().any(|parent| parent == job.kind);
+        let run = before.run.as_ref().filter(|_| job.is_full);
+        let reads_items = run.is_some_and(|run| self.collected(run).any(is_of_items));
         let may_skip = |known: &&KnownPage| {
-            let is_whole = job.kind.stream().walk == Walk::Whole;
+            let is_whole = job.kind.stream().walk == Walk::Whole && !reads_items;
             // A job that is executed again gets the same answer as before.
             let is_own = known.is_of(job);
             known.ids.is_some()

@@ -4,7 +4,7 @@
 //! submits the statistics, in a batch of their own. The end of that batch, successful or not,
 //! accepts `close`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clinch::{Call, Refusal, Result, Retry};
 
@@ -102,7 +102,23 @@ impl Inner {
         let latest = self.records.latest(&run_id.login, run_id.space).await?;
         // What a later run owes is not what this one has read.
         if latest.is_some_and(|run| run.run_id == *run_id) {
-            self.records.settle_owed(run_id, lists.read_items()).await?;
+            // A repository was renamed while its items were read under the old name: the next run
+            // reads them under the new one.
+            let known = self.known_repositories(run_id).await?;
+            let names = known.into_iter().flatten().map(|one| one.full_name);
+            let names: BTreeSet<String> = names.collect();
+            let is_named = |resource: &str| {
+                let place = resource
+                    .split_once('#')
+                    .map_or(resource, |(place, _)| place);
+                place
+                    .strip_prefix("repo:")
+                    .is_none_or(|name| names.contains(name))
+            };
+            let read = lists
+                .read_items()
+                .filter(|(_, resource)| is_named(resource));
+            self.records.settle_owed(run_id, read).await?;
         }
         let run = self.records.run(run_id).await?;
         let run = run.filter(|run| *repair == 0 && run.status != RunStatus::Canceled);

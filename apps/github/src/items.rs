@@ -1,5 +1,7 @@
 //! Converts the items of a page to documents.
 
+pub(crate) mod parts;
+
 use clinch::ports::Document;
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,12 +23,22 @@ pub(crate) struct Items {
     pub(crate) repositories: Vec<Repository>,
     /// Whether the user is an organization.
     pub(crate) is_organization: bool,
+    /// Number of entries in the list of a document that the API gives in parts.
+    pub(crate) part: Option<usize>,
     /// Time of the oldest item in the order of the list.
     pub(crate) oldest: Option<String>,
     /// How many repositories a search found, if the page says so.
     pub(crate) found: Option<Found>,
     /// How two commits compare, if the page says so.
     pub(crate) comparison: Option<Comparison>,
+}
+
+impl Items {
+    /// The newest commits of the branches, if the page lists branches.
+    pub(crate) fn heads(&self, kind: JobKind) -> Vec<String> {
+        let rows = self.rows.iter().filter(|_| kind.document() == "branch");
+        rows.filter_map(|row| row.head.clone()).collect()
+    }
 }
 
 /// What the walk through the pages needs to know of an item.
@@ -43,6 +55,15 @@ pub(crate) struct Row {
     pub(crate) is_outside: bool,
     /// The hashes of a commit's parents.
     pub(crate) parents: Vec<String>,
+    /// The newest commit of a branch.
+    pub(crate) head: Option<String>,
+}
+
+impl Row {
+    /// Whether a branch's newest commit is this one.
+    pub(crate) fn is_at(&self, commit: &str) -> bool {
+        self.head.as_deref() == Some(commit)
+    }
 }
 
 /// How the head of a branch compares with an earlier one.
@@ -73,6 +94,7 @@ struct Item {
     event: Option<String>,
     source: Option<Source>,
     full_name: Option<String>,
+    default_branch: Option<String>,
     #[serde(rename = "type")]
     account_type: Option<String>,
     updated_at: Option<String>,
@@ -95,6 +117,7 @@ struct Source {
 
 #[derive(Deserialize)]
 struct Commit {
+    sha: Option<String>,
     committer: Option<Signature>,
 }
 
@@ -163,6 +186,7 @@ impl Item {
             changed_at: self.changed_at().map(str::to_owned),
             is_outside: false,
             parents: parents.map(|parent| parent.sha.clone()).collect(),
+            head: self.commit.as_ref().and_then(|commit| commit.sha.clone()),
         }
     }
 }
@@ -194,6 +218,9 @@ pub(crate) fn read(job: &PageJob, body: &[u8]) -> Result<Items, String> {
     };
     if job.kind == JobKind::SEARCH {
         items.found = Some(serde_json::from_slice(body).map_err(no_page)?);
+    }
+    if let (Some(list), [raw]) = (job.kind.stream().parts, raw.as_slice()) {
+        items.part = parts::length(raw.get(), list);
     }
     for raw in raw {
         let item: Item = match job.kind.stream().key {
@@ -298,7 +325,11 @@ fn repository(item: &Item) -> Result<Repository, String> {
     let (Some(id), Some(full_name)) = (id, item.full_name.clone()) else {
         return Err("a repository has no id or no name".to_owned());
     };
-    let repository = Repository { id, full_name };
+    let repository = Repository {
+        id,
+        full_name,
+        default_branch: item.default_branch.clone(),
+    };
     repository.names().map_err(|unknown| unknown.to_string())?;
     Ok(repository)
 }
@@ -311,6 +342,7 @@ mod tests {
         let repository = Repository {
             id: 7,
             full_name: "octocat/hello".to_owned(),
+            default_branch: None,
         };
         PageJob::first(&"octocat.1".parse().expect("a run"), kind, Some(repository))
     }

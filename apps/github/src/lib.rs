@@ -63,9 +63,9 @@ pub use config::Config;
 pub use cost::{Cost, StreamCost};
 pub use execute::ANSWER_BYTES_MAX;
 pub use model::{
-    Bounds, FirstPage, History, InvalidText, Job, JobState, Jobs, Listed, PageDone, PageEnd,
-    PageJob, Pages, Pass, Repair, Repository, Run, RunId, RunStatus, Selection, Space, Start,
-    Statistics, Trigger, Unavailable,
+    Bounds, Descent, FirstPage, History, InvalidText, Job, JobState, Jobs, Listed, PageDone,
+    PageEnd, PageJob, Pages, Pass, Reading, Repair, Repository, Run, RunId, RunStatus, Selection,
+    Space, Start, Statistics, Trigger, Unavailable,
 };
 pub use overview::{EndedJobs, OpenJobs, Overview};
 pub use progress::Progress;
@@ -74,7 +74,7 @@ pub use records::Cursor;
 pub use routes::{Collect, DOMAIN, Ended, collect_route};
 pub use schedule::{Cron, Schedule};
 pub use seal::{TokenKey, TokenKeys};
-pub use settings::{Settings, TokenReader};
+pub use settings::{Secrets, Settings, TokenReader};
 pub use statistics::{Activity, Durations, Figures, Week, WeeklyStatistics};
 pub use streams::{JobKind, selected, with_needed};
 pub use switch::{Switch, SwitchLimits, WayBack};

@@ -1,5 +1,6 @@
 //! The beginning of a run.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clinch::types::{Batch, ErrorKind, OpId, Request, Timestamp};
@@ -193,10 +194,25 @@ impl Inner {
         if !run.bounds.is_all() {
             return Ok(());
         }
+        // A repository may have another name since the job was noted.
+        let known = self.known_repositories(&run.run_id).await?;
+        let named: BTreeMap<u64, Repository> = known
+            .into_iter()
+            .flatten()
+            .map(|one| (one.id, one))
+            .collect();
         let mut after = None;
         let mut ranks = 0..;
         loop {
-            let (owed, next) = self.records.owed(&run.run_id, after).await?;
+            let (mut owed, next) = self.records.owed(&run.run_id, after).await?;
+            for job in &mut owed {
+                let before = job.clone();
+                let id = job.repository.as_ref().map(|one| one.id);
+                if let Some(now) = id.and_then(|id| named.get(&id)) {
+                    job.repository = Some(now.clone());
+                }
+                self.records.rename_owed(&before, job).await?;
+            }
             let mut now = |job: PageJob| {
                 let rank = ranks.next().unwrap_or_default();
                 let job = PageJob {

@@ -346,9 +346,20 @@ impl CollectorRecords {
     pub(crate) async fn note_tokens(&self, hashes: &[String]) -> Result<bool> {
         let changed = self.change("github-tokens".to_owned(), |before: Option<Vec<String>>| {
             let is_new = before.as_deref() != Some(hashes);
-            is_new.then(|| (hashes.to_vec(), before.is_some()))
+            let gone = |before: &Vec<String>| {
+                let gone = before.iter().filter(|one| !hashes.contains(one));
+                gone.cloned().collect::<Vec<_>>()
+            };
+            is_new.then(|| (hashes.to_vec(), before.as_ref().map(gone)))
         });
-        Ok(changed.await?.unwrap_or(false))
+        let Some(gone) = changed.await?.flatten() else {
+            return Ok(false);
+        };
+        // Whose they were matters no more; should one come back, it is looked up again.
+        for token in gone {
+            self.drop_account(&token).await?;
+        }
+        Ok(true)
     }
 }
 

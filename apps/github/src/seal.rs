@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use clinch::types::{ErrorKind, Timestamp};
 use clinch::{Error, Result};
@@ -68,12 +68,13 @@ impl FromStr for TokenKey {
 
 /// The keys of tokens: the first seals, each opens what it has sealed. Without any, tokens of users
 /// cannot be stored.
+/// Clones share what [`replace`](Self::replace) changes.
 #[derive(Debug, Clone, Default)]
-pub struct TokenKeys(Arc<[TokenKey]>);
+pub struct TokenKeys(Arc<RwLock<Arc<[TokenKey]>>>);
 
 impl From<Vec<TokenKey>> for TokenKeys {
     fn from(keys: Vec<TokenKey>) -> Self {
-        Self(keys.into())
+        Self(Arc::new(RwLock::new(keys.into())))
     }
 }
 
@@ -90,9 +91,25 @@ pub(crate) struct SealedToken {
 }
 
 impl TokenKeys {
+    fn keys(&self) -> Arc<[TokenKey]> {
+        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        keys.clone()
+    }
+
+    /// Uses these keys from now on. False: they are the same.
+    pub(crate) fn replace(&self, others: &Self) -> bool {
+        let (before, after) = (self.keys(), others.keys());
+        let ids = |keys: &[TokenKey]| keys.iter().map(|key| key.id.clone()).collect::<Vec<_>>();
+        let is_new = ids(&before) != ids(&after);
+        if is_new {
+            *self.0.write().unwrap_or_else(PoisonError::into_inner) = after;
+        }
+        is_new
+    }
+
     /// Whether tokens can be sealed.
     pub(crate) fn can_seal(&self) -> bool {
-        !self.0.is_empty()
+        !self.keys().is_empty()
     }
 
     /// Seals a token for the record of this key.
@@ -106,7 +123,8 @@ impl TokenKeys {
             let message = "tokens of users cannot be stored: set github.token_keys";
             Error::new(ErrorKind::Unsupported, message)
         };
-        let key = self.0.first().ok_or_else(missing)?;
+        let keys = self.keys();
+        let key = keys.first().ok_or_else(missing)?;
         let failed = |_| Error::new(ErrorKind::Internal, "a token cannot be sealed");
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut nonce).map_err(failed)?;
@@ -132,7 +150,8 @@ impl TokenKeys {
     /// Opens a token that lies in the record of this key; `None`: it was sealed with another key,
     /// or for another record, or it was changed.
     pub(crate) fn open(&self, record: &str, sealed: &SealedToken) -> Option<Token> {
-        let key = self.0.iter().find(|key| key.id == sealed.key)?;
+        let keys = self.keys();
+        let key = keys.iter().find(|key| key.id == sealed.key)?;
         let nonce: [u8; NONCE_LEN] = unhexed(&sealed.nonce)?.try_into().ok()?;
         let mut bytes = unhexed(&sealed.sealed)?;
         let bound = bound_to(record, &sealed.token, sealed.added_at);
@@ -145,7 +164,7 @@ impl TokenKeys {
 
     /// Whether the first key has sealed the token.
     pub(crate) fn is_newest(&self, sealed: &SealedToken) -> bool {
-        self.0.first().is_some_and(|key| key.id == sealed.key)
+        self.keys().first().is_some_and(|key| key.id == sealed.key)
     }
 }
 

@@ -57,20 +57,31 @@ impl Default for Settings {
     }
 }
 
-/// Reads the server's tokens again, from where they came; the error shows none of them.
-#[derive(Clone, Default)]
-pub struct TokenReader(Option<Arc<ReadTokens>>);
+/// The server's secrets.
+#[derive(Debug, Clone, Default)]
+pub struct Secrets {
+    /// Its tokens.
+    pub tokens: Vec<Token>,
+    /// The keys that seal tokens of users.
+    pub token_keys: TokenKeys,
+    /// The GitHub App, with its private key.
+    pub app: Option<App>,
+}
 
-type ReadTokens = dyn Fn() -> Result<Vec<Token>, String> + Send + Sync;
+/// Reads the server's secrets again, from where they came; the error shows none of them.
+#[derive(Clone, Default)]
+pub struct TokenReader(Option<Arc<ReadSecrets>>);
+
+type ReadSecrets = dyn Fn() -> Result<Secrets, String> + Send + Sync;
 
 impl TokenReader {
-    /// Reads the tokens with this function, which may block.
-    pub fn new(read: impl Fn() -> Result<Vec<Token>, String> + Send + Sync + 'static) -> Self {
+    /// Reads the secrets with this function, which may block.
+    pub fn new(read: impl Fn() -> Result<Secrets, String> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(read)))
     }
 
-    /// `None`: the tokens come from nowhere else.
-    pub(crate) fn read(&self) -> Option<Result<Vec<Token>, String>> {
+    /// `None`: the secrets come from nowhere else.
+    pub(crate) fn read(&self) -> Option<Result<Secrets, String>> {
         self.0.as_ref().map(|read| read())
     }
 }

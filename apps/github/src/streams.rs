@@ -3,6 +3,8 @@
 //! A row says where a stream is read, how its items are named, and how a run finds what changed
 //! since the last one. One more stream is one more row here and one schema in `schema`.
 
+#[cfg(test)]
+mod reference;
 mod table;
 
 use std::fmt;
@@ -105,8 +107,17 @@ pub(crate) struct Stream {
     pub(crate) walk: Walk,
     /// The form of the answer, if it is not the usual one.
     pub(crate) accept: Option<&'static str>,
-    /// The API gives a part of a long list: what it does not hold need not be gone.
-    pub(crate) is_capped: bool,
+    /// The API gives a part of the list: what it does not hold need not be gone.
+    pub(crate) is_part: bool,
+    /// The most entries of the list that the API gives.
+    pub(crate) cap: Option<u64>,
+    /// The member of a document whose entries the API pages.
+    pub(crate) parts: Option<&'static str>,
+    /// The query of a list that is read whole although it is not read so otherwise: in the order in
+    /// which its items were created.
+    pub(crate) by_creation: Option<&'static str>,
+    /// The list is in the order in which its items were created, and begins with the newest.
+    pub(crate) is_newest_first: bool,
     /// Statuses that mean an empty list.
     pub(crate) nothing: &'static [u16],
     /// Collected unless the settings say otherwise.

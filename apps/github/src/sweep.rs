@@ -67,7 +67,11 @@ impl Lists {
         let is_of_item = list.1 != job.resource;
         if is_of_item {
             let item = self.items.entry((job.kind, job.resource.clone()));
-            *item.or_insert(true) &= is_read;
+            // What the API gives of it, if it does not give all.
+            let done = job.done.as_ref();
+            let is_cut =
+                job.state == JobState::Unavailable && done.is_some_and(|done| done.documents > 0);
+            *item.or_insert(true) &= is_read || is_cut;
         }
         if !is_read {
             self.is_incomplete |= !is_of_item;
@@ -125,6 +129,26 @@ impl Lists {
         names
             .filter(|name| !read.contains(&format!("repo:{name}")))
             .collect()
+    }
+
+    /// What belongs to items, where a run that reads everything has found no item: no job was made, and
+    /// whatever is stored is gone.
+    fn without_items(&self, run: &Run) -> BTreeSet<(JobKind, String)> {
+        let is_read = |list: &(JobKind, String)| !self.broken.contains(list);
+        let lists = self.whole.keys().filter(|_| run.is_full).flat_map(|list| {
+            let children = run.streams.iter();
+            let children = children.filter(|kind| kind.parents().any(|parent| parent == list.0));
+            children.map(|kind| (*kind, list.1.clone()))
+        });
+        let is_empty = |list: &(JobKind, String)| {
+            let mut parents = list.0.parents().map(|kind| (kind, list.1.clone()));
+            let are_read = parents.all(|parent| match self.whole.contains_key(&parent) {
+                true => is_read(&parent) && self.items(&parent).is_some(),
+                false => is_read(&parent),
+            });
+            !self.whole.contains_key(list) && is_read(list) && are_read
+        };
+        lists.filter(is_empty).collect()
     }
 
     /// Whether everything of this stream was read in this place: what belongs to items, only if
@@ -195,6 +219,9 @@ impl Inner {
                 self.records.forget_lists(id, &gone).await?;
             }
             removed += self.sweep_list(run, list, &items).await?;
+        }
+        for list in lists.without_items(run) {
+            removed += self.sweep_list(run, &list, &BTreeSet::new()).await?;
         }
         Ok(removed)
     }

@@ -74,8 +74,12 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        if let Some(count) = lock(&self.in_flight).get_mut(&self.account) {
+        let mut in_flight = lock(&self.in_flight);
+        if let Some(count) = in_flight.get_mut(&self.account) {
             *count = count.saturating_sub(1);
+            if *count == 0 {
+                in_flight.remove(&self.account);
+            }
         }
     }
 }
@@ -114,6 +118,28 @@ struct TokenStates {
     bad: BTreeMap<String, BadToken>,
     budgets: BTreeMap<String, Budget>,
     blocked_until: BTreeMap<String, Timestamp>,
+}
+
+/// Tokens and accounts that a process remembers: many more than have requests at the same time. What
+/// is forgotten is read from the store, or learned from the next answer.
+const REMEMBERED_MAX: usize = 10_000;
+
+impl TokenStates {
+    /// Forgets what has passed, and if that is not enough, whose the tokens are.
+    fn tidy(&mut self, now: Timestamp, most: usize) {
+        if self.budgets.len() > most {
+            self.budgets.retain(|_, budget| budget.reset_at > now);
+        }
+        if self.blocked_until.len() > most {
+            self.blocked_until.retain(|_, until| *until > now);
+        }
+        if self.bad.len() > most {
+            self.bad.retain(|_, bad| bad.until > now);
+        }
+        if self.accounts.len() > most {
+            self.accounts.clear();
+        }
+    }
 }
 
 /// A token that the API refuses.
@@ -323,6 +349,7 @@ impl TokenPool {
                 };
                 seen.budgets.insert(grant.account.clone(), budget);
             }
+            seen.tidy(now, REMEMBERED_MAX);
         }
         self.answered.notify_waiters();
         Ok(())
@@ -349,6 +376,7 @@ impl TokenPool {
         let pause = BAD_TOKEN_PAUSES[times.min(BAD_TOKEN_PAUSES.len()) - 1];
         let until = now + pause;
         seen.bad.insert(hash.clone(), BadToken { times, until });
+        seen.tidy(now, REMEMBERED_MAX);
         drop(seen);
         match times < REFUSED_AFTER {
             true => {
@@ -376,5 +404,58 @@ fn quota_key(bucket: Bucket, account: &str) -> String {
     match bucket {
         Bucket::Core => format!("github:{hex}"),
         Bucket::Search => format!("github-search:{hex}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_remembers_a_bounded_number_of_tokens_and_what_still_holds() {
+        let at = Timestamp::from_millis;
+        let mut states = TokenStates::default();
+        for n in 0..100_i64 {
+            let (name, until) = (format!("{n}"), at(n * 10));
+            let (limit, remaining) = (1, 1);
+            let budget = Budget {
+                limit,
+                remaining,
+                reset_at: until,
+            };
+            states.budgets.insert(name.clone(), budget);
+            states.blocked_until.insert(name.clone(), until);
+            states
+                .bad
+                .insert(name.clone(), BadToken { times: 1, until });
+            states.accounts.insert(name.clone(), name);
+        }
+        states.tidy(at(500), 100);
+        assert_eq!(
+            states.budgets.len() + states.accounts.len(),
+            200,
+            "few enough"
+        );
+        states.tidy(at(500), 99);
+        let left = [
+            states.budgets.len(),
+            states.blocked_until.len(),
+            states.bad.len(),
+        ];
+        assert_eq!((left, states.accounts.len()), ([49; 3], 0));
+        assert!(states.budgets.contains_key("99") && !states.budgets.contains_key("50"));
+    }
+
+    #[test]
+    fn an_account_without_requests_takes_no_room() {
+        let in_flight = Arc::default();
+        let (one, other) = (
+            InFlight::begin("ann", &in_flight),
+            InFlight::begin("ann", &in_flight),
+        );
+        drop(one);
+        assert_eq!(lock(&in_flight).get("ann"), Some(&1));
+        drop(other);
+        assert!(lock(&in_flight).is_empty());
     }
 }

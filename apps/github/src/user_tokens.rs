@@ -144,38 +144,8 @@ impl Collector {
         self.inner.wake_user(&login).await
     }
 
-    /// Seals every token of users again whose key is not the first one. A token whose key is missing
-    /// stays as it is.
     pub(crate) async fn reseal_tokens(&self) -> Result<()> {
-        let keys = &self.inner.settings.token_keys;
-        let mut list = RecordList {
-            prefix: PREFIX.to_owned(),
-            descending: false,
-            after: None,
-            limit: STEP,
-        };
-        while keys.can_seal() {
-            let found = self.inner.records.records.list_records(&list).await?;
-            for record in &found {
-                let again = |tokens: &mut Vec<SealedToken>| {
-                    let mut has_changed = false;
-                    for sealed in tokens.iter_mut().filter(|one| !keys.is_newest(one)) {
-                        if let Some(token) = keys.open(&record.key, sealed) {
-                            *sealed = keys.seal(&record.key, &token, sealed.added_at)?;
-                            has_changed = true;
-                        }
-                    }
-                    Ok(has_changed)
-                };
-                let login = record.key.strip_prefix(PREFIX).unwrap_or_default();
-                self.inner.records.change_tokens(login, again).await?;
-            }
-            list.after = found.last().map(|one| one.key.clone());
-            if found.len() < STEP {
-                break;
-            }
-        }
-        Ok(())
+        self.inner.reseal_tokens().await
     }
 }
 
@@ -188,6 +158,40 @@ fn state(view: &TokenView) -> UserTokenState {
 }
 
 impl Inner {
+    /// Seals every token of users again whose key is not the first one. A token whose key is missing
+    /// stays as it is.
+    pub(crate) async fn reseal_tokens(&self) -> Result<()> {
+        let keys = &self.settings.token_keys;
+        let mut list = RecordList {
+            prefix: PREFIX.to_owned(),
+            descending: false,
+            after: None,
+            limit: STEP,
+        };
+        while keys.can_seal() {
+            let found = self.records.records.list_records(&list).await?;
+            for record in &found {
+                let again = |tokens: &mut Vec<SealedToken>| {
+                    let mut has_changed = false;
+                    for sealed in tokens.iter_mut().filter(|one| !keys.is_newest(one)) {
+                        if let Some(token) = keys.open(&record.key, sealed) {
+                            *sealed = keys.seal(&record.key, &token, sealed.added_at)?;
+                            has_changed = true;
+                        }
+                    }
+                    Ok(has_changed)
+                };
+                let login = record.key.strip_prefix(PREFIX).unwrap_or_default();
+                self.records.change_tokens(login, again).await?;
+            }
+            list.after = found.last().map(|one| one.key.clone());
+            if found.len() < STEP {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Deletes the tokens of a user; returns whether there were any.
     pub(crate) async fn forget_tokens(&self, login: &str) -> Result<bool> {
         let stored = self.records.tokens(login).await?;

@@ -10,7 +10,7 @@ use clinch::types::Timestamp;
 
 use crate::ApiUrl;
 use crate::items::{Items, Row};
-use crate::model::{FirstPage, History, PageJob, Pass};
+use crate::model::{FirstPage, History, PageJob, Pass, Reading};
 use crate::records::{Cursor, KnownPage};
 use crate::streams::Walk;
 use commits::new_commits;
@@ -20,6 +20,10 @@ pub(crate) const PAGES_MAX: u32 = 100_000;
 
 /// How often a list is read that moves while it is read.
 const PASSES_MAX: u32 = 8;
+
+/// ETags that a cursor keeps, one for each token. Tokens are replaced, and a record must not grow with
+/// each new one: beyond this number those of the tokens in use are earned again.
+const ETAGS_MAX: usize = 32;
 
 /// What to do after a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,20 +45,42 @@ pub(crate) struct Page<'a> {
     pub(crate) comparison: Option<&'a crate::items::Comparison>,
     /// The address of the next page.
     pub(crate) link: Option<&'a str>,
+    /// Hashes of its documents' ids.
+    pub(crate) ids: &'a str,
     /// Whether it holds other items than were known.
     pub(crate) has_changed: bool,
+    /// Whether items of the list have changed places: more than some added at its end.
+    pub(crate) has_moved: bool,
 }
 
 impl<'a> Page<'a> {
-    pub(crate) fn read(items: &'a Items, link: Option<&'a str>, has_changed: bool) -> Self {
+    pub(crate) fn read(items: &'a Items, ids: &'a str, link: Option<&'a str>) -> Self {
         Self {
             rows: &items.rows,
-            count: items.rows.len(),
+            count: items.part.unwrap_or(items.rows.len()),
             oldest: items.oldest.as_deref(),
             comparison: items.comparison.as_ref(),
             link,
-            has_changed,
+            ids,
+            has_changed: true,
+            has_moved: true,
         }
+    }
+
+    /// Compares the page with what was known of it. Within a run, items that are added to the end of
+    /// the list are no reason to read it again: the next run sees what was added meanwhile.
+    pub(crate) fn compared(mut self, job: &PageJob, known: Option<&KnownPage>) -> Self {
+        let ids = known.and_then(|known| known.ids.as_deref());
+        // A job that is executed again finds its own page.
+        let own = known.filter(|known| known.is_of(job));
+        self.has_changed = ids != Some(self.ids) || own.is_some_and(|own| own.has_changed);
+        self.has_moved = match (ids, own) {
+            (Some(ids), Some(own)) => own.has_moved || ids != self.ids,
+            _ if job.pass.number > 0 && job.page > job.pass.pages => false,
+            (Some(ids), None) => !self.ids.starts_with(ids),
+            (None, _) => true,
+        };
+        self
     }
 
     /// A page that has not changed since it was read.
@@ -63,6 +89,7 @@ impl<'a> Page<'a> {
             count: known.count,
             oldest: known.oldest.as_deref(),
             link: known.next.as_deref(),
+            ids: known.ids.as_deref().unwrap_or_default(),
             ..Self::default()
         }
     }
@@ -84,6 +111,7 @@ impl Traversal<'_> {
     pub(crate) fn next(&self, page: &Page<'_>) -> Result<Next, Fail> {
         match self.job.kind.stream().walk {
             Walk::Whole => self.page_by_page(page, false),
+            Walk::Newest(_) if self.begins_whole(page) => Ok(self.by_creation()),
             Walk::Newest(_) | Walk::Events => self.page_by_page(page, self.reaches(page)),
             Walk::Updated => self.updated(page),
             Walk::Commits => self.commits(page),
@@ -96,9 +124,12 @@ impl Traversal<'_> {
         // Items of items are complete only if every one of the items is read again.
         let is_all = job.is_full || (self.cursor.is_none() && job.item.is_none());
         match job.kind.stream().walk {
-            _ if job.kind.stream().is_capped || !job.bounds.is_all() => false,
+            _ if job.kind.stream().is_part || !job.bounds.is_all() => false,
             Walk::Events => false,
             Walk::Whole => job.item.is_none() || job.is_full,
+            Walk::Newest(_) if job.kind.stream().by_creation.is_some() => {
+                is_all && (job.reading.by_creation || (job.page == 1 && page.link.is_none()))
+            }
             Walk::Newest(_) | Walk::Updated => is_all,
             Walk::Commits => match (&job.history, next) {
                 (Some(History::Of(_)), _) => true,
@@ -111,30 +142,68 @@ impl Traversal<'_> {
         }
     }
 
+    /// Whether a list that has pages, and of which nothing is known, is read whole from here.
+    fn begins_whole(&self, page: &Page<'_>) -> bool {
+        let job = self.job;
+        let is_first = job.page == 1 && job.pass.number == 0 && !job.reading.by_creation;
+        let has_order = job.kind.stream().by_creation.is_some();
+        let is_all = self.cursor.is_none() && job.bounds.is_all();
+        has_order && is_first && is_all && page.link.is_some()
+    }
+
+    /// The same list in the order in which its items were created. The cursor stays with the latest
+    /// change that the page before has shown: what changes from now on is for the next run.
+    fn by_creation(&self) -> Next {
+        let mut whole = self.restarted();
+        whole.seen = self.seen.clone();
+        whole.reading.by_creation = true;
+        Next::Job(Box::new(whole))
+    }
+
     fn page_by_page(&self, page: &Page<'_>, is_known_from_here: bool) -> Result<Next, Fail> {
         let pass = self.job.pass;
-        let has_changed = pass.has_changed || page.has_changed;
+        let reading = self.reading(page);
+        let has_changed = pass.has_changed || page.has_moved;
         // The last page of the pass before cannot have slid past this one.
-        let is_settled = pass.number > 0 && !has_changed && self.job.page + 1 >= pass.pages;
+        let is_near = self.job.page + 1 >= pass.pages && self.job.kind.stream().cap.is_none();
+        let is_settled = pass.number > 0 && !has_changed && is_near;
         match page.link {
             Some(link) if !is_known_from_here && !is_settled => {
                 let mut next = self.following(link)?;
                 next.pass.has_changed = has_changed;
+                next.reading = reading;
                 Ok(Next::Job(Box::new(next)))
             }
-            _ => self.pass_ends(has_changed, page.link.is_none()),
+            _ => self.pass_ends(has_changed, page.link.is_none(), &reading),
+        }
+    }
+
+    /// How far the list has been read after this page.
+    fn reading(&self, page: &Page<'_>) -> Reading {
+        let before = &self.job.reading;
+        let stream = self.job.kind.stream();
+        let has_passes = stream.is_newest_first && self.cursor.is_none();
+        Reading {
+            items: before.items + page.count as u64,
+            by_creation: before.by_creation,
+            descent: has_passes.then(|| {
+                let descent = before.descent.clone().unwrap_or_default();
+                Box::new(descent.after(page.ids))
+            }),
         }
     }
 
     /// The pages have been read to the end. If some were new, an item may have slid in between from
     /// a page that was not read yet to one that was.
-    fn pass_ends(&self, has_changed: bool, is_last: bool) -> Result<Next, Fail> {
+    fn pass_ends(&self, has_changed: bool, is_last: bool, reading: &Reading) -> Result<Next, Fail> {
         let job = self.job;
         let is_shorter = is_last && job.page < job.pass.pages;
         // The pages of what belongs to an item are not remembered, and are one as a rule.
         // Of a bounded list nothing is remembered either: the next run without bounds reads it whole.
         let is_forgotten = job.item.is_some() || !job.bounds.is_all();
-        if job.page == 1 || is_forgotten || !(has_changed || is_shorter) {
+        let descent = reading.descent.as_ref();
+        let is_same = job.pass.number > 0 && descent.is_some_and(|one| one.is_settled());
+        if job.page == 1 || is_forgotten || is_same || !(has_changed || is_shorter) {
             return Ok(Next::End);
         }
         if job.pass.number + 1 >= PASSES_MAX {
@@ -148,9 +217,29 @@ impl Traversal<'_> {
                 pages: job.page,
                 has_changed: false,
             },
+            reading: Reading {
+                items: 0,
+                by_creation: reading.by_creation,
+                descent: descent.map(|one| Box::new(one.again())),
+            },
             ..self.restarted()
         };
         Ok(Next::Job(Box::new(again)))
+    }
+
+    /// What the API does not give, if the list ends here and only because the API ends it.
+    pub(crate) fn cut(&self, next: &Next, page: &Page<'_>) -> Option<String> {
+        let stream = self.job.kind.stream();
+        let cap = stream.cap?;
+        let read = self.job.reading.items + page.count as u64;
+        let is_over = *next == Next::End && page.link.is_none() && read >= cap;
+        is_over.then(|| {
+            let what = stream.parts.unwrap_or("entries");
+            format!(
+                "the API shows the first {} {what} of this list",
+                grouped(cap)
+            )
+        })
     }
 
     /// Whether the page holds an item that was stored before; all following items are older.
@@ -317,6 +406,9 @@ impl Traversal<'_> {
             etags.clear();
         }
         if job.kind.stream().walk == Walk::Updated {
+            if etags.len() >= ETAGS_MAX {
+                etags.clear();
+            }
             etags.extend(etag);
         }
         Some(Cursor {
@@ -337,6 +429,17 @@ impl Traversal<'_> {
             }),
         })
     }
+}
+
+/// A number with its thousands apart: 10,000.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let is_edge = |at: usize| at > 0 && (digits.len() - at).is_multiple_of(3);
+    let digit = |(at, digit): (usize, char)| match is_edge(at) {
+        true => format!(",{digit}"),
+        false => digit.to_string(),
+    };
+    digits.chars().enumerate().map(digit).collect()
 }
 
 /// A time that much earlier, in GitHub's form.

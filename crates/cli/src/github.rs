@@ -13,7 +13,7 @@ use clinch::backend::Opened;
 use clinch_core::policy::QuotaRules;
 use clinch_core::ports::{Clock, DocumentSink};
 use clinch_github::{
-    ApiUrl, App, Collector, Config, Parts, Schedule, Settings, Token, TokenKey, TokenKeys,
+    ApiUrl, App, Collector, Config, Parts, Schedule, Secrets, Settings, Token, TokenKey, TokenKeys,
     TokenReader, Transport, selected,
 };
 use clinch_http::{Secrets as _, SystemSecrets, reveal};
@@ -87,9 +87,19 @@ fn app(github: &Config) -> Result<Option<App>, CliError> {
     app.map(Some).map_err(|error| wrong(&error.to_string()))
 }
 
+/// The server's secrets, read again from where the configuration says.
+fn secrets(github: &Config) -> Result<Secrets, String> {
+    let text = |error: CliError| error.to_string();
+    Ok(Secrets {
+        tokens: tokens(&github.tokens)?,
+        token_keys: token_keys(github).map_err(text)?,
+        app: app(github).map_err(text)?,
+    })
+}
+
 /// The collector's settings from the configuration.
 pub(crate) fn settings(github: &Config) -> Result<Settings, CliError> {
-    let written = github.tokens.clone();
+    let again = github.clone();
     let mut schedule = Vec::new();
     for (login, cron) in github.scheduled() {
         let one = Schedule::new(login, cron);
@@ -102,8 +112,8 @@ pub(crate) fn settings(github: &Config) -> Result<Settings, CliError> {
     let full_every = github.full_after().ok_or_else(no_time)?;
     Ok(Settings {
         api_url: api_url(&github.api_url)?,
-        tokens: tokens(&written).map_err(CliError::usage)?,
-        token_reader: TokenReader::new(move || tokens(&written)),
+        tokens: tokens(&github.tokens).map_err(CliError::usage)?,
+        token_reader: TokenReader::new(move || secrets(&again)),
         token_keys: token_keys(github)?,
         app: app(github)?,
         page_size: github.page_size,

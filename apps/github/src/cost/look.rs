@@ -11,7 +11,7 @@ use crate::collector::Inner;
 use crate::items;
 use crate::model::{PageJob, Repository, RunId, Space};
 use crate::streams::{Bucket, JobKind, Shape};
-use crate::tokens::{Budget, Throttled, TokenView};
+use crate::tokens::{Budget, Throttled, TokenSet, TokenView};
 use crate::{ApiAnswer, ApiRequest};
 
 /// Lists whose length is asked for. A first run of small lists costs a request for each, so that
@@ -28,6 +28,8 @@ pub(super) struct Look<'a> {
     /// Why the API could not be asked.
     pub(super) problem: Option<String>,
     lengths: u64,
+    /// The user is an organization.
+    is_organization: bool,
 }
 
 impl<'a> Look<'a> {
@@ -37,6 +39,7 @@ impl<'a> Look<'a> {
             requests: 0,
             problem: None,
             lengths: 0,
+            is_organization: false,
         }
     }
 
@@ -69,6 +72,7 @@ impl<'a> Look<'a> {
         };
         let user = PageJob::first(&run, JobKind::USER_BASIC, None);
         let is_organization = self.page(&user).await?.0.is_organization;
+        self.is_organization = is_organization;
         let (mut all, mut job) = (Vec::new(), PageJob::first(&run, JobKind::USER_REPOS, None));
         loop {
             let (page, next) = self.page(&job).await?;
@@ -138,6 +142,7 @@ impl<'a> Look<'a> {
         let before = self.inner.records.before(job).await?;
         let own = self.inner.tokens_for(&job.run_id, &before).await?;
         let own = own.map_err(throttled)?;
+        let (url, own) = self.seen_by(job, url, own).await?.map_err(throttled)?;
         let grant = tokens
             .acquire(Bucket::Core, &own, &BTreeSet::new())
             .await?
@@ -170,12 +175,49 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// The tokens with their budgets. Asking for a budget costs nothing.
-    pub(super) async fn budgets(&mut self, mut tokens: Vec<TokenView>) -> Vec<TokenView> {
-        for view in tokens.iter_mut().filter(|view| view.budget.is_none()) {
-            let all = self.inner.settings.tokens.iter();
-            let token = all.into_iter().find(|token| token.hash() == view.token);
-            let Some(token) = token else { continue };
+    /// The list of repositories that a run would read, with the private ones that the tokens show.
+    async fn seen_by(
+        &self,
+        job: &PageJob,
+        url: String,
+        tokens: TokenSet,
+    ) -> Result<std::result::Result<(String, TokenSet), Throttled>> {
+        let inner = self.inner;
+        let size = inner.settings.page_size;
+        let is_public = |given: &str| given == url;
+        let is_own = tokens.is_own() && self.is_organization && job.url.is_none();
+        let seen = inner.page_of(job, size, url.clone(), tokens).await;
+        let seen =
+            seen.map_err(|_| unusable("the list of repositories was begun with another token"))?;
+        Ok(
+            seen.map(|(given, tokens)| match is_own && is_public(&given) {
+                // No run has noted yet that the user is an organization.
+                true if job.kind == JobKind::USER_REPOS => {
+                    (inner.of_organization(&job.run_id.login, size), tokens)
+                }
+                _ => (given, tokens),
+            }),
+        )
+    }
+
+    /// The tokens that a run would use, with their budgets. Asking for a budget costs nothing.
+    pub(super) async fn budgets(&mut self, run: &RunId) -> Result<Vec<TokenView>> {
+        let user = PageJob::first(run, JobKind::USER_BASIC, None);
+        let before = self.inner.records.before(&user).await?;
+        let tokens = match self.inner.tokens_for(run, &before).await? {
+            Ok(tokens) => tokens,
+            Err(throttled) => {
+                self.problem.get_or_insert(throttled.reason);
+                return Ok(Vec::new());
+            }
+        };
+        let mut views = Vec::new();
+        for token in tokens.tokens() {
+            let mut view = self.inner.tokens.view_of(token.hash()).await?;
+            if view.budget.is_some() {
+                views.push(view);
+                continue;
+            }
             let request = ApiRequest {
                 url: self.inner.settings.api_url.at("/rate_limit"),
                 token: Some(token.clone()),
@@ -184,8 +226,9 @@ impl<'a> Look<'a> {
             };
             let answer = self.inner.transport.get(&request).await;
             view.budget = answer.ok().and_then(|answer| budget(&answer));
+            views.push(view);
         }
-        tokens
+        Ok(views)
     }
 }
 

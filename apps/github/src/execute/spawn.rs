@@ -1,11 +1,14 @@
 //! The jobs that follow from a page.
 
+use std::collections::BTreeSet;
+
 use clinch::{Call, Done};
 
 use super::request;
 use crate::collector::Inner;
 use crate::items::{Items, Row};
 use crate::model::{FirstPage, PageDone, PageJob, Repository, Run};
+use crate::records::KnownPage;
 use crate::streams::{JobKind, Owner};
 use crate::walk::{Next, Traversal};
 
@@ -35,7 +38,7 @@ impl Inner {
             .filter(move |kind| kind.stream().owner == owner)
     }
 
-    fn collected<'a>(&'a self, run: &'a Run) -> impl Iterator<Item = JobKind> + 'a {
+    pub(super) fn collected<'a>(&'a self, run: &'a Run) -> impl Iterator<Item = JobKind> + 'a {
         let all = match run.streams.is_empty() {
             // A run of an earlier release.
             true => &self.settings.streams,
@@ -51,6 +54,7 @@ impl Inner {
         traversal: &Traversal<'_>,
         items: &Items,
         next: &Next,
+        known: Option<&KnownPage>,
     ) -> Vec<PageJob> {
         let job = traversal.job;
         let is_child = |kind: &JobKind| kind.parents().any(|parent| parent == job.kind);
@@ -62,13 +66,26 @@ impl Inner {
         let rows = traversal.changed_items(&items.rows, next).into_iter();
         let is_other = |row: &Row| row.is_pull && job.kind == JobKind::REPO_ISSUES;
         let rows = rows.filter(|row| !row.is_outside && !is_other(row));
+        let default_branch = job.repository.as_ref();
+        let default_branch = default_branch.and_then(|one| one.default_branch.as_deref());
+        // A branch that is where it was has no new commits; the default branch has none that it lacks.
+        let is_at_rest = |row: &Row| {
+            let was_there = |known: &KnownPage| known.heads.iter().any(|one| row.is_at(one));
+            let is_read = !job.is_full && known.is_some_and(was_there);
+            job.kind.document() == "branch" && (is_read || default_branch == Some(&*row.id))
+        };
+        // Branches that end with the same commit have the same commits.
+        let mut heads = BTreeSet::new();
+        let rows = rows.filter(|row| !is_at_rest(row));
+        let rows = rows.filter(|row| row.head.as_ref().is_none_or(|head| heads.insert(head)));
         let of_row = |row: &Row| {
             let seen = FirstPage {
                 latest: row.changed_at.clone(),
                 newest: None,
             };
             let number = row.number.map(|number| number.to_string());
-            let item = number.unwrap_or_else(|| row.id.clone());
+            let head = row.head.clone().filter(|_| job.kind.document() == "branch");
+            let item = number.or(head).unwrap_or_else(|| row.id.clone());
             let child = |kind: &JobKind| PageJob {
                 item: Some(item.clone()),
                 seen: seen.clone(),

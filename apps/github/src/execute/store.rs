@@ -1,6 +1,7 @@
 //! Stores a page, and decides what comes next.
 
-use clinch::ports::{DOCUMENTS_MAX, Document};
+use clinch::ports::{DOCUMENTS_MAX, Document, DocumentFilter};
+use clinch::types::ErrorKind;
 use clinch::{Call, Done, Fail, Refusal, Retry};
 
 use super::search;
@@ -9,12 +10,17 @@ use super::{GrantedRequest, JobResult, SINK_PAUSE, SavedAnswer, bad_answer, ende
 use crate::ApiAnswer;
 use crate::answer;
 use crate::collector::Inner;
+use crate::items::parts::{self, DOCUMENT_BYTES_MAX, NotJoined};
 use crate::items::{self, Items};
 use crate::model::{History, Listed, PageDone, PageEnd, PageJob, Run};
 use crate::plan::is_permanent;
 use crate::records::{Before, KnownPage};
 use crate::streams::{JobKind, Walk};
 use crate::walk::{Next, Page, Traversal, latest_past};
+
+/// Documents that are read to find one whose id is known: ids of commits that differ in their last
+/// digit.
+const NEIGHBORS_MAX: usize = 16;
 
 impl Inner {
     fn traversal<'a>(&'a self, job: &'a PageJob, before: &'a Before) -> Traversal<'a> {
@@ -36,11 +42,12 @@ impl Inner {
         items: &Items,
     ) -> Traversal<'a> {
         let mut traversal = self.traversal(job, before);
-        if job.page == 1 || job.kind.stream().walk == Walk::Updated {
+        let is_newest_first = job.page == 1 && !job.reading.by_creation;
+        if is_newest_first || job.kind.stream().walk == Walk::Updated {
             let latest = latest_past(&items.rows, traversal.now);
             traversal.seen.latest = traversal.seen.latest.max(latest);
         }
-        if job.page == 1 && job.history.is_none() {
+        if is_newest_first && job.history.is_none() {
             let newest = items.rows.first().map(|row| row.id.clone());
             traversal.seen.newest = newest.or(traversal.seen.newest);
         }
@@ -58,26 +65,27 @@ impl Inner {
         is_again: bool,
     ) -> JobResult {
         let items = items::read(job, kept.body.as_bytes());
-        let items = items.map_err(bad_answer)?;
+        let mut items = items.map_err(bad_answer)?;
         let size = self.page_size(Some(run), job.kind);
         search::check(job, &items, kept.next.as_deref(), size)?;
         still_holds(call)?;
+        let joined = self.join_parts(job, &mut items.documents).await;
+        if let Err(NotJoined::TooLong) = joined.map_err(not_stored)? {
+            return Ok(too_long(job, &kept));
+        }
         if let Err(error) = self.put(job, &items.documents).await {
             return Err(self.keep(call, &kept, is_again, error).await);
         }
         let traversal = self.traversal_of(job, before, &items);
         let is_updated = job.kind.stream().walk == Walk::Updated;
         let ids = hashes(job, &items);
-        let known = before.known.as_ref();
-        let has_changed = known.is_none_or(|known| {
-            known.ids.as_ref() != Some(&ids) || (known.is_of(job) && known.has_changed)
-        });
-        let page = Page::read(&items, kept.next.as_deref(), has_changed);
+        let page = Page::read(&items, &ids, kept.next.as_deref());
+        let page = page.compared(job, before.known.as_ref());
         // Must come before the page is recorded as known: if it fails, the next run must read the
         // page again.
         let next = traversal.next(&page)?;
-        let known = KnownPage::is_kept(job)
-            .then(|| known_page(job, &kept, &items, &traversal, &ids, has_changed));
+        let known =
+            KnownPage::is_kept(job).then(|| known_page(job, &kept, &items, &traversal, &page));
         let cursor = match next {
             Next::End => {
                 let is_full_page = page.count >= traversal.page_size as usize;
@@ -88,7 +96,11 @@ impl Inner {
             }
             Next::Job(_) => None,
         };
-        let children = self.children(run, &traversal, &items, &next);
+        let known_page_before = before
+            .known
+            .as_ref()
+            .filter(|one| one.resource == job.resource());
+        let children = self.children(run, &traversal, &items, &next, known_page_before);
         still_holds(call)?;
         let noted = self
             .records
@@ -102,8 +114,9 @@ impl Inner {
             skipped: traversal.skipped(&next),
             token: kept.token.clone(),
             reason: None,
-            listed: listed(&traversal, &next, &page, ids),
+            listed: listed(&traversal, &next, &page),
         };
+        let done = as_cut(done, traversal.cut(&next, &page));
         let priority = priority(call);
         let done = continuing(Done::new(done), next, priority);
         let done = with_children(done, &children, priority);
@@ -116,6 +129,47 @@ impl Inner {
             is_organization,
             priority,
         ))
+    }
+
+    /// Puts the first parts of a document before the one of this page: the job of the page before has
+    /// stored them.
+    async fn join_parts(
+        &self,
+        job: &PageJob,
+        documents: &mut [Document],
+    ) -> clinch::Result<Result<(), NotJoined>> {
+        let list = job.kind.stream().parts.filter(|_| job.page > 1);
+        let (Some(list), [document]) = (list, documents) else {
+            return Ok(Ok(()));
+        };
+        let before = usize::try_from(job.reading.items).unwrap_or(usize::MAX);
+        let stored = self.stored(job, document).await?;
+        let missing = || {
+            let message = "the first part of a document is not stored any more";
+            clinch::Error::new(ErrorKind::Unavailable, message).with("document", &document.id)
+        };
+        let stored = stored.ok_or_else(missing)?;
+        match parts::joined(&stored.body, &document.body, list, before) {
+            Ok(body) => document.body = body,
+            Err(NotJoined::TooLong) => return Ok(Err(NotJoined::TooLong)),
+            Err(NotJoined::NoList) => return Err(missing()),
+        }
+        Ok(Ok(()))
+    }
+
+    /// The document of this id, as it is stored.
+    async fn stored(&self, job: &PageJob, document: &Document) -> clinch::Result<Option<Document>> {
+        let filter = DocumentFilter {
+            user: Some(document.user.clone()),
+            kind: Some(document.kind.clone()),
+            resource: Some(document.resource.clone()),
+        };
+        let mut after = document.id.clone();
+        after.pop();
+        let space = job.run_id.space;
+        let sink = self.sink(space);
+        let near = sink.scan(space.collection(), &filter, Some(&after), NEIGHBORS_MAX);
+        Ok(near.await?.into_iter().find(|one| one.id == document.id))
     }
 
     /// Stores documents, and notes whether the sink takes them.
@@ -181,7 +235,7 @@ impl Inner {
             known.next = answer::next_page(answer);
         }
         let mut traversal = self.traversal(job, before);
-        if job.page == 1 && !is_updated {
+        if job.page == 1 && !is_updated && !job.reading.by_creation {
             traversal.seen = known.seen.clone();
         }
         // If the run that stored the list's last page also saw this first page, nothing has changed
@@ -208,17 +262,13 @@ impl Inner {
             skipped: traversal.skipped(&next),
             token: asked.grant.token_hash(),
             reason: None,
-            listed: listed(
-                &traversal,
-                &next,
-                &page,
-                known.ids.clone().unwrap_or_default(),
-            ),
+            listed: listed(&traversal, &next, &page),
         };
+        let done = as_cut(done, traversal.cut(&next, &page));
         let (repositories, is_organization) = (known.repositories.clone(), known.is_organization);
         known.run = job.run_id.number;
         known.pass = job.pass.number;
-        known.has_changed = false;
+        (known.has_changed, known.has_moved) = (false, false);
         let known = (!is_updated).then_some(&known);
         let noted = self
             .records
@@ -246,6 +296,19 @@ impl Inner {
             .await;
         noted.map_err(not_stored)?;
         Ok(Done::new(ended(PageEnd::Nothing, asked)))
+    }
+
+    /// The API gives no more pages of the list.
+    pub(super) async fn cut(
+        &self,
+        job: &PageJob,
+        before: &Before,
+        asked: &GrantedRequest,
+        reason: String,
+    ) -> JobResult {
+        let mut done = self.nothing(job, before, asked).await?;
+        done.value = as_cut(done.value, Some(reason));
+        Ok(done)
     }
 
     /// The last run's newest commit is gone, or has nothing in common with the newest one now:
@@ -279,6 +342,38 @@ fn still_holds(call: &Call<PageJob>) -> Result<(), Refusal> {
     }
 }
 
+/// A page that the API gives although it does not give the whole list.
+fn as_cut(done: PageDone, cut: Option<String>) -> PageDone {
+    match cut {
+        Some(reason) => PageDone {
+            end: PageEnd::Unavailable,
+            reason: Some(reason),
+            ..done
+        },
+        None => done,
+    }
+}
+
+/// A document of which the first parts are stored, and no more.
+fn too_long(job: &PageJob, kept: &SavedAnswer) -> Done<PageDone> {
+    let (list, items) = (
+        job.kind.stream().parts.unwrap_or_default(),
+        job.reading.items,
+    );
+    let reason = format!(
+        "a document has at most {} MiB: the first {items} {list} are kept",
+        DOCUMENT_BYTES_MAX >> 20
+    );
+    Done::new(PageDone {
+        end: PageEnd::Unavailable,
+        documents: 1,
+        skipped: 0,
+        token: kept.token.clone(),
+        reason: Some(reason),
+        listed: None,
+    })
+}
+
 /// Hashes of the documents' ids, if they are needed: to tell whether a page changed, or what is gone.
 fn hashes(job: &PageJob, items: &Items) -> String {
     let found = || items.rows.iter().map(|row| items::id_hash(&row.id));
@@ -295,7 +390,7 @@ fn hashes(job: &PageJob, items: &Items) -> String {
 
 /// The items of the page, if its list is read as a whole. Before the first run nothing was stored,
 /// so nothing can be gone.
-fn listed(traversal: &Traversal<'_>, next: &Next, page: &Page<'_>, ids: String) -> Option<Listed> {
+fn listed(traversal: &Traversal<'_>, next: &Next, page: &Page<'_>) -> Option<Listed> {
     let job = traversal.job;
     if job.run_id.number <= 1 || !traversal.is_whole(next, page) {
         return None;
@@ -303,7 +398,7 @@ fn listed(traversal: &Traversal<'_>, next: &Next, page: &Page<'_>, ids: String) 
     Some(Listed {
         page: job.page,
         pass: job.pass.number,
-        ids,
+        ids: page.ids.to_owned(),
         pages: (*next == Next::End).then(|| traversal.pages(page)),
         has_changed: page.has_changed,
     })
@@ -314,8 +409,7 @@ fn known_page(
     kept: &SavedAnswer,
     items: &Items,
     traversal: &Traversal<'_>,
-    ids: &str,
-    has_changed: bool,
+    page: &Page<'_>,
 ) -> KnownPage {
     let etag = kept.etag.clone();
     let token = kept.token.clone().unwrap_or_default();
@@ -328,10 +422,12 @@ fn known_page(
         seen: traversal.seen.clone(),
         oldest: items.oldest.clone(),
         count: items.rows.len(),
-        ids: Some(ids.to_owned()),
+        ids: Some(page.ids.to_owned()),
+        heads: items.heads(job.kind),
         is_organization: items.is_organization,
         run: job.run_id.number,
         pass: job.pass.number,
-        has_changed,
+        has_changed: page.has_changed,
+        has_moved: page.has_moved,
     }
 }

@@ -137,14 +137,15 @@ impl World {
         true
     }
 
-    /// Forgets the commits that the head does not reach.
+    /// Forgets the commits that no branch reaches.
     ///
     /// False: there is no such repository, or no such commit.
     pub fn collect_garbage(&mut self, full_name: &str) -> bool {
         let Some(Found::Here(at)) = self.find(full_name) else {
             return false;
         };
-        if !self.repositories[at].history.collect_garbage() {
+        let tips = self.tips(at);
+        if !self.repositories[at].history.collect_garbage(&tips) {
             return false;
         }
         self.latest += 1;

@@ -42,7 +42,11 @@ impl Ask<'_> {
         let Some((base, head)) = range.split_once("...") else {
             return not_found();
         };
-        let find = |sha: &str| self.world.commit_by_sha(at, sha);
+        let head_of_main = || self.world.repositories[at].history.head();
+        let find = |name: &str| match name {
+            "main" | "HEAD" => head_of_main(),
+            sha => self.world.commit_by_sha(at, sha),
+        };
         let (Some(from), Some(to)) = (find(base), find(head)) else {
             return not_found();
         };

@@ -129,9 +129,26 @@ impl History {
         std::iter::successors(self.head, parent).take(max).count()
     }
 
-    /// Forgets the commits that the head does not reach; returns whether there were any.
-    pub(super) fn collect_garbage(&mut self) -> bool {
-        let kept = self.marks(&self.listed());
+    /// Adds a line of commits that no branch has yet; returns the last one.
+    pub(super) fn fork(&mut self, from: Option<usize>, dates: &[i64]) -> Option<usize> {
+        self.grow(from, dates)
+    }
+
+    /// The commits that these reach and the head does not.
+    pub(super) fn beside(&self, tips: &[usize]) -> Vec<usize> {
+        let main = self.marks(&self.listed());
+        let all = tips.iter().flat_map(|tip| self.order(*tip).to_vec());
+        let beside: std::collections::BTreeSet<usize> = all.filter(|n| !main[*n]).collect();
+        beside.into_iter().collect()
+    }
+
+    /// Forgets the commits that neither the head nor one of these reaches; returns whether there
+    /// were any.
+    pub(super) fn collect_garbage(&mut self, tips: &[usize]) -> bool {
+        let mut kept = self.marks(&self.listed());
+        for n in self.beside(tips) {
+            kept[n] = true;
+        }
         let mut found = false;
         for (commit, is_kept) in self.commits.iter_mut().zip(kept) {
             found |= !is_kept && !commit.is_collected;

@@ -15,6 +15,8 @@ pub enum Kind {
     PullRequest,
     /// A commit.
     Commit,
+    /// A commit that another branch has and the default branch has not.
+    BranchCommit,
     /// A comment on an issue or pull request.
     IssueComment,
     /// A comment on a line of a pull request.
@@ -75,6 +77,7 @@ impl Kind {
             Self::Issue => "issue",
             Self::PullRequest => "pull_request",
             Self::Commit => "commit",
+            Self::BranchCommit => "branch_commit",
             Self::IssueComment => "issue_comment",
             Self::ReviewComment => "review_comment",
             Self::Review => "review",

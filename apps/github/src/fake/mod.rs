@@ -11,6 +11,7 @@
 
 mod answer;
 mod app;
+mod branches;
 mod changes;
 mod faults;
 mod generate;
@@ -18,6 +19,7 @@ mod git;
 mod history;
 mod http;
 mod kind;
+mod large;
 mod limits;
 mod links;
 mod page;

@@ -54,6 +54,12 @@ impl List {
         }
     }
 
+    /// Shows the first entries only.
+    pub(super) fn cut(&mut self, shown: usize) {
+        self.rows.truncate(shown);
+        self.end = Some(shown);
+    }
+
     pub(super) fn page(
         &self,
         base: &str,

@@ -14,6 +14,13 @@ impl World {
             self.repositories[at].is_private = true;
         }
     }
+
+    /// Makes a repository public again.
+    pub fn make_public(&mut self, full_name: &str) {
+        if let Some(Found::Here(at)) = self.find(full_name) {
+            self.repositories[at].is_private = false;
+        }
+    }
 }
 
 impl Ask<'_> {

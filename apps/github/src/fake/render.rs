@@ -54,7 +54,9 @@ impl World {
             DocumentRef::Repository(at) => self.render_repository(at),
             DocumentRef::Issue(at, n) => self.render_issue(at, n),
             DocumentRef::Pull(at, n) => self.render_pull(at, n),
-            DocumentRef::Commit(at, n) => self.render_commit(at, n),
+            DocumentRef::Commit(at, n) | DocumentRef::BranchCommit(at, n) => {
+                self.render_commit(at, n)
+            }
             DocumentRef::PullDetail(at, n) => self.render_pull_detail(at, n),
             DocumentRef::CommitDetail(at, n) => self.render_commit_detail(at, n),
             DocumentRef::Entry(at, kind, n) => self.render_entry(at, kind, n),

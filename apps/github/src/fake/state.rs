@@ -139,6 +139,7 @@ impl State {
 
     /// Changes a restless world, after an answer.
     pub(super) fn stir(&mut self, now: Timestamp) {
+        self.world.bustle(self.tally.requests, now);
         let Some(Restless { seed, share }) = self.setup.restless else {
             return;
         };

@@ -47,6 +47,12 @@ pub struct World {
     /// It was generated with further streams.
     pub(super) has_streams: bool,
     pub(super) organization: Option<Organization>,
+    /// Numbers of files of commits, by repository and position, that have more than a few.
+    pub(super) files: BTreeMap<(usize, usize), usize>,
+    /// The most that lists show, by the last segment of their path.
+    pub(super) shown: BTreeMap<String, usize>,
+    /// A repository in which something happens with each request.
+    pub(super) busy: Option<String>,
     /// Earlier names of renamed and transferred repositories, in lower case.
     pub(super) moved: BTreeMap<String, usize>,
 }
@@ -138,6 +144,7 @@ pub(super) enum DocumentRef {
     Commit(usize, usize),
     PullDetail(usize, usize),
     CommitDetail(usize, usize),
+    BranchCommit(usize, usize),
     /// An entry of a stream, by repository, kind and position.
     Entry(usize, Kind, usize),
     /// What an entry of another kind is in the timeline of its issue.
@@ -174,6 +181,9 @@ impl World {
             events: 0,
             has_streams: false,
             organization: None,
+            files: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            busy: None,
             moved: BTreeMap::new(),
         }
     }
@@ -273,6 +283,7 @@ impl World {
             DocumentRef::Issue(at, _) => of_repository(Kind::Issue, at),
             DocumentRef::Pull(at, _) => of_repository(Kind::PullRequest, at),
             DocumentRef::Commit(at, _) => of_repository(Kind::Commit, at),
+            DocumentRef::BranchCommit(at, _) => of_repository(Kind::BranchCommit, at),
             DocumentRef::PullDetail(at, _) => of_repository(Kind::PullRequestDetail, at),
             DocumentRef::CommitDetail(at, _) => of_repository(Kind::CommitDetail, at),
             DocumentRef::Entry(at, kind, _) => of_repository(kind, at),

@@ -3,7 +3,7 @@
 use clinch::types::{OpId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{Bounds, InvalidText, RunId, login};
+use super::{Bounds, InvalidText, Reading, RunId, login};
 use crate::streams::JobKind;
 
 /// A repository. Its id stays the same when it is renamed.
@@ -13,6 +13,9 @@ pub struct Repository {
     pub id: u64,
     /// `owner/name`.
     pub full_name: String,
+    /// Its default branch, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_branch: Option<String>,
 }
 
 /// Longest name of a repository, in bytes: GitHub's limit.
@@ -87,6 +90,9 @@ pub struct PageJob {
     /// How often the list was read because it changed in between.
     #[serde(default, skip_serializing_if = "Pass::is_first")]
     pub pass: Pass,
+    /// How far the list has been read.
+    #[serde(default, skip_serializing_if = "Reading::is_nothing")]
+    pub reading: Reading,
 }
 
 /// The newest items on the first page: the cursor moves there when the last page is stored.
@@ -153,6 +159,7 @@ impl PageJob {
             is_full: false,
             history: None,
             pass: Pass::default(),
+            reading: Reading::default(),
         }
     }
 
@@ -192,7 +199,12 @@ impl PageJob {
             Some(History::Between { .. }) => "new-",
             None => "",
         };
-        let mut key = format!("{since}{history}{}", self.page);
+        let order = if self.reading.by_creation {
+            "created-"
+        } else {
+            ""
+        };
+        let mut key = format!("{since}{history}{order}{}", self.page);
         if self.pass.number > 0 {
             key.push_str(&format!("-again-{}", self.pass.number));
         }

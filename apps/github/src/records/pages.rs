@@ -70,6 +70,9 @@ pub(crate) struct KnownPage {
     /// Hashes of its documents' ids; `None`: an earlier release wrote this.
     #[serde(default)]
     pub(crate) ids: Option<String>,
+    /// The newest commits of the branches on the page: of a branch that has not moved, nothing is read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) heads: Vec<String>,
     /// Whether the user is an organization.
     #[serde(default)]
     pub(crate) is_organization: bool,
@@ -80,6 +83,9 @@ pub(crate) struct KnownPage {
     /// Whether that pass found other items than were known.
     #[serde(default)]
     pub(crate) has_changed: bool,
+    /// Whether it found items in other places.
+    #[serde(default)]
+    pub(crate) has_moved: bool,
 }
 
 impl KnownPage {
@@ -151,7 +157,15 @@ fn owed_key(run: &RunId, kind: JobKind, resource: &str) -> String {
 fn page_key(job: &PageJob) -> String {
     let (space, login) = (job.run_id.space.collection(), &job.run_id.login);
     let (kind, resource, page) = (job.kind, job.id(), job.page);
-    fitting(format!("{space}/page/{login}/{kind}/{resource}/{page:06}"))
+    // A list that is read in two orders has pages of each.
+    let order = if job.reading.by_creation {
+        "created-"
+    } else {
+        ""
+    };
+    fitting(format!(
+        "{space}/page/{login}/{kind}/{resource}/{order}{page:06}"
+    ))
 }
 
 /// A key that is too long for a record ends in a hash: an enterprise's names may be long.
@@ -338,6 +352,22 @@ impl CollectorRecords {
         // One that cannot be read must not stop the run; a full run reads its item.
         let jobs = found.iter().filter_map(|record| parse(record).ok());
         Ok((jobs.collect(), next.flatten()))
+    }
+
+    /// What is owed of an item whose repository has another name now.
+    pub(crate) async fn rename_owed(&self, before: &PageJob, now: &PageJob) -> Result<()> {
+        let key = |job: &PageJob| owed_key(&job.run_id, job.kind, &job.resource());
+        if key(before) == key(now) {
+            return Ok(());
+        }
+        let old = RecordWrite {
+            key: key(before),
+            expected: Expected::Anything,
+            body: None,
+        };
+        let new = write(key(now), Expected::Anything, now)?;
+        self.records.write_records(&[new, old]).await?;
+        Ok(())
     }
 
     /// These items, named by stream and resource, have been read.

@@ -110,6 +110,7 @@ pub const STREAMS: &[Stream] = &[
     stream("issue", discussion::ISSUE),
     stream("pull_request", discussion::PULL_REQUEST),
     stream("commit", code::COMMIT),
+    stream("branch_commit", code::COMMIT),
     stream("issue_comment", discussion::ISSUE_COMMENT),
     stream("review_comment", discussion::REVIEW_COMMENT),
     stream("review", discussion::REVIEW),

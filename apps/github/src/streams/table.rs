@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Key, Owner, Shape, Stream, Walk};
 
 /// Number of streams.
-pub(super) const COUNT: usize = 31;
+pub(super) const COUNT: usize = 32;
 
 /// A workflow run can be repeated for this long.
 const RERUN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -20,7 +20,11 @@ const ROW: Stream = Stream {
     key: Key::Id,
     walk: Walk::Whole,
     accept: None,
-    is_capped: false,
+    is_part: false,
+    cap: None,
+    parts: None,
+    by_creation: None,
+    is_newest_first: false,
     nothing: &[],
     is_default: false,
 };
@@ -72,6 +76,8 @@ pub(super) static STREAMS: [Stream; COUNT] = [
         document: "pull_request",
         path: "/repos/{repo}/pulls",
         query: "state=all&sort=updated&direction=desc",
+        // In a busy repository the order of changes never comes to rest.
+        by_creation: Some("state=all&sort=created&direction=asc"),
         walk: Walk::Newest(Duration::ZERO),
         is_default: true,
         ..ROW
@@ -94,7 +100,7 @@ pub(super) static STREAMS: [Stream; COUNT] = [
         path: "/search/repositories",
         shape: Shape::ListIn("items"),
         // It tells which repositories to read, and nothing of the others.
-        is_capped: true,
+        is_part: true,
         ..ROW
     },
     Stream {
@@ -118,6 +124,7 @@ pub(super) static STREAMS: [Stream; COUNT] = [
         name: "repo_issue_events",
         document: "issue_event",
         path: "/repos/{repo}/issues/events",
+        is_newest_first: true,
         walk: Walk::Newest(Duration::ZERO),
         nothing: &[410],
         ..ROW
@@ -126,6 +133,9 @@ pub(super) static STREAMS: [Stream; COUNT] = [
         name: "repo_releases",
         document: "release",
         path: "/repos/{repo}/releases",
+        is_newest_first: true,
+        // GitHub: "Only the first 10000 results are available."
+        cap: Some(10_000),
         ..ROW
     },
     Stream {
@@ -160,6 +170,8 @@ pub(super) static STREAMS: [Stream; COUNT] = [
         name: "repo_stargazers",
         document: "stargazer",
         path: "/repos/{repo}/stargazers",
+        // GitHub shows 400 pages of 100.
+        cap: Some(40_000),
         // With the time of the star.
         accept: Some("application/vnd.github.star+json"),
         key: Key::Within("/user/id"),
@@ -169,7 +181,7 @@ pub(super) static STREAMS: [Stream; COUNT] = [
         name: "repo_contributors",
         document: "contributor",
         path: "/repos/{repo}/contributors",
-        is_capped: true,
+        is_part: true,
         key: Key::Within("/id"),
         // The history is empty, or too long to count.
         nothing: &[204],
@@ -187,6 +199,7 @@ pub(super) static STREAMS: [Stream; COUNT] = [
         name: "repo_deployments",
         document: "deployment",
         path: "/repos/{repo}/deployments",
+        is_newest_first: true,
         ..ROW
     },
     Stream {
@@ -207,6 +220,7 @@ pub(super) static STREAMS: [Stream; COUNT] = [
         document: "workflow_run",
         path: "/repos/{repo}/actions/runs",
         shape: Shape::ListIn("workflow_runs"),
+        is_newest_first: true,
         walk: Walk::Newest(RERUN),
         ..ROW
     },
@@ -256,6 +270,19 @@ pub(super) static STREAMS: [Stream; COUNT] = [
         owner: Owner::Item(&["repo_commits"]),
         path: "/repos/{repo}/commits/{item}",
         shape: Shape::One,
+        // 300 a page, 3,000 in all.
+        parts: Some("files"),
+        cap: Some(3_000),
+        key: Key::Within("/sha"),
+        ..ROW
+    },
+    Stream {
+        name: "branch_commits",
+        document: "branch_commit",
+        owner: Owner::Item(&["repo_branches"]),
+        // What a branch has and the default branch has not; the item is the branch's newest commit.
+        path: "/repos/{repo}/compare/{base}...{item}",
+        shape: Shape::ListIn("commits"),
         key: Key::Within("/sha"),
         ..ROW
     },

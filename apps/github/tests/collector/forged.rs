@@ -179,6 +179,7 @@ fn job(kind: JobKind, url: Option<&str>) -> PageJob {
         bounds: clinch_github::Bounds::default(),
         history: None,
         pass: clinch_github::Pass::default(),
+        reading: clinch_github::Reading::default(),
     }
 }
 
@@ -253,6 +254,7 @@ async fn col_17_a_job_whose_names_leave_their_place_is_failed_and_never_sent() {
     for name in names {
         let forged = PageJob {
             repository: Some(Repository {
+                default_branch: None,
                 id: 1,
                 full_name: name.to_owned(),
             }),

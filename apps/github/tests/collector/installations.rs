@@ -1,11 +1,16 @@
 //! A GitHub App: its installations give tokens (COL-17).
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use clinch::ports::{Clock as _, Records as _};
 use clinch::testing::advance;
 use clinch_github::fake::{self, BASE, Setup, Size, World};
-use clinch_github::{App, RunId, Settings, Space, Start, Token};
+use clinch_github::{
+    App, RunId, Secrets, Settings, Space, Start, Token, TokenKey, TokenKeys, TokenReader, Trigger,
+    UserTokenState,
+};
 
 use crate::lab::{Lab, assert_whole};
 
@@ -34,7 +39,7 @@ fn installed(numbers: &[(&str, u64)], lifetime: Duration) -> fake::App {
     let at = |(login, number): &(&str, u64)| ((*login).to_owned(), *number);
     fake::App {
         id: "1234".to_owned(),
-        public_key: app(KEY).public_key().to_vec(),
+        public_key: app(KEY).public_key(),
         installations: numbers.iter().map(at).collect(),
         lifetime,
     }
@@ -175,4 +180,108 @@ async fn col_17_a_trial_uses_the_installation_of_its_user_too() {
     let run = lab.collector.start_with("octocat", &start).await;
     assert_whole(&lab.end(&run.expect("it begins").run_id).await);
     assert_eq!(sent(&lab).keys().collect::<Vec<_>>(), ["ghs-42"]);
+}
+
+/// Files that are read again.
+#[derive(Clone, Default)]
+struct Files(Arc<Mutex<Secrets>>);
+
+impl Files {
+    fn reader(&self) -> TokenReader {
+        let files = self.0.clone();
+        TokenReader::new(move || Ok(files.lock().expect("no panic").clone()))
+    }
+
+    fn write(&self, change: impl FnOnce(&mut Secrets)) {
+        change(&mut self.0.lock().expect("no panic"));
+    }
+}
+
+#[tokio::test]
+async fn col_17_a_new_key_of_the_app_is_read_without_a_restart() {
+    let files = Files::default();
+    files.write(|secrets| {
+        *secrets = Secrets {
+            tokens: vec![Token::new("fake-server-1")],
+            app: Some(app(OTHER_KEY)),
+            ..Secrets::default()
+        };
+    });
+    let setup = Setup {
+        app: Some(installed(&[("octocat", 7)], HOUR)),
+        ..Setup::default()
+    };
+    let reader = files.reader();
+    let lab = Lab::with(world(), setup, |given| {
+        *given = Settings {
+            token_reader: reader,
+            ..settings(OTHER_KEY)
+        };
+    })
+    .await;
+    let run = lab
+        .collector
+        .start("octocat", Trigger::Manual, Space::Main)
+        .await;
+    let run = run.expect("it begins").run_id;
+    advance(&lab.clock, Duration::from_secs(5)).await;
+    assert!(lab.waits_for(&run).await.contains("refuses the app"));
+    assert!(
+        !lab.collector.reload_tokens().await.expect("read"),
+        "the same"
+    );
+    files.write(|secrets| secrets.app = Some(app(KEY)));
+    assert!(lab.collector.reload_tokens().await.expect("read"));
+    let before = lab.clock.now();
+    assert_whole(&lab.end(&run).await);
+    let took = lab.clock.now().since(before);
+    assert!(
+        took < Duration::from_secs(30),
+        "waiting jobs go on: {took:?}"
+    );
+    lab.assert_equal(&["octocat"]).await;
+}
+
+#[tokio::test]
+async fn col_17_new_keys_of_tokens_are_read_without_a_restart() {
+    let key = |digit: char| -> TokenKey {
+        let text: String = std::iter::repeat_n(digit, 64).collect();
+        text.parse().expect("a key")
+    };
+    let files = Files::default();
+    let old = || TokenKeys::from(vec![key('1')]);
+    files.write(|secrets| secrets.token_keys = old());
+    let reader = files.reader();
+    let lab = Lab::with(world(), Setup::default(), |given| {
+        given.token_keys = old();
+        given.token_reader = reader;
+    })
+    .await;
+    let token = Token::new("fake-octocat-1");
+    lab.collector
+        .add_token("octocat", &token)
+        .await
+        .expect("stored");
+    let sealed = || async {
+        let keys = ["github/tokens/octocat".to_owned()];
+        let found = lab.memory.read_records(&keys).await.expect("read");
+        found[0].as_ref().expect("a record").body.clone()
+    };
+    let before = sealed().await;
+    // The new key seals every token again; then the old one may go.
+    for (keys, is_usable) in [
+        (vec![key('2'), key('1')], true),
+        (vec![key('2')], true),
+        (vec![key('3')], false),
+    ] {
+        files.write(|secrets| secrets.token_keys = keys.into());
+        assert!(lab.collector.reload_tokens().await.expect("read"));
+        assert_ne!(sealed().await, before);
+        let tokens = lab.collector.user_tokens("octocat").await.expect("tokens");
+        assert_eq!(tokens[0].state == UserTokenState::Usable, is_usable);
+    }
+    files.write(|secrets| secrets.token_keys = vec![key('2')].into());
+    assert!(lab.collector.reload_tokens().await.expect("read"));
+    assert_whole(&lab.run("octocat").await);
+    lab.assert_equal(&["octocat"]).await;
 }

@@ -167,6 +167,7 @@ async fn collect(name: &str, kind: JobKind, url: &str) -> Recorded {
         run_id: format!("{login}.1").parse().expect("a run"),
         kind,
         repository: (kind != JobKind::USER_BASIC).then(|| Repository {
+            default_branch: None,
             id: 1,
             full_name: format!("{login}/{name}"),
         }),
@@ -181,6 +182,7 @@ async fn collect(name: &str, kind: JobKind, url: &str) -> Recorded {
         bounds: clinch_github::Bounds::default(),
         history: None,
         pass: clinch_github::Pass::default(),
+        reading: clinch_github::Reading::default(),
     };
     let route: Route<PageJob, PageDone> = Route::new("github", kind.as_str());
     let batch_id = job.run_id.batch("jobs", 0);

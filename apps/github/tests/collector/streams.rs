@@ -15,7 +15,11 @@ fn world(seed: u64) -> World {
         repositories: 5,
         documents: 260,
     };
-    World::generate(seed, &size).with_streams()
+    let mut world = World::generate(seed, &size).with_streams();
+    for name in world.full_names() {
+        world.branch(&name, &[1_700_000_000, 1_700_000_100]);
+    }
+    world
 }
 
 async fn lab(seed: u64, setup: Setup) -> Lab {
@@ -146,4 +150,40 @@ async fn a_run_may_collect_less_than_the_settings_say() {
     let kinds: BTreeSet<String> = kinds.map(|one| one.0).collect();
     let needed = ["label", "release", "repository", "user"];
     assert!(kinds.iter().eq(needed), "{kinds:?}");
+}
+
+/// The details of a pull request are owed, and then its repository gets another name.
+#[tokio::test]
+async fn col_9_what_is_owed_is_read_under_the_name_that_its_repository_has_now() {
+    for is_seen in [false, true] {
+        let refused = Faults::none().first("/reviews", 1_000, Fault::Status(502));
+        let setup = Setup {
+            faults: refused.clone(),
+            ..Setup::default()
+        };
+        let lab = lab(2, setup).await;
+        let run = lab.run("octocat").await;
+        assert!(run.jobs.failed > 0, "{run:?}");
+        let names = lab.fake.with_world(|world| world.full_names());
+        for name in names.iter().filter(|name| name.starts_with("octocat/")) {
+            let new = format!("renamed-{}", name.len());
+            lab.fake.with_world(|world| world.rename(name, &new));
+        }
+        if is_seen {
+            // Another run knows the new names before anything of what is owed can be read.
+            assert!(lab.run("octocat").await.jobs.failed > 0);
+        }
+        lab.fake.set_faults(Faults::none());
+        for _ in 0..3 {
+            assert_whole(&lab.run("octocat").await);
+        }
+        lab.assert_equal(&["octocat"]).await;
+        let before = lab.fake.tally().requests;
+        let last = lab.run("octocat").await;
+        assert_whole(&last);
+        assert!(
+            lab.fake.tally().requests - before < 200,
+            "nothing is owed any more"
+        );
+    }
 }

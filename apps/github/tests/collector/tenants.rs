@@ -10,8 +10,8 @@ use clinch::testing::advance;
 use clinch::types::{ErrorKind, Settled};
 use clinch_github::fake::{BASE, Faults, Setup, Size, World};
 use clinch_github::{
-    FirstPage, JobKind, PageDone, PageEnd, PageJob, Pass, Repository, RunStatus, Settings, Space,
-    Start, Token, TokenKeys, TokenReader, UserTokenState,
+    FirstPage, JobKind, PageDone, PageEnd, PageJob, Pass, Repository, RunStatus, Secrets, Settings,
+    Space, Start, Token, TokenKeys, TokenReader, UserTokenState,
 };
 
 use crate::lab::{Lab, assert_whole};
@@ -100,6 +100,7 @@ fn job(run: &str, kind: JobKind) -> PageJob {
         item: None,
         history: None,
         pass: Pass::default(),
+        reading: clinch_github::Reading::default(),
         bounds: clinch_github::Bounds::default(),
         search: None,
     }
@@ -178,6 +179,7 @@ async fn col_17_a_forged_job_does_not_borrow_the_token_of_another_user() {
     crate::trouble::note_run(&lab.memory, "monalisa", "RUNNING").await;
     let before = sent(&lab);
     let repository = Some(Repository {
+        default_branch: None,
         id: 1,
         full_name: name,
     });
@@ -405,7 +407,10 @@ async fn col_17_a_refused_token_is_read_again_from_where_it_came() {
         let token = reads.lock().expect("no panic").clone();
         match token.as_str() {
             "" => Err("needs the file tokens, which is empty".to_owned()),
-            token => Ok(vec![Token::new(token)]),
+            token => Ok(Secrets {
+                tokens: vec![Token::new(token)],
+                ..Secrets::default()
+            }),
         }
     });
     let set = |given: &mut Settings| {
@@ -439,7 +444,10 @@ async fn col_17_tokens_that_are_read_again_wake_the_jobs_that_wait_for_them() {
     let reads = file.clone();
     let reader = TokenReader::new(move || {
         let tokens = reads.lock().expect("no panic");
-        Ok(tokens.iter().map(|token| Token::new(*token)).collect())
+        Ok(Secrets {
+            tokens: tokens.iter().map(|token| Token::new(*token)).collect(),
+            ..Secrets::default()
+        })
     });
     let setup = Setup {
         limits: clinch_github::fake::Limits {

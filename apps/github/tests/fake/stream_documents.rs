@@ -76,7 +76,7 @@ fn identity(item: &Item) -> String {
     let key = match item.kind {
         Kind::Tag | Kind::Branch => &body["name"],
         Kind::Stargazer => &body["user"]["id"],
-        Kind::Commit | Kind::CommitDetail => &body["sha"],
+        Kind::Commit | Kind::BranchCommit | Kind::CommitDetail => &body["sha"],
         Kind::Languages => &Value::Null,
         Kind::Timeline if body["event"] == "committed" => &body["sha"],
         Kind::Timeline if body["event"] == "cross-referenced" => &body["source"]["issue"]["id"],

@@ -25,7 +25,7 @@ Examples:
   clinch serve --roles worker --config clinch.toml
 
 Without a configuration the server keeps its operations in clinch.db in the working folder and
-listens on 127.0.0.1:7070. SIGHUP reads the collector's tokens again. SIGINT or SIGTERM stops it after its running attempts; a second signal
+listens on 127.0.0.1:7070. SIGHUP reads the collector's tokens and keys again. SIGINT or SIGTERM stops it after its running attempts; a second signal
 ends it at once.";
 
 /// Said by a server that can accept nothing.
@@ -215,7 +215,7 @@ fn with_collector(parts: &mut Parts, collector: &Collector, roles: &[Role]) {
     });
 }
 
-/// SIGHUP: the tokens are read again from where the configuration says.
+/// SIGHUP: the tokens and keys are read again from where the configuration says.
 fn reload_on_hangup(collector: &Collector) -> Result<(), CliError> {
     let failed = |error| CliError::failed(format!("cannot listen for signals: {error}"));
     let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
@@ -223,9 +223,9 @@ fn reload_on_hangup(collector: &Collector) -> Result<(), CliError> {
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
             match collector.reload_tokens().await {
-                Ok(true) => note("the tokens were read again and have changed"),
-                Ok(false) => note("the tokens were read again and are the same"),
-                Err(error) => note(&format!("the tokens were read again; {error}")),
+                Ok(true) => note("the tokens and keys were read again and have changed"),
+                Ok(false) => note("the tokens and keys were read again and are the same"),
+                Err(error) => note(&format!("the tokens and keys were read again; {error}")),
             }
         }
     });

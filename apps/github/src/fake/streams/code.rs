@@ -205,11 +205,17 @@ impl World {
         let key = (at as u64) << 32 | n as u64;
         let mut rng = self.rng(45, key);
         let (mut additions, mut deletions) = (0, 0);
-        let files = (0..1 + rng.next_u64() % 3).map(|file| {
+        let few = 1 + rng.next_u64() % 3;
+        let many = self.files.get(&(at, n));
+        let files = many.map_or(few, |many| *many as u64);
+        let files = (0..files).map(|file| {
             let (added, deleted) = (rng.next_u64() % 90, rng.next_u64() % 30);
             additions += added;
             deletions += deleted;
-            let name = path(key + file);
+            let name = match many {
+                Some(_) => format!("src/part_{file:04}.rs"),
+                None => path(key + file),
+            };
             json!({
                 "sha": self.digits(46, key * 4 + file),
                 "filename": name,

@@ -6,7 +6,7 @@ use super::Entry;
 use super::code::{due, is_closed, tag_name};
 use super::talk::branch_name;
 use crate::ApiAnswer;
-use crate::fake::answer::{Ask, EMPTY, descends, not_found, ok, refusal};
+use crate::fake::answer::{Ask, descends, not_found, ok, refusal};
 use crate::fake::kind::Kind;
 use crate::fake::page::{List, Row};
 use crate::fake::query::Query;
@@ -50,11 +50,11 @@ impl Ask<'_> {
                 Err(refused) => return refused,
             },
             ["pulls", number, below @ ..] => return self.pull(at, number, below, path, query),
-            ["commits", sha] => return self.commit(at, sha),
+            ["commits", sha] => return self.commit(at, sha, &path, query),
             ["actions", ..] => return self.actions(at, rest, path, query),
             _ => return not_found(),
         };
-        self.list(list, query)
+        self.list(self.cut(list), query)
     }
 
     /// The entries of a kind by this value, and by serial where it is equal.
@@ -177,16 +177,6 @@ impl Ask<'_> {
             [] => ok(&self.world.render(DocumentRef::PullDetail(at, n))),
             ["reviews"] => self.list(self.below(at, Kind::Review, path, n as u64), query),
             _ => not_found(),
-        }
-    }
-
-    fn commit(&self, at: usize, sha: &str) -> ApiAnswer {
-        if self.world.repositories[at].history.is_empty() {
-            return refusal(409, EMPTY);
-        }
-        match self.world.commit_by_sha(at, sha) {
-            Some(n) => ok(&self.world.render(DocumentRef::CommitDetail(at, n))),
-            None => refusal(422, &format!("No commit found for SHA: {sha}")),
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn new(parent: u64, created: i64) -> Self {
+    pub(in crate::fake) fn new(parent: u64, created: i64) -> Self {
         Self {
             parent,
             created,
@@ -63,16 +63,16 @@ pub(super) struct Organization {
 }
 
 impl Streams {
-    pub(super) fn of(&self, kind: Kind) -> &[Entry] {
+    pub(in crate::fake) fn of(&self, kind: Kind) -> &[Entry] {
         self.entries.get(&kind).map_or(&[], Vec::as_slice)
     }
 
-    fn of_mut(&mut self, kind: Kind) -> &mut Vec<Entry> {
+    pub(in crate::fake) fn of_mut(&mut self, kind: Kind) -> &mut Vec<Entry> {
         self.entries.entry(kind).or_default()
     }
 
     /// Adds an entry under the next serial, which is returned.
-    fn add(&mut self, kind: Kind, entry: Entry) -> u64 {
+    pub(in crate::fake) fn add(&mut self, kind: Kind, entry: Entry) -> u64 {
         self.last_serial += 1;
         let serial = self.last_serial;
         self.of_mut(kind).push(Entry { serial, ..entry });
@@ -80,7 +80,7 @@ impl Streams {
     }
 
     /// Adds a release and its tag.
-    fn release(&mut self, commit: u64, created: i64) {
+    pub(in crate::fake) fn release(&mut self, commit: u64, created: i64) {
         let serial = self.add(Kind::Release, Entry::new(commit, created));
         let tag = Entry {
             serial,
@@ -90,7 +90,7 @@ impl Streams {
     }
 
     /// Removes what belongs to a deleted issue or pull request.
-    pub(super) fn delete_issue(&mut self, n: usize) {
+    pub(in crate::fake) fn delete_issue(&mut self, n: usize) {
         for kind in [
             Kind::IssueComment,
             Kind::IssueEvent,

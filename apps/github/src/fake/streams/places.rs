@@ -16,6 +16,8 @@ impl World {
         let listed = repository.history.listed();
         places.extend(listed.first().map(|_| DocumentRef::MainBranch(at)));
         places.extend(listed.iter().map(|n| DocumentRef::CommitDetail(at, *n)));
+        let others = self.other_commits(at).into_iter();
+        places.extend(others.map(|n| DocumentRef::BranchCommit(at, n)));
         places.extend(self.contributors(at));
         places.extend(self.timelines(at));
         let issues = repository.issues.iter().enumerate();
