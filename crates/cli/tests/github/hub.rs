@@ -27,12 +27,29 @@ pub(crate) fn small() -> Size {
 
 impl Hub {
     pub(crate) fn start(size: &Size, setup: Setup) -> Self {
+        Self::serving(World::generate(7, size), setup)
+    }
+
+    /// A world with documents of every kind.
+    pub(crate) fn with_streams(setup: Setup) -> Self {
+        let size = Size {
+            users: 3,
+            repositories: 6,
+            documents: 300,
+        };
+        let mut world = World::generate(7, &size).with_streams();
+        for name in world.full_names() {
+            world.branch(&name, &[1_700_000_000, 1_700_000_100]);
+        }
+        Self::serving(world, setup)
+    }
+
+    fn serving(world: World, setup: Setup) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .expect("threads");
-        let world = World::generate(7, size);
         let fake = Fake::new(world, setup, Arc::new(SystemClock::new()));
         let served = runtime.block_on(async {
             let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");

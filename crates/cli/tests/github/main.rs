@@ -5,6 +5,7 @@
 mod alone;
 mod gone;
 mod hub;
+mod kinds;
 mod mounted;
 mod nodes;
 mod parts;

@@ -23,6 +23,8 @@ fn collected(hub: &Hub) -> Folder {
 struct Sent {
     schemas: BTreeMap<String, Value>,
     records: Rows,
+    /// Of documents that are gone, when they were found to be.
+    deleted: BTreeMap<(String, String), String>,
     states: Vec<Value>,
 }
 
@@ -32,6 +34,7 @@ fn tap(folder: &Folder, arguments: &[&str]) -> Sent {
     let mut sent = Sent {
         schemas: BTreeMap::new(),
         records: Rows::new(),
+        deleted: BTreeMap::new(),
         states: Vec::new(),
     };
     let mut since_state = 0;
@@ -56,9 +59,16 @@ fn tap(folder: &Folder, arguments: &[&str]) -> Sent {
                     at.parse::<jiff::Timestamp>().is_ok() && at.ends_with('Z'),
                     "{at}"
                 );
-                let row: Row = record.clone().into_iter().collect();
+                let mut row: Row = record.clone().into_iter().collect();
                 let id = row["_id"].as_str().expect("an id").to_owned();
-                assert!(sent.records.insert((stream, id), row).is_none());
+                let is_new = match row.remove("_sdc_deleted_at").expect("the column") {
+                    Value::Null => sent.records.insert((stream, id), row).is_none(),
+                    at => {
+                        let at = at.as_str().expect("a time").to_owned();
+                        sent.deleted.insert((stream, id), at).is_none()
+                    }
+                };
+                assert!(is_new);
                 since_state += 1;
             }
             "STATE" => {
@@ -151,6 +161,51 @@ fn col_15_a_document_that_is_collected_late_is_sent_though_it_is_old() {
     let mut all = first.records;
     all.extend(tap(&folder, &STATE).records);
     assert_equal(&all, &truth(&folder));
+}
+
+#[test]
+fn col_15_a_tap_tells_what_is_gone_once_and_what_came_back() {
+    let hub = Hub::calm();
+    let folder = collected(&hub);
+    let first = tap(&folder, &[]);
+    assert_eq!(first.deleted.len(), 0);
+    first.keep(&folder);
+    let names = hub.fake.with_world(|world| world.full_names());
+    let own = names.iter().filter(|name| name.starts_with("octocat/"));
+    let gone = own.filter(|name| hub.fake.with_world(|world| world.delete_issue(name, 1)));
+    let gone = gone.count();
+    ends(&folder.run(&["github", "run", "octocat", "--full"]), 0);
+    let second = tap(&folder, &STATE);
+    assert_eq!((second.deleted.len(), gone > 0), (gone, true));
+    let rows = truth(&folder);
+    for name in second.deleted.keys() {
+        assert!(first.records.contains_key(name) && !rows.contains_key(name));
+    }
+    second.keep(&folder);
+    let third = tap(&folder, &STATE);
+    assert_eq!((third.deleted.len(), third.records.len()), (0, 0));
+    // A token that does not see a repository any more, and then sees it again.
+    let name = names
+        .iter()
+        .find(|name| name.starts_with("octocat/"))
+        .expect("one");
+    hub.fake.with_world(|world| world.make_private(name));
+    ends(&folder.run(&["github", "run", "octocat", "--full"]), 0);
+    let hidden = tap(&folder, &STATE);
+    assert!(!hidden.deleted.is_empty());
+    hidden.keep(&folder);
+    hub.fake.with_world(|world| world.make_public(name));
+    ends(&folder.run(&["github", "run", "octocat", "--full"]), 0);
+    let back = tap(&folder, &STATE);
+    let again = hidden
+        .deleted
+        .keys()
+        .filter(|name| !second.deleted.contains_key(*name));
+    assert!(again.clone().count() > 0);
+    for name in again {
+        assert!(back.records.contains_key(name), "{name:?} is back");
+        assert!(!back.deleted.contains_key(name));
+    }
 }
 
 #[test]
@@ -277,18 +332,35 @@ fn col_15_a_real_singer_target_takes_everything_and_gives_the_state_back() {
         .into_iter()
         .map(|(kind, row)| ((kind, row["_id"].as_str().expect("an id").to_owned()), row))
         .collect();
+    let mut rows: Rows = rows;
+    for row in rows.values_mut() {
+        assert_eq!(row.remove("_sdc_deleted_at"), Some(Value::Null));
+    }
     assert_equal(&rows, &before);
 
     std::fs::write(folder.0.join("state.json"), state).expect("a file");
-    hub.fake.with_world(|world| world.change(3, 40));
-    ends(&folder.run(&["github", "run", "octocat"]), 0);
+    hub.fake.with_world(|world| {
+        world.change(3, 40);
+        let names = world.full_names();
+        let gone = names.iter().filter(|name| world.delete_issue(name, 1));
+        assert!(gone.count() > 0);
+    });
+    ends(&folder.run(&["github", "run", "octocat", "--full"]), 0);
     let second = folder.0.join("second");
     to_target(&folder, &STATE, &second);
-    // The later line of a key counts, as in a target that replaces rows.
-    let mut all = rows;
-    for (kind, row) in of_target(&second) {
+    // The later line of a key counts, as in a target that replaces rows, and one that is marked as
+    // deleted removes its row, as in a target that deletes.
+    let (mut all, mut deleted) = (rows, 0);
+    for (kind, mut row) in of_target(&second) {
         let id = row["_id"].as_str().expect("an id").to_owned();
-        all.insert((kind, id), row);
+        match row.remove("_sdc_deleted_at") {
+            Some(Value::String(_)) => {
+                deleted += 1;
+                assert!(all.remove(&(kind, id)).is_some(), "it was there");
+            }
+            _ => _ = all.insert((kind, id), row),
+        }
     }
+    assert!(deleted > 0);
     assert_equal(&all, &truth(&folder));
 }

@@ -9,13 +9,14 @@
 mod catalog;
 mod fingerprint;
 mod messages;
+mod rows;
 mod settings;
 mod state;
 
 use std::path::PathBuf;
 
 use super::collector_client::CollectorClient;
-use super::documents::{Documents, Line};
+use super::documents::Documents;
 use super::export::kinds;
 use crate::args::Global;
 use crate::clock;
@@ -24,6 +25,7 @@ use crate::exit::Exit;
 
 use catalog::Selection;
 use fingerprint::{Fingerprint, Parts};
+use rows::{Row, Rows};
 use settings::Settings;
 use state::State;
 
@@ -42,6 +44,9 @@ everything else. Each kind of documents is a stream with typed columns; _id is i
 --state takes the last STATE that a target printed. Then only what was added or changed since is
 sent, together with some of its unchanged neighbours; nothing is left out, whatever its time. An
 interrupted stream is sent again from its beginning.
+
+Of a document that is gone at GitHub, a record has the time in _sdc_deleted_at: targets with the
+setting hard_delete remove such rows, others keep them with that mark.
 
 --catalog is the output of --discover in which streams or columns are selected. --config may name
 Clinch's own configuration, or a JSON file with \"login\", \"kinds\", \"document\" and \"shadow\", as
@@ -111,8 +116,10 @@ struct Tap {
 }
 
 impl Tap {
-    fn documents(&self, kind: &str) -> Documents {
-        Documents::new(self.login.as_deref(), Some(kind), self.shadow)
+    /// The documents of a kind, and those that are gone.
+    fn rows(&self, kind: &str) -> Rows {
+        let documents = || Documents::new(self.login.as_deref(), Some(kind), self.shadow);
+        Rows::new(documents(), documents())
     }
 
     /// Sends a stream. Its bookmark changes when all of it was sent.
@@ -126,9 +133,9 @@ impl Tap {
         let mut known = Fingerprint::new(&selection.columns);
         let changed = match self.state.bookmark(kind) {
             Some(before) => {
-                let mut documents = self.documents(kind);
-                while let Some(lines) = documents.lines(client).await? {
-                    lines.iter().for_each(|line| known.add(&line.envelope()));
+                let mut rows = self.rows(kind);
+                while let Some(row) = rows.next(client).await? {
+                    known.add(&row.line.envelope(), row.is_gone);
                 }
                 known.changed(&before)
             }
@@ -136,39 +143,36 @@ impl Tap {
         };
         known.forget(&changed);
         if !changed.is_empty() {
-            let mut documents = self.documents(kind);
-            while let Some(lines) = documents.lines(client).await? {
-                self.page(selection, &lines, &changed, &mut known, client)?;
+            let mut rows = self.rows(kind);
+            while let Some(row) = rows.next(client).await? {
+                self.row(selection, &row, &changed, &mut known, client)?;
             }
         }
         self.state.set_bookmark(kind, known.bookmark());
         self.send_state(client)
     }
 
-    /// Sends the documents of a page that are in a changed part, and takes them into `known`.
-    fn page(
+    /// Sends a document that is in a changed part, and takes it into `known`.
+    fn row(
         &mut self,
         selection: &Selection,
-        lines: &[Line],
+        row: &Row,
         changed: &Parts,
         known: &mut Fingerprint,
         client: &mut CollectorClient,
     ) -> Result<(), CliError> {
-        let at = clock::now();
-        for line in lines {
-            let envelope = line.envelope();
-            if !changed.has(envelope.id) {
-                continue;
-            }
-            let record = messages::record(selection, &envelope, at);
-            client.context.out.line(&record)?;
-            known.add(&envelope);
-            self.sent += 1;
-            if self.sent.is_multiple_of(STATE_EVERY) {
-                self.send_state(client)?;
-            }
+        let envelope = row.line.envelope();
+        if !changed.has(envelope.id) {
+            return Ok(());
         }
-        Ok(())
+        let record = messages::record(selection, &envelope, row.is_gone, clock::now());
+        client.context.out.line(&record)?;
+        known.add(&envelope, row.is_gone);
+        self.sent += 1;
+        match self.sent.is_multiple_of(STATE_EVERY) {
+            true => self.send_state(client),
+            false => Ok(()),
+        }
     }
 
     fn send_state(&self, client: &mut CollectorClient) -> Result<(), CliError> {

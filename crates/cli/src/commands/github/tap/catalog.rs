@@ -3,7 +3,7 @@
 use clinch_github::schema::{Column, DOCUMENT, STREAMS, Stream};
 use serde_json::{Value, json};
 
-use super::messages::json_schema;
+use super::messages::{DELETED_AT, json_schema};
 
 /// A stream that is sent, with these columns.
 #[derive(Debug, Clone)]
@@ -54,8 +54,13 @@ fn entry(stream: &Stream) -> Value {
         };
         json!({ "breadcrumb": ["properties", column.name], "metadata": metadata })
     };
+    let deleted_at = json!({
+        "breadcrumb": ["properties", DELETED_AT],
+        "metadata": { "inclusion": "automatic" },
+    });
     let metadata: Vec<Value> = std::iter::once(table)
         .chain(columns.iter().map(of_column))
+        .chain([deleted_at])
         .collect();
     json!({
         "tap_stream_id": stream.kind,

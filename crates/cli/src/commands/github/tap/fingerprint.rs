@@ -62,8 +62,11 @@ impl Fingerprint {
         }
     }
 
-    pub(super) fn add(&mut self, envelope: &Envelope<'_>) {
+    pub(super) fn add(&mut self, envelope: &Envelope<'_>, is_gone: bool) {
         let mut hash = self.columns.clone();
+        if is_gone {
+            hash.update("gone");
+        }
         let texts = [
             envelope.id,
             envelope.user,
@@ -174,7 +177,7 @@ mod tests {
     fn of(documents: &[(String, String)]) -> Fingerprint {
         let mut fingerprint = Fingerprint::new(&columns(false));
         for (id, document) in documents {
-            fingerprint.add(&envelope(id, document));
+            fingerprint.add(&envelope(id, document), false);
         }
         fingerprint
     }
@@ -244,7 +247,7 @@ mod tests {
         // A document that changes while the parts are sent is sent as it is then.
         after[5].1 = "{\"later\":1}".to_owned();
         let sent = after.iter().filter(|(id, _)| changed.has(id));
-        sent.for_each(|(id, document)| known.add(&envelope(id, document)));
+        sent.for_each(|(id, document)| known.add(&envelope(id, document), false));
         assert_eq!(known.bookmark(), of(&after).bookmark());
     }
 
@@ -254,7 +257,7 @@ mod tests {
         let mut wider = Fingerprint::new(&columns(true));
         documents(300)
             .iter()
-            .for_each(|(id, document)| wider.add(&envelope(id, document)));
+            .for_each(|(id, document)| wider.add(&envelope(id, document), false));
         let changed = wider.changed(&bookmark);
         assert!(documents(300).iter().all(|(id, _)| changed.has(id)));
     }

@@ -9,6 +9,9 @@ use super::state::State;
 use crate::commands::github::documents::cell_json;
 use crate::output::json::quoted;
 
+/// The column that marks a row whose document is gone, as Singer targets know it.
+pub(super) const DELETED_AT: &str = "_sdc_deleted_at";
+
 pub(super) fn schema(selection: &Selection) -> String {
     let stream = selection.stream;
     let message = json!({
@@ -20,12 +23,22 @@ pub(super) fn schema(selection: &Selection) -> String {
     message.to_string()
 }
 
-pub(super) fn record(selection: &Selection, envelope: &Envelope<'_>, at: Timestamp) -> String {
+pub(super) fn record(
+    selection: &Selection,
+    envelope: &Envelope<'_>,
+    is_gone: bool,
+    at: Timestamp,
+) -> String {
     let stream = selection.stream;
     let row = stream.row(envelope, selection.has_document());
     let all = stream.columns(selection.has_document());
     let chosen = all.zip(&row).filter(|(column, _)| selection.has(column));
-    let members: Vec<String> = chosen.map(|(column, cell)| member(column, cell)).collect();
+    let mut members: Vec<String> = chosen.map(|(column, cell)| member(column, cell)).collect();
+    let deleted_at = match is_gone {
+        true => quoted(&at.to_string()),
+        false => "null".to_owned(),
+    };
+    members.push(format!("{}:{deleted_at}", quoted(DELETED_AT)));
     format!(
         "{{\"type\":\"RECORD\",\"stream\":{},\"record\":{{{}}},\"time_extracted\":{}}}",
         quoted(stream.kind),
@@ -65,6 +78,8 @@ pub(super) fn json_schema(columns: &[Column], key: &[&str]) -> Value {
         }
         properties.insert(column.name.to_owned(), property);
     }
+    let deleted_at = json!({ "type": ["null", "string"], "format": "date-time" });
+    properties.insert(DELETED_AT.to_owned(), deleted_at);
     json!({ "type": "object", "properties": properties })
 }
 
@@ -87,13 +102,14 @@ mod tests {
             document,
         };
         let at = "2026-02-03T04:05:06.789Z".parse().unwrap();
-        let line = record(&selection, &envelope, at);
+        let line = record(&selection, &envelope, false, at);
         assert!(!line.contains('\n') && line.contains("[1.50]"), "{line}");
         let message: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(message["type"], "RECORD");
         assert_eq!(message["stream"], "issue");
         assert_eq!(message["time_extracted"], "2026-02-03T04:05:06.789Z");
         let record = &message["record"];
+        assert_eq!(record["_sdc_deleted_at"], Value::Null);
         assert_eq!(record["_id"], "issue:7");
         assert_eq!(record["id"], 7);
         assert_eq!(record["title"], "a\u{1b}[0m\nb");
