@@ -102,23 +102,7 @@ impl Inner {
         let latest = self.records.latest(&run_id.login, run_id.space).await?;
         // What a later run owes is not what this one has read.
         if latest.is_some_and(|run| run.run_id == *run_id) {
-            // A repository was renamed while its items were read under the old name: the next run
-            // reads them under the new one.
-            let known = self.known_repositories(run_id).await?;
-            let names = known.into_iter().flatten().map(|one| one.full_name);
-            let names: BTreeSet<String> = names.collect();
-            let is_named = |resource: &str| {
-                let place = resource
-                    .split_once('#')
-                    .map_or(resource, |(place, _)| place);
-                place
-                    .strip_prefix("repo:")
-                    .is_none_or(|name| names.contains(name))
-            };
-            let read = lists
-                .read_items()
-                .filter(|(_, resource)| is_named(resource));
-            self.records.settle_owed(run_id, read).await?;
+            self.settle(run_id, &lists).await?;
         }
         let run = self.records.run(run_id).await?;
         let run = run.filter(|run| *repair == 0 && run.status != RunStatus::Canceled);
@@ -181,6 +165,22 @@ impl Inner {
         }
         batch.seal().await?;
         Ok(())
+    }
+
+    /// Notes that what was owed has been read. A repository may have been renamed while its items
+    /// were read under the old name: the next run reads them under the new one.
+    async fn settle(&self, run_id: &RunId, lists: &Lists) -> Result<()> {
+        let known = self.known_repositories(run_id).await?;
+        let names = known.into_iter().flatten().map(|one| one.full_name);
+        let names: BTreeSet<String> = names.collect();
+        let is_named = |resource: &str| {
+            let (place, _) = resource.split_once('#').unwrap_or((resource, ""));
+            let name = place.strip_prefix("repo:");
+            name.is_none_or(|name| names.contains(name))
+        };
+        let read = lists.read_items();
+        let read = read.filter(|(_, resource)| is_named(resource));
+        self.records.settle_owed(run_id, read).await
     }
 
     /// Puts aside what is gone, unless the run was canceled, another one has begun, or retention has

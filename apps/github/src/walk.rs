@@ -108,6 +108,20 @@ pub(crate) struct Traversal<'a> {
 }
 
 impl Traversal<'_> {
+    /// Takes in what a page shows of the newest items.
+    pub(crate) fn see(&mut self, items: &Items) {
+        let job = self.job;
+        let is_head = job.page == 1 && !job.reading.by_creation;
+        if is_head || job.kind.stream().walk == Walk::Updated {
+            let latest = latest_past(&items.rows, self.now);
+            self.seen.latest = latest.max(self.seen.latest.take());
+        }
+        if is_head && job.history.is_none() {
+            let newest = items.rows.first().map(|row| row.id.clone());
+            self.seen.newest = newest.or(self.seen.newest.take());
+        }
+    }
+
     pub(crate) fn next(&self, page: &Page<'_>) -> Result<Next, Fail> {
         match self.job.kind.stream().walk {
             Walk::Whole => self.page_by_page(page, false),
@@ -452,7 +466,7 @@ pub(crate) fn earlier(at: &str, by: std::time::Duration) -> Option<String> {
 }
 
 /// The time of the latest change of these items. One in the future would hide everything until then.
-pub(crate) fn latest_past(rows: &[Row], now: Timestamp) -> Option<String> {
+fn latest_past(rows: &[Row], now: Timestamp) -> Option<String> {
     let now = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?;
     let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let times = rows.iter().filter_map(|row| row.changed_at.as_ref());

@@ -8,7 +8,7 @@ use super::request;
 use crate::collector::Inner;
 use crate::items::{Items, Row};
 use crate::model::{FirstPage, PageDone, PageJob, Repository, Run};
-use crate::records::KnownPage;
+use crate::records::{Before, KnownPage};
 use crate::streams::{JobKind, Owner};
 use crate::walk::{Next, Traversal};
 
@@ -54,9 +54,11 @@ impl Inner {
         traversal: &Traversal<'_>,
         items: &Items,
         next: &Next,
-        known: Option<&KnownPage>,
+        before: &Before,
     ) -> Vec<PageJob> {
         let job = traversal.job;
+        let known = before.known.as_ref();
+        let known = known.filter(|one| one.resource == job.resource());
         let is_child = |kind: &JobKind| kind.parents().any(|parent| parent == job.kind);
         let kinds: Vec<JobKind> = self.collected(run).filter(is_child).collect();
         if kinds.is_empty() {

@@ -16,7 +16,7 @@ use crate::model::{History, Listed, PageDone, PageEnd, PageJob, Run};
 use crate::plan::is_permanent;
 use crate::records::{Before, KnownPage};
 use crate::streams::{JobKind, Walk};
-use crate::walk::{Next, Page, Traversal, latest_past};
+use crate::walk::{Next, Page, Traversal};
 
 /// Documents that are read to find one whose id is known: ids of commits that differ in their last
 /// digit.
@@ -32,26 +32,6 @@ impl Inner {
             cursor: before.start(job),
             seen: job.seen.clone(),
         }
-    }
-
-    /// The same, when the items of a page are known.
-    fn traversal_of<'a>(
-        &'a self,
-        job: &'a PageJob,
-        before: &'a Before,
-        items: &Items,
-    ) -> Traversal<'a> {
-        let mut traversal = self.traversal(job, before);
-        let is_newest_first = job.page == 1 && !job.reading.by_creation;
-        if is_newest_first || job.kind.stream().walk == Walk::Updated {
-            let latest = latest_past(&items.rows, traversal.now);
-            traversal.seen.latest = traversal.seen.latest.max(latest);
-        }
-        if is_newest_first && job.history.is_none() {
-            let newest = items.rows.first().map(|row| row.id.clone());
-            traversal.seen.newest = newest.or(traversal.seen.newest);
-        }
-        traversal
     }
 
     /// Stores a page, and spawns the jobs that follow from it.
@@ -76,8 +56,9 @@ impl Inner {
         if let Err(error) = self.put(job, &items.documents).await {
             return Err(self.keep(call, &kept, is_again, error).await);
         }
-        let traversal = self.traversal_of(job, before, &items);
+        let mut traversal = self.traversal(job, before);
         let is_updated = job.kind.stream().walk == Walk::Updated;
+        traversal.see(&items);
         let ids = hashes(job, &items);
         let page = Page::read(&items, &ids, kept.next.as_deref());
         let page = page.compared(job, before.known.as_ref());
@@ -96,11 +77,7 @@ impl Inner {
             }
             Next::Job(_) => None,
         };
-        let known_page_before = before
-            .known
-            .as_ref()
-            .filter(|one| one.resource == job.resource());
-        let children = self.children(run, &traversal, &items, &next, known_page_before);
+        let children = self.children(run, &traversal, &items, &next, before);
         still_holds(call)?;
         let noted = self
             .records
