@@ -31,9 +31,11 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// use axum::http::StatusCode;
 /// use clinch_axum::{Problem, Target};
 ///
-/// fn of_order(order: u32) -> Result<(String, u32), Problem> { let unknown = ||
-/// Problem::new(StatusCode::NOT_FOUND, "unknown_order", "there is no such order"); (order >
-/// 0).then(|| (format!("order-{order}"), order)).ok_or_else(unknown) }
+/// fn of_order(order: u32) -> Result<(String, u32), Problem> {
+///     let detail = "there is no such order";
+///     let unknown = || Problem::new(StatusCode::NOT_FOUND, "unknown_order", detail);
+///     (order > 0).then(|| (format!("order-{order}"), order)).ok_or_else(unknown)
+/// }
 /// assert_eq!(of_order(7).target().expect("an order").0, "order-7");
 /// ```
 pub trait Target<I> {
@@ -296,9 +298,10 @@ where
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> clinch::Result<()> {
-/// let greet: Route<String, String> = Route::new("demo", "greet").natural(); let endpoint =
-/// Endpoint::post("/greet/{name}", greet, |Path(name): Path<String>| (name.clone(), name))
-/// .handle(|call: Call<String>| async move { Ok::<_, Retry>(format!("Hello {}", call.input)) });
+/// let greet: Route<String, String> = Route::new("demo", "greet").natural();
+/// let read = |Path(name): Path<String>| (name.clone(), name);
+/// let endpoint = Endpoint::post("/greet/{name}", greet, read)
+///     .handle(|call: Call<String>| async move { Ok::<_, Retry>(format!("Hello {}", call.input)) });
 /// let api = Api::new("/operations").endpoint(endpoint);
 ///
 /// let test = testing::start(api.register(Clinch::builder()))?;

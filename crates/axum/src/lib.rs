@@ -16,13 +16,12 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> clinch::Result<()> {
-//! let cancel: Route<String, u64> =
-//!     Route::new("payments", "cancel").keyed(Duration::from_secs(86_400));
+//! let day = Duration::from_secs(86_400);
+//! let cancel: Route<String, u64> = Route::new("payments", "cancel").keyed(day);
 //! // From the request: the business object, and the input of the call.
 //! let read = |Path(payment): Path<String>| (payment.clone(), payment);
 //! let endpoint = Endpoint::post("/payments/{payment}/cancel", cancel, read)
 //!     .handle(|call: Call<String>| async move { Ok::<_, Retry>(call.input.len() as u64) });
-//!
 //! let builder = Clinch::builder().backend(Backend::memory());
 //! let (clinch, router) = Api::new("/operations").endpoint(endpoint).build(builder)?;
 //! // Retries and recovery: tokio::spawn(async move { clinch.run().await });

@@ -69,10 +69,14 @@ type Whose = Arc<dyn Fn(&Parts) -> Result<String, Problem> + Send + Sync>;
 /// });
 /// let clinch = orders.register(Clinch::builder().backend(Backend::memory())).build()?;
 ///
-/// // The service as it was, and the layer around it. let service = Router::new().route("/orders",
-/// post(|| async { (StatusCode::CREATED, "order 7") })); let service = orders.layer(&clinch,
-/// "/operations").layer(service); let app: Router = Statuses::new("/operations")
-/// .idempotent(&orders) .into_router(&clinch) .fallback_service(service);
+/// // The service as it was, and the layer around it.
+/// let create = post(|| async { (StatusCode::CREATED, "order 7") });
+/// let service = Router::new().route("/orders", create);
+/// let service = orders.layer(&clinch, "/operations").layer(service);
+/// let app: Router = Statuses::new("/operations")
+///     .idempotent(&orders)
+///     .into_router(&clinch)
+///     .fallback_service(service);
 /// # let _ = app;
 /// # Ok(())
 /// # }

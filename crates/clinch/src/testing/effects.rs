@@ -16,16 +16,27 @@ use super::fail;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> clinch::Result<()> {
-/// let charge: Route<u64, u64> = Route::new("payments",
-/// "charge").keyed(Duration::from_secs(86_400)); let book = Effects::default(); let provider =
-/// book.clone(); let handler = move |call: Call<u64>| { // This provider remembers keys. Its first
-/// answer is lost on the way back. provider.apply_once(call.key()); let is_lost =
-/// provider.calls(call.key()) == 1; async move { match is_lost { true =>
-/// Err(Refusal::from(Retry::unknown("the connection broke"))), false => Ok(call.input), } } }; let
-/// test = testing::start(Clinch::builder().handle(&charge, handler))?; let handle =
-/// test.clinch.start(charge.request("order-1", "pay", &5_000), Duration::ZERO).await?;
-/// test.assert_completed(&charge, handle.op_id()).await; test.assert_one_effect(handle.op_id(),
-/// &book).await; assert_eq!(book.all_calls(), 2, "and it took two calls");
+/// let day = Duration::from_secs(86_400);
+/// let charge: Route<u64, u64> = Route::new("payments", "charge").keyed(day);
+/// let book = Effects::default();
+/// let provider = book.clone();
+/// let handler = move |call: Call<u64>| {
+///     // This provider remembers keys. Its first answer is lost on the way back.
+///     provider.apply_once(call.key());
+///     let is_lost = provider.calls(call.key()) == 1;
+///     async move {
+///         match is_lost {
+///             true => Err(Refusal::from(Retry::unknown("the connection broke"))),
+///             false => Ok(call.input),
+///         }
+///     }
+/// };
+/// let test = testing::start(Clinch::builder().handle(&charge, handler))?;
+/// let request = charge.request("order-1", "pay", &5_000);
+/// let handle = test.clinch.start(request, Duration::ZERO).await?;
+/// test.assert_completed(&charge, handle.op_id()).await;
+/// test.assert_one_effect(handle.op_id(), &book).await;
+/// assert_eq!(book.all_calls(), 2, "and it took two calls");
 /// # Ok(())
 /// # }
 /// ```
