@@ -20,7 +20,6 @@ mod lab;
 mod lists;
 mod neighbors;
 mod octokit;
-mod oracle;
 mod patience;
 mod points;
 mod progress;
