@@ -44,9 +44,14 @@ fn root() -> PathBuf {
 
 /// Every page of `docs/`, the README, and the pages of the clients.
 fn pages() -> Vec<Page> {
-    let mut names = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut names = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "crates/cli/README.md",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     names.extend(["python", "typescript"].map(|client| format!("clients/{client}/README.md")));
     let mut folders = vec!["docs".to_owned()];
     while let Some(folder) = folders.pop() {

@@ -73,6 +73,8 @@ pub use route::Route;
 mod pages {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[doc = include_str!("../../../crates/clinch/README.md")]
+    struct CrateReadme;
     #[doc = include_str!("../../../docs/guide/compensation.md")]
     struct Compensation;
     #[doc = include_str!("../../../docs/guide/idempotency.md")]

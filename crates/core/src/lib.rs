@@ -37,3 +37,10 @@ pub use outcome::{
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, Sealed};
 pub use protocol::Status;
 pub use time::Timestamp;
+
+/// The example of the crate's README is compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../crates/core/README.md")]
+    struct Readme;
+}

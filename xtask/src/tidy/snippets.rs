@@ -49,6 +49,11 @@ const PAGES: &[(&str, &str, Proof)] = &[
         By("crates/cli/src/guide.rs"),
     ),
     (
+        "docs/guide/adapter.md",
+        "rust",
+        By("examples/tests/custom_store.rs"),
+    ),
+    (
         "docs/guide/clients.md",
         "python",
         By("crates/cli/tests/clients/pages.rs"),
@@ -210,7 +215,13 @@ fn problem(tree: &Tree, page: &File, language: &str) -> Option<String> {
 
 /// The pages that [`COMMANDS_AND_DOCUMENTS`] reads.
 fn is_read(path: &str) -> bool {
-    let is_top = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].contains(&path);
+    let is_top = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "crates/cli/README.md",
+    ]
+    .contains(&path);
     let is_of_client = path.starts_with("clients/") && path.ends_with("/README.md");
     is_top || is_of_client || path.starts_with("docs/")
 }

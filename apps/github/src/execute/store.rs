@@ -57,7 +57,6 @@ impl Inner {
             return Err(self.keep(call, &kept, is_again, error).await);
         }
         let mut traversal = self.traversal(job, before);
-        let is_updated = job.kind.stream().walk == Walk::Updated;
         traversal.see(&items);
         let ids = hashes(job, &items);
         let page = Page::read(&items, &ids, kept.next.as_deref());
@@ -69,11 +68,7 @@ impl Inner {
             KnownPage::is_kept(job).then(|| known_page(job, &kept, &items, &traversal, &page));
         let cursor = match next {
             Next::End => {
-                let is_full_page = page.count >= traversal.page_size as usize;
-                let token = kept.token.clone().unwrap_or_default();
-                let etag = kept.etag.clone().filter(|_| !(is_updated && is_full_page));
-                let etag = etag.map(|etag| (token, etag));
-                traversal.moved_cursor(before.last(job), etag)
+                traversal.moved_cursor(before.last(job), end_tag(&kept, &traversal, &page))
             }
             Next::Job(_) => None,
         };
@@ -306,6 +301,19 @@ impl Inner {
             _ => done,
         }
     }
+}
+
+/// The ETag of a list that ends with this page, and the token that it belongs to. A full page of
+/// changes has none: it would not tell of a second page.
+fn end_tag(
+    kept: &SavedAnswer,
+    traversal: &Traversal<'_>,
+    page: &Page<'_>,
+) -> Option<(String, String)> {
+    let is_full_page = page.count >= traversal.page_size as usize;
+    let tells_all = traversal.job.kind.stream().walk != Walk::Updated || !is_full_page;
+    let etag = kept.etag.clone().filter(|_| tells_all)?;
+    Some((kept.token.clone().unwrap_or_default(), etag))
 }
 
 /// What a canceled attempt, or one that lost its lease, stores might be forgotten already.
