@@ -37,7 +37,7 @@ const GONE_PAUSE: Duration = Duration::from_secs(1);
 const KNOWN_MAX: usize = 10_000;
 
 /// A GitHub App: its id and its private key. `Debug` shows the id only. Clones share what
-/// [`replace`](Self::replace) changes.
+/// `replace` changes.
 #[derive(Clone)]
 pub struct App {
     id: String,

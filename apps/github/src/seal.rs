@@ -68,7 +68,7 @@ impl FromStr for TokenKey {
 
 /// The keys of tokens: the first seals, each opens what it has sealed. Without any, tokens of users
 /// cannot be stored.
-/// Clones share what [`replace`](Self::replace) changes.
+/// Clones share what `replace` changes.
 #[derive(Debug, Clone, Default)]
 pub struct TokenKeys(Arc<RwLock<Arc<[TokenKey]>>>);
 
