@@ -134,7 +134,12 @@ impl ApiUrl {
     /// no resource.
     pub(crate) fn first_page(&self, job: &PageJob, size: u32) -> Result<String, InvalidText> {
         let stream = job.kind.stream();
-        let mut path = stream.path.replace("{login}", &escaped(&job.run_id.login));
+        let is_history = matches!(job.history, Some(History::Of(_)));
+        let resource = match is_history {
+            true => JobKind::REPO_COMMITS.stream().path,
+            false => stream.path,
+        };
+        let mut path = resource.replace("{login}", &escaped(&job.run_id.login));
         if job.kind.is_of_repository() {
             let missing = || InvalidText("the job names no repository".to_owned());
             let repository = job.repository.as_ref().ok_or_else(missing)?;
@@ -322,6 +327,28 @@ mod tests {
             };
             assert!(api().first_page(&reviews, 100).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn col_3_a_branch_without_a_common_ancestor_is_read_as_a_history() {
+        let compared = PageJob {
+            item: Some("abc1".to_owned()),
+            ..job(JobKind::named("branch_commit").expect("a stream"))
+        };
+        let whole = PageJob {
+            history: Some(History::Of("abc1".to_owned())),
+            ..compared.clone()
+        };
+        let address = |job: &PageJob| api().first_page(job, 100).expect("a resource");
+        let base = "https://api.example/v3/repos/octo-cat/hello.world_1";
+        assert_eq!(
+            address(&compared),
+            format!("{base}/compare/HEAD...abc1?per_page=100")
+        );
+        assert_eq!(
+            address(&whole),
+            format!("{base}/commits?sha=abc1&per_page=100")
+        );
     }
 
     #[test]

@@ -26,9 +26,10 @@ pub(crate) enum Meaning {
     Page,
     /// The page has not changed.
     NotModified,
-    /// There is nothing to read, and that is no error: an empty repository, disabled issues, a page
-    /// past the end.
+    /// There is nothing to read, and that is no error: disabled issues, a page past the end.
     Nothing,
+    /// The repository has no commits.
+    Empty(String),
     /// The resource has moved to this address.
     Moved(String),
     /// A rate limit refused the request; the budget headers say for how long.
@@ -64,6 +65,7 @@ pub(crate) fn meaning(kind: JobKind, answer: &ApiAnswer) -> Meaning {
         429 => Meaning::Limited,
         410 if is_part && !is_disabled(answer) => unavailable(),
         status if kind.stream().nothing.contains(&status) => Meaning::Nothing,
+        409 if is_part && is_empty(answer) => Meaning::Empty(said(answer)),
         408 | 425 => Meaning::Broken(said(answer)),
         status if status >= 500 => Meaning::Broken(said(answer)),
         404 | 409 | 410 | 451 if is_part => unavailable(),
@@ -80,10 +82,23 @@ pub(crate) fn is_cut(job: &PageJob, answer: &ApiAnswer) -> bool {
     answer.status == 422 && job.page > 1 && job.history.is_none() && is_said
 }
 
-/// Issues are disabled. A repository that is gone has another message.
+/// Issues are disabled. A repository that is gone has another message, and an answer that says
+/// nothing, or was cut, proves neither.
 fn is_disabled(answer: &ApiAnswer) -> bool {
     let message = message(answer).to_ascii_lowercase();
-    message.is_empty() || message.contains("disabled")
+    message.contains("disabled")
+}
+
+/// Nothing was ever pushed to the repository. Other conflicts do not say what it holds.
+fn is_empty(answer: &ApiAnswer) -> bool {
+    let message = message(answer).to_ascii_lowercase();
+    message.contains("repository is empty")
+}
+
+/// Two commits have no history in common, as those of a branch that holds a site.
+pub(crate) fn is_unrelated(answer: &ApiAnswer) -> bool {
+    let message = message(answer).to_ascii_lowercase();
+    answer.status == 404 && message.contains("no common ancestor")
 }
 
 /// GitHub has blocked the repository, for its terms of service for example.
@@ -233,8 +248,6 @@ mod tests {
         assert_eq!(of(user, 304), Meaning::NotModified);
         assert_eq!(of(user, 202), Meaning::Pending(PENDING_PAUSE));
         assert_eq!(of(user, 401), Meaning::BadToken);
-        assert_eq!(of(commits, 409), Meaning::Nothing);
-        assert_eq!(of(issues, 410), Meaning::Nothing);
         assert_eq!(of(events, 422), Meaning::Nothing);
         for (kind, status) in [
             (issues, 422),
@@ -245,7 +258,14 @@ mod tests {
         ] {
             assert!(matches!(of(kind, status), Meaning::Refused(_)), "{status}");
         }
-        for (kind, status) in [(issues, 404), (issues, 409), (commits, 410), (issues, 451)] {
+        for (kind, status) in [
+            (issues, 404),
+            (issues, 409),
+            (issues, 410),
+            (commits, 409),
+            (commits, 410),
+            (issues, 451),
+        ] {
             let reason = format!("HTTP {status}");
             assert_eq!(of(kind, status), Meaning::Unavailable(reason));
         }
@@ -265,6 +285,15 @@ mod tests {
         assert_eq!(blocked, Meaning::Unavailable(reason));
         let gone = of(JobKind::REPO_ISSUES, 410, "This repository is gone");
         assert!(matches!(gone, Meaning::Unavailable(_)));
+        let empty = of(JobKind::REPO_COMMITS, 409, "Git Repository is empty.");
+        let reason = "HTTP 409: Git Repository is empty.".to_owned();
+        assert_eq!(empty, Meaning::Empty(reason));
+        let cut = answer(410, &[], r#"{"message":"This repo"#);
+        let reason = "HTTP 410".to_owned();
+        assert_eq!(
+            meaning(JobKind::REPO_ISSUES, &cut),
+            Meaning::Unavailable(reason)
+        );
         let message = "Issues has been disabled in this repository.";
         assert_eq!(of(JobKind::REPO_ISSUES, 410, message), Meaning::Nothing);
         let forbidden = of(JobKind::REPO_PRS, 403, "Resource not accessible");

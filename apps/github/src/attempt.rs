@@ -8,7 +8,7 @@ use clinch::{Call, Done, Fail, Refusal, Retry};
 
 use crate::collector::{Collector, Inner};
 use crate::health::{Health, Turn};
-use crate::model::{PageDone, PageEnd, PageJob, RunId, Space};
+use crate::model::{PageDone, PageJob, RunId, Space};
 use crate::routes::{PAGE_ATTEMPTS_MAX, PAGE_TIMEOUT};
 use crate::streams::JobKind;
 use crate::{metrics, tally};
@@ -157,7 +157,7 @@ impl Counted {
 
     fn end(mut self, ended: &Result<Done<PageDone>, Refusal>) -> &'static str {
         let outcome = match ended {
-            Ok(done) if done.value.end == PageEnd::Unavailable => "unavailable",
+            Ok(done) if done.value.end.is_unavailable() => "unavailable",
             Ok(_) => "succeeded",
             // A retry after the last attempt is a failure.
             Err(Refusal::Retry(retry)) if self.is_last && retry.applied != Applied::NotCalled => {

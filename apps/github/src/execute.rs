@@ -122,6 +122,9 @@ impl Inner {
                 let kept = kept(job, asked, answer)?;
                 self.store(call, run, job, before, kept, false).await
             }
+            Meaning::NotModified if asked.request.if_none_match.is_none() => Err(bad_answer(
+                "the API answered 304 to a request without a condition",
+            )),
             Meaning::NotModified => {
                 self.not_modified(call, run, job, before, asked, &answer)
                     .await
@@ -129,12 +132,14 @@ impl Inner {
             // A list that ended before it was read to its end was not read.
             Meaning::Nothing if answer.status != PAST_THE_END && !is_first(job) => {
                 let reason = format!("HTTP {} after the first page", answer.status);
-                Ok(Done::new(PageDone {
-                    reason: Some(reason),
-                    ..ended(PageEnd::Unavailable, asked)
-                }))
+                Ok(Done::new(unavailable(asked, reason)))
             }
             Meaning::Nothing => self.nothing(job, before, asked).await,
+            Meaning::Empty(reason) if is_first(job) => {
+                let mut done = self.nothing(job, before, asked).await?;
+                (done.value.end, done.value.reason) = (PageEnd::Empty, Some(reason));
+                Ok(done)
+            }
             Meaning::Moved(location) => self.moved(call, job, asked, &location),
             Meaning::Limited => Err(wait(shortly("the API's rate limit refused the request"))),
             Meaning::BadToken => {
@@ -152,18 +157,14 @@ impl Inner {
             Meaning::Refused(reason) if answer::is_cut(job, &answer) => {
                 self.cut(job, before, asked, reason).await
             }
-            Meaning::Refused(_) | Meaning::Unavailable(_) if is_comparison(job) => {
+            Meaning::Refused(_) | Meaning::Unavailable(_) | Meaning::Empty(_)
+                if is_comparison(job) =>
+            {
                 Ok(self.not_comparable(call, job, asked))
             }
-            // The item is gone, with everything that belongs to it.
-            Meaning::Unavailable(_) if job.item.is_some() && matches!(answer.status, 404 | 410) => {
-                Ok(Done::new(ended(PageEnd::Nothing, asked)))
+            Meaning::Unavailable(reason) | Meaning::Empty(reason) => {
+                Ok(not_given(call, job, asked, &answer, reason))
             }
-            // The cursor stays: when the resource is back, the next run goes on from there.
-            Meaning::Unavailable(reason) => Ok(Done::new(PageDone {
-                reason: Some(reason),
-                ..ended(PageEnd::Unavailable, asked)
-            })),
             Meaning::Refused(message) => {
                 Err(Fail::new(format!("http_{}", answer.status), message).into())
             }
@@ -180,17 +181,17 @@ impl Inner {
         let size = self.page_size(before.run.as_ref(), job.kind) as usize;
         // A full page does not change when a page is added after it.
         let tells = |known: &&KnownPage| known.next.is_some() || known.count < size;
-        // A full run reads what belongs to each item, also of a page that has not changed.
-        let is_of_items = |kind: JobKind| kind.parents().any(|parent| parent == job.kind);
-        let run = before.run.as_ref().filter(|_| job.is_full);
-        let reads_items = run.is_some_and(|run| self.collected(run).any(is_of_items));
+        // A full run reads what belongs to each item, also of a page that has not changed; and so does
+        // the first run of a stream that reads something of items.
+        let item_streams = before.item_streams(job);
+        let is_changed_enough =
+            !job.is_full || (job.kind.stream().walk == Walk::Whole && item_streams.is_empty());
         let may_skip = |known: &&KnownPage| {
-            let is_whole = job.kind.stream().walk == Walk::Whole && !reads_items;
+            let has_items = item_streams.is_subset(&known.item_streams);
+            let is_of_run = known.run == job.run_id.number;
             // A job that is executed again gets the same answer as before.
             let is_own = known.is_of(job);
-            known.ids.is_some()
-                && !is_own
-                && (is_whole || !job.is_full || known.run == job.run_id.number)
+            known.ids.is_some() && !is_own && (is_of_run || (is_changed_enough && has_items))
         };
         let known = before
             .known
@@ -250,6 +251,42 @@ impl Inner {
         let there = request(&there).priority(priority(call));
         Ok(Done::new(ended(PageEnd::Moved, asked)).then(there))
     }
+}
+
+/// The API does not give the resource.
+fn not_given(
+    call: &Call<PageJob>,
+    job: &PageJob,
+    asked: &GrantedRequest,
+    answer: &ApiAnswer,
+    reason: String,
+) -> Done<PageDone> {
+    if job.history.is_none() && answer::is_unrelated(answer) {
+        return unrelated(call, job, asked);
+    }
+    // The item is gone, with everything that belongs to it.
+    if job.item.is_some() && matches!(answer.status, 404 | 410) {
+        return Done::new(ended(PageEnd::Nothing, asked));
+    }
+    // The cursor stays: when the resource is back, the next run goes on from there.
+    Done::new(unavailable(asked, reason))
+}
+
+fn unavailable(asked: &GrantedRequest, reason: String) -> PageDone {
+    PageDone {
+        reason: Some(reason),
+        ..ended(PageEnd::Unavailable, asked)
+    }
+}
+
+/// A branch that has nothing in common with the default branch: all of its commits are its own.
+fn unrelated(call: &Call<PageJob>, job: &PageJob, asked: &GrantedRequest) -> Done<PageDone> {
+    let whole = PageJob {
+        history: job.item.clone().map(History::Of),
+        ..job.clone()
+    };
+    let whole = request(&whole).priority(priority(call));
+    Done::new(ended(PageEnd::Moved, asked)).then(whole)
 }
 
 /// Whether a list begins with this job.

@@ -23,6 +23,8 @@ use crate::sweep::Lists;
 #[derive(Default)]
 struct UnavailableJobs {
     count: u64,
+    /// Those of which nothing can be missing: empty repositories.
+    empty: u64,
     first: Vec<Unavailable>,
 }
 
@@ -119,7 +121,8 @@ impl Inner {
             0 => {
                 // A canceled run shows what was done until then.
                 (run.jobs, run.pages) = (jobs, pages);
-                let is_read = jobs.failed + jobs.unavailable == 0 && run_id.number > 1;
+                let not_read = jobs.failed + jobs.unavailable.saturating_sub(unavailable.empty);
+                let is_read = not_read == 0 && run_id.number > 1;
                 run.has_swept = is_read && is_whole && run.status != RunStatus::Canceled;
                 run.missing.clone_from(&missing);
                 run.unavailable.clone_from(&unavailable.first);
@@ -214,8 +217,9 @@ impl Inner {
                     PageEnd::NotModified => pages.not_modified += 1,
                     PageEnd::Stored | PageEnd::Nothing => pages.fetched += 1,
                     PageEnd::Moved => {}
-                    PageEnd::Unavailable => {
+                    PageEnd::Unavailable | PageEnd::Empty => {
                         unavailable.count += 1;
+                        unavailable.empty += u64::from(done.end == PageEnd::Empty);
                         let reason = done.reason.unwrap_or_default();
                         Unavailable::note(&mut unavailable.first, job.resource, reason);
                     }

@@ -1,11 +1,13 @@
 //! Forgets a user: documents, cursors, runs, statistics and tokens.
 
+use std::collections::BTreeSet;
+
 use clinch::ports::{DocumentFilter, Expected, RecordList, RecordWrite};
 use clinch::types::ErrorKind;
 use clinch::{Error, Result};
 
 use crate::collector::{Collector, Inner};
-use crate::model::{Run, RunId, RunStatus, Space, login};
+use crate::model::{PageJob, Run, RunId, RunStatus, Space, login};
 use crate::records::CollectorRecords;
 use crate::streams::JobKind;
 
@@ -134,6 +136,34 @@ impl CollectorRecords {
                     .await?;
             }
             self.records.write_records(&cursors).await?;
+        }
+        self.forget_owed(run, repositories).await
+    }
+
+    /// Nothing of these repositories is owed any more.
+    async fn forget_owed(&self, run: &RunId, repositories: &[String]) -> Result<()> {
+        let gone: BTreeSet<u64> = repositories
+            .iter()
+            .filter_map(|id| id.parse().ok())
+            .collect();
+        let mut after = None;
+        while !gone.is_empty() {
+            let (owed, next) = self.owed(run, after).await?;
+            let is_gone = |job: &&PageJob| {
+                let of = job.repository.as_ref();
+                of.is_some_and(|one| gone.contains(&one.id))
+            };
+            let forgotten: Vec<_> = owed.iter().filter(is_gone).collect();
+            let resources: Vec<_> = forgotten
+                .iter()
+                .map(|job| (job.kind, job.resource()))
+                .collect();
+            let items = resources.iter().map(|(kind, one)| (*kind, one.as_str()));
+            self.settle_owed(run, items).await?;
+            after = next;
+            if after.is_none() {
+                break;
+            }
         }
         Ok(())
     }

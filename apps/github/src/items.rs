@@ -208,6 +208,8 @@ pub(crate) fn read(job: &PageJob, body: &[u8]) -> Result<Items, String> {
             items.comparison = Some(serde_json::from_slice(body).map_err(no_page)?);
             member(body, "commits")?
         }
+        // Not a comparison: the whole history of a branch.
+        (Some(History::Of(_)), _) => serde_json::from_slice(body).map_err(no_page)?,
         (_, Shape::One) => vec![serde_json::from_slice(body).map_err(no_page)?],
         // An installation's repositories come in an object.
         (_, Shape::List) if job.kind == JobKind::USER_REPOS && body.starts_with(b"{") => {

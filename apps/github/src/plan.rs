@@ -80,7 +80,8 @@ impl Inner {
                 ..Run::new(run_id, start.trigger, now)
             }
         };
-        let run = match self.records.create_run(&user, space, make).await? {
+        let created = self.records.create_run(&user, space, &asked.streams, make);
+        let run = match created.await? {
             Ok(run) => run,
             Err(active) => {
                 // A step of the active run may have been given up.

@@ -8,9 +8,7 @@ use clinch::types::{BatchId, Domain, ErrorKind, EventType, Phase, Status, Timest
 use clinch::{Error, Result};
 
 use crate::collector::{Collector, Inner};
-use crate::model::{
-    Job, JobState, Jobs, PageDone, PageEnd, Run, RunId, RunStatus, Space, Start, Trigger,
-};
+use crate::model::{Job, JobState, Jobs, PageDone, Run, RunId, RunStatus, Space, Start, Trigger};
 use crate::overview::OpenJobs;
 use crate::records::Cursor;
 use crate::routes::DOMAIN;
@@ -379,7 +377,7 @@ impl Inner {
             .or(row.options.run_at)
             .filter(|at| *at > now);
         let done: Option<PageDone> = snapshot.result.as_ref().and_then(|result| result.to().ok());
-        let is_unavailable = |done: &PageDone| done.end == PageEnd::Unavailable;
+        let is_unavailable = |done: &PageDone| done.end.is_unavailable();
         let view = match (state.status, state.phase) {
             (Status::Completed, _) if done.as_ref().is_some_and(is_unavailable) => {
                 JobState::Unavailable

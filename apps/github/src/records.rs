@@ -3,6 +3,7 @@
 mod pages;
 mod pruning;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clinch::ports::{Expected, Record, RecordList, RecordWrite, Records};
@@ -12,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Run, RunId, Space};
+use crate::streams::JobKind;
 
 pub use pages::Cursor;
 pub(crate) use pages::{Before, KnownPage};
@@ -20,12 +22,23 @@ pub(crate) use pages::{Before, KnownPage};
 pub(crate) const TRIES_MAX: usize = 100;
 
 /// A user's latest run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Latest {
     number: u64,
-    /// When the latest run began that read everything.
+    /// When the first run began that read everything; of an earlier release, the latest one.
     #[serde(default)]
     full_at: Option<Timestamp>,
+    /// When the latest run began that read everything of a stream.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    full: BTreeMap<JobKind, Timestamp>,
+}
+
+impl Latest {
+    /// When the latest run began that read everything of all these streams.
+    fn full_at(&self, streams: &[JobKind]) -> Option<Timestamp> {
+        let of_stream = |kind| self.full.get(kind).copied().or(self.full_at);
+        streams.iter().map(of_stream).min().flatten()
+    }
 }
 
 /// Typed records. Cheap to clone.
@@ -142,12 +155,13 @@ impl CollectorRecords {
         Err(contended(&key))
     }
 
-    /// Records a new run, made from its id and the time of the latest run that read everything; the
-    /// inner `Err` holds the run that is still active.
+    /// Records a new run, made from its id and the time of the latest run that read everything of these
+    /// streams; the inner `Err` holds the run that is still active.
     pub(crate) async fn create_run(
         &self,
         login: &str,
         space: Space,
+        streams: &[JobKind],
         make: impl Fn(RunId, Option<Timestamp>) -> Run,
     ) -> Result<std::result::Result<Run, Run>> {
         let key = user_key(space, login);
@@ -167,9 +181,12 @@ impl CollectorRecords {
                 number = latest.number + 1;
             }
             let (latest, version) = split(latest);
-            let full_at = latest.and_then(|latest| latest.full_at);
+            let full_at = latest.as_ref().and_then(|latest| latest.full_at(streams));
             let run = make(run_id(number), full_at);
-            let latest = Latest { number, full_at };
+            let latest = Latest {
+                number,
+                ..latest.unwrap_or_default()
+            };
             let mut writes = vec![
                 write(key.clone(), expected(version), &latest)?,
                 write(run_key(&run.run_id), Expected::Absent, &run)?,
@@ -227,21 +244,27 @@ impl CollectorRecords {
     /// The next run reads everything.
     pub(crate) async fn note_forgotten(&self, login: &str, space: Space) -> Result<()> {
         let next = |latest: Option<Latest>| {
-            let number = latest?.number;
-            let full_at = None;
-            Some((Latest { number, full_at }, ()))
+            let next = Latest {
+                number: latest?.number,
+                ..Latest::default()
+            };
+            Some((next, ()))
         };
         self.change(user_key(space, login), next).await?;
         Ok(())
     }
 
-    /// Notes that a run has read everything.
+    /// Notes that a run has read everything of its streams.
     pub(crate) async fn note_full(&self, run: &Run) -> Result<()> {
         let key = user_key(run.run_id.space, &run.run_id.login);
         let next = |latest: Option<Latest>| {
-            let full_at = Some(run.created_at);
-            let latest = latest.filter(|latest| latest.full_at < full_at)?;
-            Some((Latest { full_at, ..latest }, ()))
+            let mut latest = latest?;
+            latest.full_at.get_or_insert(run.created_at);
+            for kind in &run.streams {
+                let at = latest.full.entry(*kind).or_default();
+                *at = run.created_at.max(*at);
+            }
+            Some((latest, ()))
         };
         self.change(key, next).await?;
         Ok(())

@@ -3,44 +3,18 @@
 //! A list that was read as a whole holds everything of its kind and place. What is stored and not in
 //! the list is gone: it moves to another collection, with its content, and nothing is thrown away.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod lists;
+
+use std::collections::BTreeSet;
 
 use clinch::Result;
 use clinch::ports::{DOCUMENTS_MAX, DocumentFilter, DocumentName};
 
 use crate::collector::Inner;
 use crate::items::id_hash;
-use crate::model::{Job, JobState, Listed, PageJob, Run};
+use crate::model::{PageJob, Run};
 use crate::streams::JobKind;
-
-/// Digits of the hash of a document's id.
-const HASH_DIGITS: usize = 16;
-
-/// The pages of one list, by number: the pass that read the page last, and its items.
-#[derive(Default)]
-struct Pages {
-    by_number: BTreeMap<u32, (u32, String)>,
-    /// Number of pages, told by the last request.
-    total: Option<u32>,
-    has_changed: bool,
-}
-
-/// What the jobs of a run say of the lists that they read as a whole.
-#[derive(Default)]
-pub(crate) struct Lists {
-    /// By stream and place; the pages of each of its resources.
-    whole: BTreeMap<(JobKind, String), BTreeMap<String, Pages>>,
-    /// Streams and places of which a job did not succeed.
-    broken: BTreeSet<(JobKind, String)>,
-    /// Items of which something was read, and whether all of it succeeded.
-    items: BTreeMap<(JobKind, String), bool>,
-    /// Places that a job of the run reads.
-    places: BTreeSet<String>,
-    /// Number of jobs.
-    pub(crate) jobs: u64,
-    /// Whether some job of a list did not succeed.
-    is_incomplete: bool,
-}
+pub(crate) use lists::Lists;
 
 /// The documents of a list.
 fn of_list(run: &Run, (kind, place): &(JobKind, String)) -> DocumentFilter {
@@ -48,134 +22,6 @@ fn of_list(run: &Run, (kind, place): &(JobKind, String)) -> DocumentFilter {
         user: Some(run.run_id.login.clone()),
         kind: Some(kind.document().to_owned()),
         resource: Some(place.clone()),
-    }
-}
-
-/// The place of a resource: `repo:octocat/hello` of `repo:octocat/hello#7`.
-fn place(resource: &str) -> &str {
-    resource
-        .split_once('#')
-        .map_or(resource, |(place, _)| place)
-}
-
-impl Lists {
-    pub(crate) fn see(&mut self, job: &Job) {
-        let list = (job.kind, place(&job.resource).to_owned());
-        let is_read = job.state == JobState::Succeeded;
-        self.jobs += 1;
-        self.places.insert(list.1.clone());
-        let is_of_item = list.1 != job.resource;
-        if is_of_item {
-            let item = self.items.entry((job.kind, job.resource.clone()));
-            // What the API gives of it, if it does not give all.
-            let done = job.done.as_ref();
-            let is_cut =
-                job.state == JobState::Unavailable && done.is_some_and(|done| done.documents > 0);
-            *item.or_insert(true) &= is_read || is_cut;
-        }
-        if !is_read {
-            self.is_incomplete |= !is_of_item;
-            self.broken.insert(list);
-            return;
-        }
-        let listed = job.done.as_ref().and_then(|done| done.listed.as_ref());
-        let Some(Listed {
-            page,
-            pass,
-            ids,
-            pages: total,
-            has_changed,
-        }) = listed
-        else {
-            return;
-        };
-        let resources = self.whole.entry(list).or_default();
-        let pages = resources.entry(job.resource.clone()).or_default();
-        pages.has_changed |= has_changed;
-        // Of two readings of the same, the longer one holds what the other does.
-        pages.total = pages.total.max(*total);
-        let known = pages.by_number.get(page);
-        match known {
-            Some((before, _)) if before > pass => {}
-            // Something of an item was read again because the item had changed again.
-            Some((before, known)) if before == pass => {
-                let both = format!("{known}{ids}");
-                pages.by_number.insert(*page, (*pass, both));
-            }
-            _ => {
-                pages.by_number.insert(*page, (*pass, ids.clone()));
-            }
-        }
-    }
-
-    /// Items of which everything was read that belongs to them: stream and resource.
-    pub(crate) fn read_items(&self) -> impl Iterator<Item = (JobKind, &str)> {
-        let read = self.items.iter().filter(|(_, is_read)| **is_read);
-        read.map(|((kind, resource), _)| (*kind, resource.as_str()))
-    }
-
-    /// Repositories that were selected by name and that the user's list does not hold. Empty also if
-    /// the list was not read to its end, which a failed job says, or if retention has deleted jobs.
-    pub(crate) fn missing(&self, run: &Run, jobs: u64) -> Vec<String> {
-        let login = &run.run_id.login;
-        let owns_all = (JobKind::USER_REPOS, format!("user:{login}"));
-        let reads_some = run.streams.iter().any(|kind| kind.is_of_repository());
-        if !reads_some || self.broken.contains(&owns_all) || self.jobs < jobs {
-            return Vec::new();
-        }
-        let read: BTreeSet<String> = self.places.iter().map(|one| one.to_lowercase()).collect();
-        let selected = run.selection.repositories().iter();
-        let names = selected.map(|name| format!("{login}/{name}"));
-        names
-            .filter(|name| !read.contains(&format!("repo:{name}")))
-            .collect()
-    }
-
-    /// What belongs to items, where a run that reads everything has found no item: no job was made, and
-    /// whatever is stored is gone.
-    fn without_items(&self, run: &Run) -> BTreeSet<(JobKind, String)> {
-        let is_read = |list: &(JobKind, String)| !self.broken.contains(list);
-        let lists = self.whole.keys().filter(|_| run.is_full).flat_map(|list| {
-            let children = run.streams.iter();
-            let children = children.filter(|kind| kind.parents().any(|parent| parent == list.0));
-            children.map(|kind| (*kind, list.1.clone()))
-        });
-        let is_empty = |list: &(JobKind, String)| {
-            let mut parents = list.0.parents().map(|kind| (kind, list.1.clone()));
-            let are_read = parents.all(|parent| match self.whole.contains_key(&parent) {
-                true => is_read(&parent) && self.items(&parent).is_some(),
-                false => is_read(&parent),
-            });
-            !self.whole.contains_key(list) && is_read(list) && are_read
-        };
-        lists.filter(is_empty).collect()
-    }
-
-    /// Whether everything of this stream was read in this place: what belongs to items, only if
-    /// the lists of the items were read as a whole too.
-    fn is_whole(&self, list: &(JobKind, String)) -> bool {
-        let is_read =
-            |list: &(JobKind, String)| !self.broken.contains(list) && self.items(list).is_some();
-        // A list that the API does not have, as that of disabled issues, has no items.
-        let is_read_or_empty = |list: (JobKind, String)| match self.whole.contains_key(&list) {
-            true => is_read(&list),
-            false => !self.broken.contains(&list),
-        };
-        let mut parents = list.0.parents().map(|kind| (kind, list.1.clone()));
-        is_read(list) && parents.all(is_read_or_empty)
-    }
-
-    /// The items of a list, as hashes; `None`: not every page of it was read.
-    fn items(&self, list: &(JobKind, String)) -> Option<BTreeSet<&str>> {
-        let mut items = BTreeSet::new();
-        for pages in self.whole.get(list)?.values() {
-            for page in 1..=pages.total? {
-                let (_, ids) = pages.by_number.get(&page)?;
-                let starts = (0..ids.len()).step_by(HASH_DIGITS);
-                items.extend(starts.filter_map(|at| ids.get(at..at + HASH_DIGITS)));
-            }
-        }
-        Some(items)
     }
 }
 
@@ -336,106 +182,5 @@ impl Inner {
                 return Ok(removed);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{PageDone, PageEnd};
-
-    fn job(kind: JobKind, resource: &str, listed: Option<Listed>) -> Job {
-        Job {
-            op_id: "00000000-0000-7000-8000-000000000001"
-                .parse()
-                .expect("an id"),
-            kind,
-            run: None,
-            resource: resource.to_owned(),
-            page: "1".to_owned(),
-            state: JobState::Succeeded,
-            attempts: 1,
-            not_before: None,
-            done: Some(PageDone {
-                end: PageEnd::Stored,
-                documents: 1,
-                skipped: 0,
-                token: None,
-                reason: None,
-                listed,
-            }),
-            error: None,
-        }
-    }
-
-    fn page(page: u32, pass: u32, id: char, pages: Option<u32>) -> Option<Listed> {
-        Some(Listed {
-            page,
-            pass,
-            ids: id.to_string().repeat(HASH_DIGITS),
-            pages,
-            has_changed: true,
-        })
-    }
-
-    fn names(lists: &Lists, list: &(JobKind, String)) -> Option<String> {
-        let items = lists.items(list)?;
-        Some(items.iter().filter_map(|id| id.chars().next()).collect())
-    }
-
-    #[test]
-    fn col_9_a_list_is_whole_if_every_page_of_it_was_read() {
-        let labels = JobKind::named("label").expect("a stream");
-        let list = (labels, "repo:a/b".to_owned());
-        let mut lists = Lists::default();
-        lists.see(&job(labels, "repo:a/b", page(2, 0, 'b', Some(2))));
-        assert_eq!(names(&lists, &list), None, "the first page is missing");
-        lists.see(&job(labels, "repo:a/b", page(1, 0, 'a', None)));
-        assert_eq!(names(&lists, &list).as_deref(), Some("ab"));
-        // A later pass tells what a page holds now.
-        lists.see(&job(labels, "repo:a/b", page(1, 1, 'c', None)));
-        assert_eq!(names(&lists, &list).as_deref(), Some("bc"));
-        let failed = Job {
-            state: JobState::Failed,
-            done: None,
-            ..job(labels, "repo:a/b", None)
-        };
-        assert!(lists.is_whole(&list));
-        lists.see(&failed);
-        assert!(!lists.is_whole(&list));
-    }
-
-    #[test]
-    fn col_9_what_was_read_twice_of_an_item_is_held_by_either_reading() {
-        let reviews = JobKind::named("review").expect("a stream");
-        let list = (reviews, "repo:a/b".to_owned());
-        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
-            let readings = [
-                page(1, 0, 'a', Some(1)),
-                page(1, 0, 'b', None),
-                page(2, 0, 'c', Some(2)),
-            ];
-            let mut lists = Lists::default();
-            for at in order {
-                lists.see(&job(reviews, "repo:a/b#7", readings[at].clone()));
-            }
-            assert_eq!(names(&lists, &list).as_deref(), Some("abc"), "{order:?}");
-        }
-    }
-
-    #[test]
-    fn col_9_reviews_are_whole_only_with_their_pull_requests() {
-        let reviews = JobKind::named("review").expect("a stream");
-        let list = (reviews, "repo:a/b".to_owned());
-        let mut lists = Lists::default();
-        lists.see(&job(reviews, "repo:a/b#7", page(1, 0, 'a', Some(1))));
-        lists.see(&job(JobKind::REPO_PRS, "repo:a/b", page(1, 0, 'p', None)));
-        assert!(!lists.is_whole(&list), "the second page is missing");
-        lists.see(&job(
-            JobKind::REPO_PRS,
-            "repo:a/b",
-            page(2, 0, 'q', Some(2)),
-        ));
-        assert!(lists.is_whole(&list));
     }
 }

@@ -4,6 +4,9 @@
 //! list cannot be read further, which fails the job. Nothing is read half and called whole.
 
 mod commits;
+mod times;
+
+use std::collections::BTreeSet;
 
 use clinch::Fail;
 use clinch::types::Timestamp;
@@ -12,8 +15,10 @@ use crate::ApiUrl;
 use crate::items::{Items, Row};
 use crate::model::{FirstPage, History, PageJob, Pass, Reading};
 use crate::records::{Cursor, KnownPage};
-use crate::streams::Walk;
+use crate::streams::{JobKind, Walk};
 use commits::new_commits;
+pub(crate) use times::earlier;
+use times::{latest_past, past};
 
 /// Maximum pages of one resource: bounds a chain of next links that never ends.
 pub(crate) const PAGES_MAX: u32 = 100_000;
@@ -102,6 +107,8 @@ pub(crate) struct Traversal<'a> {
     pub(crate) job: &'a PageJob,
     /// Where the last run ended; `None`: everything is read.
     pub(crate) cursor: Option<&'a Cursor>,
+    /// Streams of the run that read something of each item.
+    pub(crate) item_streams: BTreeSet<JobKind>,
     /// The newest items of the list.
     pub(crate) seen: FirstPage,
     pub(crate) now: Timestamp,
@@ -393,6 +400,14 @@ impl Traversal<'_> {
         }
     }
 
+    /// Streams that have read something of each item when this list is read to its end.
+    fn covered(&self) -> BTreeSet<JobKind> {
+        match self.cursor {
+            Some(cursor) => &self.item_streams & &cursor.item_streams,
+            None => self.item_streams.clone(),
+        }
+    }
+
     /// The cursor after the last page is stored; `None`: the list has no cursor, or a run that is
     /// bounded by time leaves it where it is.
     pub(crate) fn moved_cursor(
@@ -434,6 +449,7 @@ impl Traversal<'_> {
             etags,
             run: job.run_id.number,
             pages,
+            item_streams: self.covered(),
             updated_at: now,
             before: began.map(|began| {
                 Box::new(Cursor {
@@ -454,43 +470,4 @@ fn grouped(number: u64) -> String {
         false => digit.to_string(),
     };
     digits.chars().enumerate().map(digit).collect()
-}
-
-/// A time that much earlier, in GitHub's form.
-pub(crate) fn earlier(at: &str, by: std::time::Duration) -> Option<String> {
-    let at: jiff::Timestamp = at.parse().ok()?;
-    let at = at
-        .checked_sub(jiff::SignedDuration::try_from(by).ok()?)
-        .ok()?;
-    Some(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
-}
-
-/// The time of the latest change of these items. One in the future would hide everything until then.
-fn latest_past(rows: &[Row], now: Timestamp) -> Option<String> {
-    let now = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?;
-    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let times = rows.iter().filter_map(|row| row.changed_at.as_ref());
-    times.filter(|at| **at <= now).max().cloned()
-}
-
-/// A date in the future, such as that of a commit made with a wrong clock, would hide everything
-/// until then.
-fn past(latest: Option<String>, now: Timestamp) -> Option<String> {
-    let now = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?;
-    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    latest.map(|latest| latest.min(now))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_written_as_github_writes_them() {
-        assert_eq!(
-            earlier("2026-01-01T00:00:00Z", std::time::Duration::from_secs(1)).as_deref(),
-            Some("2025-12-31T23:59:59Z")
-        );
-        assert_eq!(earlier("soon", std::time::Duration::ZERO), None);
-    }
 }

@@ -163,7 +163,7 @@ impl<'a> Look<'a> {
                 tokens.refuse(&grant);
                 Err(unusable("it refused the token"))
             }
-            Meaning::Nothing | Meaning::Unavailable(_) | Meaning::Moved(_) => {
+            Meaning::Nothing | Meaning::Empty(_) | Meaning::Unavailable(_) | Meaning::Moved(_) => {
                 Err(Error::new(ErrorKind::NotFound, "the API has no such list"))
             }
             Meaning::Refused(_) if answer.status == 404 => {

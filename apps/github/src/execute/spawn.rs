@@ -58,9 +58,11 @@ impl Inner {
     ) -> Vec<PageJob> {
         let job = traversal.job;
         let known = before.known.as_ref();
-        let known = known.filter(|one| one.resource == job.resource());
+        // A job that is executed again finds what it has written itself.
+        let known = known.filter(|one| one.resource == job.resource() && !one.is_of(job));
         let is_child = |kind: &JobKind| kind.parents().any(|parent| parent == job.kind);
         let kinds: Vec<JobKind> = self.collected(run).filter(is_child).collect();
+        let known = known.filter(|one| kinds.iter().all(|kind| one.item_streams.contains(kind)));
         if kinds.is_empty() {
             return Vec::new();
         }

@@ -30,6 +30,7 @@ impl Inner {
             now: self.clock.now(),
             job,
             cursor: before.start(job),
+            item_streams: before.item_streams(job),
             seen: job.seen.clone(),
         }
     }
@@ -210,16 +211,13 @@ impl Inner {
         if job.page == 1 && !is_updated && !job.reading.by_creation {
             traversal.seen = known.seen.clone();
         }
-        // If the run that stored the list's last page also saw this first page, nothing has changed
-        // at all.
-        let is_current = traversal.cursor.is_some_and(|one| one.run == known.run);
-        let is_head = job.page == 1 && job.pass.number == 0;
+        let is_all_known = is_updated || tells_all(&traversal, &known);
         let page = Page::known(&known);
-        let next = match is_updated || (is_current && is_head) {
+        let next = match is_all_known {
             true => Next::End,
             false => traversal.next(&page)?,
         };
-        let cursor = match next {
+        let mut cursor = match next {
             Next::End => {
                 let etag = asked.request.if_none_match.clone();
                 let token = asked.grant.token_hash().unwrap_or_default();
@@ -228,6 +226,9 @@ impl Inner {
             }
             Next::Job(_) => None,
         };
+        if let (Some(cursor), Some(last), true) = (&mut cursor, before.last(job), is_all_known) {
+            cursor.item_streams.clone_from(&last.item_streams);
+        }
         let done = PageDone {
             end: PageEnd::NotModified,
             documents: 0,
@@ -301,6 +302,16 @@ impl Inner {
             _ => done,
         }
     }
+}
+
+/// Whether nothing of the list has changed if its first page has not: the run that stored the last
+/// page also saw the first one, and no item changes in its place.
+fn tells_all(traversal: &Traversal<'_>, known: &KnownPage) -> bool {
+    let job = traversal.job;
+    let is_current = traversal.cursor.is_some_and(|one| one.run == known.run);
+    let is_head = job.page == 1 && job.pass.number == 0;
+    let is_still = !matches!(job.kind.stream().walk, Walk::Newest(later) if !later.is_zero());
+    is_current && is_head && is_still
 }
 
 /// The ETag of a list that ends with this page, and the token that it belongs to. A full page of
@@ -409,6 +420,7 @@ fn known_page(
         count: items.rows.len(),
         ids: Some(page.ids.to_owned()),
         heads: items.heads(job.kind),
+        item_streams: traversal.item_streams.clone(),
         is_organization: items.is_organization,
         run: job.run_id.number,
         pass: job.pass.number,

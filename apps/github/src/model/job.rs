@@ -227,12 +227,21 @@ pub enum PageEnd {
     Stored,
     /// The page has not changed.
     NotModified,
-    /// There is nothing to read: an empty repository, disabled issues, a page past the end.
+    /// There is nothing to read: disabled issues, a page past the end.
     Nothing,
     /// The resource has moved; another job reads it there.
     Moved,
-    /// The API does not give the resource: it is gone, blocked or empty.
+    /// The API does not give the resource: it is gone or blocked.
     Unavailable,
+    /// The repository is empty: unavailable too, and known to have nothing.
+    Empty,
+}
+
+impl PageEnd {
+    /// Whether the API does not give the resource.
+    pub(crate) fn is_unavailable(self) -> bool {
+        matches!(self, Self::Unavailable | Self::Empty)
+    }
 }
 
 /// The result of a page job's operation.

@@ -1,6 +1,6 @@
 //! A run: one collection of all data of one user.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use clinch::types::{OpId, Timestamp};
@@ -292,6 +292,12 @@ impl Run {
             kinds: BTreeMap::new(),
             errors: BTreeMap::new(),
         }
+    }
+
+    /// The streams that read something of each item of this one.
+    pub(crate) fn item_streams(&self, of: JobKind) -> BTreeSet<JobKind> {
+        let is_of_items = |kind: &&JobKind| kind.parents().any(|parent| parent == of);
+        self.streams.iter().filter(is_of_items).copied().collect()
     }
 
     /// The first job of a list.

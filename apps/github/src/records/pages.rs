@@ -1,7 +1,7 @@
 //! Cursors, known pages and what is owed.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clinch::Result;
 use clinch::ports::{Expected, RecordList, RecordWrite};
@@ -43,6 +43,9 @@ pub struct Cursor {
     pub run: u64,
     /// Number of pages that the list had then.
     pub pages: u32,
+    /// Streams that have read something of each item up to here.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub item_streams: BTreeSet<JobKind>,
     /// When the cursor was written.
     pub updated_at: Timestamp,
     /// Where this run began: a job that is executed again begins there too.
@@ -73,6 +76,9 @@ pub(crate) struct KnownPage {
     /// The newest commits of the branches on the page: of a branch that has not moved, nothing is read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) heads: Vec<String>,
+    /// Streams that have read something of each of its items.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) item_streams: BTreeSet<JobKind>,
     /// Whether the user is an organization.
     #[serde(default)]
     pub(crate) is_organization: bool,
@@ -125,10 +131,20 @@ pub(crate) struct Before {
 
 impl Before {
     /// Where to continue; `None`: everything is read. A cursor that a later run wrote does not
-    /// apply to this run.
+    /// apply to this run. A stream that reads something of items, and was not collected by the run
+    /// that wrote the cursor, has to read something of all of them.
     pub(crate) fn start(&self, job: &PageJob) -> Option<&Cursor> {
-        self.last(job)
-            .filter(|_| !job.is_full && job.bounds.is_all())
+        let item_streams = self.item_streams(job);
+        let is_enough = |cursor: &&Cursor| item_streams.is_subset(&cursor.item_streams);
+        let last = self.last(job).filter(is_enough);
+        last.filter(|_| !job.is_full && job.bounds.is_all())
+    }
+
+    /// The streams of the run that read something of each item of the job's list.
+    pub(crate) fn item_streams(&self, job: &PageJob) -> BTreeSet<JobKind> {
+        let run = self.run.as_ref();
+        run.map(|run| run.item_streams(job.kind))
+            .unwrap_or_default()
     }
 
     /// The cursor as it was when the run began.

@@ -88,8 +88,6 @@ pub(super) static STREAMS: [Stream; COUNT] = [
         path: "/repos/{repo}/commits",
         key: Key::Within("/sha"),
         walk: Walk::Commits,
-        // "Git Repository is empty."
-        nothing: &[409],
         is_default: true,
         ..ROW
     },

@@ -190,7 +190,14 @@ async fn pages_of_the_earlier_release_do_not_put_anything_aside() {
         for record in records.list_records(&list).await.expect("listed") {
             let mut body: BTreeMap<String, Value> =
                 serde_json::from_str(&record.body).expect("an object");
-            for new in ["ids", "count", "is_organization", "full_at", "has_swept"] {
+            for new in [
+                "ids",
+                "count",
+                "is_organization",
+                "full_at",
+                "full",
+                "has_swept",
+            ] {
                 body.remove(new);
             }
             let write = RecordWrite {

@@ -102,6 +102,20 @@ async fn col_3_commits_of_other_branches_are_exact() {
     assert_equal(&lab).await;
 }
 
+/// A branch that holds a site, for example, has no commit in common with the default branch.
+#[tokio::test]
+async fn col_3_a_branch_without_a_common_ancestor_is_read_whole() {
+    let (lab, name) = lab(3).await;
+    let numbers = branch(&lab, &name, 2);
+    lab.fake.with_world(|world| {
+        let dates: Vec<i64> = (0..8).map(|day| day * DAY).collect();
+        assert!(world.push_branch(&name, numbers[0], 10_000, &dates));
+    });
+    assert_whole(&lab.run("octocat").await);
+    assert_equal(&lab).await;
+    assert!(count(&lab).await >= 8);
+}
+
 #[tokio::test]
 async fn col_3_what_could_not_be_read_of_a_branch_is_read_by_the_next_run() {
     let (lab, name) = lab(100).await;

@@ -344,7 +344,7 @@ async fn col_17_an_address_that_an_older_version_stored_is_checked_too() {
     let token = Token::new(SECRET).hash();
     let url = format!("{API}/users/octocat/events?per_page=100");
     let known = format!(
-        r#"{{"url":"{url}","etags":{{"{token}":"\"a\""}},"next":"https://evil.example/next","repositories":[],"seen":{{}},"oldest":null,"run":0}}"#
+        r#"{{"url":"{url}","resource":"user:octocat","ids":"","etags":{{"{token}":"\"a\""}},"next":"https://evil.example/next","repositories":[],"seen":{{}},"oldest":null,"run":0}}"#
     );
     let write = RecordWrite {
         key: "github/page/octocat/user_events/user:octocat/000001".to_owned(),

@@ -1,9 +1,10 @@
 //! Any world with any faults, which changes between runs and while it is read: late merges, wrong
 //! dates, force-pushes, deletions, transfers, renames, lists that slide, stray 401s, rotated tokens,
-//! links in any spelling, jobs that are executed twice. Whatever a run has not read is named by a failed or unavailable job; a run without faults
-//! that reads everything ends with exactly the documents of the world.
+//! links in any spelling and to other servers, jobs that are executed twice, streams beyond the usual
+//! ones. Whatever a run has not read, or not as it is, is named by a failed or unavailable job of its
+//! kind and place; a run without faults that reads everything ends with exactly the documents of the
+//! world, and so does the next one, by what changed.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clinch::ports::Clock as _;
@@ -11,11 +12,10 @@ use clinch::testing::SplitMix;
 use clinch_github::fake::{
     BASE, Fault, Faults, Limits, Links, Paging, Restless, Secondary, Setup, Size, World,
 };
-use clinch_github::{
-    Bounds, Job, JobFilter, JobState, Run, RunStatus, Selection, Settings, Space, Start, Token,
-};
+use clinch_github::{Bounds, JobKind, RunStatus, Selection, Settings, Start, Token};
 
-use crate::lab::{Bare, Lab, assert_whole};
+use crate::lab::{Lab, assert_whole};
+use crate::oracle::{assert_equal, assert_exact, assert_nothing_is_lost};
 
 /// Cases in a test run, split over tests that run in parallel.
 const CASES: u64 = 1_000;
@@ -29,13 +29,31 @@ fn choice(rng: &mut SplitMix, bound: u64) -> usize {
     usize::try_from(below(rng, bound)).unwrap_or(0)
 }
 
-fn world(rng: &mut SplitMix) -> World {
+/// One world in nine has everything that streams collect.
+fn world(rng: &mut SplitMix, has_streams: bool) -> World {
+    let documents = match has_streams {
+        true => 30,
+        false => 150,
+    };
     let size = Size {
         users: 1 + choice(rng, 2),
         repositories: usize::try_from(below(rng, 5)).unwrap_or(0),
-        documents: 3 + usize::try_from(below(rng, 150)).unwrap_or(0),
+        documents: 3 + usize::try_from(below(rng, documents)).unwrap_or(0),
     };
-    World::generate(rng.next_u64(), &size)
+    let world = World::generate(rng.next_u64(), &size);
+    match has_streams {
+        true => world.with_streams(),
+        false => world,
+    }
+}
+
+/// The streams of a world that has them all: some, or all.
+fn streams(rng: &mut SplitMix) -> Vec<JobKind> {
+    let share = 1 + below(rng, 4);
+    let selectable = JobKind::all().filter(|kind| kind.as_str() != "repo_search");
+    let is_default = |kind: &JobKind| JobKind::defaults().any(|one| one == *kind);
+    let drawn = selectable.filter(|kind| is_default(kind) || below(rng, 4) < share);
+    drawn.collect()
 }
 
 fn faults(rng: &mut SplitMix, world: &World) -> Faults {
@@ -83,6 +101,10 @@ fn setup(rng: &mut SplitMix, world: &World) -> Setup {
         Links::UpperCase,
         Links::DefaultPort,
         Links::TwoLines,
+        Links::TwoLines,
+        Links::Plain,
+        Links::OtherHost,
+        Links::OtherScheme,
     ];
     Setup {
         app: None,
@@ -97,7 +119,7 @@ fn setup(rng: &mut SplitMix, world: &World) -> Setup {
         latency: Duration::from_millis(below(rng, 200)),
         timeout: Some(Duration::from_secs(15)),
         restless: restless(rng),
-        links: links[choice(rng, 4)],
+        links: links[choice(rng, 8)],
         hides_links_on_304: choice(rng, 2) == 0,
         unlisted: 0,
     }
@@ -108,56 +130,6 @@ fn restless(rng: &mut SplitMix) -> Option<Restless> {
     let share = [0.0, 0.02, 0.1][choice(rng, 3)];
     let seed = rng.next_u64();
     (share > 0.0).then_some(Restless { seed, share })
-}
-
-/// The places whose jobs failed, or that are unavailable. Without the user or the list of
-/// repositories, anything may be missing.
-struct Excuses {
-    places: BTreeSet<String>,
-    is_general: bool,
-}
-
-async fn excuses(lab: &Lab, run: &Run) -> Excuses {
-    let (mut jobs, mut after) = (Vec::new(), None);
-    let all = JobFilter::default();
-    loop {
-        let page = lab.collector.jobs(&run.run_id, &all, after.as_deref(), 500);
-        let (page, more) = page.await.expect("jobs");
-        jobs.extend(page);
-        after = more;
-        if after.is_none() {
-            break;
-        }
-        // Lists that move are read eight times at most.
-        assert!(jobs.len() < 2_000, "a case has few jobs");
-    }
-    let is_broken = |job: &&Job| matches!(job.state, JobState::Failed | JobState::Unavailable);
-    let failed = jobs.iter().filter(is_broken);
-    let told = run.jobs.failed + run.jobs.unavailable;
-    assert_eq!(failed.clone().count() as u64, told, "every one is named");
-    for job in failed.clone() {
-        assert!(job.error.is_some(), "{job:?}");
-    }
-    let places: BTreeSet<String> = failed.map(|job| job.resource.clone()).collect();
-    let names = lab.fake.with_world(|world| world.full_names());
-    let is_known = |place: &String| {
-        let name = place.strip_prefix("repo:");
-        name.is_some_and(|name| names.iter().any(|one| one == name))
-    };
-    // A repository that was renamed meanwhile cannot be told by its name.
-    let is_general = !places.iter().all(is_known);
-    Excuses { places, is_general }
-}
-
-/// A document's kind and name, whatever its content, and its place.
-fn named(document: &Bare) -> ((String, String), String) {
-    let (kind, _, place, body) = document;
-    let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
-    let name = match kind.as_str() {
-        "commit" => &body["sha"],
-        _ => &body["id"],
-    };
-    ((kind.clone(), name.to_string()), place.clone())
 }
 
 /// A run through everything, or through some repositories by name or by a search, or of some time.
@@ -194,39 +166,35 @@ fn any_start(rng: &mut SplitMix, lab: &Lab) -> Start {
     }
 }
 
-/// What was there when the run began and is there still was read, or its place is excused, or was
-/// not selected.
-async fn assert_nothing_is_lost(lab: &Lab, run: &Run, before: &[Bare]) {
-    if !run.bounds.is_all() {
-        return;
-    }
-    let excuses = excuses(lab, run).await;
-    let is: BTreeSet<_> = lab
-        .documents(Space::Main)
-        .await
-        .iter()
-        .map(named)
-        .map(|one| one.0)
-        .collect();
-    let was: BTreeSet<_> = before.iter().map(named).map(|one| one.0).collect();
-    for document in lab.world(&["octocat"]) {
-        let (name, place) = named(&document);
-        let is_due = was.contains(&name) && !is.contains(&name);
-        let selected = run.selection.repositories();
-        let short = place.strip_prefix("repo:octocat/");
-        let is_selected = |short: &str| selected.contains(&short.to_lowercase());
-        let is_outside = !selected.is_empty() && !short.is_none_or(is_selected);
-        let is_excused = is_outside || excuses.is_general || excuses.places.contains(&place);
-        assert!(
-            !is_due || is_excused,
-            "{name:?} of {place} is missing without a word"
-        );
+/// Runs without faults, of which the first reads everything.
+async fn assert_ends_exactly(lab: &Lab, seed: u64, has_streams: bool) {
+    let full = lab.run_full("octocat").await;
+    assert_whole(&full);
+    assert_equal(lab, &full).await;
+    // Whatever happens then, what changed is enough.
+    lab.fake.with_world(|world| world.upset(seed + 3, 8));
+    let run = lab.run("octocat").await;
+    assert_whole(&run);
+    assert!(!run.is_full);
+    assert_exact(lab, &run).await;
+    let full = lab.run_full("octocat").await;
+    assert_whole(&full);
+    assert_equal(lab, &full).await;
+    // What only grows is read whole by what changed.
+    lab.fake.with_world(|world| world.change(seed, 8));
+    let run = lab.run("octocat").await;
+    assert_whole(&run);
+    match has_streams {
+        // Some changes of further streams have no date.
+        true => assert_exact(lab, &run).await,
+        false => assert_equal(lab, &run).await,
     }
 }
 
 async fn case(seed: u64) {
     let mut rng = SplitMix::new(seed);
-    let world = world(&mut rng);
+    let has_streams = seed.is_multiple_of(9);
+    let world = world(&mut rng, has_streams);
     let setup = setup(&mut rng, &world);
     let limit = setup.limits.primary;
     let tokens = ["fake-ann-1", "fake-ann-2", "fake-bob-1", "fake-eve-1"];
@@ -236,6 +204,9 @@ async fn case(seed: u64) {
         concurrency: 1 + choice(&mut rng, 8),
         ..Settings::default()
     };
+    if has_streams {
+        settings.streams = streams(&mut rng);
+    }
     let mut drawn = |rng: &mut SplitMix| {
         let (first, count) = (choice(rng, 4), 1 + choice(rng, 3));
         let drawn = tokens.iter().cycle().skip(first).take(count);
@@ -253,7 +224,7 @@ async fn case(seed: u64) {
         let run = lab.end(&run.expect("it begins").run_id).await;
         assert_eq!(run.status, RunStatus::Completed, "{run:?}");
         assert_eq!(run.jobs.open(), 0);
-        assert_nothing_is_lost(&lab, &run, &before).await;
+        assert_nothing_is_lost(&lab, &run, &start, &before).await;
         lab.fake.with_world(|world| world.upset(seed + round, 8));
         // Tokens are rotated.
         if choice(&mut rng, 2) == 0 {
@@ -262,13 +233,11 @@ async fn case(seed: u64) {
     }
     lab.fake.set_faults(Faults::none());
     lab.fake.set_restless(None);
+    if matches!(lab.fake.links(), Links::OtherHost | Links::OtherScheme) {
+        lab.fake.set_links(Links::Plain);
+    }
     lab.records.lose(0, 0.0);
-    assert_whole(&lab.run_full("octocat").await);
-    lab.assert_equal(&["octocat"]).await;
-    // What only grows is read whole by what changed.
-    lab.fake.with_world(|world| world.change(seed, 8));
-    assert_whole(&lab.run("octocat").await);
-    lab.assert_equal(&["octocat"]).await;
+    assert_ends_exactly(&lab, seed, has_streams).await;
     let tally = lab.fake.tally();
     assert_eq!(tally.primary_refusals, 0, "{tally:?}");
     assert!(

@@ -55,7 +55,9 @@ async fn col_16_unavailable_repositories_are_named_and_counted_apart() {
     lab.fake.set_faults(Faults::none());
     let next = lab.run("octocat").await;
     assert_whole(&next);
-    assert_eq!(next.unavailable, []);
+    let empty = "repo:octocat/meadow-2";
+    let named: Vec<_> = next.unavailable.iter().map(|one| &*one.resource).collect();
+    assert_eq!((named, next.jobs.unavailable), (vec![empty], 1));
     lab.assert_equal(&["octocat"]).await;
 }
 

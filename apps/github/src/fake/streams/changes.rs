@@ -4,10 +4,16 @@ use clinch::testing::SplitMix;
 
 use super::Entry;
 use crate::fake::kind::Kind;
-use crate::fake::world::World;
+use crate::fake::world::{Found, World};
 
 /// A run that was created longer ago cannot be run again, as at GitHub.
 const RERUN_SECONDS: i64 = 30 * 86_400;
+
+/// Another attempt of a workflow run.
+fn repeat(run: &mut Entry, now: i64) {
+    run.revision += 1;
+    run.updated = now;
+}
 
 impl World {
     /// One change of a stream, now.
@@ -120,13 +126,41 @@ impl World {
         let Some(n) = drawn.checked_rem(recent.len()) else {
             return self.start_run(at, rng);
         };
-        let run = &mut recent[n];
-        run.revision += 1;
-        run.updated = latest;
+        repeat(recent[n], latest);
+        let serial = recent[n].serial;
+        streams.replace_jobs(serial, latest);
+        true
+    }
+
+    /// Starts runs of a workflow, now.
+    ///
+    /// False: there is no such repository, or it has no workflow or no commit.
+    pub fn start_runs(&mut self, full_name: &str, count: usize) -> bool {
+        let Some(Found::Here(at)) = self.find(full_name) else {
+            return false;
+        };
+        let mut rng = SplitMix::new(self.seed);
+        (0..count).all(|_| self.start_run(at, &mut rng))
+    }
+
+    /// Repeats the oldest workflow run that can still be repeated. It keeps its place in the list.
+    ///
+    /// False: there is no such repository, or no such run.
+    pub fn repeat_run(&mut self, full_name: &str) -> bool {
+        let Some(Found::Here(at)) = self.find(full_name) else {
+            return false;
+        };
+        self.latest += 1;
+        let latest = self.latest;
+        let streams = &mut self.repositories[at].streams;
+        let runs = streams.of_mut(Kind::WorkflowRun).iter_mut();
+        let recent = runs.filter(|run| latest - run.created <= RERUN_SECONDS);
+        let Some(run) = recent.min_by_key(|run| (run.created, run.serial)) else {
+            return false;
+        };
+        repeat(run, latest);
         let serial = run.serial;
-        let jobs = streams.of_mut(Kind::WorkflowJob);
-        jobs.retain(|job| job.parent != serial);
-        streams.add_jobs(serial, latest);
+        streams.replace_jobs(serial, latest);
         true
     }
 

@@ -137,6 +137,13 @@ impl World {
 }
 
 impl super::Streams {
+    /// The jobs of another attempt of a run.
+    pub(super) fn replace_jobs(&mut self, run: u64, created: i64) {
+        self.of_mut(Kind::WorkflowJob)
+            .retain(|job| job.parent != run);
+        self.add_jobs(run, created);
+    }
+
     /// The jobs of one attempt of a run.
     pub(super) fn add_jobs(&mut self, run: u64, created: i64) {
         for _ in 0..1 + run % 3 {
