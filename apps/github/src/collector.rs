@@ -117,6 +117,7 @@ impl Collector {
             records.clone(),
             parts.clock.clone(),
         );
+        let tokens = tokens.paced(parts.settings.pace());
         Self {
             inner: Arc::new(Inner {
                 settings: parts.settings,

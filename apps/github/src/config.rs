@@ -35,6 +35,8 @@ pub struct Config {
     pub page_size: u32,
     /// Concurrent requests.
     pub concurrency: usize,
+    /// Requests a minute of one account; 0: no bound; left out: 900 at github.com.
+    pub requests_per_minute: Option<u32>,
     /// How long the records of ended runs are kept, such as `90d`.
     pub keep_runs: String,
     /// `{ login = "octocat", cron = "0 3 * * *" }`
@@ -61,7 +63,8 @@ impl Default for Config {
             shadow_sink: String::new(),
             threshold: 100,
             page_size: 100,
-            concurrency: 8,
+            concurrency: 16,
+            requests_per_minute: None,
             keep_runs: "90d".to_owned(),
             schedule: Vec::new(),
             streams: Vec::new(),

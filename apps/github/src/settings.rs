@@ -26,6 +26,9 @@ pub struct Settings {
     pub page_size: u32,
     /// Maximum concurrent requests.
     pub concurrency: usize,
+    /// Requests a minute of one account; 0: no bound; `None`: as many as GitHub takes, if the API is
+    /// that of github.com.
+    pub requests_per_minute: Option<u32>,
     /// Users that are collected on a schedule.
     pub schedule: Vec<Schedule>,
     /// What is collected. Streams that these need are added.
@@ -47,13 +50,26 @@ impl Default for Settings {
             token_keys: TokenKeys::default(),
             app: None,
             page_size: 100,
-            concurrency: 8,
+            concurrency: 16,
+            requests_per_minute: None,
             schedule: Vec::new(),
             streams: JobKind::defaults().collect(),
             repositories: Vec::new(),
             full_every: Duration::from_secs(30 * 24 * 60 * 60),
             keep_runs: KEEP_RUNS,
         }
+    }
+}
+
+/// What GitHub takes of one account in a minute; beyond, it refuses requests for some time.
+const GITHUB_PER_MINUTE: u32 = 900;
+
+impl Settings {
+    /// Requests a minute of one account; `None`: no bound.
+    pub(crate) fn pace(&self) -> Option<u32> {
+        let is_github = self.api_url == ApiUrl::default();
+        let usual = is_github.then_some(GITHUB_PER_MINUTE);
+        self.requests_per_minute.or(usual).filter(|most| *most > 0)
     }
 }
 

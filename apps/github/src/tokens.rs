@@ -4,6 +4,7 @@
 //! looks up each token's account once and records it.
 
 mod accounts;
+mod pace;
 mod set;
 mod view;
 
@@ -19,6 +20,7 @@ use clinch::types::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
+use pace::Pace;
 pub(crate) use set::TokenSet;
 pub use view::{Budget, TokenView};
 
@@ -118,6 +120,7 @@ struct TokenStates {
     bad: BTreeMap<String, BadToken>,
     budgets: BTreeMap<String, Budget>,
     blocked_until: BTreeMap<String, Timestamp>,
+    paces: BTreeMap<String, Pace>,
 }
 
 /// Tokens and accounts that a process remembers: many more than have requests at the same time. What
@@ -158,6 +161,8 @@ pub(crate) struct TokenPool {
     api_url: ApiUrl,
     records: CollectorRecords,
     clock: Arc<dyn Clock>,
+    /// Requests a minute of one account.
+    per_minute: Option<u32>,
     seen: Mutex<TokenStates>,
     in_flight: Arc<Mutex<BTreeMap<String, u32>>>,
     turn: AtomicUsize,
@@ -181,12 +186,18 @@ impl TokenPool {
             api_url,
             records,
             clock,
+            per_minute: None,
             seen: Mutex::default(),
             in_flight: Arc::default(),
             turn: AtomicUsize::new(0),
             answered: Notify::new(),
             asking: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// With at most this many requests a minute of one account.
+    pub(crate) fn paced(self, per_minute: Option<u32>) -> Self {
+        Self { per_minute, ..self }
     }
 
     fn seen(&self) -> MutexGuard<'_, TokenStates> {
@@ -286,12 +297,49 @@ impl TokenPool {
                 reason: "requests of the last rate-limit window are still in flight".to_owned(),
             }));
         }
-        match self.quota.reserve(&quota_key(bucket, &account), 1).await? {
-            Reservation::Granted => Ok(Ok(self.grant(bucket, token, account))),
-            Reservation::WaitFor(wait) => Ok(Err(Throttled {
+        if let Err(wait) = self.take_turn(bucket, &account) {
+            return Ok(Err(Throttled {
                 wait,
-                reason: "the API's budget is used up".to_owned(),
-            })),
+                reason: "an account may make only so many requests a minute".to_owned(),
+            }));
+        }
+        match self.quota.reserve(&quota_key(bucket, &account), 1).await {
+            Ok(Reservation::Granted) => Ok(Ok(self.grant(bucket, token, account))),
+            Ok(Reservation::WaitFor(wait)) => {
+                self.give_turn_back(bucket, &account);
+                Ok(Err(Throttled {
+                    wait,
+                    reason: "the API's budget is used up".to_owned(),
+                }))
+            }
+            Err(error) => {
+                self.give_turn_back(bucket, &account);
+                Err(error)
+            }
+        }
+    }
+
+    /// Counts a request of this account; `Err`: for how long there is no room for one.
+    fn take_turn(&self, bucket: Bucket, account: &str) -> std::result::Result<(), Duration> {
+        let (Some(most), Bucket::Core) = (self.per_minute, bucket) else {
+            return Ok(());
+        };
+        let now = self.clock.monotonic();
+        let mut seen = self.seen();
+        if seen.paces.len() > REMEMBERED_MAX {
+            seen.paces.retain(|_, pace| !pace.is_idle(now));
+        }
+        let pace = seen.paces.entry(account.to_owned()).or_default();
+        pace.take(now, most)
+    }
+
+    fn give_turn_back(&self, bucket: Bucket, account: &str) {
+        if let (Some(_), Bucket::Core) = (self.per_minute, bucket) {
+            let mut seen = self.seen();
+            seen.paces
+                .entry(account.to_owned())
+                .or_default()
+                .give_back();
         }
     }
 

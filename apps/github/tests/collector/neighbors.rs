@@ -101,22 +101,20 @@ async fn together(lab: &Lab, users: &[(String, Vec<String>)], later: Duration) -
     ended
 }
 
-/// With eight requests at a time for each token, as the guide advises, three runs have as much as
-/// each has alone.
+/// With the slots that are the default, other runs end within twice their time alone.
 #[tokio::test]
 async fn col_16_two_bad_repositories_of_seventy_delay_no_other_user() {
     let users = users(&world());
     assert_eq!(users.len(), 3);
     let bad = &users[0].1[..2];
-    let concurrency = Settings::default().concurrency * TOKENS.len();
     let mut alone = Vec::new();
     for (login, _) in &users {
-        let lab = lab_with(Faults::none(), concurrency).await;
+        let lab = lab(Faults::none()).await;
         alone.push(took(&lab.run(login).await));
     }
     for kind in [Bad::Fails, Bad::Hangs] {
         for later in [Duration::ZERO, Duration::from_secs(5)] {
-            let lab = lab_with(kind.faults(bad), concurrency).await;
+            let lab = lab(kind.faults(bad)).await;
             let ended = together(&lab, &users, later).await;
             for (run, alone) in ended.iter().zip(&alone).skip(1) {
                 assert_whole(run);
@@ -129,16 +127,16 @@ async fn col_16_two_bad_repositories_of_seventy_delay_no_other_user() {
     }
 }
 
-/// Eight slots are the default. Three runs share them, bad repositories or not: a run alone uses all
-/// of them, so three at once cannot each end as soon as alone. The bad ones hold two.
+/// With eight slots three runs share too few, bad repositories or not: a run alone uses all of them,
+/// so three at once cannot each end as soon as alone. The bad ones hold two.
 #[tokio::test]
-async fn col_16_by_default_bad_repositories_take_two_of_eight_slots_at_most() {
+async fn col_16_bad_repositories_take_two_of_eight_slots_at_most() {
     let users = users(&world());
     let bad = &users[0].1[..2];
     for later in [Duration::ZERO, Duration::from_secs(5)] {
-        let calm = together(&lab(Faults::none()).await, &users, later).await;
+        let calm = together(&lab_with(Faults::none(), 8).await, &users, later).await;
         for kind in [Bad::Fails, Bad::Hangs] {
-            let lab = lab(kind.faults(bad)).await;
+            let lab = lab_with(kind.faults(bad), 8).await;
             let ended = together(&lab, &users, later).await;
             for (run, calm) in ended.iter().zip(&calm).skip(1) {
                 assert_whole(run);
@@ -151,6 +149,52 @@ async fn col_16_by_default_bad_repositories_take_two_of_eight_slots_at_most() {
             }
             assert_failed_by_name(&lab, &ended[0], bad, kind).await;
         }
+    }
+}
+
+/// GitHub takes only so many requests of an account in a minute; two accounts have twice as many.
+#[tokio::test]
+async fn col_8_an_account_makes_so_many_requests_a_minute() {
+    let world = || {
+        World::generate(
+            11,
+            &Size {
+                users: 1,
+                repositories: 12,
+                documents: 900,
+            },
+        )
+    };
+    for accounts in [1, 2] {
+        let lab = Lab::with(world(), Setup::default(), |settings| {
+            let tokens = TOKENS.iter().take(accounts);
+            settings.tokens = tokens.map(|one| Token::new(*one)).collect();
+            settings.page_size = 10;
+            settings.requests_per_minute = Some(30);
+        })
+        .await;
+        let run = lab.collector.start("octocat", Trigger::Manual, Space::Main);
+        let id = run.await.expect("it begins").run_id;
+        let mut by_second = vec![0];
+        while !lab
+            .collector
+            .run(&id)
+            .await
+            .expect("read")
+            .status
+            .is_terminal()
+        {
+            advance(&lab.clock, Duration::from_secs(1)).await;
+            by_second.push(lab.fake.tally().requests);
+        }
+        assert_whole(&lab.collector.run(&id).await.expect("read"));
+        // Whose a token is costs two requests more, once.
+        let most = (30 + 2) * accounts as u64;
+        let minutes = by_second.windows(60);
+        assert!(minutes.clone().all(|one| one[59] - one[0] <= most));
+        assert!(minutes.clone().any(|one| one[59] - one[0] >= most / 2));
+        let (all, minutes) = (lab.fake.tally().requests, by_second.len() as u64 / 60);
+        assert!(all > 100 && minutes >= all / most - 1, "{all} {minutes}");
     }
 }
 
