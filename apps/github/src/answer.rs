@@ -40,7 +40,7 @@ pub(crate) enum Meaning {
     Pending(Duration),
     /// The API failed; retrying is harmless.
     Broken(String),
-    /// The API does not give this repository: it is gone, blocked or empty.
+    /// The API does not give this repository: it is gone or blocked.
     Unavailable(String),
     /// Refused permanently.
     Refused(String),
@@ -65,7 +65,7 @@ pub(crate) fn meaning(kind: JobKind, answer: &ApiAnswer) -> Meaning {
         429 => Meaning::Limited,
         410 if is_part && !is_disabled(answer) => unavailable(),
         status if kind.stream().nothing.contains(&status) => Meaning::Nothing,
-        409 if is_part && is_empty(answer) => Meaning::Empty(said(answer)),
+        409 if kind == JobKind::REPO_COMMITS && is_empty(answer) => Meaning::Empty(said(answer)),
         408 | 425 => Meaning::Broken(said(answer)),
         status if status >= 500 => Meaning::Broken(said(answer)),
         404 | 409 | 410 | 451 if is_part => unavailable(),
@@ -93,6 +93,11 @@ fn is_disabled(answer: &ApiAnswer) -> bool {
 fn is_empty(answer: &ApiAnswer) -> bool {
     let message = message(answer).to_ascii_lowercase();
     message.contains("repository is empty")
+}
+
+/// Whether the API says that there is no such thing. An answer that says nothing may have been cut.
+pub(crate) fn is_absent(answer: &ApiAnswer) -> bool {
+    matches!(answer.status, 404 | 410) && !message(answer).is_empty()
 }
 
 /// Two commits have no history in common, as those of a branch that holds a site.
@@ -238,6 +243,18 @@ mod tests {
 
     fn of(kind: JobKind, status: u16) -> Meaning {
         meaning(kind, &answer(status, &[], ""))
+    }
+
+    #[test]
+    fn col_16_an_answer_that_says_nothing_does_not_say_that_something_is_gone() {
+        let whole = r#"{"message":"Not Found","status":"404"}"#;
+        for status in [404, 410] {
+            assert!(is_absent(&answer(status, &[], whole)));
+            assert!(!is_absent(&answer(status, &[], &whole[..20])), "cut");
+            assert!(!is_absent(&answer(status, &[], "<html></html>")));
+            assert!(!is_absent(&answer(status, &[], "")));
+        }
+        assert!(!is_absent(&answer(403, &[], whole)));
     }
 
     #[test]

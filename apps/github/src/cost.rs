@@ -63,6 +63,14 @@ struct Length {
     is_known: bool,
 }
 
+/// A user's repositories.
+#[derive(Debug, Default)]
+pub(crate) struct KnownRepositories {
+    pub(crate) all: Vec<Repository>,
+    /// No page is missing.
+    pub(crate) is_whole: bool,
+}
+
 /// What is known of a user's lists.
 struct Lists {
     /// `None`: no run has read them, and the API does not say.
@@ -148,7 +156,7 @@ impl Inner {
             return Ok(lists);
         }
         let mut repositories = match self.known_repositories(run).await? {
-            Some(repositories) => repositories,
+            Some(known) => known.all,
             None => match look.repositories(login).await? {
                 Some((repositories, is_organization)) => {
                     lists.is_organization = Some(is_organization);
@@ -178,8 +186,11 @@ impl Inner {
     }
 
     /// The user's repositories as the last run saw them; `None`: no run has read the list.
-    pub(crate) async fn known_repositories(&self, run: &RunId) -> Result<Option<Vec<Repository>>> {
-        let mut all = None;
+    pub(crate) async fn known_repositories(
+        &self,
+        run: &RunId,
+    ) -> Result<Option<KnownRepositories>> {
+        let mut all: Option<KnownRepositories> = None;
         for page in 1.. {
             let job = PageJob {
                 page,
@@ -188,8 +199,10 @@ impl Inner {
             let Some(known) = self.records.page(&job).await? else {
                 break;
             };
-            all.get_or_insert_with(Vec::new).extend(known.repositories);
-            if known.next.is_none() {
+            let all = all.get_or_insert_default();
+            all.all.extend(known.repositories);
+            all.is_whole = known.next.is_none();
+            if all.is_whole {
                 break;
             }
         }
@@ -299,7 +312,8 @@ impl Lists {
         for parent in kind.parents() {
             items = items.zip(self.items(parent)).map(|(sum, one)| sum + one);
         }
-        let is_first = self.documents.is_empty();
+        // A stream that is added reads something of every item.
+        let is_first = !self.documents.contains_key(kind.document());
         match items {
             // The default branch has no commits of its own.
             Some(items) if kind.document() == "branch_commit" => (0, Some(items)),

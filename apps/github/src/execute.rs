@@ -140,16 +140,13 @@ impl Inner {
                 (done.value.end, done.value.reason) = (PageEnd::Empty, Some(reason));
                 Ok(done)
             }
+            Meaning::Moved(_) if job.is_owed && matches!(answer.status, 301 | 308) => {
+                let reason = "the repository has another name now; the next run reads this";
+                Ok(Done::new(unavailable(asked, reason.to_owned())))
+            }
             Meaning::Moved(location) => self.moved(call, job, asked, &location),
             Meaning::Limited => Err(wait(shortly("the API's rate limit refused the request"))),
-            Meaning::BadToken => {
-                // Another token may do, and this one may have been refused by mistake.
-                self.tokens.refuse(&asked.grant);
-                let hash = asked.grant.token_hash().unwrap_or_default();
-                self.installations.drop_token(&hash);
-                self.look_for_new_tokens().await;
-                Err(wait(shortly("the API refused the token")))
-            }
+            Meaning::BadToken => Err(self.refused(&asked.grant).await),
             Meaning::Pending(pause) => Err(Retry::not_applied("the answer is not ready")
                 .after(pause)
                 .into()),
@@ -163,12 +160,21 @@ impl Inner {
                 Ok(self.not_comparable(call, job, asked))
             }
             Meaning::Unavailable(reason) | Meaning::Empty(reason) => {
-                Ok(not_given(call, job, asked, &answer, reason))
+                not_given(call, job, asked, &answer, reason)
             }
             Meaning::Refused(message) => {
                 Err(Fail::new(format!("http_{}", answer.status), message).into())
             }
         }
+    }
+
+    /// Another token may do, and this one may have been refused by mistake.
+    async fn refused(&self, grant: &Grant) -> Refusal {
+        self.tokens.refuse(grant);
+        let hash = grant.token_hash().unwrap_or_default();
+        self.installations.drop_token(&hash);
+        self.look_for_new_tokens().await;
+        wait(shortly("the API refused the token"))
     }
 
     /// Chooses the token, and the ETag of the answer that is known.
@@ -260,16 +266,18 @@ fn not_given(
     asked: &GrantedRequest,
     answer: &ApiAnswer,
     reason: String,
-) -> Done<PageDone> {
-    if job.history.is_none() && answer::is_unrelated(answer) {
-        return unrelated(call, job, asked);
-    }
-    // The item is gone, with everything that belongs to it.
-    if job.item.is_some() && matches!(answer.status, 404 | 410) {
-        return Done::new(ended(PageEnd::Nothing, asked));
-    }
-    // The cursor stays: when the resource is back, the next run goes on from there.
-    Done::new(unavailable(asked, reason))
+) -> JobResult {
+    let is_of_item = job.item.is_some() && matches!(answer.status, 404 | 410);
+    Ok(match is_of_item {
+        true if job.history.is_none() && answer::is_unrelated(answer) => {
+            unrelated(call, job, asked)
+        }
+        // The item is gone, with everything that belongs to it.
+        true if answer::is_absent(answer) => Done::new(ended(PageEnd::Nothing, asked)),
+        true => return Err(bad_answer(reason)),
+        // The cursor stays: when the resource is back, the next run goes on from there.
+        false => Done::new(unavailable(asked, reason)),
+    })
 }
 
 fn unavailable(asked: &GrantedRequest, reason: String) -> PageDone {
@@ -283,6 +291,9 @@ fn unavailable(asked: &GrantedRequest, reason: String) -> PageDone {
 fn unrelated(call: &Call<PageJob>, job: &PageJob, asked: &GrantedRequest) -> Done<PageDone> {
     let whole = PageJob {
         history: job.item.clone().map(History::Of),
+        url: None,
+        page: 1,
+        hops: 0,
         ..job.clone()
     };
     let whole = request(&whole).priority(priority(call));

@@ -26,6 +26,8 @@ struct UnavailableJobs {
     /// Those of which nothing can be missing: empty repositories.
     empty: u64,
     first: Vec<Unavailable>,
+    /// Empty repositories, which are named after the others.
+    first_empty: Vec<Unavailable>,
 }
 
 /// Codes of errors that a run counts apart; the rest is `other`.
@@ -174,7 +176,8 @@ impl Inner {
     /// were read under the old name: the next run reads them under the new one.
     async fn settle(&self, run_id: &RunId, lists: &Lists) -> Result<()> {
         let known = self.known_repositories(run_id).await?;
-        let names = known.into_iter().flatten().map(|one| one.full_name);
+        let known = known.into_iter().flat_map(|known| known.all);
+        let names = known.map(|one| one.full_name);
         let names: BTreeSet<String> = names.collect();
         let is_named = |resource: &str| {
             let (place, _) = resource.split_once('#').unwrap_or((resource, ""));
@@ -219,9 +222,15 @@ impl Inner {
                     PageEnd::Moved => {}
                     PageEnd::Unavailable | PageEnd::Empty => {
                         unavailable.count += 1;
-                        unavailable.empty += u64::from(done.end == PageEnd::Empty);
                         let reason = done.reason.unwrap_or_default();
-                        Unavailable::note(&mut unavailable.first, job.resource, reason);
+                        let list = match done.end {
+                            PageEnd::Empty => {
+                                unavailable.empty += 1;
+                                &mut unavailable.first_empty
+                            }
+                            _ => &mut unavailable.first,
+                        };
+                        Unavailable::note(list, job.resource, reason);
                     }
                 }
                 pages.skipped += done.skipped;
@@ -229,6 +238,9 @@ impl Inner {
             }
         })
         .await?;
+        for one in std::mem::take(&mut unavailable.first_empty) {
+            Unavailable::note(&mut unavailable.first, one.resource, one.reason);
+        }
         Ok(results)
     }
 

@@ -197,11 +197,9 @@ impl Inner {
         }
         // A repository may have another name since the job was noted.
         let known = self.known_repositories(&run.run_id).await?;
-        let named: BTreeMap<u64, Repository> = known
-            .into_iter()
-            .flatten()
-            .map(|one| (one.id, one))
-            .collect();
+        let is_whole = known.as_ref().is_some_and(|known| known.is_whole);
+        let known = known.into_iter().flat_map(|known| known.all);
+        let named: BTreeMap<u64, Repository> = known.map(|one| (one.id, one)).collect();
         let mut after = None;
         let mut ranks = 0..;
         loop {
@@ -218,11 +216,14 @@ impl Inner {
                 let rank = ranks.next().unwrap_or_default();
                 let job = PageJob {
                     item: job.item,
+                    is_owed: true,
                     ..run.first_job(job.kind, job.repository)
                 };
                 request(&job).priority(of_child(0, rank))
             };
-            let is_read = |one: &Repository| run.selection.has(&one.full_name);
+            // A repository that is gone is not asked for.
+            let is_there = |one: &Repository| !is_whole || named.contains_key(&one.id);
+            let is_read = |one: &Repository| is_there(one) && run.selection.has(&one.full_name);
             let is_collected = |job: &PageJob| {
                 run.streams.contains(&job.kind) && job.repository.as_ref().is_none_or(is_read)
             };

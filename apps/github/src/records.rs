@@ -183,10 +183,13 @@ impl CollectorRecords {
             let (latest, version) = split(latest);
             let full_at = latest.as_ref().and_then(|latest| latest.full_at(streams));
             let run = make(run_id(number), full_at);
-            let latest = Latest {
-                number,
-                ..latest.unwrap_or_default()
-            };
+            let mut latest = latest.unwrap_or_default();
+            latest.number = number;
+            // The lists of a stream that is added are read whole, without a full run.
+            let is_noted = !latest.full.is_empty() && !run.is_partial;
+            for kind in run.streams.iter().filter(|_| is_noted) {
+                latest.full.entry(*kind).or_insert(run.created_at);
+            }
             let mut writes = vec![
                 write(key.clone(), expected(version), &latest)?,
                 write(run_key(&run.run_id), Expected::Absent, &run)?,

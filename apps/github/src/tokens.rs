@@ -4,13 +4,14 @@
 //! looks up each token's account once and records it.
 
 mod accounts;
+mod in_flight;
 mod pace;
 mod set;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use clinch::Result;
@@ -20,6 +21,7 @@ use clinch::types::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
+use in_flight::{InFlight, lock};
 use pace::Pace;
 pub(crate) use set::TokenSet;
 pub use view::{Budget, TokenView};
@@ -56,38 +58,6 @@ pub(crate) struct Grant {
     account: String,
     bucket: Bucket,
     _in_flight: InFlight,
-}
-
-/// Counts a request that may be in flight.
-struct InFlight {
-    account: String,
-    in_flight: Arc<Mutex<BTreeMap<String, u32>>>,
-}
-
-impl InFlight {
-    fn begin(account: &str, in_flight: &Arc<Mutex<BTreeMap<String, u32>>>) -> Self {
-        *lock(in_flight).entry(account.to_owned()).or_default() += 1;
-        Self {
-            account: account.to_owned(),
-            in_flight: in_flight.clone(),
-        }
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        let mut in_flight = lock(&self.in_flight);
-        if let Some(count) = in_flight.get_mut(&self.account) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                in_flight.remove(&self.account);
-            }
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Grant {
@@ -492,18 +462,5 @@ mod tests {
         ];
         assert_eq!((left, states.accounts.len()), ([49; 3], 0));
         assert!(states.budgets.contains_key("99") && !states.budgets.contains_key("50"));
-    }
-
-    #[test]
-    fn an_account_without_requests_takes_no_room() {
-        let in_flight = Arc::default();
-        let (one, other) = (
-            InFlight::begin("ann", &in_flight),
-            InFlight::begin("ann", &in_flight),
-        );
-        drop(one);
-        assert_eq!(lock(&in_flight).get("ann"), Some(&1));
-        drop(other);
-        assert!(lock(&in_flight).is_empty());
     }
 }

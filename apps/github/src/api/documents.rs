@@ -262,7 +262,7 @@ pub(crate) struct RetryDocument {
 /// The result of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PageDocument {
-    /// stored, not_modified, nothing, moved or unavailable.
+    /// stored, not_modified, nothing, moved, unavailable or empty.
     end: String,
     /// Documents that were stored.
     documents: u64,

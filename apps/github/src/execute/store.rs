@@ -1,5 +1,7 @@
 //! Stores a page, and decides what comes next.
 
+use std::collections::BTreeSet;
+
 use clinch::ports::{DOCUMENTS_MAX, Document, DocumentFilter};
 use clinch::types::ErrorKind;
 use clinch::{Call, Done, Fail, Refusal, Retry};
@@ -65,8 +67,8 @@ impl Inner {
         // Must come before the page is recorded as known: if it fails, the next run must read the
         // page again.
         let next = traversal.next(&page)?;
-        let known =
-            KnownPage::is_kept(job).then(|| known_page(job, &kept, &items, &traversal, &page));
+        let known = KnownPage::is_kept(job)
+            .then(|| known_page(job, &kept, &items, &traversal, &page, &next));
         let cursor = match next {
             Next::End => {
                 traversal.moved_cursor(before.last(job), end_tag(&kept, &traversal, &page))
@@ -400,12 +402,19 @@ fn listed(traversal: &Traversal<'_>, next: &Next, page: &Page<'_>) -> Option<Lis
     })
 }
 
+/// Whether the new commits of a page are read by a comparison, with what belongs to them.
+fn is_compared(next: &Next) -> bool {
+    let Next::Job(next) = next else { return false };
+    matches!(next.history, Some(History::Between { .. }))
+}
+
 fn known_page(
     job: &PageJob,
     kept: &SavedAnswer,
     items: &Items,
     traversal: &Traversal<'_>,
     page: &Page<'_>,
+    next: &Next,
 ) -> KnownPage {
     let etag = kept.etag.clone();
     let token = kept.token.clone().unwrap_or_default();
@@ -420,7 +429,10 @@ fn known_page(
         count: items.rows.len(),
         ids: Some(page.ids.to_owned()),
         heads: items.heads(job.kind),
-        item_streams: traversal.item_streams.clone(),
+        item_streams: match is_compared(next) {
+            true => BTreeSet::new(),
+            false => traversal.item_streams.clone(),
+        },
         is_organization: items.is_organization,
         run: job.run_id.number,
         pass: job.pass.number,

@@ -84,6 +84,9 @@ pub struct PageJob {
     /// Every page is read, whatever the last run has read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_full: bool,
+    /// An earlier run did not read it, although the list of its items went on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_owed: bool,
     /// Which commits are read; `None`: the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
@@ -157,6 +160,7 @@ impl PageJob {
             seen: FirstPage::default(),
             bounds: Bounds::default(),
             is_full: false,
+            is_owed: false,
             history: None,
             pass: Pass::default(),
             reading: Reading::default(),
@@ -204,7 +208,8 @@ impl PageJob {
         } else {
             ""
         };
-        let mut key = format!("{since}{history}{order}{}", self.page);
+        let owed = if self.is_owed { "owed-" } else { "" };
+        let mut key = format!("{owed}{since}{history}{order}{}", self.page);
         if self.pass.number > 0 {
             key.push_str(&format!("-again-{}", self.pass.number));
         }

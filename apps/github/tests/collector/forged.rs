@@ -174,6 +174,7 @@ fn job(kind: JobKind, url: Option<&str>) -> PageJob {
         since: None,
         seen: FirstPage::default(),
         is_full: false,
+        is_owed: false,
         item: None,
         search: None,
         bounds: clinch_github::Bounds::default(),

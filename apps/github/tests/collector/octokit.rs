@@ -177,6 +177,7 @@ async fn collect(name: &str, kind: JobKind, url: &str) -> Recorded {
         since: None,
         seen: FirstPage::default(),
         is_full: false,
+        is_owed: false,
         item: kind.as_str().starts_with("issue_").then(|| "1".to_owned()),
         search: None,
         bounds: clinch_github::Bounds::default(),

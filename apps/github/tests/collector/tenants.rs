@@ -97,6 +97,7 @@ fn job(run: &str, kind: JobKind) -> PageJob {
         since: None,
         seen: FirstPage::default(),
         is_full: false,
+        is_owed: false,
         item: None,
         history: None,
         pass: Pass::default(),
