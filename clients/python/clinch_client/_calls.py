@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 import uuid
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import errors
-from ._steps import Pause, Steps, request
+from ._steps import WAIT_MAX, Pause, Steps, encode, request
 from .model import Batch, BulkResult, Command, Operation, command_document, decode, time_text
 
 T = TypeVar("T")
 
-#: The longest wait that the server allows.
-WAIT_MAX = 60.0
 #: Operations of one bulk request.
 BULK_MAX = 10_000
+#: Bytes of one bulk request: a server takes 16 MiB unless it is told otherwise.
+BULK_BYTES_MAX = 15 * 1024 * 1024
 #: The longest pause between two looks at a batch.
 BATCH_PAUSE_MAX = 1.0
 
@@ -24,44 +25,54 @@ Page = Tuple[List[T], Optional[str]]
 Filters = Mapping[str, Union[str, datetime, None]]
 
 
-def milliseconds(seconds: float) -> str:
-    """A duration for the API."""
-    return f"{max(0, round(seconds * 1000))}ms"
+def keyed(command: Command) -> Command:
+    """The command with a key: every repeat of its request has the same one.
+
+    A key that is empty stays empty, and the server refuses it: it was not left out on purpose.
+    """
+    if command.idem_key is not None:
+        return command
+    return replace(command, idem_key=str(uuid.uuid4()))
 
 
 def submit(
     command: Command, *, wait: float, budget: float, traceparent: Optional[str] = None
 ) -> Steps[Operation]:
-    # Made up once: every repeat of the request has the same key.
-    idem_key = command.idem_key or str(uuid.uuid4())
-    first = min(wait, WAIT_MAX)
+    command = keyed(command)
     until = time.monotonic() + wait
-    reply = yield from request(
-        "submit",
-        budget=budget,
-        body=command_document(command, idem_key),
-        query={"wait": milliseconds(first)},
-        headers={"traceparent": traceparent} if traceparent else None,
-        wait=first,
-    )
-    operation = decode(Operation, reply.json())
-    if operation.settled or wait <= WAIT_MAX:
-        return operation
-    return (yield from _settled_by(operation.op_id, until, budget))
+    op_id = None
+    try:
+        reply = yield from request(
+            "submit",
+            budget=budget,
+            body=command_document(command),
+            headers={"traceparent": traceparent} if traceparent else None,
+            until=until,
+        )
+        operation = decode(Operation, reply.json())
+        if operation.settled or wait <= WAIT_MAX:
+            return operation
+        op_id = operation.op_id
+        return (yield from _settled_by(op_id, until, budget))
+    except errors.ClinchError as error:
+        error.idem_key = command.idem_key
+        error.op_id = error.op_id or op_id
+        raise
 
 
-def get(op_id: str, *, wait: float, budget: float) -> Steps[Operation]:
-    wait = min(wait, WAIT_MAX)
-    query = {"wait": milliseconds(wait)} if wait > 0 else None
-    reply = yield from request("get", budget=budget, query=query, wait=wait, op_id=op_id)
+def get(op_id: str, *, budget: float, until: Optional[float] = None) -> Steps[Operation]:
+    try:
+        reply = yield from request("get", budget=budget, until=until, op_id=op_id)
+    except errors.ClinchError as error:
+        error.op_id = op_id
+        raise
     return decode(Operation, reply.json())
 
 
 def _settled_by(op_id: str, until: float, budget: float) -> Steps[Operation]:
     while True:
-        left = until - time.monotonic()
         began = time.monotonic()
-        operation = yield from get(op_id, wait=max(left, 0), budget=budget)
+        operation = yield from get(op_id, until=until, budget=budget)
         if operation.settled or time.monotonic() >= until:
             return operation
         # A server that stops answers at once: do not ask in a tight loop.
@@ -98,28 +109,54 @@ def page(
 def bulk(
     commands: Sequence[Command], *, batch_id: Optional[str], budget: float
 ) -> Steps[List[BulkResult]]:
-    documents = [
-        command_document(command, command.idem_key or str(uuid.uuid4())) for command in commands
-    ]
+    commands = [keyed(command) for command in commands]
+    # Before the first request: a payload that is not JSON must not be found in the middle.
+    documents = [encode(command_document(command)) for command in commands]
     results: List[BulkResult] = []
-    for start in range(0, len(documents), BULK_MAX):
-        body = {"operations": documents[start : start + BULK_MAX]}
-        if batch_id is None:
-            reply = yield from request("bulk", budget=budget, body=body)
-        else:
-            reply = yield from request("add_to_batch", budget=budget, body=body, batch_id=batch_id)
-        results += [decode(BulkResult, one) for one in reply.members("results")]
+    try:
+        for body in _bodies(documents):
+            if batch_id is None:
+                reply = yield from request("bulk", budget=budget, body=body)
+            else:
+                reply = yield from request(
+                    "add_to_batch", budget=budget, body=body, batch_id=batch_id
+                )
+            results += [decode(BulkResult, one) for one in reply.members("results")]
+    except errors.ClinchError as error:
+        error.commands, error.results, error.batch_id = commands, results, batch_id
+        raise
     return results
+
+
+def _bodies(documents: Sequence[bytes]) -> Iterator[bytes]:
+    """Bulk requests that are neither too many nor too long."""
+    part: List[bytes] = []
+    length = 0
+    for document in documents:
+        if part and (len(part) == BULK_MAX or length + len(document) > BULK_BYTES_MAX):
+            yield b'{"operations":[' + b",".join(part) + b"]}"
+            part, length = [], 0
+        part.append(document)
+        length += len(document) + 1
+    if part:
+        yield b'{"operations":[' + b",".join(part) + b"]}"
 
 
 def open_batch(
     batch_id: Optional[str], on_complete: Optional[Command], *, budget: float
 ) -> Steps[Batch]:
-    body: Dict[str, Any] = {"batch_id": batch_id or str(uuid.uuid4())}
+    batch_id = str(uuid.uuid4()) if batch_id is None else batch_id
+    body: Dict[str, Any] = {"batch_id": batch_id}
     if on_complete is not None:
-        idem_key = on_complete.idem_key or str(uuid.uuid4())
-        body["on_complete"] = command_document(on_complete, idem_key)
-    reply = yield from request("open_batch", budget=budget, body=body)
+        if on_complete.idem_key is None:
+            # The same for the same batch: who opens it again opens the same one.
+            on_complete = replace(on_complete, idem_key=f"{batch_id}:complete")
+        body["on_complete"] = command_document(on_complete)
+    try:
+        reply = yield from request("open_batch", budget=budget, body=body)
+    except errors.ClinchError as error:
+        error.batch_id = batch_id
+        raise
     return decode(Batch, reply.json())
 
 

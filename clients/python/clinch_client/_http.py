@@ -111,8 +111,7 @@ async def _answer(reader: asyncio.StreamReader) -> Tuple[Reply, bool]:
     length = headers.get("content-length")
     if length is not None:
         return Reply(status, headers, await reader.readexactly(_bounded(length, 10))), keeps
-    body = await reader.read(ANSWER_BYTES_MAX)
-    return Reply(status, headers, body), False
+    return Reply(status, headers, await _rest(reader)), False
 
 
 async def _headers(reader: asyncio.StreamReader) -> Dict[str, str]:
@@ -137,6 +136,18 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
             raise _Malformed("the answer is too long")
         body += await reader.readexactly(size)
         await _line(reader)
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    """A body that ends with its connection."""
+    body = bytearray()
+    while True:
+        part = await reader.read(64 * 1024)
+        if not part:
+            return bytes(body)
+        body += part
+        if len(body) > ANSWER_BYTES_MAX:
+            raise _Malformed("the answer is too long")
 
 
 async def _line(reader: asyncio.StreamReader) -> str:

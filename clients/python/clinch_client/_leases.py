@@ -7,8 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import errors
-from ._calls import milliseconds
-from ._steps import Reply, Steps, request
+from ._steps import Reply, Steps, milliseconds, request
 from .model import Delivery, Json, LeaseState, decode
 
 
@@ -68,12 +67,13 @@ def outcome(
     body = {**_attempt(delivery), "worker": worker, **document}
     try:
         reply = yield from report(body)
-    except errors.PayloadTooLarge:
-        if document.get("type") != "ok":
+    except errors.InvalidRequest:
+        # What happened at the provider counts, even without what was said about it.
+        least = ("type", "provider_txn_id", "applied", "code")
+        told = {name: document[name] for name in least if name in document}
+        if told == document:
             raise
-        # The call was made: its ok counts, even without the answer.
-        less = {name: body[name] for name in body if name not in ("payload", "spawn")}
-        reply = yield from report(less)
+        reply = yield from report({**_attempt(delivery), "worker": worker, **told})
     return decode(LeaseState, reply.json())
 
 

@@ -11,7 +11,7 @@ import json
 import random
 import time
 from dataclasses import dataclass, field
-from typing import Any, Dict, Generator, List, Mapping, Optional, Tuple, TypeVar, Union
+from typing import Any, Dict, Generator, List, Mapping, Optional, TypeVar, Union
 from urllib.parse import quote, urlencode
 
 from . import errors
@@ -25,11 +25,16 @@ PAUSE_FIRST = 0.1
 PAUSE_MAX = 5.0
 #: The longest ``Retry-After`` that is followed.
 RETRY_AFTER_MAX = 60.0
+#: The longest wait that the server allows.
+WAIT_MAX = 60.0
 #: How much later than asked for an answer may come before the connection counts as broken.
 ANSWER_GRACE = 15.0
 #: The longest answer that is read: a page of 1,000 operations holds 4 MiB of payloads, and a
 #: lease 64 MiB.
 ANSWER_BYTES_MAX = 80 * 1024 * 1024
+
+
+NOT_JSON = "the answer is not JSON: is this a Clinch server?"
 
 
 @dataclass(frozen=True)
@@ -88,12 +93,20 @@ class Reply:
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
 
+    def is_json(self) -> bool:
+        """Whether the body is JSON, as every answer of Clinch."""
+        try:
+            json.loads(self.body)
+        except ValueError:
+            return False
+        return True
+
     def json(self) -> Any:
         """The body as JSON."""
         try:
             return json.loads(self.body)
         except ValueError as error:
-            raise errors.ClinchError("the answer is not JSON: is this a Clinch server?") from error
+            raise errors.ClinchError(NOT_JSON) from error
 
     def members(self, name: str) -> List[Dict[str, Any]]:
         """A list of the body, by its name."""
@@ -124,41 +137,42 @@ def request(
     query: Optional[Mapping[str, Any]] = None,
     headers: Optional[Mapping[str, str]] = None,
     wait: float = 0.0,
+    until: Optional[float] = None,
     patient: bool = False,
     **path: str,
 ) -> Steps[Reply]:
     """Sends a request, and sends it again while that is safe and may help.
 
-    ``budget`` is the time for repeats. ``wait`` is how long the server may take for its answer.
-    ``patient`` repeats after a bug of the server (500) too: what is reported must not be lost.
+    ``budget`` is the time for repeats, from the first failure. ``wait`` is how long the server may
+    take for its answer; ``until`` says up to when it is asked to wait instead. ``patient`` repeats
+    whatever may pass: a bug of the server, a key that is being exchanged, an answer that Clinch
+    did not give. What is reported must not be lost.
     """
     endpoint = ENDPOINTS[name]
     target = endpoint.path
     for member, value in path.items():
         target = target.replace("{" + member + "}", quote(value, safe=""))
     given = {key: value for key, value in (query or {}).items() if value is not None}
-    if given:
-        target += "?" + urlencode(given)
-    send = Send(
-        endpoint.method,
-        target,
-        dict(headers or {}),
-        None if body is None else encode(body),
-        wait + ANSWER_GRACE,
-    )
-    until = time.monotonic() + budget
+    text = body if body is None or isinstance(body, bytes) else encode(body)
+    last: Optional[float] = None
     pause = PAUSE_FIRST
     while True:
-        reply = yield send
-        if isinstance(reply, Reply) and reply.status < 400:
+        if until is not None:
+            wait = min(max(until - time.monotonic(), 0.0), WAIT_MAX)
+            given["wait"] = milliseconds(wait)
+        asked = f"{target}?{urlencode(given)}" if given else target
+        reply = yield Send(endpoint.method, asked, dict(headers or {}), text, wait + ANSWER_GRACE)
+        trouble = _trouble(reply, patient)
+        if trouble is None:
+            assert isinstance(reply, Reply)
             return reply
-        trouble, after = _trouble(reply)
-        is_bug = isinstance(trouble, errors.ServerError)
-        if not isinstance(trouble, errors.Unavailable) and not (patient and is_bug):
+        if not _may_pass(trouble, patient):
             raise trouble
         # Half to whole: the callers of a restarted server do not come all at once.
-        seconds = max(after, pause * (0.5 + random.random() / 2))
-        if not endpoint.repeatable or time.monotonic() + seconds > until:
+        seconds = max(trouble.retry_after, pause * (0.5 + random.random() / 2))
+        now = time.monotonic()
+        last = now + budget if last is None else last
+        if not endpoint.repeatable or now + seconds > last:
             raise trouble
         yield Pause(seconds)
         pause = min(pause * 2, PAUSE_MAX)
@@ -169,23 +183,33 @@ def encode(body: Any) -> bytes:
     return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _trouble(reply: Outcome) -> Tuple[errors.ClinchError, float]:
-    """The error of an answer, and how long the server wants to be left alone."""
+def milliseconds(seconds: float) -> str:
+    """A duration for the API."""
+    return f"{max(0, round(seconds * 1000))}ms"
+
+
+def _trouble(reply: Outcome, patient: bool) -> Optional[errors.ClinchError]:
+    """The error of an answer. None: the answer is good."""
     if not isinstance(reply, Reply):
         reason = reply.reason if reply else "no answer"
-        return errors.Unavailable(f"the server cannot be reached: {reason}"), 0.0
-    problem = _problem(reply)
-    after = 0.0
+        return errors.Unavailable(f"the server cannot be reached: {reason}")
+    if 200 <= reply.status < 300:
+        return errors.Unavailable(NOT_JSON) if patient and not reply.is_json() else None
+    trouble = errors.of(_problem(reply))
     text = reply.headers.get("retry-after", "")
     if text.isascii() and text.isdigit():
-        after = min(float(text), RETRY_AFTER_MAX)
-    repeated = errors.REPEATED.get(problem.code)
-    if repeated is not None:
-        return repeated(f"{problem.status} {problem.code}: {problem.detail}", problem), after
-    # A proxy between us and the server has no code.
-    if reply.status in (429, 502, 503, 504):
-        return errors.Unavailable(f"{reply.status}: {problem.detail}", problem), after
-    return errors.of(problem), after
+        trouble.retry_after = min(float(text), RETRY_AFTER_MAX)
+    return trouble
+
+
+def _may_pass(trouble: errors.ClinchError, patient: bool) -> bool:
+    """Whether the same request may get another answer."""
+    if isinstance(trouble, errors.Unavailable):
+        return True
+    if not patient or isinstance(trouble, errors.PayloadTooLarge):
+        return False
+    passing = (errors.ServerError, errors.Unauthorized, errors.Forbidden)
+    return isinstance(trouble, passing) or not errors.is_of_clinch(trouble)
 
 
 def _problem(reply: Reply) -> Problem:
@@ -196,4 +220,5 @@ def _problem(reply: Reply) -> Problem:
     except (ValueError, errors.ClinchError):
         pass
     # Not an answer of Clinch. Its text may be long or private: it is left out.
-    return Problem("about:blank", "", reply.status, "", f"HTTP status {reply.status}")
+    detail = f"HTTP status {reply.status}, not an answer of a Clinch server"
+    return Problem("about:blank", "", reply.status, "", detail)

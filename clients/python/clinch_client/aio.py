@@ -21,7 +21,8 @@ class AsyncClient:
     """A client for asyncio. The tasks of one event loop may share one.
 
     ``budget`` is how long, in seconds, a request is repeated while the server cannot be reached
-    or answers 429 or 503. Repeats carry the same keys and have the effect of one request.
+    or answers 429 or 503, from the first failure. Repeats carry the same keys and have the effect
+    of one request.
     """
 
     def __init__(
@@ -53,8 +54,9 @@ class AsyncClient:
     ) -> Operation:
         """Submits an operation and waits up to ``wait`` seconds until it is settled.
 
-        Without ``idem_key`` a new key is made up. Pass your own key where your program may call
-        this again for the same thing, for example after a crash.
+        Without ``idem_key`` a new key is made up; an error has it. Pass your own key where your
+        program may call this again for the same thing: after a crash, or after it gave up waiting
+        in another way than by ``wait`` and ``budget``.
         """
         command = Command(
             domain, event_type, biz_key, payload, idem_key, run_at, deadline, priority, labels
@@ -99,13 +101,15 @@ class AsyncClient:
     ) -> List[BulkResult]:
         """Submits operations, 10,000 in one commit, and does not wait for them.
 
-        The results are in the order of the commands. A refused command fails alone.
+        The results are in the order of the commands. A refused command fails alone. An error has
+        what was accepted before it in ``results``, and in ``commands`` all of them with their
+        keys: submitting those again has the effect of submitting them once.
         """
         return await self._perform(_calls.bulk(commands, batch_id=None, budget=self._of(budget)))
 
     async def get(self, op_id: str, *, budget: Optional[float] = None) -> Operation:
         """The operation as it is now."""
-        return await self._perform(_calls.get(op_id, wait=0.0, budget=self._of(budget)))
+        return await self._perform(_calls.get(op_id, budget=self._of(budget)))
 
     async def wait(
         self, op_id: str, *, timeout: float = 60.0, budget: Optional[float] = None

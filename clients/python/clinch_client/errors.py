@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, Optional, Type
+from typing import TYPE_CHECKING, Dict, Optional, Sequence, Type, Union
 
 if TYPE_CHECKING:
-    from .model import Operation, Problem
+    from .model import BulkResult, Command, Operation, Problem
 
 
 class ClinchError(Exception):
     """The base of every error of this package."""
+
+    #: The key of the command that was submitted, also one that was made up. The same command with
+    #: this key is the same operation.
+    idem_key: Optional[str] = None
+    #: The operation that the error is about, where it is known.
+    op_id: Optional[str] = None
+    #: The batch that was opened or added to, also if its id was made up.
+    batch_id: Optional[str] = None
+    #: Of ``submit_many`` and ``add_to_batch``: every command with its key. Submitting them again
+    #: has the effect of submitting them once.
+    commands: Sequence[Command] = ()
+    #: Of the same: the results that the server gave before the error, in the order of the commands.
+    results: Sequence[BulkResult] = ()
+    #: How many seconds the server wants to be left alone.
+    retry_after: float = 0.0
 
 
 class ApiError(ClinchError):
@@ -18,6 +33,7 @@ class ApiError(ClinchError):
     def __init__(self, problem: Problem) -> None:
         super().__init__(f"{problem.status} {problem.code}: {problem.detail}")
         self.problem = problem
+        self.op_id = problem.op_id
 
     @property
     def status(self) -> int:
@@ -33,11 +49,6 @@ class ApiError(ClinchError):
     def field(self) -> Optional[str]:
         """The field that was refused."""
         return self.problem.field
-
-    @property
-    def op_id(self) -> Optional[str]:
-        """The operation that the error is about."""
-        return self.problem.op_id
 
 
 class InvalidRequest(ApiError):
@@ -79,12 +90,19 @@ class IdempotencyMismatch(Conflict):
 class Unavailable(ClinchError):
     """The server could not be reached, or could not take the request, within the budget.
 
-    The last request may have taken effect. Sending it again with the same keys is safe.
+    The last request may have taken effect. Sending it again with the same keys is safe: the error
+    has them (``idem_key``, ``batch_id``, ``commands``), also those that were made up.
     """
 
     def __init__(self, message: str, problem: Optional[Problem] = None) -> None:
         super().__init__(message)
         self.problem = problem
+        if problem is not None:
+            self.op_id = problem.op_id
+
+    def __str__(self) -> str:
+        key = f" (idem_key {self.idem_key})" if self.idem_key is not None else ""
+        return super().__str__() + key
 
 
 class Throttled(Unavailable):
@@ -101,6 +119,8 @@ class NotSettled(ClinchError, TimeoutError):
     def __init__(self, message: str, operation: Optional[Operation] = None) -> None:
         super().__init__(message)
         self.operation = operation
+        if operation is not None:
+            self.op_id, self.idem_key = operation.op_id, operation.idem_key
 
 
 class OperationFailed(ClinchError):
@@ -109,6 +129,7 @@ class OperationFailed(ClinchError):
     def __init__(self, operation: Operation) -> None:
         failure = operation.failure
         self.operation = operation
+        self.op_id, self.idem_key = operation.op_id, operation.idem_key
         self.code = failure.code if failure else "unknown"
         self.effect = failure.effect if failure else operation.effect
         message = failure.message if failure else "the reason is no longer stored"
@@ -140,17 +161,34 @@ REPEATED: Dict[str, Type[Unavailable]] = {
 }
 
 
-def of(problem: Problem) -> ApiError:
+#: Answers of a proxy that say nothing about the request: it can be sent again.
+_OF_A_PROXY = (404, 408, 425, 429, 502, 503, 504)
+
+
+def of(problem: Problem) -> Union[ApiError, Unavailable]:
     """The error of a problem document. Unknown codes are told apart by their status."""
+    repeated = REPEATED.get(problem.code)
+    if repeated is not None:
+        return repeated(f"{problem.status} {problem.code}: {problem.detail}", problem)
     known = BY_CODE.get(problem.code)
     if known is not None:
         return known(problem)
+    # A proxy between us and the server has no code. Its 404 does not say that there is no such
+    # operation.
+    if not problem.code and (problem.status < 400 or problem.status in _OF_A_PROXY):
+        return Unavailable(problem.detail, problem)
     by_status: Dict[int, Type[ApiError]] = {
         401: Unauthorized,
         403: Forbidden,
         404: NotFound,
         409: Conflict,
+        413: PayloadTooLarge,
     }
     if problem.status in by_status:
         return by_status[problem.status](problem)
     return InvalidRequest(problem) if problem.status < 500 else ServerError(problem)
+
+
+def is_of_clinch(error: ClinchError) -> bool:
+    """Whether a Clinch server gave this answer, and not a proxy before it."""
+    return isinstance(error, ApiError) and error.code != ""

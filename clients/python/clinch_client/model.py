@@ -21,7 +21,7 @@ class Command:
     domain: str
     event_type: str
     biz_key: str
-    payload: Json = None
+    payload: Json = field(default=None, repr=False)
     idem_key: Optional[str] = None
     run_at: Optional[datetime] = None
     deadline: Optional[datetime] = None
@@ -42,7 +42,7 @@ class Result:
     """The provider's successful answer."""
 
     provider_txn_id: Optional[str]
-    payload: Json
+    payload: Json = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,6 @@ class BulkResult:
             return self.op_id
         if self.error is None:
             raise errors.ClinchError("the result names neither an operation nor an error")
-        repeated = errors.REPEATED.get(self.error.code)
-        if repeated is not None:
-            raise repeated(self.error.detail, self.error)
         raise errors.of(self.error)
 
 
@@ -272,13 +269,13 @@ def time_text(at: datetime) -> str:
     return at.astimezone(timezone.utc).isoformat(timespec="milliseconds")
 
 
-def command_document(command: Command, idem_key: str) -> Dict[str, Json]:
-    """A command for the API."""
+def command_document(command: Command) -> Dict[str, Json]:
+    """A command for the API. The command has a key."""
     document: Dict[str, Json] = {
         "domain": command.domain,
         "event_type": command.event_type,
         "biz_key": command.biz_key,
-        "idem_key": idem_key,
+        "idem_key": command.idem_key,
         "payload": command.payload,
     }
     if command.run_at is not None:

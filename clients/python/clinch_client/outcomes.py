@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Dict, Optional, Sequence
+import math
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Dict, Optional, Sequence, Union
 
 from .model import Command, Json, command_document
 
@@ -26,24 +28,29 @@ class Retry(Exception):
 
     ``applied="no"``: the provider certainly did not apply the call, so it may be repeated on every
     route. ``applied="unknown"``: the call is repeated only where the route's ``safety`` allows it,
-    and otherwise held for an operator. ``after``: no attempt before this many seconds have passed.
+    and otherwise held for an operator. ``after``: no attempt before this many seconds have passed;
+    what is not a time counts as left out.
     """
 
     def __init__(
-        self, reason: str, *, applied: str = "unknown", after: Optional[float] = None
+        self,
+        reason: str,
+        *,
+        applied: str = "unknown",
+        after: Union[float, timedelta, None] = None,
     ) -> None:
         if applied not in ("no", "unknown"):
             raise ValueError("applied is 'no' or 'unknown'")
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)
         self.applied = applied
-        self.after = after
+        self.after = _seconds(after)
 
 
 class Unknown(Retry):
     """It is unknown whether the provider applied the call: a timeout, or a broken connection."""
 
-    def __init__(self, reason: str, *, after: Optional[float] = None) -> None:
+    def __init__(self, reason: str, *, after: Union[float, timedelta, None] = None) -> None:
         super().__init__(reason, after=after)
 
 
@@ -52,9 +59,10 @@ class Fail(Exception):
 
     def __init__(self, code: str, message: str = "", *, cause: Optional[str] = None) -> None:
         super().__init__(f"{code}: {message}")
-        self.code = code
-        self.message = message
-        self.cause = cause
+        # A provider's code is often a number.
+        self.code = str(code)
+        self.message = str(message)
+        self.cause = None if cause is None else str(cause)
 
 
 def document(outcome: Any, op_id: str) -> Dict[str, Json]:
@@ -66,7 +74,7 @@ def document(outcome: Any, op_id: str) -> Dict[str, Json]:
             "applied": outcome.applied,
         }
         if outcome.after is not None:
-            retry["after_ms"] = max(0, round(outcome.after * 1000))
+            retry["after_ms"] = round(outcome.after * 1000)
         return retry
     if isinstance(outcome, Fail):
         fail: Dict[str, Json] = {
@@ -84,7 +92,20 @@ def document(outcome: Any, op_id: str) -> Dict[str, Json]:
         ok["provider_txn_id"] = outcome.txn_id
     if outcome.spawn:
         ok["spawn"] = [
-            command_document(command, command.idem_key or f"{op_id}:{number}")
+            command_document(
+                replace(command, idem_key=f"{op_id}:{number}")
+                if command.idem_key is None
+                else command
+            )
             for number, command in enumerate(outcome.spawn)
         ]
     return ok
+
+
+def _seconds(after: Any) -> Optional[float]:
+    """A time to wait. A mistake in it must not hide that the call was not applied."""
+    try:
+        seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
+    except (TypeError, ValueError):
+        return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -74,7 +74,9 @@ class Worker:
     - ``expose_errors``: the text of an unexpected exception goes into the log and to the server.
       By default only its type does, because the text may hold secrets.
 
-    ``def`` handlers run in threads, ``async def`` handlers in the event loop.
+    ``def`` handlers run in threads, ``async def`` handlers in the event loop. What a handler leaves
+    undone is not taken for done: a coroutine that it returns and nobody awaited, a generator, a
+    function or an exception counts as unknown.
     """
 
     def __init__(
@@ -107,6 +109,8 @@ class Worker:
         """Declares the handler of an event type; ``*``: of all others of the domain."""
 
         def declare(handler: H) -> H:
+            if _is_any(handler, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+                raise TypeError("a handler returns its result: it must not yield")
             known = self._handlers.setdefault(domain, {})
             if event_type in known:
                 raise ValueError(f"{domain}/{event_type} has a handler already")
@@ -158,8 +162,8 @@ class Worker:
         if not self._handlers:
             raise ValueError("the worker has no handlers")
         # Python 3.9 binds these to the running event loop.
-        self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         if self._stop_asked:
             self._stopping.set()
         self._connections = Connections(self._address)
@@ -184,9 +188,11 @@ class Worker:
 
     async def _finish(self, leasing: Sequence[asyncio.Future[None]]) -> None:
         """Lets running attempts end, within the time that there is."""
+        until = time.monotonic() + self._stop_within
         await asyncio.wait(leasing, timeout=POLL + LAST_WORDS)
         if self._calls:
-            await asyncio.wait(set(self._calls), timeout=self._stop_within)
+            left = max(0.0, until - time.monotonic())
+            await asyncio.wait(set(self._calls), timeout=left)
         for handling in self._handling:
             handling.cancel()
         if self._calls:
@@ -198,6 +204,7 @@ class Worker:
         handlers = self._handlers[domain]
         event_types = None if "*" in handlers else list(handlers)
         pause = PAUSE_FIRST
+        has_leased = False
         while not self._stopping.is_set():
             if slots.free == 0:
                 slots.changed.clear()
@@ -214,13 +221,17 @@ class Worker:
             asked = _now()
             try:
                 deliveries, length = await self._perform(steps)
-            except (errors.Unavailable, errors.ServerError) as error:
+            except errors.ClinchError as error:
+                may_pass = isinstance(error, (errors.Unavailable, errors.ServerError))
+                # Where Clinch has answered before, something else does for a moment.
+                if not may_pass and (not has_leased or errors.is_of_clinch(error)):
+                    raise
                 if pause == PAUSE_FIRST:
                     _log.warning("%s; trying again", error)
-                await self._unless_stopping(asyncio.sleep(pause))
+                await self._unless_stopping(asyncio.sleep(max(pause, error.retry_after)))
                 pause = min(pause * 2, PAUSE_MAX)
                 continue
-            pause = PAUSE_FIRST
+            pause, has_leased = PAUSE_FIRST, True
             for delivery in deliveries:
                 slots.free -= 1
                 over = asked + POLL + length
@@ -247,7 +258,7 @@ class Worker:
             release = _leases.release(delivery, worker=self._name, budget=LAST_WORDS)
             await self._reported(delivery, "release", release)
             return
-        is_async = inspect.iscoroutinefunction(handler)
+        is_async = _is_any(handler, inspect.iscoroutinefunction)
 
         async def save(value: Json) -> None:
             await self._perform(_leases.checkpoint(delivery, value, budget=self._lease))
@@ -271,7 +282,7 @@ class Worker:
         """Runs the handler. None: a thread still runs after the worker should have stopped."""
         handling: asyncio.Future[Any]
         if isinstance(call, AsyncCall):
-            handling = asyncio.ensure_future(handler(call))
+            handling = asyncio.ensure_future(_in_loop(handler, call))
         else:
             handling = self._in_thread(handler, call)
         self._handling.add(handling)
@@ -292,6 +303,10 @@ class Worker:
         return outcomes.document(outcomes.Unknown(self._said(error, call)), call.op_id)
 
     def _document(self, value: Any, call: Call) -> Dict[str, Json]:
+        undone = _undone(value)
+        if undone is not None:
+            _log.error("%r: the handler returned %s", call, undone)
+            value = outcomes.Unknown(f"the handler returned {undone}")
         try:
             document = outcomes.document(value, call.op_id)
             encode(document)
@@ -348,19 +363,35 @@ class Worker:
 
     async def _beat(self, call: Call, length: float) -> None:
         """Extends the lease until it is cancelled or the attempt is lost."""
-        while True:
-            await asyncio.sleep(length / 3)
-            try:
-                steps = _leases.heartbeat(call._delivery, length=self._lease)
-                state, length = await self._perform(steps)
-                call.cancel_requested = state.cancel_requested
-            except (errors.Unavailable, errors.ServerError):
-                # The server may be back before the lease ends.
-                length = min(length, 3.0)
-            except errors.ClinchError as error:
-                call.lease_lost = True
-                _log.warning("%r lost its lease: %s", call, error)
-                return
+        loop = asyncio.get_running_loop()
+
+        def over() -> None:
+            call.lease_lost = True
+            _log.warning("%r: no heartbeat was answered within its lease", call)
+
+        end = loop.call_later(length, over)
+        pause = length / 3
+        try:
+            while True:
+                await asyncio.sleep(pause)
+                try:
+                    steps = _leases.heartbeat(call._delivery, length=self._lease)
+                    # One that hangs must not take the time of the next.
+                    state, length = await asyncio.wait_for(self._perform(steps), length / 3)
+                    end.cancel()
+                    end = loop.call_later(length, over)
+                    call.lease_lost, call.cancel_requested = False, state.cancel_requested
+                    pause = length / 3
+                except (errors.Conflict, errors.NotFound) as error:
+                    call.lease_lost = True
+                    _log.warning("%r lost its lease: %s", call, error)
+                    return
+                except Exception as error:  # the server may be back before the lease ends
+                    pause = min(length / 3, 1.0)
+                    if not isinstance(error, (errors.Unavailable, asyncio.TimeoutError)):
+                        _log.warning("%r: no heartbeat: %s", call, type(error).__name__)
+        finally:
+            end.cancel()
 
     async def _reported(self, delivery: Delivery, what: str, steps: Steps[Any]) -> None:
         try:
@@ -372,6 +403,9 @@ class Worker:
             _log.warning("%s: the %s came too late", delivery.op_id, what)
         except errors.ClinchError as error:
             _log.error("%s: the %s was not taken: %s", delivery.op_id, what, error)
+        except Exception as error:  # an answer that nobody expected
+            kind = type(error).__name__
+            _log.error("%s: the answer to the %s cannot be read: %s", delivery.op_id, what, kind)
 
     async def _perform(self, steps: Steps[T]) -> T:
         outcome: Outcome = None
@@ -391,3 +425,36 @@ class Worker:
         if self._loop is None:
             raise RuntimeError("the worker does not run")
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def _is_any(handler: Any, *kinds: Callable[[Any], bool]) -> bool:
+    """Whether the handler, or an object's ``__call__``, is of one of the kinds."""
+    called = getattr(handler, "__call__", None)  # noqa: B004
+    return any(kind(handler) or kind(called) for kind in kinds)
+
+
+async def _in_loop(handler: Any, call: AsyncCall) -> Any:
+    try:
+        return await handler(call)
+    except SystemExit as error:
+        # It would end the event loop, and with it every other attempt.
+        raise RuntimeError("SystemExit") from error
+
+
+def _undone(value: Any) -> Optional[str]:
+    """What a handler returned instead of a result, because it did not do its work."""
+    if isinstance(value, (outcomes.Retry, outcomes.Fail)):
+        return None
+    if isinstance(value, outcomes.Done):
+        value = value.payload
+    if inspect.iscoroutine(value):
+        value.close()
+    if inspect.isawaitable(value):
+        return "a coroutine that nothing awaited: declare the handler with async def"
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        return "a generator: a handler must not yield"
+    if isinstance(value, BaseException):
+        return "an exception: it must be raised"
+    if inspect.isroutine(value):
+        return "a function that was not called"
+    return None

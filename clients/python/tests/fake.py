@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Callable, Dict, List, Tuple, Union
 
@@ -64,6 +65,8 @@ def operation(**changes: Any) -> Answer:
 DROP: Answer = (0, {}, b"")
 #: The answer ends in its middle.
 CUT: Answer = (-1, {}, b"")
+#: The answer ends with its connection, and comes in two parts.
+TO_THE_END = -3
 #: The answer comes in chunks.
 CHUNKED = -2
 
@@ -103,6 +106,12 @@ class Fake:
                     return
                 if status == -1:
                     self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n{")
+                    self.close_connection = True
+                    return
+                if status == TO_THE_END:
+                    self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n" + body[:9])
+                    time.sleep(0.05)
+                    self.wfile.write(body[9:])
                     self.close_connection = True
                     return
                 if status == CHUNKED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import unittest
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
@@ -92,12 +93,137 @@ class Reports(unittest.TestCase):
             txn_id = "tx_9" if isinstance(result, clinch.Done) else None
             self.assertEqual(body["provider_txn_id"], txn_id)
 
-    def test_a_retry_that_cannot_be_written_is_unknown(self) -> None:
-        def handler(_: clinch.Call) -> None:
-            raise clinch.Retry("x", applied="no", after=float("nan"))
+    def test_answers_that_are_not_of_the_server_lose_no_outcome(self) -> None:
+        refused = problem(401, "unauthenticated")
+        strangers: List[Answer] = [
+            (404, {}, b""),
+            (302, {}, b""),
+            (400, {}, b"<html>"),
+            (200, {}, b"<html>"),
+        ]
+        reports = self.report(lambda call: 7, *strangers, refused)
+        self.assertEqual([body["payload"] for _, body in reports], [7] * 6)
 
-        ((_, body),) = self.report(handler)
+    def test_a_refused_report_is_sent_again_with_what_counts(self) -> None:
+        cases = (
+            (clinch.Retry("why", applied="no", after=5), {"type": "retry", "applied": "no"}),
+            (clinch.Fail("declined", "why"), {"type": "fail", "code": "declined"}),
+            (clinch.Done(1, txn_id="tx_9"), {"type": "ok", "provider_txn_id": "tx_9"}),
+        )
+        for outcome, least in cases:
+            (_, (_, body)) = self.report(lambda call, o=outcome: o, problem(400, "invalid_request"))
+            attempt = {"fence", "token", "worker"}
+            self.assertEqual({name: body[name] for name in set(body) - attempt}, least)
+
+    def test_a_mistake_in_a_time_or_a_code_changes_no_outcome(self) -> None:
+        times: Dict[Any, Any] = {
+            "5": 5000,
+            -3: 0,
+            timedelta(seconds=2): 2000,
+            "soon": None,
+            float("nan"): None,
+            float("inf"): None,
+        }
+        for after, told in times.items():
+            retry = clinch.Retry("x", applied="no", after=after)
+            ((_, body),) = self.report(lambda call, retry=retry: retry)
+            self.assertEqual((body["applied"], body.get("after_ms")), ("no", told))
+        number: Any = 402
+        ((_, body),) = self.report(lambda call: clinch.Fail(number, number, cause=number))
+        self.assertEqual((body["code"], body["message"], body["cause"]), ("402", "402", "402"))
+
+    def test_what_a_handler_leaves_undone_is_unknown(self) -> None:
+        async def charge(_: Any) -> int:
+            raise AssertionError("never awaited")
+
+        def steps(_: Any) -> Any:
+            yield 1
+
+        for result in (charge, steps):
+            for undone in (
+                lambda call, result=result: result(call),
+                lambda call, result=result: clinch.Done(result(call)),
+                lambda call, result=result: result,
+                lambda call: ValueError("password"),
+            ):
+                ((what, body),) = self.report(undone)
+                told = (what, body["type"], body["applied"])
+                self.assertEqual(told, ("outcome", "retry", "unknown"))
+                self.assertNotIn("password", json.dumps(body))
+
+        async def forgets(call: clinch.AsyncCall) -> Any:
+            return charge(call)
+
+        ((_, body),) = self.report(forgets)
         self.assertEqual((body["type"], body["applied"]), ("retry", "unknown"))
+
+    def test_generators_are_no_handlers(self) -> None:
+        def steps(_: Any) -> Any:
+            yield 1
+
+        async def stream(_: Any) -> Any:
+            yield 1
+
+        for handler in (steps, stream):
+            with self.assertRaises(TypeError):
+                clinch.Worker().handle("a")(handler)
+
+    def test_an_object_may_be_a_handler(self) -> None:
+        class Charge:
+            async def __call__(self, call: clinch.AsyncCall) -> int:
+                assert isinstance(call, clinch.AsyncCall)
+                return 7
+
+        ((_, body),) = self.report(Charge())
+        self.assertEqual((body["type"], body["payload"]), ("ok", 7))
+
+    def test_a_handler_that_cannot_be_called_is_reported(self) -> None:
+        async def no_argument() -> int:
+            return 7
+
+        async def exits(_: clinch.AsyncCall) -> None:
+            raise SystemExit(1)
+
+        for handler in (no_argument, exits):
+            ((_, body),) = self.report(handler)
+            self.assertEqual((body["type"], body["applied"]), ("retry", "unknown"))
+
+    def test_a_heartbeat_that_hangs_is_not_waited_for(self) -> None:
+        began = time.monotonic()
+        told: List[bool] = []
+
+        def answer(path: str) -> Answer:
+            if path == "/v1/leases":
+                leased.append(path)
+                return ok({"deliveries": [DELIVERY] if len(leased) == 1 else []})
+            if path.endswith("/heartbeat"):
+                beats.append(time.monotonic() - began)
+                if not told:
+                    time.sleep(30)
+                return ok(STATE)
+            running.stop()
+            return ok(STATE)
+
+        def handler(call: clinch.Call) -> int:
+            # The lease is one second long. Nothing but the worker's own clock can tell.
+            while not call.lease_lost:
+                time.sleep(0.01)
+            told.append(True)
+            # Once the server answers again, the lease is known to be this worker's.
+            while call.lease_lost:
+                time.sleep(0.01)
+            return 7
+
+        leased: List[str] = []
+        beats: List[float] = []
+        with Fake(answer) as fake, mock.patch.object(worker, "POLL", 0.05):
+            running = clinch.Worker(fake.url, lease=1.0)
+            running.handle("payments", "charge")(handler)
+            thread = threading.Thread(target=running.run)
+            thread.start()
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+        self.assertGreaterEqual(len(beats), 2)
 
     def test_the_text_of_an_exception_is_not_reported(self) -> None:
         def handler(_: clinch.Call) -> None:
@@ -132,3 +258,21 @@ class Reports(unittest.TestCase):
                 running.handle("payments")(lambda call: None)
                 with self.assertRaises(clinch.ClinchError):
                     running.run()
+
+    def test_a_worker_outlives_what_stands_before_its_server_for_a_moment(self) -> None:
+        strangers: List[Answer] = [(200, {}, b"<html>"), (403, {}, b""), (404, {}, b"")]
+        leases: List[str] = []
+
+        def answer(path: str) -> Answer:
+            leases.append(path)
+            if len(leases) > 1 and strangers:
+                return strangers.pop(0)
+            if not strangers:
+                running.stop()
+            return ok({"deliveries": []})
+
+        with Fake(answer) as fake, mock.patch.object(worker, "POLL", 0.05):
+            running = clinch.Worker(fake.url)
+            running.handle("payments")(lambda call: None)
+            running.run()
+        self.assertEqual(strangers, [])

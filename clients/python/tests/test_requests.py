@@ -12,7 +12,7 @@ from unittest import mock
 import clinch_client as clinch
 from clinch_client import _calls, _steps, errors
 
-from .fake import CHUNKED, CUT, DROP, OPERATION, Answer, Fake, operation, problem
+from .fake import CHUNKED, CUT, DROP, OPERATION, TO_THE_END, Answer, Fake, operation, problem
 
 Perform = Callable[[str, str, Tuple[Any, ...]], Any]
 
@@ -83,14 +83,124 @@ class Requests(unittest.TestCase):
                 self.assertEqual(len(fake.requests), 1)
 
     def test_answers_of_a_proxy_have_types_too(self) -> None:
-        for status, kind in ((500, clinch.ServerError), (404, clinch.NotFound)):
+        kinds = {
+            400: clinch.InvalidRequest,
+            401: clinch.Unauthorized,
+            413: clinch.PayloadTooLarge,
+            500: clinch.ServerError,
+        }
+        for status, kind in kinds.items():
             for perform, fake in self.each((status, {}, b"<html>secret</html>")):
                 with self.assertRaises(kind) as caught:
                     perform(fake.url, *SUBMIT)
                 self.assertNotIn("secret", str(caught.exception))
-        for perform, fake in self.each((502, {}, b"<html>"), operation()):
-            perform(fake.url, *SUBMIT)
-            self.assertEqual(len(fake.requests), 2)
+        # They say nothing about the request: not even a 404 says that there is no operation.
+        for status in (302, 404, 408, 502):
+            for perform, fake in self.each((status, {}, b"<html>"), operation()):
+                perform(fake.url, *SUBMIT)
+                self.assertEqual(len(fake.requests), 2)
+
+    def test_an_error_has_the_keys_that_were_made_up(self) -> None:
+        command = clinch.Command("a", "b", "c")
+        cases = (
+            (SUBMIT, "idem_key"),
+            (("call", SUBMIT[1]), "idem_key"),
+            (("open_batch", ()), "batch_id"),
+        )
+        for (method, arguments), name in cases:
+            for perform, fake in self.each(problem(503, "unavailable", retry_after="30")):
+                with self.assertRaises(clinch.Unavailable) as caught:
+                    perform(fake.url, method, arguments)
+                key = getattr(caught.exception, name)
+                self.assertEqual(fake.requests[0][2][name], key)
+                if name == "idem_key":
+                    self.assertIn(key, str(caught.exception))
+        refused = problem(400, "invalid_command")
+        for perform, fake in self.each(refused):
+            with self.assertRaises(clinch.InvalidRequest) as refusal:
+                perform(fake.url, "submit_many", ([command],))
+            (again,) = refusal.exception.commands
+            self.assertEqual(fake.requests[0][2]["operations"][0]["idem_key"], again.idem_key)
+
+    def test_an_operation_that_is_lost_while_it_is_waited_for_has_its_id(self) -> None:
+        open_still = operation(state="PENDING", result=None)
+        with mock.patch.object(_calls, "WAIT_MAX", 0.01):
+            for perform, fake in self.each(open_still, problem(400, "invalid_request")):
+                with self.assertRaises(clinch.InvalidRequest) as caught:
+                    perform(fake.url, "call", SUBMIT[1])
+                self.assertEqual(caught.exception.op_id, OPERATION["op_id"])
+                self.assertEqual(caught.exception.idem_key, fake.requests[0][2]["idem_key"])
+
+    def test_results_before_an_error_are_kept(self) -> None:
+        results = {"results": [{"status": 202, "op_id": "x"}] * 10_000}
+        accepted: Answer = (200, {}, json.dumps(results).encode())
+        commands = [clinch.Command("a", "b", str(number)) for number in range(10_001)]
+        for perform, fake in self.each(accepted, problem(400, "invalid_request")):
+            with self.assertRaises(clinch.ClinchError) as caught:
+                perform(fake.url, "submit_many", (commands,))
+            error = caught.exception
+            self.assertEqual((len(error.results), len(error.commands)), (10_000, 10_001))
+            sent = fake.requests[0][2]["operations"] + fake.requests[1][2]["operations"]
+            self.assertEqual(
+                [one["idem_key"] for one in sent], [c.idem_key for c in error.commands]
+            )
+
+    def test_an_empty_key_is_not_replaced(self) -> None:
+        for perform, fake in self.each(problem(400, "invalid_command")):
+            for method, arguments in (
+                ("submit_many", ([clinch.Command("a", "b", "c", idem_key="")],)),
+                ("add_to_batch", ("b", [clinch.Command("a", "b", "c", idem_key="")])),
+            ):
+                with self.assertRaises(clinch.InvalidRequest):
+                    perform(fake.url, method, arguments)
+                self.assertEqual(fake.requests[-1][2]["operations"][0]["idem_key"], "")
+
+    def test_a_batch_that_is_opened_again_completes_with_the_same_operation(self) -> None:
+        steps = [
+            _calls.open_batch("b-1", clinch.Command("a", "b", "c"), budget=0.0) for _ in range(2)
+        ]
+        first, second = (next(one) for one in steps)
+        assert isinstance(first, _steps.Send) and isinstance(second, _steps.Send)
+        self.assertEqual(first.body, second.body)
+
+    def test_the_budget_begins_with_the_first_failure(self) -> None:
+        with mock.patch("time.monotonic", return_value=0.0) as clock:
+            steps = _steps.request("submit", budget=30.0, body={}, until=60.0)
+            first = next(steps)
+            assert isinstance(first, _steps.Send)
+            self.assertIn("wait=60000ms", first.target)
+            clock.return_value = 45.0
+            self.assertIsInstance(steps.send(_steps.Broken("EOFError")), _steps.Pause)
+            clock.return_value = 46.0
+            again = steps.send(None)
+            assert isinstance(again, _steps.Send)
+            # Asked to wait for what is left, so that the caller's time holds.
+            self.assertIn("wait=14000ms", again.target)
+            clock.return_value = 75.1
+            with self.assertRaises(clinch.Unavailable):
+                steps.send(_steps.Broken("EOFError"))
+
+    def test_a_bulk_request_is_not_too_long(self) -> None:
+        commands = [clinch.Command("a", "b", str(n), "x" * 4_000_000) for n in range(5)]
+        steps = _calls.bulk(commands, batch_id=None, budget=0.0)
+        lengths: List[int] = []
+        outcome: Any = None
+        try:
+            while True:
+                step = steps.send(outcome)
+                assert isinstance(step, _steps.Send) and step.body
+                lengths.append(len(step.body))
+                count = len(json.loads(step.body)["operations"])
+                results = [{"status": 202, "op_id": "x"}] * count
+                outcome = _steps.Reply(200, {}, json.dumps({"results": results}).encode())
+        except StopIteration as end:
+            self.assertEqual(len(end.value), 5)
+        self.assertEqual(len(lengths), 2)
+        self.assertLess(max(lengths), 16 * 1024 * 1024)
+
+    def test_payloads_are_in_no_representation(self) -> None:
+        command = clinch.Command("a", "b", "c", {"card": "4111"})
+        self.assertNotIn("4111", repr(command) + repr(clinch.Result(None, {"card": "4111"})))
 
     def test_a_server_that_is_not_there_is_unavailable(self) -> None:
         client = clinch.Client("http://127.0.0.1:1", budget=0.0)
@@ -111,10 +221,12 @@ class Requests(unittest.TestCase):
             asyncio.run(gets())
             self.assertEqual((len(fake.requests), fake.connections), (10, 2))
 
-    def test_chunks_are_read(self) -> None:
-        chunked: Answer = (CHUNKED, {}, json.dumps(OPERATION).encode())
-        for perform, fake in self.each(chunked):
-            self.assertEqual(perform(fake.url, *SUBMIT).attempts, 1)
+    def test_bodies_without_a_length_are_read(self) -> None:
+        for framing in (CHUNKED, TO_THE_END):
+            answer: Answer = (framing, {}, json.dumps(OPERATION).encode())
+            for perform, fake in self.each(answer):
+                self.assertEqual(perform(fake.url, *SUBMIT).attempts, 1)
+                self.assertEqual(len(fake.requests), 1)
 
     def test_unknown_members_are_ignored_and_times_are_read(self) -> None:
         for perform, fake in self.each(operation(new_member=1)):

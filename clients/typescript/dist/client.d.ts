@@ -3,8 +3,9 @@ import { type Batch, type BulkResult, type Command, type Json, type Operation } 
 import { type ConnectionOptions } from "./request.js";
 export interface ClientOptions extends ConnectionOptions {
     /**
-     * How long a request is repeated while the server cannot be reached or answers 429 or 503;
-     * 30 s by default. Repeats carry the same keys and have the effect of one request.
+     * How long a request is repeated while the server cannot be reached or answers 429 or 503, from
+     * the first failure; 30 s by default. Repeats carry the same keys and have the effect of one
+     * request.
      */
     budgetMs?: number;
 }
@@ -50,7 +51,7 @@ export interface Filter {
 export declare function resultOf<T = Json>(operation: Operation): T;
 /** The id of an accepted operation of a bulk request. Throws the error of a refused one. */
 export declare function acceptedId(result: BulkResult): string;
-/** A command for the API. */
+/** A command for the API. An empty key stays empty, and the server refuses it. */
 export declare function document(command: Command, idemKey: string): Command;
 /** A client of the API. */
 export declare class Client {
@@ -59,8 +60,8 @@ export declare class Client {
     /**
      * Submits an operation and waits until it is settled, for `waitMs` at most.
      *
-     * Without `idem_key` a new key is made up. Pass your own key where your program may call this
-     * again for the same thing, for example after a crash.
+     * Without `idem_key` a new key is made up; an error has it. Pass your own key where your program
+     * may call this again for the same thing: after a crash, or after it aborted `signal`.
      */
     submit(command: Command, options?: SubmitOptions): Promise<Operation>;
     /**
@@ -72,7 +73,9 @@ export declare class Client {
     }): Promise<T>;
     /**
      * Submits operations, 10,000 in one commit, and does not wait for them. The results are in the
-     * order of the commands. A refused command fails alone.
+     * order of the commands. A refused command fails alone. An error has what was accepted before it
+     * in `results`, and in `commands` all of them with their keys: submitting those again has the
+     * effect of submitting them once.
      */
     submitMany(commands: readonly Command[], options?: CallOptions): Promise<BulkResult[]>;
     /** The operation as it is now. */

@@ -1,11 +1,13 @@
 /** The client. */
 import { isSettled, } from "./documents.js";
-import { ClinchError, NotSettled, OperationFailed, errorOf } from "./errors.js";
+import { ClinchError, NotSettled, OperationFailed, Unavailable, errorOf } from "./errors.js";
 import { Connection, pause, uuid } from "./request.js";
 /** The longest wait that the server allows. */
 const WAIT_MAX_MS = 60_000;
 /** Operations of one bulk request. */
 const BULK_MAX = 10_000;
+/** Bytes of one bulk request: a server takes 16 MiB unless it is told otherwise. */
+const BULK_BYTES_MAX = 15 * 1024 * 1024;
 /** The longest pause between two looks at a batch. */
 const BATCH_PAUSE_MAX_MS = 1_000;
 /** The payload of the result. Throws `OperationFailed` or `NotSettled`. */
@@ -25,9 +27,25 @@ export function acceptedId(result) {
         throw errorOf(result.error);
     throw new ClinchError("the result names neither an operation nor an error");
 }
-/** A command for the API. */
+/** A command for the API. An empty key stays empty, and the server refuses it. */
 export function document(command, idemKey) {
     return { ...command, idem_key: command.idem_key ?? idemKey, payload: command.payload ?? null };
+}
+/** Does something; an error of it learns what the caller needs to do it again. */
+async function telling(work, what) {
+    try {
+        return await work;
+    }
+    catch (error) {
+        if (error instanceof ClinchError) {
+            const told = what();
+            Object.assign(error, { ...told, opId: error.opId ?? told.opId });
+            if (error instanceof Unavailable && told.idemKey) {
+                error.message += ` (idem_key ${told.idemKey})`;
+            }
+        }
+        throw error;
+    }
 }
 /** A client of the API. */
 export class Client {
@@ -40,25 +58,29 @@ export class Client {
     /**
      * Submits an operation and waits until it is settled, for `waitMs` at most.
      *
-     * Without `idem_key` a new key is made up. Pass your own key where your program may call this
-     * again for the same thing, for example after a crash.
+     * Without `idem_key` a new key is made up; an error has it. Pass your own key where your program
+     * may call this again for the same thing: after a crash, or after it aborted `signal`.
      */
     async submit(command, options = {}) {
         const waitMs = options.waitMs ?? 2_000;
-        const first = Math.min(waitMs, WAIT_MAX_MS);
         const until = performance.now() + waitMs;
         const { traceparent } = options;
-        const reply = await this.#connection.send("submit", {
-            ...this.#of(options),
-            // Made up once: every repeat of the request has the same key.
-            body: JSON.stringify(document(command, uuid())),
-            query: { wait: `${Math.round(first)}ms` },
-            headers: traceparent ? { traceparent } : {},
-            waitMs: first,
-        });
-        if (isSettled(reply.json) || waitMs <= WAIT_MAX_MS)
-            return reply.json;
-        return this.#settledBy(reply.json.op_id, until, options);
+        // Made up once: every repeat of the request has the same key.
+        const keyed = document(command, uuid());
+        let opId;
+        const submitted = async () => {
+            const reply = await this.#connection.send("submit", {
+                ...this.#of(options),
+                body: JSON.stringify(keyed),
+                headers: traceparent ? { traceparent } : {},
+                until,
+            });
+            opId = reply.json.op_id;
+            if (isSettled(reply.json) || waitMs <= WAIT_MAX_MS)
+                return reply.json;
+            return this.#settledBy(opId, until, options);
+        };
+        return telling(submitted(), () => ({ idemKey: keyed.idem_key ?? undefined, opId }));
     }
     /**
      * Submits an operation and returns the payload of its result. Throws `OperationFailed`, or
@@ -70,14 +92,16 @@ export class Client {
     }
     /**
      * Submits operations, 10,000 in one commit, and does not wait for them. The results are in the
-     * order of the commands. A refused command fails alone.
+     * order of the commands. A refused command fails alone. An error has what was accepted before it
+     * in `results`, and in `commands` all of them with their keys: submitting those again has the
+     * effect of submitting them once.
      */
     submitMany(commands, options = {}) {
         return this.#bulk(commands, undefined, options);
     }
     /** The operation as it is now. */
     async get(opId, options = {}) {
-        return this.#get(opId, 0, options);
+        return this.#get(opId, undefined, options);
     }
     /** Waits until an operation is settled. Throws `NotSettled` after `timeoutMs`. */
     async wait(opId, options = {}) {
@@ -110,11 +134,10 @@ export class Client {
     /** Opens a batch. `onComplete` is accepted in the commit that completes the batch. */
     async openBatch(options = {}) {
         const { batchId = uuid(), onComplete } = options;
-        const body = {
-            batch_id: batchId,
-            ...(onComplete ? { on_complete: document(onComplete, uuid()) } : {}),
-        };
-        return this.#batch("openBatch", undefined, options, body);
+        // The key is the same for the same batch: who opens it again opens the same one.
+        const completing = onComplete ? { on_complete: document(onComplete, `${batchId}:complete`) } : {};
+        const body = { batch_id: batchId, ...completing };
+        return telling(this.#batch("openBatch", undefined, options, body), () => ({ batchId }));
     }
     /** Submits operations as members of a batch. */
     addToBatch(batchId, commands, options = {}) {
@@ -160,20 +183,15 @@ export class Client {
     #of(options) {
         return { budgetMs: options.budgetMs ?? this.#budgetMs, signal: options.signal };
     }
-    async #get(opId, waitMs, options) {
-        const reply = await this.#connection.send("get", {
-            ...this.#of(options),
-            path: { op_id: opId },
-            query: waitMs > 0 ? { wait: `${Math.round(waitMs)}ms` } : {},
-            waitMs,
-        });
-        return reply.json;
+    async #get(opId, until, options) {
+        const request = { ...this.#of(options), path: { op_id: opId }, until };
+        const got = this.#connection.send("get", request);
+        return (await telling(got, () => ({ opId }))).json;
     }
     async #settledBy(opId, until, options) {
         for (;;) {
             const began = performance.now();
-            const waitMs = Math.min(Math.max(until - began, 0), WAIT_MAX_MS);
-            const operation = await this.#get(opId, waitMs, options);
+            const operation = await this.#get(opId, until, options);
             const now = performance.now();
             if (isSettled(operation) || now >= until)
                 return operation;
@@ -183,20 +201,24 @@ export class Client {
         }
     }
     async #bulk(commands, batchId, options) {
-        const documents = commands.map((command) => document(command, uuid()));
+        const keyed = commands.map((command) => document(command, uuid()));
+        // Before the first request: a payload that is not JSON must not be found in the middle.
+        const documents = keyed.map((command) => JSON.stringify(command));
         const results = [];
-        for (let start = 0; start < documents.length; start += BULK_MAX) {
-            const body = JSON.stringify({ operations: documents.slice(start, start + BULK_MAX) });
-            const request = { ...this.#of(options), body };
-            const reply = batchId === undefined
-                ? await this.#connection.send("bulk", request)
-                : await this.#connection.send("addToBatch", {
-                    ...request,
-                    path: { batch_id: batchId },
-                });
-            results.push(...reply.json.results);
-        }
-        return results;
+        const submitted = async () => {
+            for (const body of bodies(documents)) {
+                const request = { ...this.#of(options), body };
+                const reply = batchId === undefined
+                    ? await this.#connection.send("bulk", request)
+                    : await this.#connection.send("addToBatch", {
+                        ...request,
+                        path: { batch_id: batchId },
+                    });
+                results.push(...reply.json.results);
+            }
+            return results;
+        };
+        return telling(submitted(), () => ({ commands: keyed, results, batchId }));
     }
     async #batch(name, batchId, options, body) {
         const reply = await this.#connection.send(name, {
@@ -206,4 +228,21 @@ export class Client {
         });
         return reply.json;
     }
+}
+/** Bulk requests that are neither too many nor too long. */
+function* bodies(documents) {
+    let part = [];
+    let length = 0;
+    for (const document of documents) {
+        const bytes = new TextEncoder().encode(document).length;
+        if (part.length === BULK_MAX || (part.length > 0 && length + bytes > BULK_BYTES_MAX)) {
+            yield `{"operations":[${part.join(",")}]}`;
+            part = [];
+            length = 0;
+        }
+        part.push(document);
+        length += bytes + 1;
+    }
+    if (part.length > 0)
+        yield `{"operations":[${part.join(",")}]}`;
 }

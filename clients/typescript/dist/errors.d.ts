@@ -1,7 +1,25 @@
 /** Errors as types. Every error of this package is a `ClinchError`. */
-import type { Operation, Problem } from "./documents.js";
+import type { BulkResult, Command, Operation, Problem } from "./documents.js";
 /** The base of every error of this package. */
 export declare class ClinchError extends Error {
+    /**
+     * The key of the command that was submitted, also one that was made up. The same command with
+     * this key is the same operation.
+     */
+    idemKey: string | undefined;
+    /** The operation that the error is about, where it is known. */
+    opId: string | undefined;
+    /** The batch that was opened or added to, also if its id was made up. */
+    batchId: string | undefined;
+    /**
+     * Of `submitMany` and `addToBatch`: every command with its key. Submitting them again has the
+     * effect of submitting them once.
+     */
+    commands: readonly Command[];
+    /** Of the same: the results before the error, in the order of the commands. */
+    results: readonly BulkResult[];
+    /** How long the server wants to be left alone. */
+    retryAfterMs: number;
     constructor(message: string);
 }
 /** The server refused a request. `code` is stable and meant for programs. */
@@ -12,8 +30,6 @@ export declare class ApiError extends ClinchError {
     get code(): string;
     /** The field that was refused. */
     get field(): string | undefined;
-    /** The operation that the error is about. */
-    get opId(): string | undefined;
 }
 /** The request is wrong: sending it again does not help. */
 export declare class InvalidRequest extends ApiError {
@@ -47,7 +63,8 @@ export declare class ServerError extends ApiError {
 }
 /**
  * The server could not be reached, or could not take the request, within the budget.
- * The last request may have taken effect. Sending it again with the same keys is safe.
+ * The last request may have taken effect. Sending it again with the same keys is safe: the error
+ * has them (`idemKey`, `batchId`, `commands`), also those that were made up.
  */
 export declare class Unavailable extends ClinchError {
     readonly problem: Problem | undefined;
@@ -74,3 +91,5 @@ export declare const BY_CODE: Record<string, new (problem: Problem) => ApiError>
 export declare const REPEATED: Record<string, new (message: string, problem?: Problem) => Unavailable>;
 /** The error of a problem document. Unknown codes are told apart by their status. */
 export declare function errorOf(problem: Problem): ApiError | Unavailable;
+/** Whether a Clinch server gave this answer, and not a proxy before it. */
+export declare function isOfClinch(error: unknown): boolean;

@@ -1,6 +1,24 @@
 /** Errors as types. Every error of this package is a `ClinchError`. */
 /** The base of every error of this package. */
 export class ClinchError extends Error {
+    /**
+     * The key of the command that was submitted, also one that was made up. The same command with
+     * this key is the same operation.
+     */
+    idemKey = undefined;
+    /** The operation that the error is about, where it is known. */
+    opId = undefined;
+    /** The batch that was opened or added to, also if its id was made up. */
+    batchId = undefined;
+    /**
+     * Of `submitMany` and `addToBatch`: every command with its key. Submitting them again has the
+     * effect of submitting them once.
+     */
+    commands = [];
+    /** Of the same: the results before the error, in the order of the commands. */
+    results = [];
+    /** How long the server wants to be left alone. */
+    retryAfterMs = 0;
     constructor(message) {
         super(message);
         this.name = new.target.name;
@@ -12,6 +30,7 @@ export class ApiError extends ClinchError {
     constructor(problem) {
         super(`${problem.status} ${problem.code}: ${problem.detail}`);
         this.problem = problem;
+        this.opId = problem.op_id ?? undefined;
     }
     get status() {
         return this.problem.status;
@@ -22,10 +41,6 @@ export class ApiError extends ClinchError {
     /** The field that was refused. */
     get field() {
         return this.problem.field ?? undefined;
-    }
-    /** The operation that the error is about. */
-    get opId() {
-        return this.problem.op_id ?? undefined;
     }
 }
 /** The request is wrong: sending it again does not help. */
@@ -60,13 +75,15 @@ export class ServerError extends ApiError {
 }
 /**
  * The server could not be reached, or could not take the request, within the budget.
- * The last request may have taken effect. Sending it again with the same keys is safe.
+ * The last request may have taken effect. Sending it again with the same keys is safe: the error
+ * has them (`idemKey`, `batchId`, `commands`), also those that were made up.
  */
 export class Unavailable extends ClinchError {
     problem;
     constructor(message, problem) {
         super(message);
         this.problem = problem;
+        this.opId = problem?.op_id ?? undefined;
     }
 }
 /** The server refuses new work because its queue is too old (429). */
@@ -78,6 +95,8 @@ export class NotSettled extends ClinchError {
     constructor(message, operation) {
         super(message);
         this.operation = operation;
+        this.opId = operation?.op_id;
+        this.idemKey = operation?.idem_key;
     }
 }
 /** The operation ended as FAILED. `code` says why; `effect` is none or unknown. */
@@ -90,6 +109,8 @@ export class OperationFailed extends ClinchError {
         const code = failure?.code ?? "unknown";
         super(`${operation.op_id} failed with ${code}: ${failure?.message ?? "no longer stored"}`);
         this.operation = operation;
+        this.opId = operation.op_id;
+        this.idemKey = operation.idem_key;
         this.code = code;
         this.effect = failure?.effect ?? operation.effect;
     }
@@ -115,6 +136,8 @@ export const REPEATED = {
     shed: Throttled,
     unavailable: Unavailable,
 };
+/** Answers of a proxy that say nothing about the request: it can be sent again. */
+const OF_A_PROXY = [404, 408, 425, 429, 502, 503, 504];
 /** The error of a problem document. Unknown codes are told apart by their status. */
 export function errorOf(problem) {
     const repeated = REPEATED[problem.code];
@@ -124,6 +147,11 @@ export function errorOf(problem) {
     const known = BY_CODE[problem.code];
     if (known)
         return new known(problem);
+    // A proxy between us and the server has no code. Its 404 does not say that there is no such
+    // operation.
+    if (!problem.code && (problem.status < 400 || OF_A_PROXY.includes(problem.status))) {
+        return new Unavailable(problem.detail, problem);
+    }
     switch (problem.status) {
         case 401:
             return new Unauthorized(problem);
@@ -133,13 +161,13 @@ export function errorOf(problem) {
             return new NotFound(problem);
         case 409:
             return new Conflict(problem);
-        // A proxy between us and the server has no code.
-        case 429:
-        case 502:
-        case 503:
-        case 504:
-            return new Unavailable(problem.detail, problem);
+        case 413:
+            return new PayloadTooLarge(problem);
         default:
             return problem.status < 500 ? new InvalidRequest(problem) : new ServerError(problem);
     }
+}
+/** Whether a Clinch server gave this answer, and not a proxy before it. */
+export function isOfClinch(error) {
+    return error instanceof ApiError && error.code !== "";
 }

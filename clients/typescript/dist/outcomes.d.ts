@@ -21,7 +21,8 @@ export declare class Retry extends Error {
     /**
      * `applied: "no"`: the provider certainly did not apply the call, so it may be repeated on every
      * route. `applied: "unknown"`, the default: the call is repeated only where the route's `safety`
-     * allows it, and otherwise held for an operator. `afterMs`: no attempt before that.
+     * allows it, and otherwise held for an operator. `afterMs`: no attempt before that; what is not
+     * a time counts as left out.
      */
     constructor(reason: string, more?: {
         applied?: "no" | "unknown";
@@ -46,5 +47,7 @@ export declare class Fail extends Error {
 export type Outcome = {
     type: "ok" | "retry" | "fail";
 } & Record<string, Json>;
+/** What a handler returned instead of a result, because it did not do its work. */
+export declare function undone(value: unknown): string | undefined;
 /** The outcome for the API. A value that is none of the above is the payload of an ok. */
 export declare function outcomeOf(value: unknown, opId: string): Outcome;

@@ -22,13 +22,16 @@ export class Retry extends Error {
     /**
      * `applied: "no"`: the provider certainly did not apply the call, so it may be repeated on every
      * route. `applied: "unknown"`, the default: the call is repeated only where the route's `safety`
-     * allows it, and otherwise held for an operator. `afterMs`: no attempt before that.
+     * allows it, and otherwise held for an operator. `afterMs`: no attempt before that; what is not
+     * a time counts as left out.
      */
     constructor(reason, more = {}) {
         super(reason);
         this.name = new.target.name;
         this.applied = more.applied ?? "unknown";
-        this.afterMs = more.afterMs;
+        // A mistake in the time must not hide that the call was not applied.
+        const afterMs = Math.max(0, Math.round(Number(more.afterMs ?? Number.NaN)));
+        this.afterMs = Number.isFinite(afterMs) ? afterMs : undefined;
     }
 }
 /** It is unknown whether the provider applied the call: a timeout, or a broken connection. */
@@ -44,13 +47,33 @@ export class Fail extends Error {
     constructor(code, message = "", more = {}) {
         super(message, more);
         this.name = new.target.name;
-        this.code = code;
+        // A provider's code is often a number.
+        this.code = String(code);
     }
+}
+/** What a handler returned instead of a result, because it did not do its work. */
+export function undone(value) {
+    const result = value instanceof Done ? value.payload : value;
+    if (result instanceof Retry || result instanceof Fail)
+        return undefined;
+    if (typeof result === "function")
+        return "a function that was not called";
+    if (result instanceof Error)
+        return "an error: it must be thrown";
+    if (typeof result !== "object" || result === null)
+        return undefined;
+    if ("then" in result && typeof result.then === "function")
+        return "a promise that was not awaited";
+    const isIterator = "next" in result && typeof result.next === "function";
+    if (isIterator && (Symbol.iterator in result || Symbol.asyncIterator in result)) {
+        return "a generator: a handler must not yield";
+    }
+    return undefined;
 }
 /** The outcome for the API. A value that is none of the above is the payload of an ok. */
 export function outcomeOf(value, opId) {
     if (value instanceof Retry) {
-        const afterMs = value.afterMs === undefined ? {} : { after_ms: Math.round(value.afterMs) };
+        const afterMs = value.afterMs === undefined ? {} : { after_ms: value.afterMs };
         return { type: "retry", reason: value.message, applied: value.applied, ...afterMs };
     }
     if (value instanceof Fail) {

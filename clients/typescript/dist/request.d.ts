@@ -34,6 +34,7 @@ export interface ConnectionOptions {
     fetch?: typeof globalThis.fetch;
 }
 export interface Request {
+    /** The time for repeats, from the first failure. */
     budgetMs: number;
     /** JSON text. */
     body?: string;
@@ -42,7 +43,12 @@ export interface Request {
     path?: Record<string, string>;
     /** How long the server may take for its answer. */
     waitMs?: number;
-    /** Repeats after a bug of the server (500) too: what is reported must not be lost. */
+    /** Instead: up to when the server is asked to wait, by `performance.now()`. */
+    until?: number | undefined;
+    /**
+     * Repeats whatever may pass: a bug of the server, a key that is being exchanged, an answer that
+     * Clinch did not give. What is reported must not be lost.
+     */
     patient?: boolean;
     signal?: AbortSignal | undefined;
 }

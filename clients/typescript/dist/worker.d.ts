@@ -23,7 +23,12 @@ export interface WorkerOptions extends ConnectionOptions {
     log?: (line: string) => void;
 }
 export type Handler<P = Json> = (call: Call<P>) => unknown;
-/** Leases operations, gives them to handlers and reports how they ended. */
+/**
+ * Leases operations, gives them to handlers and reports how they ended.
+ *
+ * What a handler leaves undone is not taken for done: a generator, a function, an error or a
+ * promise in `Done` that it returns counts as unknown.
+ */
 export declare class Worker {
     #private;
     constructor(url?: string, options?: WorkerOptions);

@@ -8,20 +8,23 @@ import {
   type Operation,
   isSettled,
 } from "./documents.js";
-import { ClinchError, NotSettled, OperationFailed, errorOf } from "./errors.js";
+import { ClinchError, NotSettled, OperationFailed, Unavailable, errorOf } from "./errors.js";
 import { Connection, type ConnectionOptions, pause, uuid } from "./request.js";
 
 /** The longest wait that the server allows. */
 const WAIT_MAX_MS = 60_000;
 /** Operations of one bulk request. */
 const BULK_MAX = 10_000;
+/** Bytes of one bulk request: a server takes 16 MiB unless it is told otherwise. */
+const BULK_BYTES_MAX = 15 * 1024 * 1024;
 /** The longest pause between two looks at a batch. */
 const BATCH_PAUSE_MAX_MS = 1_000;
 
 export interface ClientOptions extends ConnectionOptions {
   /**
-   * How long a request is repeated while the server cannot be reached or answers 429 or 503;
-   * 30 s by default. Repeats carry the same keys and have the effect of one request.
+   * How long a request is repeated while the server cannot be reached or answers 429 or 503, from
+   * the first failure; 30 s by default. Repeats carry the same keys and have the effect of one
+   * request.
    */
   budgetMs?: number;
 }
@@ -84,9 +87,25 @@ export function acceptedId(result: BulkResult): string {
   throw new ClinchError("the result names neither an operation nor an error");
 }
 
-/** A command for the API. */
+/** A command for the API. An empty key stays empty, and the server refuses it. */
 export function document(command: Command, idemKey: string): Command {
   return { ...command, idem_key: command.idem_key ?? idemKey, payload: command.payload ?? null };
+}
+
+/** Does something; an error of it learns what the caller needs to do it again. */
+async function telling<T>(work: Promise<T>, what: () => Partial<ClinchError>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof ClinchError) {
+      const told = what();
+      Object.assign(error, { ...told, opId: error.opId ?? told.opId });
+      if (error instanceof Unavailable && told.idemKey) {
+        error.message += ` (idem_key ${told.idemKey})`;
+      }
+    }
+    throw error;
+  }
 }
 
 /** A client of the API. */
@@ -102,24 +121,28 @@ export class Client {
   /**
    * Submits an operation and waits until it is settled, for `waitMs` at most.
    *
-   * Without `idem_key` a new key is made up. Pass your own key where your program may call this
-   * again for the same thing, for example after a crash.
+   * Without `idem_key` a new key is made up; an error has it. Pass your own key where your program
+   * may call this again for the same thing: after a crash, or after it aborted `signal`.
    */
   async submit(command: Command, options: SubmitOptions = {}): Promise<Operation> {
     const waitMs = options.waitMs ?? 2_000;
-    const first = Math.min(waitMs, WAIT_MAX_MS);
     const until = performance.now() + waitMs;
     const { traceparent } = options;
-    const reply = await this.#connection.send<Operation>("submit", {
-      ...this.#of(options),
-      // Made up once: every repeat of the request has the same key.
-      body: JSON.stringify(document(command, uuid())),
-      query: { wait: `${Math.round(first)}ms` },
-      headers: traceparent ? { traceparent } : {},
-      waitMs: first,
-    });
-    if (isSettled(reply.json) || waitMs <= WAIT_MAX_MS) return reply.json;
-    return this.#settledBy(reply.json.op_id, until, options);
+    // Made up once: every repeat of the request has the same key.
+    const keyed = document(command, uuid());
+    let opId: string | undefined;
+    const submitted = async () => {
+      const reply = await this.#connection.send<Operation>("submit", {
+        ...this.#of(options),
+        body: JSON.stringify(keyed),
+        headers: traceparent ? { traceparent } : {},
+        until,
+      });
+      opId = reply.json.op_id;
+      if (isSettled(reply.json) || waitMs <= WAIT_MAX_MS) return reply.json;
+      return this.#settledBy(opId, until, options);
+    };
+    return telling(submitted(), () => ({ idemKey: keyed.idem_key ?? undefined, opId }));
   }
 
   /**
@@ -136,7 +159,9 @@ export class Client {
 
   /**
    * Submits operations, 10,000 in one commit, and does not wait for them. The results are in the
-   * order of the commands. A refused command fails alone.
+   * order of the commands. A refused command fails alone. An error has what was accepted before it
+   * in `results`, and in `commands` all of them with their keys: submitting those again has the
+   * effect of submitting them once.
    */
   submitMany(commands: readonly Command[], options: CallOptions = {}): Promise<BulkResult[]> {
     return this.#bulk(commands, undefined, options);
@@ -144,7 +169,7 @@ export class Client {
 
   /** The operation as it is now. */
   async get(opId: string, options: CallOptions = {}): Promise<Operation> {
-    return this.#get(opId, 0, options);
+    return this.#get(opId, undefined, options);
   }
 
   /** Waits until an operation is settled. Throws `NotSettled` after `timeoutMs`. */
@@ -186,11 +211,10 @@ export class Client {
     options: CallOptions & { batchId?: string; onComplete?: Command } = {},
   ): Promise<Batch> {
     const { batchId = uuid(), onComplete } = options;
-    const body = {
-      batch_id: batchId,
-      ...(onComplete ? { on_complete: document(onComplete, uuid()) } : {}),
-    };
-    return this.#batch("openBatch", undefined, options, body);
+    // The key is the same for the same batch: who opens it again opens the same one.
+    const completing = onComplete ? { on_complete: document(onComplete, `${batchId}:complete`) } : {};
+    const body = { batch_id: batchId, ...completing };
+    return telling(this.#batch("openBatch", undefined, options, body), () => ({ batchId }));
   }
 
   /** Submits operations as members of a batch. */
@@ -249,21 +273,16 @@ export class Client {
     return { budgetMs: options.budgetMs ?? this.#budgetMs, signal: options.signal };
   }
 
-  async #get(opId: string, waitMs: number, options: CallOptions): Promise<Operation> {
-    const reply = await this.#connection.send<Operation>("get", {
-      ...this.#of(options),
-      path: { op_id: opId },
-      query: waitMs > 0 ? { wait: `${Math.round(waitMs)}ms` } : {},
-      waitMs,
-    });
-    return reply.json;
+  async #get(opId: string, until: number | undefined, options: CallOptions): Promise<Operation> {
+    const request = { ...this.#of(options), path: { op_id: opId }, until };
+    const got = this.#connection.send<Operation>("get", request);
+    return (await telling(got, () => ({ opId }))).json;
   }
 
   async #settledBy(opId: string, until: number, options: CallOptions): Promise<Operation> {
     for (;;) {
       const began = performance.now();
-      const waitMs = Math.min(Math.max(until - began, 0), WAIT_MAX_MS);
-      const operation = await this.#get(opId, waitMs, options);
+      const operation = await this.#get(opId, until, options);
       const now = performance.now();
       if (isSettled(operation) || now >= until) return operation;
       // A server that stops answers at once: do not ask in a tight loop.
@@ -276,22 +295,26 @@ export class Client {
     batchId: string | undefined,
     options: CallOptions,
   ): Promise<BulkResult[]> {
-    const documents = commands.map((command) => document(command, uuid()));
+    const keyed = commands.map((command) => document(command, uuid()));
+    // Before the first request: a payload that is not JSON must not be found in the middle.
+    const documents = keyed.map((command) => JSON.stringify(command));
     const results: BulkResult[] = [];
-    for (let start = 0; start < documents.length; start += BULK_MAX) {
-      const body = JSON.stringify({ operations: documents.slice(start, start + BULK_MAX) });
-      const request = { ...this.#of(options), body };
-      type Results = { results: BulkResult[] };
-      const reply =
-        batchId === undefined
-          ? await this.#connection.send<Results>("bulk", request)
-          : await this.#connection.send<Results>("addToBatch", {
-              ...request,
-              path: { batch_id: batchId },
-            });
-      results.push(...reply.json.results);
-    }
-    return results;
+    type Results = { results: BulkResult[] };
+    const submitted = async () => {
+      for (const body of bodies(documents)) {
+        const request = { ...this.#of(options), body };
+        const reply =
+          batchId === undefined
+            ? await this.#connection.send<Results>("bulk", request)
+            : await this.#connection.send<Results>("addToBatch", {
+                ...request,
+                path: { batch_id: batchId },
+              });
+        results.push(...reply.json.results);
+      }
+      return results;
+    };
+    return telling(submitted(), () => ({ commands: keyed, results, batchId }));
   }
 
   async #batch(
@@ -307,4 +330,21 @@ export class Client {
     });
     return reply.json;
   }
+}
+
+/** Bulk requests that are neither too many nor too long. */
+function* bodies(documents: readonly string[]): Generator<string, void, void> {
+  let part: string[] = [];
+  let length = 0;
+  for (const document of documents) {
+    const bytes = new TextEncoder().encode(document).length;
+    if (part.length === BULK_MAX || (part.length > 0 && length + bytes > BULK_BYTES_MAX)) {
+      yield `{"operations":[${part.join(",")}]}`;
+      part = [];
+      length = 0;
+    }
+    part.push(document);
+    length += bytes + 1;
+  }
+  if (part.length > 0) yield `{"operations":[${part.join(",")}]}`;
 }

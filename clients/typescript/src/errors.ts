@@ -1,9 +1,28 @@
 /** Errors as types. Every error of this package is a `ClinchError`. */
 
-import type { Operation, Problem } from "./documents.js";
+import type { BulkResult, Command, Operation, Problem } from "./documents.js";
 
 /** The base of every error of this package. */
 export class ClinchError extends Error {
+  /**
+   * The key of the command that was submitted, also one that was made up. The same command with
+   * this key is the same operation.
+   */
+  idemKey: string | undefined = undefined;
+  /** The operation that the error is about, where it is known. */
+  opId: string | undefined = undefined;
+  /** The batch that was opened or added to, also if its id was made up. */
+  batchId: string | undefined = undefined;
+  /**
+   * Of `submitMany` and `addToBatch`: every command with its key. Submitting them again has the
+   * effect of submitting them once.
+   */
+  commands: readonly Command[] = [];
+  /** Of the same: the results before the error, in the order of the commands. */
+  results: readonly BulkResult[] = [];
+  /** How long the server wants to be left alone. */
+  retryAfterMs = 0;
+
   constructor(message: string) {
     super(message);
     this.name = new.target.name;
@@ -17,6 +36,7 @@ export class ApiError extends ClinchError {
   constructor(problem: Problem) {
     super(`${problem.status} ${problem.code}: ${problem.detail}`);
     this.problem = problem;
+    this.opId = problem.op_id ?? undefined;
   }
 
   get status(): number {
@@ -30,11 +50,6 @@ export class ApiError extends ClinchError {
   /** The field that was refused. */
   get field(): string | undefined {
     return this.problem.field ?? undefined;
-  }
-
-  /** The operation that the error is about. */
-  get opId(): string | undefined {
-    return this.problem.op_id ?? undefined;
   }
 }
 
@@ -61,7 +76,8 @@ export class ServerError extends ApiError {}
 
 /**
  * The server could not be reached, or could not take the request, within the budget.
- * The last request may have taken effect. Sending it again with the same keys is safe.
+ * The last request may have taken effect. Sending it again with the same keys is safe: the error
+ * has them (`idemKey`, `batchId`, `commands`), also those that were made up.
  */
 export class Unavailable extends ClinchError {
   readonly problem: Problem | undefined;
@@ -69,6 +85,7 @@ export class Unavailable extends ClinchError {
   constructor(message: string, problem?: Problem) {
     super(message);
     this.problem = problem;
+    this.opId = problem?.op_id ?? undefined;
   }
 }
 
@@ -82,6 +99,8 @@ export class NotSettled extends ClinchError {
   constructor(message: string, operation?: Operation) {
     super(message);
     this.operation = operation;
+    this.opId = operation?.op_id;
+    this.idemKey = operation?.idem_key;
   }
 }
 
@@ -96,6 +115,8 @@ export class OperationFailed extends ClinchError {
     const code = failure?.code ?? "unknown";
     super(`${operation.op_id} failed with ${code}: ${failure?.message ?? "no longer stored"}`);
     this.operation = operation;
+    this.opId = operation.op_id;
+    this.idemKey = operation.idem_key;
     this.code = code;
     this.effect = failure?.effect ?? operation.effect;
   }
@@ -124,6 +145,9 @@ export const REPEATED: Record<string, new (message: string, problem?: Problem) =
   unavailable: Unavailable,
 };
 
+/** Answers of a proxy that say nothing about the request: it can be sent again. */
+const OF_A_PROXY = [404, 408, 425, 429, 502, 503, 504];
+
 /** The error of a problem document. Unknown codes are told apart by their status. */
 export function errorOf(problem: Problem): ApiError | Unavailable {
   const repeated = REPEATED[problem.code];
@@ -132,6 +156,11 @@ export function errorOf(problem: Problem): ApiError | Unavailable {
   }
   const known = BY_CODE[problem.code];
   if (known) return new known(problem);
+  // A proxy between us and the server has no code. Its 404 does not say that there is no such
+  // operation.
+  if (!problem.code && (problem.status < 400 || OF_A_PROXY.includes(problem.status))) {
+    return new Unavailable(problem.detail, problem);
+  }
   switch (problem.status) {
     case 401:
       return new Unauthorized(problem);
@@ -141,13 +170,14 @@ export function errorOf(problem: Problem): ApiError | Unavailable {
       return new NotFound(problem);
     case 409:
       return new Conflict(problem);
-    // A proxy between us and the server has no code.
-    case 429:
-    case 502:
-    case 503:
-    case 504:
-      return new Unavailable(problem.detail, problem);
+    case 413:
+      return new PayloadTooLarge(problem);
     default:
       return problem.status < 500 ? new InvalidRequest(problem) : new ServerError(problem);
   }
+}
+
+/** Whether a Clinch server gave this answer, and not a proxy before it. */
+export function isOfClinch(error: unknown): boolean {
+  return error instanceof ApiError && error.code !== "";
 }

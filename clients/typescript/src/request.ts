@@ -1,7 +1,16 @@
 /** Sends requests, and sends them again while that is safe and may help. */
 
 import type { Problem } from "./documents.js";
-import { ClinchError, ServerError, Unavailable, errorOf } from "./errors.js";
+import {
+  ClinchError,
+  Forbidden,
+  PayloadTooLarge,
+  ServerError,
+  Unauthorized,
+  Unavailable,
+  errorOf,
+  isOfClinch,
+} from "./errors.js";
 
 /** The first pause before a request is repeated; doubles with each repeat. */
 export const PAUSE_FIRST_MS = 100;
@@ -9,6 +18,8 @@ export const PAUSE_FIRST_MS = 100;
 export const PAUSE_MAX_MS = 5_000;
 /** The longest `Retry-After` that is followed. */
 const RETRY_AFTER_MAX_MS = 60_000;
+/** The longest wait that the server allows. */
+const WAIT_MAX_MS = 60_000;
 /** How much later than asked for an answer may come before the connection counts as broken. */
 const ANSWER_GRACE_MS = 15_000;
 /** The longest answer that is read: a lease holds up to 64 MiB of payloads. */
@@ -55,6 +66,7 @@ export interface ConnectionOptions {
 }
 
 export interface Request {
+  /** The time for repeats, from the first failure. */
   budgetMs: number;
   /** JSON text. */
   body?: string;
@@ -63,7 +75,12 @@ export interface Request {
   path?: Record<string, string>;
   /** How long the server may take for its answer. */
   waitMs?: number;
-  /** Repeats after a bug of the server (500) too: what is reported must not be lost. */
+  /** Instead: up to when the server is asked to wait, by `performance.now()`. */
+  until?: number | undefined;
+  /**
+   * Repeats whatever may pass: a bug of the server, a key that is being exchanged, an answer that
+   * Clinch did not give. What is reported must not be lost.
+   */
   patient?: boolean;
   signal?: AbortSignal | undefined;
 }
@@ -127,36 +144,42 @@ export class Connection {
   /** Sends a request; repeats it with the same keys while the budget lasts. */
   async send<T>(name: keyof typeof ENDPOINTS, request: Request): Promise<Reply<T>> {
     const endpoint: Endpoint = ENDPOINTS[name];
-    const url = this.#base + target(endpoint.path, request);
-    const until = performance.now() + request.budgetMs;
+    let last: number | undefined;
     let own = PAUSE_FIRST_MS;
     for (;;) {
-      let after = 0;
       let trouble: ClinchError;
       try {
-        const answer = await this.#once(endpoint.method, url, request);
-        if (answer.status < 400) {
+        const answer = await this.#once(endpoint, request);
+        if (answer.status >= 200 && answer.status < 300) {
           return { json: parse<T>(answer.text), headers: answer.headers };
         }
         trouble = errorOf(problem(answer.status, answer.text));
         const secs = answer.headers.get("retry-after") ?? "";
-        if (/^\d+$/.test(secs)) after = Math.min(Number(secs) * 1_000, RETRY_AFTER_MAX_MS);
+        if (/^\d+$/.test(secs)) {
+          trouble.retryAfterMs = Math.min(Number(secs) * 1_000, RETRY_AFTER_MAX_MS);
+        }
       } catch (error) {
         request.signal?.throwIfAborted();
-        if (error instanceof ClinchError) throw error;
-        trouble = new Unavailable(`the server cannot be reached: ${reason(error)}`);
+        const unreachable = () => new Unavailable(`the server cannot be reached: ${reason(error)}`);
+        trouble = error instanceof ClinchError ? error : unreachable();
       }
-      const isBug = trouble instanceof ServerError && request.patient;
-      if (!(trouble instanceof Unavailable) && !isBug) throw trouble;
+      if (!mayPass(trouble, request.patient)) throw trouble;
       // Half to whole: the callers of a restarted server do not come all at once.
-      const ms = Math.max(after, own * (0.5 + Math.random() / 2));
-      if (!endpoint.repeatable || performance.now() + ms > until) throw trouble;
+      const ms = Math.max(trouble.retryAfterMs, own * (0.5 + Math.random() / 2));
+      last ??= performance.now() + request.budgetMs;
+      if (!endpoint.repeatable || performance.now() + ms > last) throw trouble;
       await pause(ms, request.signal);
       own = Math.min(own * 2, PAUSE_MAX_MS);
     }
   }
 
-  async #once(method: string, url: string, request: Request) {
+  async #once(endpoint: Endpoint, request: Request) {
+    let { query, waitMs = 0 } = request;
+    if (request.until !== undefined) {
+      waitMs = Math.min(Math.max(request.until - performance.now(), 0), WAIT_MAX_MS);
+      query = { ...query, wait: `${Math.round(waitMs)}ms` };
+    }
+    const url = this.#base + target(endpoint.path, request.path, query);
     const headers: Record<string, string> = { accept: "application/json", ...request.headers };
     if (request.body !== undefined) headers["content-type"] = "application/json";
     if (this.#apiKey !== undefined) headers["authorization"] = `Bearer ${this.#apiKey}`;
@@ -164,21 +187,17 @@ export class Connection {
     const forget = onAbort(request.signal, () => canceled.abort(request.signal?.reason));
     const timer = setTimeout(
       () => canceled.abort(new DOMException("no answer in time", "TimeoutError")),
-      (request.waitMs ?? 0) + ANSWER_GRACE_MS,
+      waitMs + ANSWER_GRACE_MS,
     );
     try {
       const response = await this.#fetch(url, {
-        method,
+        method: endpoint.method,
         headers,
         body: request.body ?? null,
-        redirect: "error",
+        redirect: "manual",
         signal: canceled.signal,
       });
-      if (Number(response.headers.get("content-length") ?? 0) > ANSWER_BYTES_MAX) {
-        await response.body?.cancel();
-        throw new ClinchError("the answer is too long");
-      }
-      return { status: response.status, headers: response.headers, text: await response.text() };
+      return { status: response.status, headers: response.headers, text: await textOf(response) };
     } finally {
       clearTimeout(timer);
       forget();
@@ -186,13 +205,40 @@ export class Connection {
   }
 }
 
-function target(path: string, request: Request): string {
+/** Whether the same request may get another answer. */
+function mayPass(trouble: ClinchError, patient: boolean | undefined): boolean {
+  if (trouble instanceof Unavailable) return true;
+  if (!patient || trouble instanceof PayloadTooLarge) return false;
+  const passing = [ServerError, Unauthorized, Forbidden];
+  return passing.some((kind) => trouble instanceof kind) || !isOfClinch(trouble);
+}
+
+/** The body, whatever its length is said to be. */
+async function textOf(response: Response): Promise<string> {
+  if (!response.body) return response.text();
+  const decoder = new TextDecoder();
+  const reader = response.body.getReader();
+  const parts: string[] = [];
+  let length = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return parts.join("") + decoder.decode();
+    length += value.length;
+    if (length > ANSWER_BYTES_MAX) {
+      await reader.cancel();
+      throw new ClinchError("the answer is too long");
+    }
+    parts.push(decoder.decode(value, { stream: true }));
+  }
+}
+
+function target(path: string, ids: Request["path"], members: Request["query"]): string {
   let filled = path;
-  for (const [name, value] of Object.entries(request.path ?? {})) {
+  for (const [name, value] of Object.entries(ids ?? {})) {
     filled = filled.replace(`{${name}}`, () => encodeURIComponent(value));
   }
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(request.query ?? {})) {
+  for (const [name, value] of Object.entries(members ?? {})) {
     if (value !== null && value !== undefined) query.set(name, String(value));
   }
   const text = query.toString();
@@ -216,7 +262,8 @@ function problem(status: number, text: string): Problem {
   } catch {
     // Not an answer of Clinch. Its text may be long or private: it is left out.
   }
-  return { type: "about:blank", title: "", status, code: "", detail: `HTTP status ${status}` };
+  const detail = `HTTP status ${status}, not an answer of a Clinch server`;
+  return { type: "about:blank", title: "", status, code: "", detail };
 }
 
 /** The kind of a failed fetch, such as ECONNREFUSED. */

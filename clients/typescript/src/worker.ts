@@ -3,8 +3,17 @@
 import { Call } from "./call.js";
 import type { Delivery, Json, LeaseState } from "./documents.js";
 import { Ending } from "./ending.js";
-import { ClinchError, PayloadTooLarge, ServerError, StaleFence, Unavailable } from "./errors.js";
-import { Done, Fail, type Outcome, Retry, Unknown, outcomeOf } from "./outcomes.js";
+import {
+  ClinchError,
+  Conflict,
+  InvalidRequest,
+  NotFound,
+  ServerError,
+  StaleFence,
+  Unavailable,
+  isOfClinch,
+} from "./errors.js";
+import { Done, Fail, type Outcome, Retry, Unknown, outcomeOf, undone } from "./outcomes.js";
 import {
   Connection,
   type ConnectionOptions,
@@ -47,7 +56,12 @@ export interface WorkerOptions extends ConnectionOptions {
 
 export type Handler<P = Json> = (call: Call<P>) => unknown;
 
-/** Leases operations, gives them to handlers and reports how they ended. */
+/**
+ * Leases operations, gives them to handlers and reports how they ended.
+ *
+ * What a handler leaves undone is not taken for done: a generator, a function, an error or a
+ * promise in `Done` that it returns counts as unknown.
+ */
 export class Worker {
   readonly #connection: Connection;
   readonly #concurrency: number;
@@ -79,6 +93,9 @@ export class Worker {
 
   /** Declares the handler of an event type; `*`: of all others of the domain. */
   handle<P = Json>(domain: string, eventType: string, handler: Handler<P>): this {
+    if (/Generator/.test(Object.prototype.toString.call(handler))) {
+      throw new TypeError("a handler returns its result: it must not yield");
+    }
     const known = this.#handlers.get(domain) ?? new Map<string, Handler>();
     if (known.has(eventType)) throw new Error(`${domain}/${eventType} has a handler already`);
     known.set(eventType, handler as Handler);
@@ -119,8 +136,9 @@ export class Worker {
       await Promise.race([Promise.all(leasing), atOnce]);
     } finally {
       this.#stopping.abort();
+      const until = performance.now() + this.#stopWithinMs;
       await this.#within(POLL_MS + LAST_WORDS_MS, Promise.allSettled(leasing));
-      await this.#within(this.#stopWithinMs, Promise.all(this.#attempts));
+      await this.#within(Math.max(0, until - performance.now()), Promise.all(this.#attempts));
       this.#givenUp.abort(new Error("the worker stops"));
       await this.#within(LAST_WORDS_MS, Promise.all(this.#attempts));
       if (this.#attempts.size > 0) {
@@ -147,6 +165,7 @@ export class Worker {
     onAbort(this.#stopping.signal, () => freed());
     const { signal } = this.#ended.begin();
     let own = PAUSE_FIRST_MS;
+    let hasLeased = false;
     while (!this.#stopping.signal.aborted) {
       if (free === 0) {
         await new Promise<void>((resolve) => (freed = resolve));
@@ -158,13 +177,18 @@ export class Worker {
         const eventTypes = handlers.has("*") ? null : [...handlers.keys()];
         leased = await this.#ask(domain, eventTypes, free, signal);
       } catch (error) {
-        if (!(error instanceof Unavailable || error instanceof ServerError)) throw error;
+        if (!(error instanceof ClinchError)) throw error;
+        const mayPass = error instanceof Unavailable || error instanceof ServerError;
+        // Where Clinch has answered before, something else does for a moment.
+        if (!mayPass && (!hasLeased || isOfClinch(error))) throw error;
         if (own === PAUSE_FIRST_MS) this.#log(`clinch worker: ${error.message}; trying again`);
-        await pause(own, this.#stopping.signal).catch(() => undefined);
+        const ms = Math.max(own, error.retryAfterMs);
+        await pause(ms, this.#stopping.signal).catch(() => undefined);
         own = Math.min(own * 2, PAUSE_MAX_MS);
         continue;
       }
       own = PAUSE_FIRST_MS;
+      hasLeased = true;
       for (const delivery of leased.deliveries) {
         free -= 1;
         const over = asked + POLL_MS + leased.leaseMs;
@@ -246,6 +270,11 @@ export class Worker {
         value = new Unknown(this.#said(error, call));
       }
     }
+    const left = undone(value);
+    if (left !== undefined) {
+      this.#log(`clinch worker: ${call.opId}: the handler returned ${left}`);
+      value = new Unknown(`the handler returned ${left}`);
+    }
     try {
       const outcome = outcomeOf(value, call.opId);
       JSON.stringify(outcome);
@@ -274,31 +303,58 @@ export class Worker {
 
   /** Extends the lease until it is done or the attempt is lost. */
   async #beat(delivery: Delivery, call: Call, leaseMs: number, signal: AbortSignal): Promise<void> {
+    const over = () => {
+      call.leaseLost = true;
+      this.#log(`clinch worker: ${delivery.op_id}: no heartbeat was answered within its lease`);
+    };
     let length = leaseMs;
-    for (;;) {
-      try {
-        await pause(length / 3, signal);
-        const reply = await this.#connection.send<LeaseState>("heartbeat", {
-          // The next heartbeat is the repeat.
-          budgetMs: Math.min(this.#leaseMs / 3, 5_000),
-          patient: true,
-          signal,
-          path: { op_id: delivery.op_id },
-          body: JSON.stringify({ ...attemptOf(delivery), lease: `${this.#leaseMs}ms` }),
-        });
-        call.cancelRequested = reply.json.cancel_requested;
-        length = this.#length(reply.headers, reply.json.lease_until);
-      } catch (error) {
-        if (signal.aborted) return;
-        if (error instanceof Unavailable || error instanceof ServerError) {
+    let own = length / 3;
+    let end = setTimeout(over, length);
+    try {
+      for (;;) {
+        await pause(own, signal);
+        try {
+          const reply = await this.#heartbeat(delivery, length / 3, signal);
+          length = this.#length(reply.headers, reply.json.lease_until);
+          clearTimeout(end);
+          end = setTimeout(over, length);
+          call.leaseLost = false;
+          call.cancelRequested = reply.json.cancel_requested;
+          own = length / 3;
+        } catch (error) {
+          if (signal.aborted) return;
+          if (error instanceof Conflict || error instanceof NotFound) {
+            call.leaseLost = true;
+            this.#log(`clinch worker: ${delivery.op_id} lost its lease: ${text(error)}`);
+            return;
+          }
           // The server may be back before the lease ends.
-          length = Math.min(length, 3_000);
-          continue;
+          own = Math.min(length / 3, 1_000);
         }
-        call.leaseLost = true;
-        this.#log(`clinch worker: ${delivery.op_id} lost its lease: ${text(error)}`);
-        return;
       }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      clearTimeout(end);
+    }
+  }
+
+  /** One heartbeat. One that hangs must not take the time of the next. */
+  async #heartbeat(delivery: Delivery, ms: number, signal: AbortSignal) {
+    const hangs = new AbortController();
+    const forget = onAbort(signal, () => hangs.abort(signal.reason));
+    const timer = setTimeout(() => hangs.abort(new Unavailable("no answer in time")), ms);
+    try {
+      return await this.#connection.send<LeaseState>("heartbeat", {
+        budgetMs: ms,
+        patient: true,
+        signal: hangs.signal,
+        path: { op_id: delivery.op_id },
+        body: JSON.stringify({ ...attemptOf(delivery), lease: `${this.#leaseMs}ms` }),
+      });
+    } finally {
+      clearTimeout(timer);
+      forget();
     }
   }
 
@@ -310,10 +366,12 @@ export class Worker {
     try {
       return await report("outcome", { worker, ...outcome }, REPORT_BUDGET_MS);
     } catch (error) {
-      if (!(error instanceof PayloadTooLarge) || outcome.type !== "ok") throw error;
-      // The call was made: its ok counts, even without the answer.
-      const { payload: _payload, spawn: _spawn, ...less } = outcome;
-      return report("outcome", { worker, ...less }, REPORT_BUDGET_MS);
+      if (!(error instanceof InvalidRequest)) throw error;
+      // What happened at the provider counts, even without what was said about it.
+      const least = ["type", "provider_txn_id", "applied", "code"];
+      const told = Object.entries(outcome).filter(([name]) => least.includes(name));
+      if (told.length === Object.keys(outcome).length) throw error;
+      return report("outcome", { worker, ...Object.fromEntries(told) }, REPORT_BUDGET_MS);
     }
   }
 

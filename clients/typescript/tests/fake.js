@@ -38,11 +38,11 @@ export async function fake(test, ...answers) {
   const server = createServer((request, response) => {
     let text = "";
     request.on("data", (part) => (text += part));
-    request.on("end", () => {
+    request.on("end", async () => {
       const body = text ? JSON.parse(text) : undefined;
       requests.push({ method: request.method, url: request.url, headers: request.headers, body });
       let answer = answers.length > 1 ? answers.shift() : answers[0];
-      if (typeof answer === "function") answer = answer(request.url);
+      if (typeof answer === "function") answer = await answer(request.url);
       if (answer === DROP) return request.socket.destroy();
       if (answer === CUT) {
         response.writeHead(200, { "content-length": 900 });

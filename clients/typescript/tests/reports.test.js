@@ -101,3 +101,109 @@ test("a server that is not Clinch ends the worker", async (t) => {
     await assert.rejects(worker.run(), clinch.ClinchError);
   }
 });
+
+test("answers that are not of the server lose no outcome", async (t) => {
+  const strangers = [404, 302, 400, 200].map((status) => ({ status, headers: {}, body: "<html>" }));
+  const made = await reports(t, () => 7, ...strangers, problem(401, "unauthenticated"));
+  assert.deepEqual(
+    made.map(([, body]) => body.payload),
+    Array(6).fill(7),
+  );
+});
+
+test("a refused report is sent again with what counts", async (t) => {
+  const cases = [
+    [new clinch.Retry("why", { applied: "no", afterMs: 5 }), { type: "retry", applied: "no" }],
+    [new clinch.Fail("declined", "why"), { type: "fail", code: "declined" }],
+    [new clinch.Done(1, { txnId: "tx_9" }), { type: "ok", provider_txn_id: "tx_9" }],
+  ];
+  for (const [outcome, least] of cases) {
+    const [, [, body]] = await reports(t, () => outcome, problem(400, "invalid_request"));
+    const { fence: _fence, token: _token, worker: _worker, ...told } = body;
+    assert.deepEqual(told, least);
+  }
+});
+
+test("a mistake in a time or a code changes no outcome", async (t) => {
+  for (const [afterMs, told] of [
+    ["5", 5],
+    [-3, 0],
+    [1.6, 2],
+    ["soon", undefined],
+    [Number.NaN, undefined],
+    [Number.POSITIVE_INFINITY, undefined],
+  ]) {
+    const [[, body]] = await reports(t, () => new clinch.Retry("x", { applied: "no", afterMs }));
+    assert.deepEqual([body.applied, body.after_ms], ["no", told]);
+  }
+  const [[, body]] = await reports(t, () => new clinch.Fail(402));
+  assert.equal(body.code, "402");
+});
+
+test("what a handler leaves undone is unknown", async (t) => {
+  async function* stream() {
+    yield 1;
+  }
+  function* steps() {
+    yield 1;
+  }
+  for (const undone of [
+    () => stream(),
+    () => steps(),
+    () => stream,
+    () => new Error("password"),
+    () => new clinch.Done(Promise.resolve(1)),
+    () => new clinch.Done(stream()),
+  ]) {
+    const [[what, body]] = await reports(t, undone);
+    assert.deepEqual([what, body.type, body.applied], ["outcome", "retry", "unknown"]);
+    assert.doesNotMatch(JSON.stringify(body), /password/);
+  }
+  for (const handler of [stream, steps]) {
+    assert.throws(() => new clinch.Worker().handle("a", "*", handler), TypeError);
+  }
+});
+
+test("a heartbeat that hangs is not waited for", async (t) => {
+  let beats = 0;
+  let isLost = () => {};
+  const lost = new Promise((resolve) => (isLost = resolve));
+  const server = await fake(t, async (path) => {
+    if (path === "/v1/leases") {
+      const deliveries = worker.leased ? [] : [DELIVERY];
+      worker.leased = true;
+      return ok({ deliveries });
+    }
+    if (path.endsWith("/heartbeat")) {
+      beats += 1;
+      await lost;
+    } else worker.stop();
+    return ok({ op_id: DELIVERY.op_id, state: "IN_PROGRESS", fence: 1, cancel_requested: false });
+  });
+  const worker = new clinch.Worker(server.url, { leaseMs: 1_000, log: () => {} });
+  const moment = () => new Promise((resolve) => setTimeout(resolve, 10));
+  worker.handle("payments", "charge", async (call) => {
+    // The lease is one second long. Nothing but the worker's own clock can tell.
+    while (!call.leaseLost) await moment();
+    isLost();
+    // Once the server answers again, the lease is known to be this worker's.
+    while (call.leaseLost) await moment();
+    return 7;
+  });
+  await worker.run();
+  assert.ok(beats >= 2);
+});
+
+test("a worker outlives what stands before its server for a moment", async (t) => {
+  const strangers = [200, 403, 404].map((status) => ({ status, headers: {}, body: "<html>" }));
+  let leases = 0;
+  const server = await fake(t, () => {
+    leases += 1;
+    if (leases > 1 && strangers.length > 0) return strangers.shift();
+    if (strangers.length === 0) worker.stop();
+    return ok({ deliveries: [] });
+  });
+  const worker = new clinch.Worker(server.url, { log: () => {} });
+  await worker.handle("payments", "*", () => null).run();
+  assert.deepEqual(strangers, []);
+});

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import * as clinch from "clinch-client";
 import { BY_CODE } from "../dist/errors.js";
 import { Connection, ENDPOINTS } from "../dist/request.js";
-import { CUT, DROP, fake, operation, problem } from "./fake.js";
+import { CUT, DROP, OPERATION, fake, operation, problem } from "./fake.js";
 
 const COMMAND = {
   domain: "payments",
@@ -64,8 +64,10 @@ test("a refusal is not repeated and has a type", async (t) => {
 
 test("answers of a proxy have types too", async (t) => {
   for (const [status, kind] of [
+    [400, clinch.InvalidRequest],
+    [401, clinch.Unauthorized],
+    [413, clinch.PayloadTooLarge],
     [500, clinch.ServerError],
-    [404, clinch.NotFound],
   ]) {
     const server = await fake(t, { status, headers: {}, body: "<html>secret</html>" });
     await assert.rejects(client(server.url).submit(COMMAND), (error) => {
@@ -74,9 +76,108 @@ test("answers of a proxy have types too", async (t) => {
       return true;
     });
   }
-  const server = await fake(t, { status: 502, headers: {}, body: "<html>" }, operation());
-  await client(server.url).submit(COMMAND);
-  assert.equal(server.requests.length, 2);
+  // They say nothing about the request: not even a 404 says that there is no operation.
+  for (const status of [302, 404, 408, 502]) {
+    const server = await fake(t, { status, headers: {}, body: "<html>" }, operation());
+    await client(server.url).submit(COMMAND);
+    assert.equal(server.requests.length, 2);
+  }
+});
+
+test("an error has the keys that were made up", async (t) => {
+  const busy = problem(503, "unavailable", { "retry-after": "30" });
+  for (const method of ["submit", "call"]) {
+    const server = await fake(t, busy);
+    await assert.rejects(client(server.url)[method](COMMAND), (error) => {
+      assert.ok(error instanceof clinch.Unavailable);
+      assert.equal(error.idemKey, server.requests[0].body.idem_key);
+      assert.ok(error.message.includes(error.idemKey));
+      return true;
+    });
+  }
+  const batches = await fake(t, busy);
+  await assert.rejects(client(batches.url).openBatch(), (error) => {
+    assert.equal(error.batchId, batches.requests[0].body.batch_id);
+    return true;
+  });
+  const open = operation({ state: "PENDING", result: null });
+  const lost = await fake(t, open, problem(400, "invalid_request"));
+  await assert.rejects(client(lost.url).call(COMMAND, { timeoutMs: 61_000 }), (error) => {
+    assert.ok(error instanceof clinch.InvalidRequest);
+    assert.equal(error.opId, OPERATION.op_id);
+    assert.equal(error.idemKey, lost.requests[0].body.idem_key);
+    return true;
+  });
+});
+
+test("results before an error are kept, and an empty key is not replaced", async (t) => {
+  const results = Array(10_000).fill({ status: 202, op_id: "x" });
+  const accepted = { status: 200, headers: {}, body: { results } };
+  const server = await fake(t, accepted, problem(400, "invalid_request"));
+  const commands = Array(10_000).fill(COMMAND);
+  commands.push({ ...COMMAND, idem_key: "" });
+  await assert.rejects(client(server.url).submitMany(commands), (error) => {
+    assert.deepEqual([error.results.length, error.commands.length], [10_000, 10_001]);
+    const sent = server.requests.flatMap((request) => request.body.operations);
+    assert.deepEqual(
+      sent.map((one) => one.idem_key),
+      error.commands.map((one) => one.idem_key),
+    );
+    assert.equal(sent.at(-1).idem_key, "");
+    return true;
+  });
+});
+
+test("a batch that is opened again completes with the same operation", async (t) => {
+  const server = await fake(t, { status: 200, headers: {}, body: {} });
+  for (let n = 0; n < 2; n += 1) {
+    await client(server.url).openBatch({ batchId: "b-1", onComplete: COMMAND });
+  }
+  const [first, second] = server.requests.map((request) => request.body);
+  assert.deepEqual(first, second);
+});
+
+test("the budget begins with the first failure, and a repeat waits for what is left", async (t) => {
+  let now = 0;
+  t.mock.method(performance, "now", () => now);
+  const urls = [];
+  const fetch = async (url) => {
+    urls.push(url);
+    now += 45_000;
+    throw new TypeError("the connection broke");
+  };
+  const away = new clinch.Client("http://127.0.0.1:1", { fetch });
+  await assert.rejects(away.call(COMMAND), clinch.Unavailable);
+  const waits = urls.map((url) => new URL(url).searchParams.get("wait"));
+  assert.deepEqual(waits, ["60000ms", "15000ms"]);
+});
+
+test("a bulk request is not too long", async () => {
+  const lengths = [];
+  const fetch = async (_url, { body }) => {
+    lengths.push(body.length);
+    const size = JSON.parse(body).operations.length;
+    return Response.json({ results: Array(size).fill({ status: 202, op_id: "x" }) });
+  };
+  const long = { ...COMMAND, payload: "x".repeat(4_000_000) };
+  const counted = new clinch.Client("http://127.0.0.1:1", { fetch });
+  assert.equal((await counted.submitMany(Array(5).fill(long))).length, 5);
+  assert.equal(lengths.length, 2);
+  assert.ok(Math.max(...lengths) < 16 * 1024 * 1024);
+});
+
+test("an answer that is too long is not read to its end", async () => {
+  let read = 0;
+  const fetch = async () => {
+    const pull = (controller) => {
+      read += 1;
+      controller.enqueue(new Uint8Array(1024 * 1024));
+    };
+    return new Response(new ReadableStream({ pull }));
+  };
+  const endless = new clinch.Client("http://127.0.0.1:1", { fetch });
+  await assert.rejects(endless.get("x"), /too long/);
+  assert.ok(read < 100);
 });
 
 test("a redirect is not followed: it would carry the key to another server", async (t) => {

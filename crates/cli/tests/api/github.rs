@@ -69,6 +69,12 @@ impl Hub {
         let ended = client.until(&path, |run| run["completed_at"].is_string());
         assert_eq!(ended["status"], "COMPLETED", "{ended:#}");
         assert!(ended["jobs"]["failed"].as_u64() > Some(0), "{ended:#}");
+        // The run has ended; the operation that ended it is settled a moment later.
+        let steps = format!(
+            "/v1/operations?domain=github&biz_key=user%3A{}&phase=live",
+            self.owner
+        );
+        client.until(&steps, |page| page["operations"] == json!([]));
         run
     }
 
