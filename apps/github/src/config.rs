@@ -35,8 +35,9 @@ pub struct Config {
     pub page_size: u32,
     /// Concurrent requests.
     pub concurrency: usize,
-    /// Requests a minute of one account; 0: no bound; left out: 900 at github.com.
-    pub requests_per_minute: Option<u32>,
+    /// Requests a minute of one account; 0: as many as the API takes: 900 at github.com, and any
+    /// number elsewhere.
+    pub requests_per_minute: u32,
     /// How long the records of ended runs are kept, such as `90d`.
     pub keep_runs: String,
     /// `{ login = "octocat", cron = "0 3 * * *" }`
@@ -64,7 +65,7 @@ impl Default for Config {
             threshold: 100,
             page_size: 100,
             concurrency: 16,
-            requests_per_minute: None,
+            requests_per_minute: 0,
             keep_runs: "90d".to_owned(),
             schedule: Vec::new(),
             streams: Vec::new(),

@@ -26,8 +26,8 @@ pub struct Settings {
     pub page_size: u32,
     /// Maximum concurrent requests.
     pub concurrency: usize,
-    /// Requests a minute of one account; 0: no bound; `None`: as many as GitHub takes, if the API is
-    /// that of github.com.
+    /// Requests a minute of one account; 0: any number; `None`: as many as the API takes: 900 at
+    /// github.com, and any number elsewhere.
     pub requests_per_minute: Option<u32>,
     /// Users that are collected on a schedule.
     pub schedule: Vec<Schedule>,

@@ -118,7 +118,7 @@ pub(crate) fn settings(github: &Config) -> Result<Settings, CliError> {
         app: app(github)?,
         page_size: github.page_size,
         concurrency: github.concurrency,
-        requests_per_minute: github.requests_per_minute,
+        requests_per_minute: (github.requests_per_minute > 0).then_some(github.requests_per_minute),
         schedule,
         streams: selected(&github.streams)
             .map_err(|wrong| CliError::usage(format!("github.streams: {wrong}")))?,

@@ -8,6 +8,7 @@ use crate::args::Cli;
 
 /// What stands for a value that only the reader knows. No other word in capitals does.
 const PLACEHOLDERS: &[(&str, &str)] = &[
+    ("BATCH_ID", "01917f5e-0000-7000-8000-000000000000"),
     ("COMMAND", "serve"),
     ("DIR", "folder"),
     ("DOMAIN", "payments"),

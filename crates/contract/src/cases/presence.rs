@@ -27,8 +27,9 @@ pub(super) const CASES: &[Case] = area!(
 
 /// More check-ins, a second apart, than any store needs to notice a death that it knows of.
 const LOOKS: usize = 15;
-/// The same with time for a server that has yet to learn of it.
-const PATIENT_LOOKS: usize = 3_000;
+/// The same with time for a server that has yet to learn of it: some seconds of looks, because a
+/// server on a busy machine does not see at once that a connection has ended.
+const PATIENT_LOOKS: usize = 100_000;
 
 fn process(number: u64) -> ProcessId {
     ProcessId::from_bits(0x1234_5678_9abc_4000 | number)
