@@ -11,8 +11,8 @@ use crate::suites::ROUTES;
 
 /// Prints the routes, the codes and the documents of the Python client.
 const PYTHON: &str = r#"
-import dataclasses, json, typing
-from clinch_client import _steps, errors, model
+import dataclasses, datetime, inspect, json, typing, urllib.parse
+from clinch_client import Client, _steps, errors, model
 kinds = {str: "string", model.datetime: "string", int: "number", bool: "boolean", dict: "object",
          typing.Any: "any", list: "array"}
 def described(field, hint):
@@ -24,7 +24,20 @@ def described(field, hint):
     default = field.default is not dataclasses.MISSING
     default = default or field.default_factory is not dataclasses.MISSING
     return f"{kind}{'?' if optional or default else ''}"
+class Target(Exception):
+    pass
+class Seen(Client):
+    def _perform(self, steps):
+        raise Target(next(steps).target)
+def query():
+    given = {name: 1 if name == "page_size" else datetime.datetime.now() if "accepted" in name else "x"
+             for name in inspect.signature(Client.operations).parameters if name != "self"}
+    try:
+        next(Seen().operations(**given))
+    except Target as target:
+        return [name for name, _ in urllib.parse.parse_qsl(urllib.parse.urlsplit(str(target)).query)]
 print(json.dumps({
+    "query": query(),
     "routes": [[one.method, one.path] for one in _steps.ENDPOINTS.values()],
     "codes": [*errors.BY_CODE, *errors.REPEATED],
     "documents": {
@@ -118,6 +131,29 @@ pub(crate) fn members(language: Language) {
         }
         assert_eq!(members, schema, "{name}");
     }
+}
+
+/// A list can be filtered by everything that the server takes.
+pub(crate) fn filters(language: Language) {
+    let openapi = Server::start(ROUTES).get("/openapi.json");
+    let parameters = &openapi["paths"]["/v1/operations"]["get"]["parameters"];
+    let parameters = parameters.as_array().expect("parameters").iter();
+    let mut known: BTreeSet<String> = parameters
+        .filter(|one| one["in"] == "query")
+        .map(|one| one["name"].as_str().expect("a name").to_owned())
+        .collect();
+    // The client asks for page after page by itself.
+    assert!(known.remove("cursor"));
+    let named: BTreeSet<String> = match language {
+        Language::Python => {
+            serde_json::from_value(described(language)["query"].clone()).expect("names")
+        }
+        Language::TypeScript => {
+            let filter = interface(&language.read("src/client.ts"), "Filter");
+            filter.into_keys().chain(["limit".to_owned()]).collect()
+        }
+    };
+    assert_eq!(named, known);
 }
 
 /// The members of a schema: the kind, and `?` if the member may be missing.

@@ -32,7 +32,7 @@ use libtest_mimic::{Arguments, Trial};
 /// A case runs once with each client.
 type Case = (&'static str, fn(Language));
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 15] = [
     ("the_test_suite_passes", suites::pass),
     ("types_and_style_are_checked", suites::are_checked),
     ("the_package_is_what_the_sources_say", suites::are_built),
@@ -43,6 +43,10 @@ const CASES: [Case; 14] = [
     (
         "documents_have_the_members_of_the_description",
         description::members,
+    ),
+    (
+        "lists_take_the_filters_of_the_description",
+        description::filters,
     ),
     ("what_is_sent_and_read_fits_the_description", exchange::fits),
     (
