@@ -8,6 +8,7 @@ mod attributes;
 mod banned_calls;
 mod core_purity;
 mod dead_files;
+mod decisions;
 mod dependency_rule;
 mod excuses;
 #[cfg(test)]
@@ -84,6 +85,7 @@ const CHECKS: &[Check] = &[
     firm("packages", packages::check),
     firm("dead-files", dead_files::check),
     firm("requirements", requirements::check),
+    firm("decisions", decisions::check),
     firm("links", links::check),
     firm("snippets", snippets::check),
     firm("machine-paths", machine_paths::check),

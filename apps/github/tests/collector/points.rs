@@ -1,4 +1,4 @@
-//! What each stream costs in requests, and what it would cost in points of GraphQL (ADR 44).
+//! What each stream costs in requests, and what it would cost in points of GraphQL (ADR 43).
 //!
 //! `UPDATE_DOCS=1 cargo test -p clinch-github --test collector points` writes the page's table.
 
@@ -151,7 +151,7 @@ async fn col_8_the_page_says_what_rest_and_graphql_cost() {
 /// Compares the page with this table, or writes it.
 fn compare(text: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let path = path.join("../../docs/adr/0044-rest-and-graphql.md");
+    let path = path.join("../../docs/adr/0043-rest-and-graphql.md");
     let page = std::fs::read_to_string(&path).expect("the page");
     let (before, rest) = page.split_once(BEGIN).expect("the place");
     let (_, after) = rest.split_once(END).expect("its end");
