@@ -43,7 +43,7 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command {
         name: "test",
-        arguments: "[-- <runner arguments>]",
+        arguments: "[--from STEP] [-- <runner arguments>]",
         summary: "format, tidy, lints, doc tests, schemathesis, then all tests",
         run: test::run,
     },

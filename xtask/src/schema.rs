@@ -21,6 +21,8 @@ const EXAMPLES: &str = "25";
 const SEED: &str = "20261115";
 /// Two workers crash in the parser of Python 3.11.
 const WORKERS: &str = "1";
+/// Seconds: longer than any wait that a request may ask for.
+const TIMEOUT: &str = "75";
 /// This stream never ends, and schemathesis waits for the last byte.
 const ENDLESS: &str = "/v1/events";
 
@@ -67,6 +69,7 @@ pub(crate) fn step(root: &Path, packages: &[&str]) -> Result<(), Failure> {
         .arg(format!("{}/openapi.json", server.url))
         .args(["--url", &server.url, "--checks", CHECKS, "--seed", SEED])
         .args(["--max-examples", EXAMPLES, "--exclude-path", ENDLESS])
+        .args(["--request-timeout", TIMEOUT])
         .args([
             "--workers",
             WORKERS,

@@ -32,8 +32,8 @@ const SHUTTLE: &[&str] = &[
     "shuttle",
 ];
 
-/// Names every test as it passes. After the summary only failures are named again: with
-/// `pass` there, each name would be printed twice and the summary would scroll away.
+/// Names every test as it passes. After the summary only failures and flaky tests are named again:
+/// with `pass` there, each name would be printed twice and the summary would scroll away.
 const NEXTEST: &[&str] = &[
     "nextest",
     "run",
@@ -42,49 +42,69 @@ const NEXTEST: &[&str] = &[
     "--status-level",
     "pass",
     "--final-status-level",
-    "fail",
+    "flaky",
 ];
+/// On a machine for CI, which others load too, a failed test runs once more. One that passes then is
+/// named as flaky after the summary, and is a bug of the test or of the product all the same.
+const RETRIES: &[&str] = &["--retries", "1"];
 const LIBTEST: &[&str] = &["test", "--workspace", "--all-targets", "--no-fail-fast"];
 
+/// The steps, in their order.
+const STEPS: [&str; 8] = [
+    "fmt",
+    "tidy",
+    "clippy",
+    "pages",
+    "doc",
+    "interleavings",
+    "schema",
+    "tests",
+];
+
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
-    let extra = runner_arguments(arguments)?;
+    let (first, extra) = parse(arguments)?;
     let steps = Steps {
         root,
         start: Instant::now(),
     };
-
-    steps.optional("fmt", FMT)?;
-    steps.heading("tidy", "cargo xtask tidy");
-    tidy::run(root, &[])?;
-    steps.optional("clippy", CLIPPY)?;
-    steps.cargo("pages", PAGES)?;
-    steps.cargo("doc tests", DOC)?;
-    steps.cargo("interleavings", SHUTTLE)?;
-    steps.heading("schema", "cargo xtask schema");
-    schema::step(root, &["--workspace"])?;
-
-    steps.heading("servers", "private ones that the tests share");
-    let shared = Shared::start()?;
-    let runner = if cargo::has(root, "nextest") {
-        NEXTEST
-    } else {
-        LIBTEST
-    };
-    let runner: Vec<&str> = runner.iter().copied().chain(extra).collect();
-    // The runner has reported what failed; its summary stays last on the screen.
-    steps
-        .cargo_with("tests", &runner, shared.environment())
-        .map_err(|_| Failure::Reported)
+    for step in &STEPS[first..] {
+        match *step {
+            "fmt" => steps.optional("fmt", FMT)?,
+            "tidy" => {
+                steps.heading("tidy", "cargo xtask tidy");
+                tidy::run(root, &[])?;
+            }
+            "clippy" => steps.optional("clippy", CLIPPY)?,
+            "pages" => steps.cargo("pages", PAGES)?,
+            "doc" => steps.cargo("doc", DOC)?,
+            "interleavings" => steps.cargo("interleavings", SHUTTLE)?,
+            "schema" => {
+                steps.heading("schema", "cargo xtask schema");
+                schema::step(root, &["--workspace"])?;
+            }
+            _ => steps.tests(extra)?,
+        }
+    }
+    Ok(())
 }
 
-/// The arguments after `--`; an argument before it is an error.
-fn runner_arguments(arguments: &[String]) -> Result<impl Iterator<Item = &str>, Failure> {
-    match arguments.first().map(String::as_str) {
-        None | Some("--") => Ok(arguments.iter().skip(1).map(String::as_str)),
-        Some(other) => Err(Failure::Usage(format!(
-            "`test` does not know `{other}`; runner arguments go after `--`"
-        ))),
-    }
+/// The first step to run, and the arguments for the runner of the tests, which follow `--`.
+fn parse(arguments: &[String]) -> Result<(usize, &[String]), Failure> {
+    let own = arguments.iter().take_while(|one| *one != "--").count();
+    let (own, rest) = arguments.split_at(own);
+    let extra = rest.split_first().map_or(rest, |(_, extra)| extra);
+    let first = match own {
+        [] => Some(0),
+        [from, name] if from == "--from" => STEPS.iter().position(|step| step == name),
+        _ => None,
+    };
+    let usage = || {
+        let steps = STEPS.join(", ");
+        Failure::Usage(format!(
+            "`test` takes `--from STEP` ({steps}), and arguments for the test runner after `--`"
+        ))
+    };
+    Ok((first.ok_or_else(usage)?, extra))
 }
 
 struct Steps<'a> {
@@ -125,6 +145,24 @@ impl Steps<'_> {
         }
     }
 
+    /// Runs every test on servers that they share.
+    fn tests(&self, extra: &[String]) -> Result<(), Failure> {
+        self.heading("servers", "private ones that the tests share");
+        let shared = Shared::start()?;
+        let is_ci = std::env::var_os("CI").is_some();
+        let (runner, retries) = match cargo::has(self.root, "nextest") {
+            true if is_ci => (NEXTEST, RETRIES),
+            true => (NEXTEST, &[][..]),
+            false => (LIBTEST, &[][..]),
+        };
+        let extra = extra.iter().map(String::as_str);
+        let runner = runner.iter().chain(retries).copied();
+        let runner: Vec<&str> = runner.chain(extra).collect();
+        // The runner has reported what failed; its summary stays last on the screen.
+        self.cargo_with("tests", &runner, shared.environment())
+            .map_err(|_| Failure::Reported)
+    }
+
     /// A step whose tool may be missing on a minimal toolchain.
     fn optional(&self, name: &str, arguments: &[&str]) -> Result<(), Failure> {
         let installed = arguments
@@ -143,20 +181,32 @@ impl Steps<'_> {
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Option<Vec<String>> {
+    fn parsed(arguments: &[&str]) -> Option<(&'static str, Vec<String>)> {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-        let rest = runner_arguments(&arguments).ok()?;
-        Some(rest.map(str::to_owned).collect())
+        let (first, extra) = parse(&arguments).ok()?;
+        Some((STEPS[first], extra.to_vec()))
     }
 
     #[test]
     fn only_what_follows_the_dashes_goes_to_the_runner() {
-        assert_eq!(parse(&[]), Some(vec![]));
-        assert_eq!(parse(&["--"]), Some(vec![]));
+        assert_eq!(parsed(&[]), Some(("fmt", vec![])));
+        assert_eq!(parsed(&["--"]), Some(("fmt", vec![])));
         assert_eq!(
-            parse(&["--", "name", "--", "-x"]),
-            Some(vec!["name".into(), "--".into(), "-x".into()])
+            parsed(&["--", "name", "--", "-x"]),
+            Some(("fmt", vec!["name".into(), "--".into(), "-x".into()]))
         );
-        assert_eq!(parse(&["name"]), None);
+        assert_eq!(parsed(&["name"]), None);
+    }
+
+    #[test]
+    fn a_run_may_begin_at_a_later_step() {
+        let extra = vec!["name".to_owned()];
+        assert_eq!(parsed(&["--from", "schema"]), Some(("schema", vec![])));
+        assert_eq!(
+            parsed(&["--from", "tests", "--", "name"]),
+            Some(("tests", extra))
+        );
+        assert_eq!(parsed(&["--from", "nothing"]), None);
+        assert_eq!(parsed(&["--from"]), None);
     }
 }
