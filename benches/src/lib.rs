@@ -8,10 +8,12 @@ pub mod database;
 mod fill;
 mod folder;
 mod node;
+mod process;
 mod report;
 
 pub use clinch_measure::{Amount, LatencyProvider, Load, Provider, limits, micros, percentile};
 pub use fill::{History, fill};
 pub use folder::Folder;
 pub use node::{DOMAIN, FullStore, Node, routes};
+pub use process::{peak_memory, processor_time};
 pub use report::{Bounds, Report};

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use crate::percentile;
+use crate::{peak_memory, percentile};
 
 /// A figure's name, its floor and its goal.
 pub type Bounds = (&'static str, f64, f64);
@@ -68,10 +68,7 @@ impl Report {
 
     /// Adds the peak memory of this process.
     pub fn memory(&mut self) {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = peak.and_then(|peak| peak.split_whitespace().next()?.parse::<f64>().ok());
-        if let Some(kib) = kib {
+        if let Some(kib) = peak_memory("self") {
             self.add("peak memory", kib / 1_024.0, "MiB");
         }
     }

@@ -6,7 +6,7 @@ use crate::peer::Peer;
 
 pub(crate) const USAGE: &str = "usage: peers [--json] [--write] [--rounds N] [--scale PERCENT] \
 [--folder PATH] [--only PEER,…]\n  peers: effectum, apalis, graphile_worker, river, dbos, pgbench, \
-bullmq, restate\n  --write: writes the table and the plot into docs/benchmarks.md and .svg\n  --scale: \
+bullmq, restate, restate_defaults\n  --write: writes the table and the plot into docs/benchmarks.md and .svg\n  --scale: \
 share of the usual number of jobs";
 
 pub(crate) struct Arguments {

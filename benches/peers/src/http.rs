@@ -30,18 +30,27 @@ pub(crate) fn measure(
     installer: &mut Installer,
     report: &mut Report,
 ) -> Result<()> {
-    if !arguments.wants(Peer::Restate) {
+    let peers = [Peer::Restate, Peer::RestateDefaults];
+    let peers: Vec<Peer> = peers
+        .into_iter()
+        .filter(|peer| arguments.wants(*peer))
+        .collect();
+    if peers.is_empty() {
         return Ok(());
     }
     let program = installer.clinch()?;
     let restate = match Restate::install(installer) {
         Ok(restate) => restate,
         Err(why) => {
-            report.not_measured(Peer::Restate, why);
+            for peer in peers {
+                report.not_measured(peer, &why);
+            }
             return Ok(());
         }
     };
-    report.setting(Peer::Restate.name(), restate.setting());
+    for peer in &peers {
+        report.setting(peer.name(), restate.setting(*peer));
+    }
     report.setting(
         "clinch serve",
         "SQLite, synchronous=FULL; one route to an HTTP upstream in a process of its own, safety \
@@ -52,20 +61,26 @@ pub(crate) fn measure(
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let (mut ours, mut theirs) = (Rounds::new(), Rounds::new());
+    let (mut ours, mut theirs) = (Rounds::new(), vec![Rounds::new(); peers.len()]);
     let since = Ticks::now()?;
     for round in 0..arguments.rounds {
         let own = Folder::new(folder.path())?;
         ours.push(clinch(arguments, &runtime, &program, own.path())?);
         eprintln!("{PART}, round {round}: clinch {:?}", ours.last());
-        let own = Folder::new(folder.path())?;
-        let (server, port, _service) = restate.start(&runtime, own.path())?;
-        let client = Client::new(port, Restate::request);
-        theirs.push(load(arguments, &runtime, &client, &server)?);
-        eprintln!("{PART}, round {round}: restate {:?}", theirs.last());
+        for (peer, theirs) in peers.iter().zip(&mut theirs) {
+            let own = Folder::new(folder.path())?;
+            let (server, port, _service) = restate.start(*peer, &runtime, own.path())?;
+            let client = Client::new(port, Restate::request);
+            theirs.push(load(arguments, &runtime, &client, &server)?);
+            let name = peer.name();
+            eprintln!("{PART}, round {round}: {name} {:?}", theirs.last());
+        }
     }
     machine::others(PART, since, report)?;
-    report.compare(PART, rows::HTTP, &ours, Peer::Restate, &theirs)
+    for (peer, theirs) in peers.iter().zip(&theirs) {
+        report.compare(PART, rows::HTTP, &ours, *peer, theirs)?;
+    }
+    Ok(())
 }
 
 /// One round of Clinch.

@@ -10,13 +10,16 @@ pub(crate) enum Peer {
     Dbos,
     Pgbench,
     BullMq,
+    /// With the fastest settings that were found.
     Restate,
+    /// As it comes.
+    RestateDefaults,
     /// The machine's disk.
     Disk,
 }
 
 impl Peer {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Effectum,
         Self::Apalis,
         Self::GraphileWorker,
@@ -25,6 +28,7 @@ impl Peer {
         Self::Pgbench,
         Self::BullMq,
         Self::Restate,
+        Self::RestateDefaults,
         Self::Disk,
     ];
 
@@ -39,6 +43,7 @@ impl Peer {
             Self::Pgbench => "pgbench",
             Self::BullMq => "bullmq",
             Self::Restate => "restate",
+            Self::RestateDefaults => "restate_defaults",
             Self::Disk => "disk",
         }
     }

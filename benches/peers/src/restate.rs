@@ -8,12 +8,16 @@ use tokio::runtime::Runtime;
 
 use crate::client;
 use crate::install::{Installer, npm_version};
+use crate::peer::Peer;
 use crate::server::{Server, free_port};
 
 const PACKAGE: &str = "@restatedev/restate-server";
 
 /// On two cores nearly twice as fast at 64 connections as the default of 24, with less memory.
-const PARTITIONS: &str = "4";
+const PARTITIONS: u32 = 4;
+
+/// The server's own choice.
+const DEFAULT_PARTITIONS: u32 = 24;
 
 /// The installed programs.
 pub(crate) struct Restate {
@@ -41,16 +45,29 @@ impl Restate {
         })
     }
 
-    pub(crate) fn setting(&self) -> String {
+    pub(crate) fn setting(&self, peer: Peer) -> String {
+        let partitions = match peer {
+            Peer::RestateDefaults => format!("its default of {DEFAULT_PARTITIONS} partitions"),
+            _ => format!("{PARTITIONS} partitions, which are faster here than its default"),
+        };
         format!(
-            "{}; one node, {PARTITIONS} partitions (faster here than its default of 24), its default log \
-             that syncs every write (rocksdb-disable-wal-fsync = false), telemetry off",
+            "{}; one node, {partitions}, its default log that syncs every write \
+             (rocksdb-disable-wal-fsync = false), telemetry off",
             self.versions
         )
     }
 
     /// Starts server and service, and registers the service. Returns the port of the ingress.
-    pub(crate) fn start(&self, runtime: &Runtime, folder: &Path) -> Result<(Server, u16, Server)> {
+    pub(crate) fn start(
+        &self,
+        peer: Peer,
+        runtime: &Runtime,
+        folder: &Path,
+    ) -> Result<(Server, u16, Server)> {
+        let partitions = match peer {
+            Peer::RestateDefaults => DEFAULT_PARTITIONS,
+            _ => PARTITIONS,
+        };
         let (service, service_port) = Server::start_with_port(&mut Command::new(&self.service))?;
         let (node, ingress, admin) = (free_port()?, free_port()?, free_port()?);
         let mut command = Command::new(&self.server);
@@ -61,7 +78,7 @@ impl Restate {
             .args(["--bind-port", &node.to_string()])
             .current_dir(folder)
             .env("RESTATE_BASE_DIR", folder.join("data"))
-            .env("RESTATE_DEFAULT_NUM_PARTITIONS", PARTITIONS)
+            .env("RESTATE_DEFAULT_NUM_PARTITIONS", partitions.to_string())
             .env("RESTATE_DISABLE_TELEMETRY", "true")
             .env("DO_NOT_TRACK", "1")
             .env("RESTATE_INGRESS__BIND_PORT", ingress.to_string())

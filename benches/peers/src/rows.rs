@@ -61,7 +61,9 @@ const fn row(
 }
 
 use Goal::{AtLeast, AtMost};
-use Peer::{Apalis, BullMq, Dbos, Disk, Effectum, GraphileWorker, Pgbench, Restate, River};
+use Peer::{
+    Apalis, BullMq, Dbos, Disk, Effectum, GraphileWorker, Pgbench, Restate, RestateDefaults, River,
+};
 
 const ACCEPT: &str = "accept, 16 callers";
 const BULK: &str = "accept in bulk";
@@ -127,36 +129,21 @@ pub(crate) const POSTGRES: &[Row] = &[
 
 /// Through a server, over HTTP.
 pub(crate) const HTTP: &[Row] = &[
-    row(
-        "request, 1 connection",
-        Restate,
-        "1",
-        "1",
-        "/s",
-        AtLeast(8.0),
-    ),
-    row(
-        "request, 16 connections",
-        Restate,
-        "16",
-        "16",
-        "/s",
-        AtLeast(8.0),
-    ),
-    row(
-        "request, 64 connections",
-        Restate,
-        "64",
-        "64",
-        "/s",
-        AtLeast(8.0),
-    ),
-    row(
-        "resident memory after the load",
-        Restate,
-        "rss",
-        "rss",
-        "MiB",
-        AtMost(0.1),
-    ),
+    request("request, 1 connection", Restate, "1"),
+    request("request, 16 connections", Restate, "16"),
+    request("request, 64 connections", Restate, "64"),
+    memory(Restate),
+    request("request, 1 connection", RestateDefaults, "1"),
+    request("request, 16 connections", RestateDefaults, "16"),
+    request("request, 64 connections", RestateDefaults, "64"),
+    memory(RestateDefaults),
 ];
+
+const fn request(title: &'static str, peer: Peer, connections: &'static str) -> Row {
+    row(title, peer, connections, connections, "/s", AtLeast(8.0))
+}
+
+const fn memory(peer: Peer) -> Row {
+    let title = "resident memory after the load";
+    row(title, peer, "rss", "rss", "MiB", AtMost(0.1))
+}

@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clinch_bench::{Folder, Report};
+use clinch_bench::{Folder, Report, peak_memory, processor_time};
 use clinch_core::{Error, ErrorKind, Result};
 use clinch_github::fake::{Fake, Limits, Setup, Size, World, serve};
 use clinch_system::SystemClock;
@@ -89,16 +89,20 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
         let served = serve(listener, fake.clone()).map_err(failed)?;
         for round in ["first run", "second run"] {
             let before = fake.tally().requests;
-            let collected = collect(&served.base, folder.path()).await?;
+            let collected = collect(&served.base, folder.path(), &fake).await?;
             let requests = fake.tally().requests - before;
-            let seconds = collected.took.as_secs_f64();
+            let (seconds, reading) = (collected.took.as_secs_f64(), collected.read.as_secs_f64());
             let name = |what: &str| format!("{documents} documents, {round}: {what}");
             report.add(name("requests"), requests as f64, "");
             report.add(name("time"), seconds, "s");
-            report.add(name("pages"), requests as f64 / seconds, "/s");
+            report.add(name("time until the last page"), reading, "s");
+            report.add(name("pages"), requests as f64 / reading, "/s");
             if round == "first run" {
-                report.add(name("documents"), documents as f64 / seconds, "/s");
+                report.add(name("documents"), documents as f64 / reading, "/s");
             }
+            let processor_ms = collected.processor.as_secs_f64() * 1_000.0;
+            let each = processor_ms / requests as f64;
+            report.add(name("processor time a page"), each, "ms");
             report.add(name("peak memory"), collected.peak_kib / 1_024.0, "MiB");
         }
         served.stop().await;
@@ -122,12 +126,16 @@ fn unlimited() -> Setup {
 
 struct Collected {
     took: Duration,
+    /// Until the last request. After it the run reads its documents again, for its statistics.
+    read: Duration,
+    /// Of the collector alone.
+    processor: Duration,
     peak_kib: f64,
 }
 
 /// Runs the program until its run has ended.
-async fn collect(api_url: &str, folder: &Path) -> Result<Collected> {
-    let began = Instant::now();
+async fn collect(api_url: &str, folder: &Path, fake: &Fake) -> Result<Collected> {
+    let (began, mut requests) = (Instant::now(), fake.tally().requests);
     let mut child = Command::new(program()?)
         .args(["github", "run", "octocat", "--output", "json"])
         .current_dir(folder)
@@ -138,9 +146,15 @@ async fn collect(api_url: &str, folder: &Path) -> Result<Collected> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(failed)?;
-    let mut peak_kib: f64 = 0.0;
+    let (mut peak_kib, mut processor) = (0.0_f64, Duration::ZERO);
+    let (id, mut read) = (child.id().to_string(), Duration::ZERO);
     let status = loop {
-        peak_kib = peak_kib.max(peak(child.id()));
+        peak_kib = peak_memory(&id).unwrap_or_default().max(peak_kib);
+        processor = processor_time(&id).unwrap_or_default().max(processor);
+        let now = fake.tally().requests;
+        if now != requests {
+            (requests, read) = (now, began.elapsed());
+        }
         match child.try_wait().map_err(failed)? {
             Some(status) => break status,
             None => tokio::time::sleep(POLL_INTERVAL).await,
@@ -152,7 +166,12 @@ async fn collect(api_url: &str, folder: &Path) -> Result<Collected> {
     if !status.success() {
         return Err(failed(format!("the run ended with {status}")));
     }
-    Ok(Collected { took, peak_kib })
+    Ok(Collected {
+        took,
+        read,
+        processor,
+        peak_kib,
+    })
 }
 
 /// The program in the same folder as this one.
@@ -163,13 +182,6 @@ fn program() -> Result<PathBuf> {
         return Ok(program);
     }
     Err(failed("build the program first: cargo build --release"))
-}
-
-fn peak(process: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = peak.and_then(|peak| peak.split_whitespace().next()?.parse().ok());
-    kib.unwrap_or(0.0)
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clinch_bench::processor_time;
 use clinch_core::policy::{Routes, SplitMix};
 use clinch_core::ports::{Bus, Dequeue, Hint, Ids, Publication, Topic};
 use clinch_core::{Domain, Error, ErrorKind, EventType, OpId, Result, WorkerId};
@@ -193,15 +194,8 @@ fn server_cpu(server: &Server) -> Result<Duration> {
     cpu(&pid.to_string())
 }
 
-/// User and system time of a process, from /proc, in hundredths of a second.
 fn cpu(process: &str) -> Result<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).map_err(failed)?;
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let field = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok());
-    let ticks = field(11).zip(field(12)).map(|(user, system)| user + system);
-    let ticks = ticks.ok_or_else(|| failed("this system tells no processor time"))?;
-    Ok(Duration::from_millis(ticks * 10))
+    processor_time(process).ok_or_else(|| failed("this system tells no processor time"))
 }
 
 impl Report {
