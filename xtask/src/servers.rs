@@ -42,14 +42,18 @@ pub(crate) fn install() -> Result<(), Failure> {
     let prometheus = promtool().is_none().then_some("prometheus");
     let has_browser = Browser::missing().is_none();
     let browser = (!has_browser).then_some(["chromium", "chromium-driver"]);
+    let is_missing = |program: &str| Command::new(program).arg("--version").output().is_err();
     // Brings axe-core, which checks the pages of the console.
-    let npm = Command::new("npm").arg("--version").output().is_err();
+    let npm = is_missing("npm").then_some("npm");
+    // Its systemd-analyze verifies the unit of `deploy/`.
+    let systemd = is_missing("systemd-analyze").then_some("systemd");
     let packages: Vec<&str> = servers
         .filter_map(package)
         .chain(pooler)
         .chain(prometheus)
         .chain(browser.into_iter().flatten())
-        .chain(npm.then_some("npm"))
+        .chain(npm)
+        .chain(systemd)
         .collect();
     if !packages.is_empty() {
         println!("installing {}", packages.join(", "));
