@@ -138,6 +138,43 @@ fn the_services_and_volumes_of_a_compose_file_are_those_that_it_names() {
     }
 }
 
+#[test]
+fn an_image_is_built_without_build_output_and_history() {
+    let root = deploy().join("..");
+    let ignored = read(&root.join(".dockerignore"));
+    let ignored: Vec<&str> = ignored.lines().collect();
+    // A pattern of .gitignore without a slash holds at any depth, one of .dockerignore does not.
+    let of_git = read(&root.join(".gitignore"));
+    let of_git = of_git.lines().map(|line| match line.strip_prefix('/') {
+        Some(at_the_root) => at_the_root.to_owned(),
+        None => format!("**/{line}"),
+    });
+    let missing: Vec<String> = [".git", "target"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(of_git)
+        .filter(|pattern| !ignored.contains(&pattern.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?} {ignored:?}");
+    // The flags of the compiler, and the members of the workspace.
+    for needed in [
+        ".cargo",
+        "Cargo.lock",
+        "apps",
+        "benches",
+        "crates",
+        "docs",
+        "examples",
+        "xtask",
+    ] {
+        assert!(root.join(needed).exists(), "{needed}");
+        assert!(
+            !ignored.iter().any(|pattern| pattern.ends_with(needed)),
+            "{needed}"
+        );
+    }
+}
+
 /// Where `CI` is set, every tool was installed before: a check that cannot run has failed.
 fn ignored(why: &str) {
     assert!(std::env::var_os("CI").is_none(), "{why}");
