@@ -260,6 +260,69 @@ fn the_unit_starts_the_program_with_flags_that_it_has() {
     );
 }
 
+/// What a reader types: the indented lines of the comments at the head of a file.
+fn typed(file: &str) -> Vec<&str> {
+    let lines = file.lines().filter_map(|line| line.strip_prefix("#   "));
+    lines
+        .map(|line| line.split(" #").next().unwrap_or(line).trim())
+        .collect()
+}
+
+/// The arguments of a line's `clinch` command, whatever starts it: `sudo -u clinch clinch keys ls`.
+fn arguments(line: &str) -> Option<Vec<String>> {
+    let line = format!(" {line}");
+    let (_, arguments) = line.rsplit_once(" clinch ")?;
+    // `install -g clinch -m 0700` is about the user of this name.
+    let is_command = arguments.starts_with(|letter: char| letter.is_ascii_lowercase());
+    let words = arguments.split_whitespace().map(str::to_owned);
+    is_command.then(|| words.collect())
+}
+
+#[test]
+fn the_user_of_the_unit_can_read_its_secrets_and_make_keys_and_backups() {
+    let unit = read(&deploy().join("clinch.service"));
+    let (user, home) = (
+        directive(&unit, "User"),
+        directive(&unit, "WorkingDirectory"),
+    );
+    assert_eq!(directive(&unit, "Group"), user);
+    assert_eq!(
+        home,
+        format!("/var/lib/{}", directive(&unit, "StateDirectory"))
+    );
+    let typed = typed(&unit);
+    for line in [
+        format!("useradd --system --user-group --home-dir {home} --shell /usr/sbin/nologin {user}"),
+        format!("install -d -o {user} -g {user} -m 0700 {home}"),
+        format!("install -d -o root -g {user} -m 0750 /etc/clinch/secrets"),
+        format!("install -o root -g {user} -m 0640 psp_key /etc/clinch/secrets/psp_key"),
+    ] {
+        assert!(typed.contains(&line.as_str()), "{line}: {typed:#?}");
+    }
+    // A unit starts without this file; systemd fails a unit without any other file that it names.
+    let environment = directive(&unit, "EnvironmentFile");
+    assert_eq!(environment, "-/etc/clinch/environment");
+
+    let folder = Folder::new("unit-user");
+    let config = folder.0.join("clinch.toml");
+    std::fs::write(&config, "").expect("a file");
+    let as_user = format!("cd {home} && sudo -u {user} clinch ");
+    let mut done = Vec::new();
+    for line in typed.iter().filter(|line| line.starts_with(&as_user)) {
+        let arguments = arguments(line).unwrap_or_default();
+        let here = arguments
+            .iter()
+            .map(|word| word.replace("/etc/clinch/clinch.toml", &config.display().to_string()));
+        let output = clinch(&folder.0).args(here).output().expect("it runs");
+        assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+        done.push((arguments[0].clone(), text(&output.stdout)));
+    }
+    let commands: Vec<&str> = done.iter().map(|(command, _)| command.as_str()).collect();
+    assert_eq!(commands, ["keys", "backup"], "{typed:#?}");
+    assert!(!done[0].1.trim().is_empty(), "it prints the key");
+    assert!(folder.0.join("clinch-backup.db").exists());
+}
+
 #[test]
 fn systemd_accepts_the_unit() {
     let folder = Folder::new("systemd");
