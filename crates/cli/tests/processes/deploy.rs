@@ -104,6 +104,9 @@ fn below<'a>(text: &'a str, section: &str) -> Vec<&'a str> {
         .collect()
 }
 
+/// How a compose file gives the configuration to the program. A relative path begins at the file's folder.
+const CONFIGURATION: &str = "${CLINCH_CONFIG_FOLDER:-../../config}:/etc/clinch:ro";
+
 #[test]
 fn the_services_and_volumes_of_a_compose_file_are_those_that_it_names() {
     for file in compose_files() {
@@ -120,19 +123,15 @@ fn the_services_and_volumes_of_a_compose_file_are_those_that_it_names() {
                 .find(|part| services.contains(&part.split(':').next().unwrap_or(part)));
             assert!(host.is_some(), "{shown}: no service of {name} = {value}");
         }
-        for line in whole
-            .lines()
-            .filter(|line| line.trim().starts_with("volumes: [\""))
-        {
-            let volume = line
-                .split('"')
-                .nth(1)
-                .and_then(|mount| mount.split(':').next());
-            assert!(
-                volume.is_some_and(|name| volumes.contains(&name)),
-                "{shown}: {line}"
-            );
+        let lines = whole.lines().map(str::trim);
+        for line in lines.filter(|line| line.starts_with("volumes: [\"")) {
+            let mounts = line.split('"').skip(1).step_by(2);
+            for mount in mounts.filter(|mount| *mount != CONFIGURATION) {
+                let volume = mount.split(':').next().unwrap_or(mount);
+                assert!(volumes.contains(&volume), "{shown}: {line}");
+            }
         }
+        assert_eq!(whole.matches(CONFIGURATION).count(), 1, "{shown}");
         let context = whole.contains("context: ../.., dockerfile: deploy/Containerfile");
         assert!(context, "{shown} builds another image");
     }
@@ -276,6 +275,49 @@ fn arguments(line: &str) -> Option<Vec<String>> {
     let is_command = arguments.starts_with(|letter: char| letter.is_ascii_lowercase());
     let words = arguments.split_whitespace().map(str::to_owned);
     is_command.then(|| words.collect())
+}
+
+#[test]
+fn the_commands_of_a_compose_file_configure_the_server_and_make_a_key() {
+    for file in compose_files() {
+        let whole = read(&file);
+        let typed = typed(&whole);
+        let name = file.file_name().unwrap_or_default().display().to_string();
+        let compose = format!("docker compose -f deploy/compose/{name} ");
+        let folder = Folder::new("compose");
+        // What the container finds at this path.
+        let inside = whole
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("CLINCH_CONFIG: /etc/clinch/"));
+        let config = folder.0.join("config").join(inside.unwrap_or(&name));
+        let mut ran = Vec::new();
+        for line in &typed {
+            let Some(arguments) = arguments(line) else {
+                continue;
+            };
+            let mut command = clinch(&folder.0);
+            if line.starts_with(&compose) {
+                command.env("CLINCH_CONFIG", &config);
+            }
+            let output = command.args(&arguments).output().expect("it runs");
+            assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+            ran.push(arguments[0].clone());
+        }
+        assert_eq!(ran, ["init", "keys"], "{name}: {typed:#?}");
+        let mut serve = clinch(&folder.0);
+        serve
+            .args(["serve", "--print-config"])
+            .env("CLINCH_CONFIG", &config);
+        let printed = text(&serve.output().expect("it runs").stdout);
+        assert!(printed.contains("name = \"hello\""), "{name}: {printed}");
+        let has = |command: &str| {
+            let begin = format!("{compose}{command}");
+            typed.iter().any(|line| line.starts_with(&begin))
+        };
+        assert!(has("up"), "{name}: {typed:#?}");
+        // Docker chooses the port of each process.
+        assert_eq!(has("ps"), whole.contains("\"127.0.0.1::7070\""), "{name}");
+    }
 }
 
 #[test]
