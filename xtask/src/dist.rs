@@ -17,7 +17,6 @@ const FILES: &[&str] = &[
     "SECURITY.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
-    "deploy/Containerfile",
     "deploy/clinch.service",
     "deploy/compose/mariadb-redis.yaml",
     "deploy/compose/postgres-nats.yaml",
@@ -27,6 +26,10 @@ const FILES: &[&str] = &[
     "deploy/grafana.json",
     "deploy/grafana-github.json",
 ];
+
+/// The archive has no sources: its image is made from its program, by the same command as in a clone.
+/// So the compose files, which name this file, are the same too.
+const CONTAINERFILE: (&str, &str) = ("deploy/Containerfile.binary", "deploy/Containerfile");
 
 /// Shells and the names that they look for.
 const COMPLETIONS: &[(&str, &str)] = &[
@@ -88,10 +91,8 @@ fn fill(root: &Path, program: &Path, folder: &Path) -> Result<(), Failure> {
     for made in [&completions, &folder.join("deploy/compose")] {
         std::fs::create_dir_all(made).map_err(|error| wrong(made, &error))?;
     }
-    let files = FILES
-        .iter()
-        .map(|file| (root.join(file), folder.join(file)));
     let program_file = (program.to_owned(), folder.join("clinch"));
+    let files = files().map(|(from, to)| (root.join(from), folder.join(to)));
     for (from, to) in files.chain([program_file]) {
         std::fs::copy(&from, &to).map_err(|error| wrong(&from, &error))?;
     }
@@ -101,6 +102,14 @@ fn fill(root: &Path, program: &Path, folder: &Path) -> Result<(), Failure> {
     }
     let mut man = Command::new(program);
     finish("clinch man", man.arg("man").arg(folder.join("man")))
+}
+
+/// Files of the repository, each with its path in the archive.
+fn files() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FILES
+        .iter()
+        .map(|file| (*file, *file))
+        .chain([CONTAINERFILE])
 }
 
 /// Unpacks the archive into an empty folder and runs the demo there.
@@ -126,7 +135,8 @@ fn lacks_nothing(folder: &Path) -> Result<(), Failure> {
     let completions = COMPLETIONS
         .iter()
         .map(|(_, file)| format!("completions/{file}"));
-    let files = FILES.iter().map(ToString::to_string).chain(completions);
+    let files = files().map(|(_, file)| file.to_owned());
+    let files = files.chain(completions);
     for file in files.chain(["man/clinch.1", "man/clinch-serve.1"].map(str::to_owned)) {
         let path = folder.join(&file);
         let about = std::fs::metadata(&path).map_err(|error| wrong(&path, &error))?;
@@ -134,7 +144,45 @@ fn lacks_nothing(folder: &Path) -> Result<(), Failure> {
             return Err(Failure::Failed(format!("{file} is empty in the archive")));
         }
     }
+    has_an_image(folder)
+}
+
+/// The unpacked archive has what its Containerfile copies, and its compose files build from it.
+fn has_an_image(folder: &Path) -> Result<(), Failure> {
+    let (_, name) = CONTAINERFILE;
+    let path = folder.join(name);
+    let text = std::fs::read_to_string(&path).map_err(|error| wrong(&path, &error))?;
+    for copied in copied(&text) {
+        if !folder.join(copied).is_file() {
+            let problem = format!("{name} copies {copied}, which the archive does not have");
+            return Err(Failure::Failed(problem));
+        }
+    }
+    let build = format!("build: {{ context: ../.., dockerfile: {name} }}");
+    for file in FILES
+        .iter()
+        .filter(|file| file.starts_with("deploy/compose/"))
+    {
+        let path = folder.join(file);
+        let text = std::fs::read_to_string(&path).map_err(|error| wrong(&path, &error))?;
+        if !text.contains(&build) {
+            return Err(Failure::Failed(format!(
+                "{file} does not build from {name}"
+            )));
+        }
+    }
     Ok(())
+}
+
+/// What a Containerfile copies out of the folder in which it is built.
+fn copied(containerfile: &str) -> Vec<&str> {
+    let copies = containerfile
+        .lines()
+        .filter_map(|line| line.strip_prefix("COPY "));
+    let from_outside = copies.filter(|words| !words.starts_with("--from="));
+    from_outside
+        .filter_map(|words| words.split_whitespace().next())
+        .collect()
 }
 
 fn wrong(path: &Path, error: &std::io::Error) -> Failure {
@@ -158,12 +206,14 @@ fn output(what: &str, command: &mut Command) -> Result<Vec<u8>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
     fn every_file_of_the_archive_is_in_the_repository() {
         let root = crate::workspace_root();
-        for file in FILES {
+        for (file, _) in files() {
             assert!(root.join(file).is_file(), "{file}");
         }
     }
@@ -174,28 +224,73 @@ mod tests {
         let paths = tree.files.iter().map(|file| file.path.as_str());
         let deploy =
             paths.filter(|path| path.starts_with("deploy/") && !path.starts_with("deploy/tests/"));
-        let missing: Vec<&str> = deploy.filter(|path| !FILES.contains(path)).collect();
+        // Its place is taken by the Containerfile that needs no sources.
+        let (_, replaced) = CONTAINERFILE;
+        let missing: Vec<&str> = deploy
+            .filter(|path| *path != replaced && !files().any(|(from, _)| from == *path))
+            .collect();
         assert_eq!(missing, Vec::<&str>::new());
+    }
+
+    /// A folder with the files of an archive, removed with the test.
+    struct Archive(PathBuf);
+
+    impl Archive {
+        fn new(name: &str) -> Self {
+            let name = format!("xtask-dist-{name}-{}", std::process::id());
+            let archive = Self(std::env::temp_dir().join(name));
+            let root = crate::workspace_root();
+            for (from, to) in files() {
+                archive.write(to, &std::fs::read_to_string(root.join(from)).unwrap());
+            }
+            let made = COMPLETIONS
+                .iter()
+                .map(|(_, file)| format!("completions/{file}"));
+            let pages = ["man/clinch.1", "man/clinch-serve.1", "clinch"].map(str::to_owned);
+            for file in made.chain(pages) {
+                archive.write(&file, "text");
+            }
+            archive
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            let path = self.0.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+
+        fn is_refused(&self) -> bool {
+            matches!(lacks_nothing(&self.0), Err(Failure::Failed(_)))
+        }
+    }
+
+    impl Drop for Archive {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
     }
 
     #[test]
     fn an_archive_that_lacks_a_file_or_has_an_empty_one_is_refused() {
-        let folder = std::env::temp_dir().join(format!("xtask-dist-{}", std::process::id()));
-        let all = FILES.iter().map(ToString::to_string);
-        let made = COMPLETIONS
-            .iter()
-            .map(|(_, file)| format!("completions/{file}"));
-        let pages = ["man/clinch.1", "man/clinch-serve.1"].map(str::to_owned);
-        for file in all.chain(made).chain(pages) {
-            let path = folder.join(file);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "text").unwrap();
-        }
-        assert!(lacks_nothing(&folder).is_ok());
-        std::fs::write(folder.join("completions/_clinch"), "").unwrap();
-        assert!(matches!(lacks_nothing(&folder), Err(Failure::Failed(_))));
-        std::fs::remove_file(folder.join("completions/_clinch")).unwrap();
-        assert!(matches!(lacks_nothing(&folder), Err(Failure::Failed(_))));
-        std::fs::remove_dir_all(folder).unwrap();
+        let archive = Archive::new("files");
+        assert!(!archive.is_refused());
+        archive.write("completions/_clinch", "");
+        assert!(archive.is_refused());
+        std::fs::remove_file(archive.0.join("completions/_clinch")).unwrap();
+        assert!(archive.is_refused());
+    }
+
+    #[test]
+    fn an_archive_whose_image_cannot_be_built_from_it_is_refused() {
+        let archive = Archive::new("image");
+        let root = crate::workspace_root();
+        let of_the_clone = std::fs::read_to_string(root.join("deploy/Containerfile")).unwrap();
+        assert_eq!(copied(&of_the_clone), ["."]);
+        archive.write("deploy/Containerfile", &of_the_clone);
+        assert!(archive.is_refused(), "it needs the sources");
+        let archive = Archive::new("compose");
+        let compose = "services: { clinch: { build: { context: ., dockerfile: Containerfile } } }";
+        archive.write("deploy/compose/postgres.yaml", compose);
+        assert!(archive.is_refused(), "another image");
     }
 }

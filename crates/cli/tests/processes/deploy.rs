@@ -27,6 +27,9 @@ fn compose_files() -> Vec<PathBuf> {
     files
 }
 
+/// From the sources of a clone, and from the program of a release archive.
+const CONTAINERFILES: [&str; 2] = ["Containerfile", "Containerfile.binary"];
+
 /// The variables of a file that set configuration keys, with their values.
 fn variables(text: &str) -> Vec<(String, String)> {
     let lines = text
@@ -63,7 +66,7 @@ fn printed(variables: &[(String, String)]) -> (Option<i32>, String, String) {
 #[test]
 fn every_variable_of_the_deploy_files_is_a_configuration_key() {
     let mut files = compose_files();
-    files.push(deploy().join("Containerfile"));
+    files.extend(CONTAINERFILES.map(|name| deploy().join(name)));
     for file in files {
         let found = variables(&read(&file));
         assert!(!found.is_empty(), "{}", file.display());
@@ -135,6 +138,31 @@ fn the_services_and_volumes_of_a_compose_file_are_those_that_it_names() {
         let context = whole.contains("context: ../.., dockerfile: deploy/Containerfile");
         assert!(context, "{shown} builds another image");
     }
+}
+
+#[test]
+fn both_images_are_the_same_but_for_where_the_program_comes_from() {
+    let images = CONTAINERFILES.map(|name| read(&deploy().join(name)));
+    let [clone, archive] = images.each_ref().map(|image| {
+        let lines = image.lines().filter(|line| !line.starts_with('#'));
+        let last = lines.skip_while(|line| !line.starts_with("FROM debian:"));
+        last.collect::<Vec<_>>()
+    });
+    let only = |ours: &[&str], theirs: &[&str]| -> Vec<String> {
+        let own = ours.iter().filter(|line| !theirs.contains(line));
+        own.map(|line| (*line).to_owned()).collect()
+    };
+    assert_eq!(
+        only(&clone, &archive),
+        ["COPY --from=build /src/target/dist/clinch /usr/local/bin/clinch"]
+    );
+    assert_eq!(
+        only(&archive, &clone),
+        [
+            "COPY clinch /usr/local/bin/clinch",
+            "RUN [\"clinch\", \"--version\"]"
+        ]
+    );
 }
 
 #[test]
