@@ -83,23 +83,51 @@ fn copy_folder(from: &Path, to: &Path, depth: usize) -> std::io::Result<()> {
 /// Replaces `[text](../../crates/core/src/lib.rs)` of a page in `docs/guide/` by the text and the
 /// path from the root of the repository.
 fn without_outer_links(page: &str, depth: usize) -> String {
-    let outside = format!("]({}", "../".repeat(depth + 1));
-    let mut rest = page;
-    let mut text = String::with_capacity(page.len());
-    while let Some((before, after)) = rest.split_once(&outside) {
-        let Some((path, tail)) = after.split_once(')') else {
+    let outside = "../".repeat(depth + 1);
+    without_links(page, |target| {
+        let path = target.strip_prefix(&outside)?;
+        Some(path.split('#').next().unwrap_or_default().to_owned())
+    })
+}
+
+/// Replaces links of a page by their text and a path: those for whose target `path` names one. Code
+/// stays as it is.
+pub(crate) fn without_links(page: &str, path: impl Fn(&str) -> Option<String>) -> String {
+    let (mut text, mut prose) = (String::with_capacity(page.len()), String::new());
+    let mut is_code = false;
+    for line in page.split_inclusive('\n') {
+        let is_fence = line.trim_start().starts_with("```");
+        if is_fence || is_code {
+            text.push_str(&without_links_of_prose(&prose, &path));
+            prose.clear();
+            text.push_str(line);
+        } else {
+            prose.push_str(line);
+        }
+        is_code ^= is_fence;
+    }
+    text.push_str(&without_links_of_prose(&prose, &path));
+    text
+}
+
+/// A link's text may go over several lines.
+fn without_links_of_prose(prose: &str, path: impl Fn(&str) -> Option<String>) -> String {
+    let mut rest = prose;
+    let mut text = String::with_capacity(prose.len());
+    while let Some((before, after)) = rest.split_once("](") {
+        let Some((target, tail)) = after.split_once(')') else {
             break;
         };
-        let Some(open) = before.rfind('[') else {
-            break;
-        };
-        let (kept, label) = (&before[..open], &before[open + 1..]);
-        text.push_str(kept);
-        let path = path.split('#').next().unwrap_or_default();
-        let shown = label.trim_matches('`');
-        match path.ends_with(shown) {
-            true => text.push_str(&format!("`{path}`")),
-            false => text.push_str(&format!("{label} (`{path}`)")),
+        match (before.rfind('['), path(target)) {
+            (Some(open), Some(path)) => {
+                let (kept, label) = (&before[..open], &before[open + 1..]);
+                text.push_str(kept);
+                match path.ends_with(label.trim_matches('`')) {
+                    true => text.push_str(&format!("`{path}`")),
+                    false => text.push_str(&format!("{label} (`{path}`)")),
+                }
+            }
+            _ => text.push_str(&rest[..rest.len() - tail.len()]),
         }
         rest = tail;
     }
@@ -147,6 +175,9 @@ mod tests {
             "x (`README.md`)"
         );
         assert_eq!(without_outer_links("no ](../ link", 0), "no ](../ link");
+        let code = "```rust\nlet a = b[0](../c);\n```\n[two\nlines](../x)\n";
+        let shown = "```rust\nlet a = b[0](../c);\n```\ntwo\nlines (`x`)\n";
+        assert_eq!(without_outer_links(code, 0), shown);
     }
 
     #[test]

@@ -1,16 +1,22 @@
 //! `cargo xtask dist`: the release archive of this machine's platform, in `target/archive`.
 //!
-//! The archive holds the stripped program, completion scripts, manual pages, the licences and the
-//! files of `deploy/`; its checksum is beside it. The archive is then unpacked into an empty folder,
-//! and the program in it must run the demo.
+//! The archive holds the stripped program, completion scripts, manual pages, the guide, the licences
+//! and the files of `deploy/`; its checksum is beside it. The archive is then unpacked into an empty
+//! folder, and the program in it must run the demo.
 
+mod contents;
+mod pages;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
 use crate::servers::finish;
+use crate::tidy::tree::Tree;
 use crate::{Failure, cargo};
 
-/// Files of the repository that go into the archive.
+/// Files of the repository that go into the archive, beside the pages and pictures of `docs/`.
 const FILES: &[&str] = &[
     "README.md",
     "CHANGELOG.md",
@@ -46,6 +52,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     let mut build = cargo::command(root);
     build.args(["build", "--locked", "--profile", "dist"]);
     finish("cargo", build.args(["--package", "clinch-cli"]))?;
+    let tree = Tree::load(root).map_err(|error| wrong(root, &error))?;
+    let files = files(&tree);
     let program = cargo::target(root).join("dist").join("clinch");
     let name = name(&program)?;
     let archives = cargo::target(root).join("archive");
@@ -53,7 +61,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     if archives.exists() {
         std::fs::remove_dir_all(&archives).map_err(|error| wrong(&archives, &error))?;
     }
-    fill(root, &program, &folder)?;
+    fill(root, &files, &program, &folder)?;
     let file = format!("{name}.tar.gz");
     // The same content makes the same archive: neither owners nor times of this machine are in it.
     let mut tar = Command::new("tar");
@@ -71,7 +79,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         Command::new("sha256sum").arg(&file).current_dir(&archives),
     )?;
     write(&archives.join("SHA256SUMS"), &sums)?;
-    try_out(&archives, &file, &name)?;
+    try_out(&archives, &file, &name, &files)?;
     println!("{} and SHA256SUMS are in {}", file, archives.display());
     Ok(())
 }
@@ -85,35 +93,61 @@ fn name(program: &Path) -> Result<String, Failure> {
     Ok(format!("clinch-{version}-{arch}-{os}"))
 }
 
+/// What is packed: the path in the archive, and the path in the repository.
+type Files = BTreeMap<String, String>;
+
+fn files(tree: &Tree) -> Files {
+    let named = FILES.iter().map(|file| (*file, *file));
+    let (from, to) = CONTAINERFILE;
+    let named = named.chain([(to, from)]);
+    let named = named.map(|(to, from)| (to.to_owned(), from.to_owned()));
+    let all = tree.files.iter().map(|file| &file.path);
+    let docs = all.chain(&tree.binaries).filter(|path| is_of_docs(path));
+    named
+        .chain(docs.map(|path| (path.clone(), path.clone())))
+        .collect()
+}
+
+/// A page or a picture of `docs/`.
+fn is_of_docs(path: &str) -> bool {
+    let kind = Path::new(path).extension().and_then(OsStr::to_str);
+    path.starts_with("docs/") && kind.is_some_and(|kind| ["md", "png", "svg"].contains(&kind))
+}
+
 /// Puts everything into the folder that is packed.
-fn fill(root: &Path, program: &Path, folder: &Path) -> Result<(), Failure> {
-    let completions = folder.join("completions");
-    for made in [&completions, &folder.join("deploy/compose")] {
-        std::fs::create_dir_all(made).map_err(|error| wrong(made, &error))?;
+fn fill(root: &Path, files: &Files, program: &Path, folder: &Path) -> Result<(), Failure> {
+    for (to, from) in files {
+        let (from, path) = (root.join(from), folder.join(to));
+        make_folder_of(&path)?;
+        if to.ends_with(".md") {
+            let page = std::fs::read_to_string(&from).map_err(|error| wrong(&from, &error))?;
+            write(&path, pages::in_archive(to, &page, files).as_bytes())?;
+        } else {
+            std::fs::copy(&from, &path).map_err(|error| wrong(&from, &error))?;
+        }
     }
-    let program_file = (program.to_owned(), folder.join("clinch"));
-    let files = files().map(|(from, to)| (root.join(from), folder.join(to)));
-    for (from, to) in files.chain([program_file]) {
-        std::fs::copy(&from, &to).map_err(|error| wrong(&from, &error))?;
-    }
+    let copy = folder.join("clinch");
+    std::fs::copy(program, &copy).map_err(|error| wrong(program, &error))?;
     for (shell, file) in COMPLETIONS {
         let script = output("clinch", Command::new(program).args(["completions", shell]))?;
-        write(&completions.join(file), &script)?;
+        let path = folder.join("completions").join(file);
+        make_folder_of(&path)?;
+        write(&path, &script)?;
     }
     let mut man = Command::new(program);
     finish("clinch man", man.arg("man").arg(folder.join("man")))
 }
 
-/// Files of the repository, each with its path in the archive.
-fn files() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FILES
-        .iter()
-        .map(|file| (*file, *file))
-        .chain([CONTAINERFILE])
+fn make_folder_of(file: &Path) -> Result<(), Failure> {
+    let folder = file.parent().unwrap_or(file);
+    std::fs::create_dir_all(folder).map_err(|error| wrong(folder, &error))
 }
 
-/// Unpacks the archive into an empty folder and runs the demo there.
-fn try_out(archives: &Path, file: &str, name: &str) -> Result<(), Failure> {
+/// Compares the archive with its checksum, unpacks it into an empty folder and runs the demo there.
+fn try_out(archives: &Path, file: &str, name: &str, files: &Files) -> Result<(), Failure> {
+    let mut check = Command::new("sha256sum");
+    check.args(["--check", "--strict", "SHA256SUMS"]);
+    finish("sha256sum --check", check.current_dir(archives))?;
     let empty = archives.join("tried");
     std::fs::create_dir_all(&empty).map_err(|error| wrong(&empty, &error))?;
     let mut tar = Command::new("tar");
@@ -121,68 +155,14 @@ fn try_out(archives: &Path, file: &str, name: &str) -> Result<(), Failure> {
         "tar",
         tar.arg("-xf").arg(archives.join(file)).current_dir(&empty),
     )?;
-    let mut demo = Command::new(empty.join(name).join("clinch"));
+    let program = empty.join(name).join("clinch");
+    let mut demo = Command::new(&program);
     finish(
         "clinch demo of the archive",
         demo.arg("demo").current_dir(&empty),
     )?;
-    lacks_nothing(&empty.join(name))?;
+    contents::check(&empty.join(name), files, &contents::commands(&program)?)?;
     std::fs::remove_dir_all(&empty).map_err(|error| wrong(&empty, &error))
-}
-
-/// Every file of the unpacked archive is there and none is empty; one page describes each command.
-fn lacks_nothing(folder: &Path) -> Result<(), Failure> {
-    let completions = COMPLETIONS
-        .iter()
-        .map(|(_, file)| format!("completions/{file}"));
-    let files = files().map(|(_, file)| file.to_owned());
-    let files = files.chain(completions);
-    for file in files.chain(["man/clinch.1", "man/clinch-serve.1"].map(str::to_owned)) {
-        let path = folder.join(&file);
-        let about = std::fs::metadata(&path).map_err(|error| wrong(&path, &error))?;
-        if about.len() == 0 {
-            return Err(Failure::Failed(format!("{file} is empty in the archive")));
-        }
-    }
-    has_an_image(folder)
-}
-
-/// The unpacked archive has what its Containerfile copies, and its compose files build from it.
-fn has_an_image(folder: &Path) -> Result<(), Failure> {
-    let (_, name) = CONTAINERFILE;
-    let path = folder.join(name);
-    let text = std::fs::read_to_string(&path).map_err(|error| wrong(&path, &error))?;
-    for copied in copied(&text) {
-        if !folder.join(copied).is_file() {
-            let problem = format!("{name} copies {copied}, which the archive does not have");
-            return Err(Failure::Failed(problem));
-        }
-    }
-    let build = format!("build: {{ context: ../.., dockerfile: {name} }}");
-    for file in FILES
-        .iter()
-        .filter(|file| file.starts_with("deploy/compose/"))
-    {
-        let path = folder.join(file);
-        let text = std::fs::read_to_string(&path).map_err(|error| wrong(&path, &error))?;
-        if !text.contains(&build) {
-            return Err(Failure::Failed(format!(
-                "{file} does not build from {name}"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// What a Containerfile copies out of the folder in which it is built.
-fn copied(containerfile: &str) -> Vec<&str> {
-    let copies = containerfile
-        .lines()
-        .filter_map(|line| line.strip_prefix("COPY "));
-    let from_outside = copies.filter(|words| !words.starts_with("--from="));
-    from_outside
-        .filter_map(|words| words.split_whitespace().next())
-        .collect()
 }
 
 fn wrong(path: &Path, error: &std::io::Error) -> Failure {
@@ -206,91 +186,34 @@ fn output(what: &str, command: &mut Command) -> Result<Vec<u8>, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     #[test]
     fn every_file_of_the_archive_is_in_the_repository() {
         let root = crate::workspace_root();
-        for (file, _) in files() {
-            assert!(root.join(file).is_file(), "{file}");
+        let files = files(&Tree::load(&root).unwrap());
+        for (to, from) in &files {
+            assert!(root.join(from).is_file(), "{to}: {from}");
         }
+        for page in ["README.md", "docs/guide/sqlite.md", "docs/states.svg"] {
+            assert!(files.contains_key(page), "{page}");
+        }
+        assert!(files.contains_key("docs/console-overview.png"));
+        assert!(!files.contains_key("docs/book.toml"));
     }
 
     #[test]
     fn the_archive_has_every_file_of_deploy_but_its_tests() {
-        let tree = crate::tidy::tree::Tree::load(&crate::workspace_root()).unwrap();
-        let paths = tree.files.iter().map(|file| file.path.as_str());
+        let tree = Tree::load(&crate::workspace_root()).unwrap();
+        let files = files(&tree);
+        let paths = tree.files.iter().map(|file| &file.path);
         let deploy =
             paths.filter(|path| path.starts_with("deploy/") && !path.starts_with("deploy/tests/"));
         // Its place is taken by the Containerfile that needs no sources.
         let (_, replaced) = CONTAINERFILE;
-        let missing: Vec<&str> = deploy
-            .filter(|path| *path != replaced && !files().any(|(from, _)| from == *path))
+        let missing: Vec<_> = deploy
+            .filter(|path| *path != replaced && !files.values().any(|from| from == *path))
             .collect();
-        assert_eq!(missing, Vec::<&str>::new());
-    }
-
-    /// A folder with the files of an archive, removed with the test.
-    struct Archive(PathBuf);
-
-    impl Archive {
-        fn new(name: &str) -> Self {
-            let name = format!("xtask-dist-{name}-{}", std::process::id());
-            let archive = Self(std::env::temp_dir().join(name));
-            let root = crate::workspace_root();
-            for (from, to) in files() {
-                archive.write(to, &std::fs::read_to_string(root.join(from)).unwrap());
-            }
-            let made = COMPLETIONS
-                .iter()
-                .map(|(_, file)| format!("completions/{file}"));
-            let pages = ["man/clinch.1", "man/clinch-serve.1", "clinch"].map(str::to_owned);
-            for file in made.chain(pages) {
-                archive.write(&file, "text");
-            }
-            archive
-        }
-
-        fn write(&self, file: &str, text: &str) {
-            let path = self.0.join(file);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-
-        fn is_refused(&self) -> bool {
-            matches!(lacks_nothing(&self.0), Err(Failure::Failed(_)))
-        }
-    }
-
-    impl Drop for Archive {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    #[test]
-    fn an_archive_that_lacks_a_file_or_has_an_empty_one_is_refused() {
-        let archive = Archive::new("files");
-        assert!(!archive.is_refused());
-        archive.write("completions/_clinch", "");
-        assert!(archive.is_refused());
-        std::fs::remove_file(archive.0.join("completions/_clinch")).unwrap();
-        assert!(archive.is_refused());
-    }
-
-    #[test]
-    fn an_archive_whose_image_cannot_be_built_from_it_is_refused() {
-        let archive = Archive::new("image");
-        let root = crate::workspace_root();
-        let of_the_clone = std::fs::read_to_string(root.join("deploy/Containerfile")).unwrap();
-        assert_eq!(copied(&of_the_clone), ["."]);
-        archive.write("deploy/Containerfile", &of_the_clone);
-        assert!(archive.is_refused(), "it needs the sources");
-        let archive = Archive::new("compose");
-        let compose = "services: { clinch: { build: { context: ., dockerfile: Containerfile } } }";
-        archive.write("deploy/compose/postgres.yaml", compose);
-        assert!(archive.is_refused(), "another image");
+        assert_eq!(missing, Vec::<&String>::new());
     }
 }

@@ -14,7 +14,7 @@ mod excuses;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod length;
-mod links;
+pub(crate) mod links;
 mod machine_paths;
 pub(crate) mod manifests;
 mod markdown;

@@ -20,7 +20,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Excludes `https:`, `mailto:` and the like.
-fn is_local(target: &str) -> bool {
+pub(crate) fn is_local(target: &str) -> bool {
     let scheme = target.split(['/', '#', '?']).next().unwrap_or_default();
     !scheme.contains(':') && !target.starts_with("//")
 }
