@@ -24,6 +24,14 @@ const PLACEHOLDERS: &[(&str, &str)] = &[
 fn arguments(command: &[String]) -> Option<Vec<String>> {
     let is_before = |word: &&String| word.as_str() == "exec" || is_assignment(word);
     let words: Vec<&String> = command.iter().skip_while(is_before).collect();
+    let words = match starts_a_program(&words) {
+        // The user and the image are called `clinch` too. An image without arguments has its own.
+        true => {
+            let program = words.iter().rposition(|word| word.as_str() == "clinch")?;
+            words.get(program..).filter(|words| words.len() > 1)?
+        }
+        false => &words[..],
+    };
     if words.first().map(|word| word.as_str()) != Some("clinch") {
         return None;
     }
@@ -37,6 +45,17 @@ fn arguments(command: &[String]) -> Option<Vec<String>> {
     };
     let own = words.iter().filter(|word| word.as_str() != "$@");
     Some(own.map(filled).collect())
+}
+
+/// Whether the words are a command that starts another: as a user, or in a container.
+fn starts_a_program(words: &[&String]) -> bool {
+    let has = |word: &str| words.iter().any(|one| one.as_str() == word);
+    match words.first().map(|word| word.as_str()) {
+        Some("sudo") => has("-u"),
+        Some("systemd-run") => true,
+        Some("docker" | "podman") => has("run") || has("exec"),
+        _ => false,
+    }
 }
 
 fn is_assignment(word: &str) -> bool {
@@ -122,6 +141,21 @@ fn what_this_program_does_not_take_is_found() {
     assert!(refused("clinch serve --print-confg").is_some_and(|error| !is_a_name_only(&error)));
     assert!(refused("clinch opps ls").is_some_and(|error| !is_a_name_only(&error)));
     assert!(refused("clinch ops resolve OP_ID").is_some_and(|error| is_a_name_only(&error)));
+    for wrapped in [
+        "sudo -u clinch clinch",
+        "systemd-run --uid=clinch clinch",
+        "podman run -v clinch:/data clinch",
+        "docker compose -f a.yaml exec clinch clinch",
+    ] {
+        assert!(refused(&format!("{wrapped} keys create me")).is_none());
+        assert!(refused(&format!("{wrapped} keys make me")).is_some());
+    }
+    for other in [
+        "podman run --rm --name clinch -d clinch",
+        "podman build -t clinch -f a .",
+    ] {
+        assert!(arguments(&shell::commands(other).remove(0)).is_none());
+    }
     assert!(arguments(&["cargo".to_owned(), "clinch".to_owned()]).is_none());
     let named = alternatives("clinch keys create|ls --x");
     assert_eq!(named, ["clinch keys create --x", "clinch keys ls --x"]);

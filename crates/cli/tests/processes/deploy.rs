@@ -394,6 +394,23 @@ fn the_user_of_the_unit_can_read_its_secrets_and_make_keys_and_backups() {
 }
 
 #[test]
+fn the_guide_has_the_commands_of_the_deploy_files() {
+    let page = read(&deploy().join("../docs/guide/deploying.md"));
+    let lines: Vec<&str> = page.lines().map(str::trim).collect();
+    for file in CONTAINERFILES
+        .into_iter()
+        .chain(["clinch.service", "compose/postgres.yaml"])
+    {
+        let whole = read(&deploy().join(file));
+        let typed = typed(&whole);
+        assert!(!typed.is_empty(), "{file} has no command");
+        for line in typed {
+            assert!(lines.contains(&line), "{file}: {line}");
+        }
+    }
+}
+
+#[test]
 fn systemd_accepts_the_unit() {
     let folder = Folder::new("systemd");
     let unit = read(&deploy().join("clinch.service"));
