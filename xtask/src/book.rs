@@ -185,4 +185,19 @@ mod tests {
         let docs = crate::workspace_root().join("docs");
         assert_eq!(missing_pages(&docs), Vec::<String>::new());
     }
+
+    #[test]
+    fn core_18_the_readme_leads_to_every_page_of_the_guide() {
+        let root = crate::workspace_root();
+        let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
+        let (summary, readme) = (read("docs/SUMMARY.md"), read("README.md"));
+        // Pages below another page are found there.
+        let entries = summary.lines().filter(|line| line.starts_with("- ["));
+        let pages = entries.filter_map(|line| line.split_once("](")?.1.strip_suffix(')'));
+        let pages: Vec<&str> = pages.collect();
+        assert!(pages.len() > 30, "{pages:?}");
+        let is_missing = |page: &&&str| !readme.contains(&format!("](docs/{page})"));
+        let missing: Vec<_> = pages.iter().filter(is_missing).collect();
+        assert!(missing.is_empty(), "README.md has no link to {missing:?}");
+    }
 }
