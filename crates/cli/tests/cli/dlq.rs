@@ -156,6 +156,40 @@ fn a_redrive_that_does_nothing_says_why() {
 }
 
 #[test]
+fn a_program_gets_an_empty_list_where_nothing_changes() {
+    let refused = format!(
+        r#"{{"results":[{{"op_id":"{OP}","verdict":"refused","reason":"may not be repeated"}}]}}"#
+    );
+    let empty = r#"{"results":[],"next_cursor":null}"#;
+    let commands: [&[&str]; 3] = [
+        &["dlq", "redrive"],
+        &["dlq", "dismiss", "--reason", "known"],
+        &["dlq", "reopen", "--reason", "known"],
+    ];
+    for command in commands {
+        for (body, code) in [(refused.as_str(), 4), (r#"{"results":[]}"#, 0)] {
+            for (format, expected) in [("json", empty), ("jsonl", ""), ("table", "")] {
+                let server = Server::always(200, body);
+                let more = ["--code", "http_402", "-y", "-o", format];
+                let ran = run(&server, &[command, &more].concat());
+                let out: String = ran.out.split_whitespace().collect();
+                assert_eq!((ran.code, out.as_str()), (code, expected), "{command:?}");
+                let note = format!("nothing to {}\n", command[1]);
+                assert!(ran.err.ends_with(&note), "{}", ran.err);
+            }
+        }
+        for (format, expected) in [("json", empty), ("jsonl", ""), ("table", "")] {
+            let server = Server::always(200, r#"{"results":[]}"#);
+            let more = ["--code", "http_402", "--dry-run", "-o", format];
+            let ran = run(&server, &[command, &more].concat());
+            let out: String = ran.out.split_whitespace().collect();
+            assert_eq!((ran.code, out.as_str()), (0, expected), "{command:?}");
+            assert_eq!(ran.err, "none found\n");
+        }
+    }
+}
+
+#[test]
 fn a_plan_goes_to_the_last_page_and_a_dismissal_says_why() {
     let server = Server::new(|seen: &Seen| {
         let body: serde_json::Value = serde_json::from_str(&seen.body).unwrap();

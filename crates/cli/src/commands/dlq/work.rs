@@ -103,6 +103,9 @@ impl Work {
             let mut listing = Listing::new(MEMBER, self.columns);
             listing.push(&items, &mut context.out)?;
             listing.end(None, &mut context.out)?;
+            if items.is_empty() {
+                note("none found");
+            }
             return Ok(Exit::Ok);
         }
         if !args.consent.yes || tally.done == 0 {
@@ -111,6 +114,8 @@ impl Work {
             note(&format!("{} refused; --dry-run says why", tally.refused));
         }
         if tally.done == 0 {
+            // A program that asked for JSON gets the empty list.
+            Listing::new(MEMBER, self.columns).end(None, &mut context.out)?;
             note(&format!("nothing to {}", self.verdict));
             return Ok(match (items.is_empty(), args.op_ids.is_empty()) {
                 (true, false) => Exit::NotFound,
