@@ -106,7 +106,13 @@ fn main() -> ExitCode {
             trial(name, missing(language), move || run(language))
         })
     });
-    let trials = of_both.chain(quick_start::trials()).collect();
+    let counted = trial(
+        "comments_are_no_code".to_owned(),
+        None,
+        pages::comments_are_no_code,
+    );
+    let trials = of_both.chain([counted]).chain(quick_start::trials());
+    let trials = trials.collect();
     let mut arguments = Arguments::from_args();
     // Each test runs several processes.
     arguments.test_threads = Some(1);

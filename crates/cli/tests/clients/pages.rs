@@ -6,21 +6,36 @@ use crate::language::{Language, Project, succeed};
 use crate::server::Server;
 use crate::suites::ROUTES;
 
-/// Lines that do something: neither empty nor a comment.
-pub(crate) fn code_lines(text: &str) -> usize {
+/// Lines of a file that do something: neither empty nor a comment in the language of the file.
+pub(crate) fn code_lines(file: &str, text: &str) -> usize {
+    let comments: &[&str] = match file.rsplit('.').next() {
+        Some("py") => &["#", "\"\"\""],
+        Some("toml") => &["#"],
+        // `#[…]` is code, and so is `*value = 1`.
+        Some("rs" | "ts") => &["//", "/*", "* ", "*/"],
+        _ => panic!("{file}: an unknown language"),
+    };
     let is_code = |line: &&str| {
         let line = line.trim();
-        !line.is_empty()
-            && !["#", "//", "/*", "*", "\"\"\""]
-                .iter()
-                .any(|c| line.starts_with(c))
+        !line.is_empty() && !comments.iter().any(|mark| line.starts_with(mark))
     };
     text.lines().filter(is_code).count()
 }
 
+pub(crate) fn comments_are_no_code() {
+    let rust = "// a\n#[tokio::main]\nfn main() {\n    *value = 1; // b\n\n}\n/* c\n * d\n */\n";
+    assert_eq!(code_lines("src/main.rs", rust), 4);
+    let python = "\"\"\"A page.\"\"\"\n\n# a\n@handle\ndef charge():  # b\n    pass\n";
+    assert_eq!(code_lines("first_call.py", python), 3);
+    assert_eq!(
+        code_lines("clinch.toml", "# a\n[[route]]\nname = \"a\" # b\n"),
+        2
+    );
+}
+
 pub(crate) fn first_call(language: Language) {
     let file = language.example("first_call");
-    let lines = code_lines(&language.read(&format!("examples/{file}")));
+    let lines = code_lines(&file, &language.read(&format!("examples/{file}")));
     assert!((5..=25).contains(&lines), "{lines} lines");
     let server = Server::start(ROUTES);
     let project = Project::new(language);

@@ -40,7 +40,7 @@ fn part(heading: &str) -> Vec<Step> {
     let steps = steps(section(PAGE, heading));
     for step in &steps {
         if let Step::Write(name, text) = step {
-            let lines = code_lines(text);
+            let lines = code_lines(name, text);
             println!("            {name}: {lines} lines of code");
             assert!(lines <= LINES_MAX, "{name} has {lines} lines of code");
         }
