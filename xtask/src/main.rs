@@ -49,7 +49,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "proof",
-        arguments: "[install|dist|book|chaos|black-hole|letters|redis|kills|history|sim|mutants]",
+        arguments: "[install|dist|book|quick-start|chaos|black-hole|letters|redis|kills|history|sim|mutants]",
         summary: "checks that take too long for every test run",
         run: proof::run,
     },

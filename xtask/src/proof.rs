@@ -33,6 +33,10 @@ const STEPS: &[Step] = &[
         name: "book",
         run: |root| book::run(root, &[]),
     },
+    Step {
+        name: "quick-start",
+        run: quick_start,
+    },
 ];
 
 const PROOFS: &[Proof] = &[
@@ -197,6 +201,16 @@ fn install(root: &Path) -> Result<(), Failure> {
     finish("cargo install", install.arg(&folder))?;
     let mut demo = Command::new(folder.join("bin").join("clinch"));
     finish("clinch demo", demo.arg("demo").current_dir(&empty))
+}
+
+/// What the guide tells a stranger to do, in four languages, with the program as it is installed;
+/// fails if a first durable call takes more than two minutes. Needs the registries of all four.
+fn quick_start(root: &Path) -> Result<(), Failure> {
+    let mut test = cargo::command(root);
+    test.args(["test", "--release", "--package", "clinch-cli"])
+        .args(["--test", "clients", "quick_start", "--", "--nocapture"])
+        .env("CLINCH_PROOF", "1");
+    finish("the quick start", &mut test)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The part of a page below a heading.
 pub(crate) fn section<'a>(page: &'a str, heading: &str) -> &'a str {
@@ -65,6 +65,10 @@ pub(crate) struct Follower {
     /// Words of the page, and what stands for them here.
     pub(crate) replaced: Vec<(String, String)>,
     pub(crate) environment: Vec<(String, String)>,
+    /// Variables of this process that the commands do not get.
+    pub(crate) removed: Vec<String>,
+    /// Every step so far, and how long it took.
+    pub(crate) took: Vec<(String, Duration)>,
     beside: Vec<Beside>,
 }
 
@@ -90,6 +94,8 @@ impl Follower {
                 .map(|(word, ours)| (word.to_owned(), ours))
                 .to_vec(),
             environment: Vec::new(),
+            removed: Vec::new(),
+            took: Vec::new(),
             beside: Vec::new(),
         }
     }
@@ -97,9 +103,9 @@ impl Follower {
     /// Does every step and prints how long it took. Returns what each command that ended wrote to
     /// standard output.
     pub(crate) fn follow(&mut self, steps: &[Step]) -> Vec<String> {
-        let (mut said, began) = (Vec::new(), Instant::now());
+        let mut said = Vec::new();
         for step in steps {
-            let step_began = Instant::now();
+            let began = Instant::now();
             let name = match step {
                 Step::Write(name, text) => {
                     let written = std::fs::write(self.folder.join(name), self.ours(text));
@@ -114,9 +120,12 @@ impl Follower {
                     command
                 }
             };
-            println!("{:>8} ms  {name}", step_began.elapsed().as_millis());
+            let took = began.elapsed();
+            println!("{:>8} ms  {name}", took.as_millis());
+            self.took.push((name.clone(), took));
         }
-        println!("{:>8} ms  in all", began.elapsed().as_millis());
+        let all: Duration = self.took.iter().map(|(_, took)| *took).sum();
+        println!("{:>8} ms  in all", all.as_millis());
         said
     }
 
@@ -136,6 +145,9 @@ impl Follower {
             .current_dir(&self.folder)
             .stdin(Stdio::null());
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CLINCH_")) {
+            shell.env_remove(name);
+        }
+        for name in &self.removed {
             shell.env_remove(name);
         }
         shell
