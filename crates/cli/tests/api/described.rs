@@ -1,5 +1,6 @@
 //! What `clinch serve` says of itself: the whole description, the collector's part included, has a
-//! sentence and a fitting example for everything, and the guide names every route and code of it.
+//! sentence and a fitting example for everything, and the guide names every route and code of it. What
+//! the guide sends with curl is in it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,8 +11,13 @@ use crate::world::World;
 
 #[path = "../../../server/tests/server/described/check.rs"]
 mod check;
+mod curl;
+#[path = "../../src/guide/page.rs"]
+mod page;
 #[path = "../../../server/tests/server/described/schema.rs"]
 mod schema;
+#[path = "../../src/guide/shell.rs"]
+mod shell;
 
 /// Codes of the server that no route describes: the path has no such method, and a bug.
 const OF_NO_ROUTE: [&str; 2] = ["method_not_allowed", "internal"];
