@@ -113,6 +113,7 @@ const PAGES: &[(&str, &str, Proof)] = &[
         "yaml",
         Unchecked("the configuration of Prometheus; its rules are tested"),
     ),
+    // The SQL; crates/cli/tests/clients/java.rs compiles the Java where there is a JDK.
     (
         "docs/guide/outbox.md",
         "java",
@@ -123,7 +124,9 @@ const PAGES: &[(&str, &str, Proof)] = &[
         "python",
         By("crates/adapters/postgres/tests/store/pages.rs"),
     ),
-    // sqlx and diesel: their SQL is run, the Rust around it is not compiled.
+    // sqlx and diesel: their SQL is run, in the block's order and with its keys. The Rust around it is
+    // not compiled: both would be large development dependencies, with drivers of their own, for two
+    // blocks of twenty lines.
     (
         "docs/guide/outbox.md",
         "rust,ignore",

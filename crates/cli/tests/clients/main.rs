@@ -1,6 +1,6 @@
 //! The clients in Python and TypeScript on a real `clinch serve`: their own test suites, their
 //! agreement with `/openapi.json`, their pages, and workers that are killed. And the quick start, in
-//! every language.
+//! every language, and the page that has Java.
 //!
 //! If Python, Node or a tool is missing, tests show as ignored with the reason; with `CI=true`
 //! they fail.
@@ -15,6 +15,7 @@ mod description;
 mod exchange;
 #[path = "../follower/mod.rs"]
 mod follower;
+mod java;
 mod kills;
 mod language;
 mod pages;
@@ -111,7 +112,8 @@ fn main() -> ExitCode {
         None,
         pages::comments_are_no_code,
     );
-    let trials = of_both.chain([counted]).chain(quick_start::trials());
+    let others = [counted, java::trial()];
+    let trials = of_both.chain(others).chain(quick_start::trials());
     let trials = trials.collect();
     let mut arguments = Arguments::from_args();
     // Each test runs several processes.

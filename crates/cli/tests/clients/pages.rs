@@ -46,7 +46,7 @@ pub(crate) fn first_call(language: Language) {
 }
 
 /// The code blocks of a page in a language.
-fn blocks<'a>(page: &'a str, tag: &str) -> Vec<&'a str> {
+pub(crate) fn blocks<'a>(page: &'a str, tag: &str) -> Vec<&'a str> {
     let opening = format!("```{tag}\n");
     let parts = page.split(opening.as_str()).skip(1);
     parts
