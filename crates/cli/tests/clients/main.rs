@@ -20,6 +20,7 @@ mod kills;
 mod language;
 mod pages;
 mod provider;
+mod pythons;
 mod quick_start;
 mod server;
 mod suites;

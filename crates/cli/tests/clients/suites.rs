@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::language::{Language, Project, python, succeed, tsc};
+use crate::pythons;
 use crate::server::{Folder, Server, clinch};
 
 /// The routes that the suites use.
@@ -18,27 +19,33 @@ pub(crate) fn pass(language: Language) {
     let key = succeed(clinch(&folder).args(key)).trim().to_owned();
     let locked = Server::start_in(folder);
     let project = Project::new(language);
-    let mut suite = match language {
+    let run = |suite: &mut Command| {
+        project.prepare(suite);
+        suite
+            .env("CLINCH_URL", server.url())
+            .env("CLINCH_LOCKED_URL", locked.url())
+            .env("CLINCH_SUBMIT_KEY", &key);
+        succeed(suite);
+    };
+    match language {
         Language::Python => {
             // Outside the sources, so that the installed package is what is tested.
             copy(
                 &language.sources().join("tests"),
                 &project.folder.0.join("tests"),
             );
-            python("unittest")
+            run(&mut python("unittest"));
+            // One after the other: their workers would lease each other's operations.
+            for ((major, minor), program) in pythons::others() {
+                println!("also with Python {major}.{minor}");
+                run(Command::new(program).args(["-m", "unittest"]));
+            }
         }
         Language::TypeScript => {
             let mut node = Command::new("node");
-            node.arg("--test").arg(language.sources().join("tests"));
-            node
+            run(node.arg("--test").arg(language.sources().join("tests")));
         }
-    };
-    project.prepare(&mut suite);
-    suite
-        .env("CLINCH_URL", server.url())
-        .env("CLINCH_LOCKED_URL", locked.url())
-        .env("CLINCH_SUBMIT_KEY", key);
-    succeed(&mut suite);
+    }
 }
 
 fn copy(from: &Path, to: &Path) {
