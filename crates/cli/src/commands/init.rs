@@ -16,9 +16,11 @@ Examples:
   clinch init
   clinch init shop
   clinch init --force
+  clinch init --config /etc/clinch/clinch.toml
 
-Writes clinch.toml: one route to `clinch echo`, and commented examples of a payment route. An
-existing file is left alone (exit 4) unless --force replaces it.";
+Writes clinch.toml, or the file that --config or CLINCH_CONFIG names: one route to `clinch echo`,
+and commented examples of a payment route. An existing file is left alone (exit 4) unless --force
+replaces it.";
 
 /// The configuration that is written. Lines that begin with `# ` explain; lines that begin with `#`
 /// and no space are examples, which a test enables.
@@ -35,9 +37,9 @@ const CURL: &str = "curl -i localhost:7070/v1/operations -H 'content-type: appli
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Folder of the file; created if it does not exist
-    #[arg(value_name = "DIR", default_value = ".")]
-    folder: PathBuf,
+    /// Folder of clinch.toml, created if it does not exist; otherwise this one
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
@@ -45,13 +47,12 @@ pub(crate) struct Args {
 
 /// Writes the file and says how to go on.
 pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
-    let path = match args.folder == Path::new(".") {
-        true => PathBuf::from(FILE),
-        false => args.folder.join(FILE),
-    };
+    let (path, serve) = target(args.folder.as_deref(), global.config.as_deref())?;
     let failed =
         |error: io::Error| CliError::failed(format!("cannot write {}: {error}", path.display()));
-    fs::create_dir_all(&args.folder).map_err(failed)?;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
     match args.force {
         true => replace(&path).map_err(failed)?,
         false => match File::create_new(&path) {
@@ -65,11 +66,6 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
             Err(error) => return Err(failed(error)),
         },
     }
-    let folder = args.folder.display();
-    let serve = match args.folder == Path::new(".") {
-        true => "clinch serve".to_owned(),
-        false => format!("cd '{folder}' && clinch serve"),
-    };
     let document = json!({
         "file": path.display().to_string(),
         "next": ["clinch echo", serve, CURL],
@@ -86,6 +82,35 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
+/// The file to write, and the command whose server reads it.
+fn target(folder: Option<&Path>, config: Option<&Path>) -> Result<(PathBuf, String), CliError> {
+    let config = config.filter(|file| !file.as_os_str().is_empty());
+    let folder = folder.filter(|folder| *folder != Path::new("."));
+    Ok(match (folder, config) {
+        (Some(folder), Some(file)) => {
+            return Err(CliError::usage(format!(
+                "two files to write: {} of DIR, and {} of --config or CLINCH_CONFIG; name one",
+                folder.join(FILE).display(),
+                file.display()
+            )));
+        }
+        (None, Some(file)) => {
+            let serve = format!("clinch serve --config {}", quoted(file));
+            (file.to_owned(), serve)
+        }
+        (Some(folder), None) => {
+            let serve = format!("cd {} && clinch serve", quoted(folder));
+            (folder.join(FILE), serve)
+        }
+        (None, None) => (PathBuf::from(FILE), "clinch serve".to_owned()),
+    })
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
 fn write(file: &mut File) -> io::Result<()> {
     file.write_all(TEMPLATE.as_bytes())?;
     file.sync_all()
@@ -93,7 +118,8 @@ fn write(file: &mut File) -> io::Result<()> {
 
 /// Replaces the file at once: a crash leaves the old file or the new one.
 fn replace(path: &Path) -> io::Result<()> {
-    let beside = path.with_extension("toml.new");
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -144,6 +170,24 @@ mod tests {
             Config::default().store,
             "examples show the defaults"
         );
+    }
+
+    #[test]
+    fn the_printed_command_reads_the_file_that_is_written() {
+        fn told(folder: Option<&str>, config: Option<&str>) -> Option<(String, String)> {
+            let (path, serve) = target(folder.map(Path::new), config.map(Path::new)).ok()?;
+            Some((path.display().to_string(), serve))
+        }
+        let expected = |path: &str, serve: &str| Some((path.to_owned(), serve.to_owned()));
+        let here = expected("clinch.toml", "clinch serve");
+        assert_eq!(told(None, None), here);
+        assert_eq!(told(Some("."), Some("")), here);
+        let shop = expected("Ada's/clinch.toml", r"cd 'Ada'\''s' && clinch serve");
+        assert_eq!(told(Some("Ada's"), None), shop);
+        let named = expected("a b.toml", "clinch serve --config 'a b.toml'");
+        assert_eq!(told(None, Some("a b.toml")), named);
+        assert_eq!(told(Some("."), Some("a b.toml")), named);
+        assert_eq!(told(Some("shop"), Some("a b.toml")), None);
     }
 
     #[test]

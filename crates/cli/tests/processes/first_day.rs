@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -53,6 +54,44 @@ fn core_19_the_first_configuration_passes_the_doctor_and_is_never_overwritten_by
     assert!(text(&other.stdout).contains("cd 'shop/east' && clinch serve"));
     assert!(folder.0.join("shop/east/clinch.toml").exists());
     assert_eq!(files(&folder.0), ["clinch.toml", "shop"]);
+}
+
+#[test]
+fn core_19_the_first_configuration_is_written_where_the_next_command_reads_it() {
+    let folder = Folder::new("init-where");
+    // A shell takes the folder of the printed command as one word.
+    let written = document(&run(&folder.0, &["init", "Ada's shop", "-o", "json"]));
+    let next = written["next"][1].as_str().expect("a command");
+    let asked = next.replace("clinch serve", "pwd");
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", &asked]).current_dir(&folder.0);
+    let said = text(&shell.output().expect("a shell").stdout);
+    assert!(said.ends_with("/Ada's shop\n"), "{next}: {said}");
+    assert!(folder.0.join("Ada's shop/clinch.toml").exists());
+
+    let named = ["init", "--config", "conf/my.toml", "-o", "json"];
+    let written = document(&run(&folder.0, &named));
+    assert_eq!(written["file"], "conf/my.toml");
+    assert_eq!(
+        written["next"][1], "clinch serve --config 'conf/my.toml'",
+        "{written}"
+    );
+    let read = ["serve", "--config", "conf/my.toml", "--print-config"];
+    let printed = text(&run(&folder.0, &read).stdout);
+    assert!(printed.contains("name = \"hello\""), "{printed}");
+    let mut by_environment = clinch(&folder.0);
+    by_environment
+        .args(["init", "-o", "json"])
+        .env("CLINCH_CONFIG", "other.toml");
+    let written = document(&by_environment.output().expect("it runs"));
+    assert_eq!(written["file"], "other.toml");
+    let (code, said) = refused(&run(&folder.0, &["init", "--config", "other.toml"]));
+    assert_eq!(code, Some(4), "{said}");
+    let both = ["init", "shop", "--config", "third.toml"];
+    let (code, said) = refused(&run(&folder.0, &both));
+    assert_eq!((code, said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("third.toml"), "{said}");
+    assert_eq!(files(&folder.0), ["Ada's shop", "conf", "other.toml"]);
 }
 
 #[test]
