@@ -25,6 +25,7 @@ Examples:
   clinch ops get 01917f5e-0000-7000-8000-000000000000 --path
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not found, 4 conflict, 5 not settled in time.
+
 Flags take precedence over the environment, the environment over the configuration file.";
 
 /// Examples come before the options: they are what most readers look for.
@@ -215,6 +216,11 @@ fn examples_first(command: clap::Command) -> clap::Command {
     let help = Arg::new("help").short('h').long("help");
     let help = help.action(ArgAction::HelpShort).help("Print help");
     let help = help.help_heading(None::<&str>);
+    let text = command.get_after_help().map(ToString::to_string);
+    let command = match text {
+        Some(text) => command.after_help(flowing(&text)),
+        None => command,
+    };
     let command = command
         .help_template(HELP)
         .disable_help_flag(true)
@@ -225,6 +231,18 @@ fn examples_first(command: clap::Command) -> clap::Command {
         .collect();
     let inner = |command: clap::Command, name: String| command.mut_subcommand(name, examples_first);
     names.into_iter().fold(command, inner)
+}
+
+/// Each paragraph as one line, which the parser breaks at the width of the terminal: a paragraph that
+/// was broken in the source would be broken twice. A list of examples stays as it is.
+fn flowing(text: &str) -> String {
+    let paragraphs = text
+        .split("\n\n")
+        .map(|paragraph| match paragraph.contains("\n ") {
+            true => paragraph.to_owned(),
+            false => paragraph.replace('\n', " "),
+        });
+    paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
 /// Parses the command line; on `Err`, help or a usage error has been printed.
@@ -291,6 +309,27 @@ mod tests {
         assert!(place("Filters:") < place("Global options:"), "{help}");
         let global = help.lines().skip_while(|line| *line != "Global options:");
         assert!(global.count() <= 10, "{help}");
+    }
+
+    #[test]
+    fn text_fills_a_terminal_of_80_columns() {
+        let mut command = examples_first(Cli::command()).term_width(80);
+        command.build();
+        let redrive = command
+            .find_subcommand_mut("dlq")
+            .and_then(|dlq| dlq.find_subcommand_mut("redrive"));
+        let help = redrive.map(|redrive| redrive.render_help().to_string());
+        let help = help.unwrap_or_default();
+        let lines = help.lines().skip_while(|line| !line.starts_with("The "));
+        let lines: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+        assert!(lines.len() > 3, "{help}");
+        let (_, full) = lines.split_last().unwrap();
+        let is_full = |line: &&str| (65..=80).contains(&line.len());
+        assert!(full.iter().all(is_full), "{help}");
+        assert_eq!(
+            flowing("Examples:\n  a\n  b\n\nOne\ntwo.\n\nThree."),
+            "Examples:\n  a\n  b\n\nOne two.\n\nThree."
+        );
     }
 
     #[test]

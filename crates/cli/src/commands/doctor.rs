@@ -32,8 +32,9 @@ Examples:
   clinch doctor --config /etc/clinch/clinch.toml -o json
   clinch doctor --test-alert
 
-Changes nothing and calls no provider; only --test-alert sends a request. Run it as the user that the server runs as, with the same
-environment and in the same folder. Exit 1 if anything failed; a warning is no failure.";
+Changes nothing and calls no provider; only --test-alert sends a request. Run it as the user that
+the server runs as, with the same environment and in the same folder. Exit 1 if anything failed; a
+warning is no failure.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -48,8 +48,9 @@ Examples:
   clinch github forget octocat -y
 
 Deletes the documents of the user, those that were put aside and those of shadow runs included, with
-cursors, statistics, runs and the user's tokens. The operations of the runs are deleted by the retention of the domain
-github. Exit 3 if there is neither a run nor a token of the user, 4 if a run is active.";
+cursors, statistics, runs and the user's tokens. The operations of the runs are deleted by the
+retention of the domain github. Exit 3 if there is neither a run nor a token of the user, 4 if a run
+is active.";
 
 const TOKEN_COLUMNS: &[Column] = &[
     Column::new("TOKEN", |token| at(token, &["/token"])).whole(),

@@ -60,6 +60,7 @@ Examples:
 
 Scopes: submit submits operations, read reads them, work leases operations as a remote worker,
 operate reads, cancels, resolves, redrives and pauses, admin does everything.
+
 Operations of other domains and event types do not exist for a restricted key.";
 
 /// Said when the first key is created, because it changes what every other caller may do.

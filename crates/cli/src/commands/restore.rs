@@ -28,6 +28,7 @@ The backup cannot know which calls were made since it was taken: the effect of e
 becomes unknown. Calls that may be repeated are repeated; other operations are probed, or held for
 an operator. Stop every server first: while a process has the database open, nothing is done
 (exit 4). With --force an existing database is kept under another name.
+
 API keys of the existing database stay as they are. Keys that only the backup has are
 revoked, because they may have been revoked since: create new ones with `clinch keys create`.";
 

@@ -25,8 +25,8 @@ Examples:
   clinch serve --roles worker --config clinch.toml
 
 Without a configuration the server keeps its operations in clinch.db in the working folder and
-listens on 127.0.0.1:7070. SIGHUP reads the collector's tokens and keys again. SIGINT or SIGTERM stops it after its running attempts; a second signal
-ends it at once.";
+listens on 127.0.0.1:7070. SIGINT or SIGTERM stops it after its running attempts; a second signal
+ends it at once. SIGHUP reads the collector's tokens and keys again.";
 
 /// Said by a server that can accept nothing.
 const NO_ROUTES: &str = "no [[route]] is configured, so every submission is refused as \

@@ -33,9 +33,11 @@ Examples:
 
 jsonl: one line for each document, {\"id\",\"kind\",\"user\",\"resource\",\"document\"}, with the
 document as GitHub sent it.
+
 csv: one kind as a table with a heading, quoted by RFC 4180, in UTF-8. An empty cell is null, \"\" is
 empty text. Cells are exact: a program that takes a cell with a leading = as a formula must be told
 not to.
+
 parquet: one kind as a table with typed columns; times are UTC.
 
 csv and parquet without --kind write one file for each kind, KIND.csv or KIND.parquet, into the
