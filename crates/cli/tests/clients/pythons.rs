@@ -1,6 +1,5 @@
 //! The Pythons of this machine: the client supports older ones than the one that the tools have.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -16,9 +15,9 @@ const OLDEST: Version = (3, 9);
 /// The latest `python3.N` that is looked for on the PATH.
 const LATEST_MINOR: u32 = 30;
 
-/// A program of every other version from [`OLDEST`] on: `python3.9` and so on of the PATH, and those
-/// that pyenv has installed.
-pub(crate) fn others() -> BTreeMap<Version, PathBuf> {
+/// The program of the oldest other version from [`OLDEST`] on: `python3.9` and so on of the PATH, and
+/// those that pyenv has installed.
+pub(crate) fn oldest_other() -> Option<(Version, PathBuf)> {
     let (major, minor) = OLDEST;
     let promise = format!("requires-python = \">={major}.{minor}\"");
     let package = Language::Python.read("pyproject.toml");
@@ -29,7 +28,7 @@ pub(crate) fn others() -> BTreeMap<Version, PathBuf> {
         .chain(of_pyenv())
         .filter_map(|program| Some((version(&program)?, program)))
         .filter(|(version, _)| *version >= OLDEST && Some(*version) != own)
-        .collect()
+        .min()
 }
 
 /// `None`: there is no such program, it does not work, or it has no TLS.
