@@ -4,6 +4,7 @@
 //! Blocks in other languages are checked elsewhere; `xtask/src/tidy/snippets.rs` lists where. The
 //! requests of curl are compared with `/openapi.json` in `tests/api`.
 
+mod codes;
 mod commands;
 mod documents;
 mod names;
