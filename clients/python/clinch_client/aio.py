@@ -81,7 +81,8 @@ class AsyncClient:
         """Submits an operation and returns the payload of its result.
 
         Raises :class:`OperationFailed`, or :class:`NotSettled` after ``timeout`` seconds; Clinch
-        keeps working on the operation then.
+        keeps working on the operation then. Raises :class:`ResultPruned` if an operation with
+        this key ended so long ago that its result is no longer stored.
         """
         operation = await self.submit(
             domain,

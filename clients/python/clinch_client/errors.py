@@ -136,6 +136,18 @@ class OperationFailed(ClinchError):
         super().__init__(f"{operation.op_id} failed with {self.code}: {message}")
 
 
+class ResultPruned(ClinchError):
+    """The operation ended as COMPLETED long ago: only its keys and its state are still stored.
+
+    The provider applied the call. Calling it again would be a second call.
+    """
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+        self.op_id, self.idem_key = operation.op_id, operation.idem_key
+        super().__init__(f"{operation.op_id} is COMPLETED, and its result was pruned")
+
+
 #: The error type of every code that the server may answer. ``unavailable``, ``shed`` and
 #: ``request_timeout`` become :class:`Unavailable` or :class:`Throttled` after the last retry.
 BY_CODE: Dict[str, Type[ApiError]] = {

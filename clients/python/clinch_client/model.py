@@ -110,13 +110,21 @@ class Operation:
         """The payload of the result.
 
         Raises :class:`OperationFailed` if the operation is FAILED, and :class:`NotSettled` if it
-        is neither COMPLETED nor FAILED.
+        is neither COMPLETED nor FAILED. Raises :class:`ResultPruned` if it is COMPLETED and its
+        result is no longer stored, and :class:`Unavailable` if the server could not read the
+        result when it answered: get the operation again.
         """
         if self.state == "FAILED":
             raise errors.OperationFailed(self)
         if not self.settled:
             raise errors.NotSettled(f"{self.op_id} is {self.state}", self)
-        return self.result.payload if self.result else None
+        if self.result is not None:
+            return self.result.payload
+        if self.pruned:
+            raise errors.ResultPruned(self)
+        unread = errors.Unavailable(f"{self.op_id} is COMPLETED, and its result could not be read")
+        unread.op_id, unread.idem_key = self.op_id, self.idem_key
+        raise unread
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import json
 import unittest
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple, Type
 from unittest import mock
 
 import clinch_client as clinch
@@ -245,6 +245,25 @@ class Requests(unittest.TestCase):
             )
         for perform, fake in self.each(operation(state="PENDING", result=None)):
             with self.assertRaises(clinch.NotSettled):
+                perform(fake.url, "call", SUBMIT[1])
+
+    def test_a_result_that_is_not_there_is_no_empty_result(self) -> None:
+        empty = {"provider_txn_id": None, "payload": None}
+        for perform, fake in self.each(operation(result=empty)):
+            self.assertIsNone(perform(fake.url, "call", SUBMIT[1]))
+        kinds: Dict[bool, Type[clinch.ClinchError]] = {
+            True: clinch.ResultPruned,
+            False: clinch.Unavailable,
+        }
+        for pruned, kind in kinds.items():
+            for perform, fake in self.each(operation(result=None, pruned=pruned)):
+                with self.assertRaises(kind) as caught:
+                    perform(fake.url, "call", SUBMIT[1])
+                told = (caught.exception.op_id, caught.exception.idem_key)
+                self.assertEqual(told, (OPERATION["op_id"], OPERATION["idem_key"]))
+        # Of a failed one nothing but the state is left either.
+        for perform, fake in self.each(operation(state="FAILED", result=None, pruned=True)):
+            with self.assertRaises(clinch.OperationFailed):
                 perform(fake.url, "call", SUBMIT[1])
 
     def test_not_json_is_refused_before_anything_is_sent(self) -> None:

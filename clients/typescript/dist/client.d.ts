@@ -47,7 +47,11 @@ export interface Filter {
     /** Accepted before, RFC 3339. */
     to?: string;
 }
-/** The payload of the result. Throws `OperationFailed` or `NotSettled`. */
+/**
+ * The payload of the result. Throws `OperationFailed` or `NotSettled`; of a COMPLETED operation
+ * `ResultPruned` if its result is no longer stored, and `Unavailable` if the server could not read
+ * the result when it answered: get the operation again.
+ */
 export declare function resultOf<T = Json>(operation: Operation): T;
 /** The id of an accepted operation of a bulk request. Throws the error of a refused one. */
 export declare function acceptedId(result: BulkResult): string;
@@ -66,7 +70,9 @@ export declare class Client {
     submit(command: Command, options?: SubmitOptions): Promise<Operation>;
     /**
      * Submits an operation and returns the payload of its result. Throws `OperationFailed`, or
-     * `NotSettled` after `timeoutMs`; Clinch keeps working on the operation then.
+     * `NotSettled` after `timeoutMs`; Clinch keeps working on the operation then. Throws
+     * `ResultPruned` if an operation with this key ended so long ago that its result is no longer
+     * stored.
      */
     call<T = Json>(command: Command, options?: WaitOptions & {
         traceparent?: string;

@@ -1,6 +1,6 @@
 /** The client. */
 import { isSettled, } from "./documents.js";
-import { ClinchError, NotSettled, OperationFailed, Unavailable, errorOf } from "./errors.js";
+import { ClinchError, NotSettled, OperationFailed, ResultPruned, Unavailable, errorOf, } from "./errors.js";
 import { Connection, pause, uuid } from "./request.js";
 /** The longest wait that the server allows. */
 const WAIT_MAX_MS = 60_000;
@@ -10,14 +10,25 @@ const BULK_MAX = 10_000;
 const BULK_BYTES_MAX = 15 * 1024 * 1024;
 /** The longest pause between two looks at a batch. */
 const BATCH_PAUSE_MAX_MS = 1_000;
-/** The payload of the result. Throws `OperationFailed` or `NotSettled`. */
+/**
+ * The payload of the result. Throws `OperationFailed` or `NotSettled`; of a COMPLETED operation
+ * `ResultPruned` if its result is no longer stored, and `Unavailable` if the server could not read
+ * the result when it answered: get the operation again.
+ */
 export function resultOf(operation) {
     if (operation.state === "FAILED")
         throw new OperationFailed(operation);
     if (!isSettled(operation)) {
         throw new NotSettled(`${operation.op_id} is ${operation.state}`, operation);
     }
-    return operation.result?.payload;
+    if (operation.result)
+        return operation.result.payload;
+    if (operation.pruned)
+        throw new ResultPruned(operation);
+    const unread = new Unavailable(`${operation.op_id} is COMPLETED, and its result could not be read`);
+    unread.opId = operation.op_id;
+    unread.idemKey = operation.idem_key;
+    throw unread;
 }
 /** The id of an accepted operation of a bulk request. Throws the error of a refused one. */
 export function acceptedId(result) {
@@ -84,7 +95,9 @@ export class Client {
     }
     /**
      * Submits an operation and returns the payload of its result. Throws `OperationFailed`, or
-     * `NotSettled` after `timeoutMs`; Clinch keeps working on the operation then.
+     * `NotSettled` after `timeoutMs`; Clinch keeps working on the operation then. Throws
+     * `ResultPruned` if an operation with this key ended so long ago that its result is no longer
+     * stored.
      */
     async call(command, options = {}) {
         const { timeoutMs = 60_000, ...rest } = options;

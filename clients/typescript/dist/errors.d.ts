@@ -85,6 +85,14 @@ export declare class OperationFailed extends ClinchError {
     readonly effect: string;
     constructor(operation: Operation);
 }
+/**
+ * The operation ended as COMPLETED long ago: only its keys and its state are still stored.
+ * The provider applied the call. Calling it again would be a second call.
+ */
+export declare class ResultPruned extends ClinchError {
+    readonly operation: Operation;
+    constructor(operation: Operation);
+}
 /** The error type of each code. */
 export declare const BY_CODE: Record<string, new (problem: Problem) => ApiError>;
 /** Codes of answers that ask for the same request again. */

@@ -115,6 +115,19 @@ export class OperationFailed extends ClinchError {
         this.effect = failure?.effect ?? operation.effect;
     }
 }
+/**
+ * The operation ended as COMPLETED long ago: only its keys and its state are still stored.
+ * The provider applied the call. Calling it again would be a second call.
+ */
+export class ResultPruned extends ClinchError {
+    operation;
+    constructor(operation) {
+        super(`${operation.op_id} is COMPLETED, and its result was pruned`);
+        this.operation = operation;
+        this.opId = operation.op_id;
+        this.idemKey = operation.idem_key;
+    }
+}
 /** The error type of each code. */
 export const BY_CODE = {
     invalid_command: InvalidRequest,

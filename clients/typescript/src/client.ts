@@ -8,7 +8,14 @@ import {
   type Operation,
   isSettled,
 } from "./documents.js";
-import { ClinchError, NotSettled, OperationFailed, Unavailable, errorOf } from "./errors.js";
+import {
+  ClinchError,
+  NotSettled,
+  OperationFailed,
+  ResultPruned,
+  Unavailable,
+  errorOf,
+} from "./errors.js";
 import { Connection, type ConnectionOptions, pause, uuid } from "./request.js";
 
 /** The longest wait that the server allows. */
@@ -71,13 +78,24 @@ export interface Filter {
   to?: string;
 }
 
-/** The payload of the result. Throws `OperationFailed` or `NotSettled`. */
+/**
+ * The payload of the result. Throws `OperationFailed` or `NotSettled`; of a COMPLETED operation
+ * `ResultPruned` if its result is no longer stored, and `Unavailable` if the server could not read
+ * the result when it answered: get the operation again.
+ */
 export function resultOf<T = Json>(operation: Operation): T {
   if (operation.state === "FAILED") throw new OperationFailed(operation);
   if (!isSettled(operation)) {
     throw new NotSettled(`${operation.op_id} is ${operation.state}`, operation);
   }
-  return operation.result?.payload as T;
+  if (operation.result) return operation.result.payload as T;
+  if (operation.pruned) throw new ResultPruned(operation);
+  const unread = new Unavailable(
+    `${operation.op_id} is COMPLETED, and its result could not be read`,
+  );
+  unread.opId = operation.op_id;
+  unread.idemKey = operation.idem_key;
+  throw unread;
 }
 
 /** The id of an accepted operation of a bulk request. Throws the error of a refused one. */
@@ -147,7 +165,9 @@ export class Client {
 
   /**
    * Submits an operation and returns the payload of its result. Throws `OperationFailed`, or
-   * `NotSettled` after `timeoutMs`; Clinch keeps working on the operation then.
+   * `NotSettled` after `timeoutMs`; Clinch keeps working on the operation then. Throws
+   * `ResultPruned` if an operation with this key ended so long ago that its result is no longer
+   * stored.
    */
   async call<T = Json>(
     command: Command,

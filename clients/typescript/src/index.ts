@@ -34,6 +34,7 @@ export {
   NotSettled,
   OperationFailed,
   PayloadTooLarge,
+  ResultPruned,
   ServerError,
   StaleFence,
   Throttled,

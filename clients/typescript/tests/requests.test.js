@@ -220,6 +220,25 @@ test("a failed operation throws and an open one does too", async (t) => {
   await assert.rejects(client(open.url).call(COMMAND), clinch.NotSettled);
 });
 
+test("a result that is not there is no empty result", async (t) => {
+  const empty = await fake(t, operation({ result: { provider_txn_id: null, payload: null } }));
+  assert.equal(await client(empty.url).call(COMMAND), null);
+  for (const [pruned, kind] of [
+    [true, clinch.ResultPruned],
+    [false, clinch.Unavailable],
+  ]) {
+    const server = await fake(t, operation({ result: null, pruned }));
+    await assert.rejects(client(server.url).call(COMMAND), (error) => {
+      assert.ok(error instanceof kind);
+      assert.deepEqual([error.opId, error.idemKey], [OPERATION.op_id, OPERATION.idem_key]);
+      return true;
+    });
+  }
+  // Of a failed one nothing but the state is left either.
+  const failed = await fake(t, operation({ state: "FAILED", result: null, pruned: true }));
+  await assert.rejects(client(failed.url).call(COMMAND), clinch.OperationFailed);
+});
+
 test("ids are escaped, and addresses are checked", async (t) => {
   const server = await fake(t, operation());
   await client(server.url).get("a/b$&");
