@@ -50,6 +50,7 @@ mod call;
 mod clinch;
 mod handle;
 mod handler;
+mod measure;
 mod missing;
 pub mod policy;
 pub mod ports;
