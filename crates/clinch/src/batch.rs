@@ -30,6 +30,27 @@ use crate::types::Request;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A program that may start again in the middle opens the batch under an id of its own. Doing
+/// everything twice has the effect of doing it once:
+///
+/// ```
+/// # use clinch::{Backend, Clinch, Route};
+/// use clinch::types::BatchId;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> clinch::Result<()> {
+/// # let invoice: Route<u32, ()> = Route::new("billing", "invoice").natural();
+/// # let clinch = Clinch::builder().backend(Backend::memory()).remote(&invoice).build()?;
+/// let november: BatchId = "01917f5e-0000-7000-8000-000000000011".parse()?;
+/// for _start in 0..2 {
+///     let batch = clinch.batch_as::<()>(november, None).await?;
+///     batch.add(vec![invoice.request("customer-7", "2026-11", &7)]).await?;
+/// }
+/// assert_eq!(clinch.find_batch(november).look().await?.total, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Batch {
     pub(crate) batch_id: BatchId,

@@ -24,6 +24,44 @@ use crate::types::Request;
 /// }
 /// # let _ = charge;
 /// ```
+///
+/// A call of several steps: what one attempt has done, the next one does not do again.
+///
+/// ```
+/// use std::time::Duration;
+/// use clinch::{Call, Clinch, Refusal, Retry, Route, testing};
+///
+/// async fn upload(call: Call<Vec<String>>) -> Result<usize, Refusal> {
+///     // The number of parts that earlier attempts have sent.
+///     let sent = call.saved().map_or(0, |saved| usize::from(saved[0]));
+///     for (number, _part) in call.input.iter().enumerate().skip(sent) {
+///         // Right before each request: another process may have taken over.
+///         if !call.holds_lease() {
+///             return Err(Retry::not_called("the lease ended").into());
+///         }
+///         // Send the part to `call.biz_key()`, with the `traceparent` of the operation.
+///         assert!(call.biz_key() == "file-7" && call.trace().is_some());
+///         let sent = u8::try_from(number + 1).unwrap_or(u8::MAX);
+///         call.save(&[sent]).await.map_err(|_| Retry::not_applied("the store is away"))?;
+///         if call.attempt() == 1 {
+///             return Err(Retry::not_applied("the connection broke").into());
+///         }
+///     }
+///     assert!(call.deadline().is_some(), "a day, unless the route or the request names another");
+///     Ok(call.input.len() - sent)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> clinch::Result<()> {
+/// let route: Route<Vec<String>, usize> = Route::new("files", "upload");
+/// let test = testing::start(Clinch::builder().handle(&route, upload))?;
+/// let parts = ["a", "b", "c"].map(str::to_owned).to_vec();
+/// let handle = test.clinch.start(route.request("file-7", "v1", &parts), Duration::ZERO).await?;
+/// let done = test.assert_completed(&route, handle.op_id()).await;
+/// assert_eq!(done.value, 2, "the second attempt sent two of three");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Call<I> {
     /// The input of the request.
     pub input: I,

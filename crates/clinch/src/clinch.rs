@@ -46,6 +46,43 @@ use crate::types::{Batch, Builder, Handle, Request};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// What an operator does, in a program that is its own server:
+///
+/// ```
+/// use clinch::types::{Domain, Status};
+/// use clinch::{Backend, Call, Clinch, Retry, Route};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> clinch::Result<()> {
+/// let charge: Route<u64, u64> = Route::new("payments", "charge").destination("psp");
+/// let clinch = Clinch::builder()
+///     .backend(Backend::memory())
+///     .handle(&charge, |call: Call<u64>| async move { Ok::<_, Retry>(call.input) })
+///     .build()?;
+/// // Before the first operation: SQL functions of the database do not accept what is not sealed.
+/// // `run` does it first.
+/// clinch.refuse_plain_payloads().await?;
+///
+/// let payments = Domain::new("payments")?;
+/// clinch.pause(&payments).await?;
+/// let accepted = clinch.submit(vec![charge.request("order-1", "a", &5)]).await?;
+/// assert_eq!(clinch.pump(10).await?.executed, 0, "the domain is paused");
+/// for op_id in accepted {
+///     let status = clinch.cancel(op_id?, "the order was withdrawn").await?;
+///     assert_eq!(status, Status::Failed, "nothing was called");
+/// }
+/// clinch.resume(&payments).await?;
+///
+/// // The state of the provider's guards, with what other processes of the store know.
+/// assert!(clinch.catch_up_destinations().await, "the processes share it");
+/// assert_eq!(clinch.destinations()[0].name, "psp");
+/// // The gauges, for the recorder of the `metrics` crate: call it when metrics are scraped.
+/// clinch.measure().await?;
+/// assert_eq!(clinch.runtime().attempts(), 0, "no call is running here");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Clinch {
     pub(crate) runtime: Runtime,

@@ -162,6 +162,11 @@
 //!     .telemetry(Telemetry::default().also(Arc::new(Told), Arc::new(Told)))
 //!     .build()?;
 //! clinch.alert("till_open", "close the till", None).await;
+//!
+//! // A program that only reads the file of dead letters back into the store.
+//! let letters = InMemory::default();
+//! let importer = Clinch::builder().backend(Backend::memory()).dead_letter_file(letters).build()?;
+//! assert_eq!(importer.runtime().import_dead_letters().await?.new, 0);
 //! # Ok(())
 //! # }
 //! ```

@@ -35,6 +35,57 @@ use crate::call::{decode, encode};
 /// let request = charge.request("order-123", "c0ffee", &5_000).label("team", "shop");
 /// # let _ = request;
 /// ```
+///
+/// What a route says of slow, lost and unknown calls:
+///
+/// ```
+/// use std::time::Duration;
+/// use clinch::policy::{ProbeRules, ReaperStrategy, RetryRules, Safety};
+/// use clinch::types::Probed;
+/// use clinch::{Backend, Call, Clinch, Retry, Route};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> clinch::Result<()> {
+/// // A read: a second request after half a second, and a substitute if no answer comes.
+/// let rate: Route<String, u64> = Route::new("rates", "read")
+///     .natural()
+///     .timeout(Duration::from_secs(2))
+///     .hedge(Duration::from_millis(500))
+///     .total_timeout(Duration::from_secs(5)) // the waits for permits and both requests
+///     .fallback(|pair: String| (pair == "EUR/USD").then_some(108));
+///
+/// // A payout must not be made twice. The bank is asked first, also if a worker is lost.
+/// let payout: Route<u64, u64> = Route::new("bank", "payout")
+///     .safety(Safety::Unsafe) // the default
+///     .retry(RetryRules::OUTBOX)
+///     .reaper(ReaperStrategy::Probe)
+///     .probe_rules(ProbeRules {
+///         not_found_final_after: Some(Duration::from_secs(600)),
+///         ..ProbeRules::default()
+///     })
+///     .deadline(Duration::from_secs(4 * 3_600)); // no attempt begins later
+///
+/// // The printer knows our callers' keys. Remote workers print, five minutes a label at most.
+/// let label: Route<String, ()> = Route::new("labels", "print")
+///     .raw_idem_key()
+///     .lease_max(Duration::from_secs(300));
+///
+/// // Work of this application that no caller of its server may submit.
+/// let sweep: Route<(), ()> = Route::new("shop", "sweep").natural().internal();
+/// assert_eq!((sweep.domain(), sweep.event_type()), ("shop", "sweep"));
+///
+/// let clinch = Clinch::builder()
+///     .backend(Backend::memory())
+///     .handle(&rate, |_: Call<String>| async { Err::<u64, _>(Retry::not_applied("closed")) })
+///     .handle(&payout, |call: Call<u64>| async move { Ok::<_, Retry>(call.input) })
+///     .probe(&payout, |_: Call<u64>| async { Ok::<_, Retry>(Probed::<u64>::Unknown) })
+///     .leased(&label)
+///     .remote(&sweep)
+///     .build()?;
+/// # let _ = clinch;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Route<I, O> {
     pub(crate) spec: Spec,
     types: PhantomData<fn(I) -> O>,
@@ -293,12 +344,17 @@ impl<I, O> Route<I, O> {
 /// use clinch::types::Timestamp;
 ///
 /// let send: Route<String, ()> = Route::new("sms", "send");
+/// let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 /// let request = send
 ///     .request("customer-7", "welcome", &"Hello".to_owned())
 ///     .run_at(Timestamp::from_millis(1_800_000_000_000))
+///     .deadline(Timestamp::from_millis(1_800_003_600_000)) // an hour later it is pointless
 ///     .priority(5)
-///     .label("campaign", "spring");
-/// # let _ = request;
+///     .label("campaign", "spring")
+///     .trace(parent); // the caller's `traceparent`
+/// let command = request.into_command()?;
+/// assert_eq!(command.options.trace.as_deref(), Some(parent));
+/// # Ok::<(), clinch::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Request<O> {

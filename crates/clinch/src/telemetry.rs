@@ -42,7 +42,14 @@ pub enum ShownKeys {
 /// ```
 /// use clinch::types::{ShownKeys, Telemetry};
 ///
-/// let telemetry = Telemetry::default().keys(ShownKeys::Hidden);
+/// let telemetry = Telemetry::default()
+///     .keys(ShownKeys::Hidden)
+///     // Operations are part of the caller's trace. A program with OpenTelemetry asks its current
+///     // context, and sets the parent of the span.
+///     .propagate(
+///         || Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+///         |span, parent| eprintln!("{:?} continues {parent}", span.id()),
+///     );
 /// # let _ = telemetry;
 /// ```
 #[derive(Default)]

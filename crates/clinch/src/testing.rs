@@ -73,11 +73,33 @@ const PATIENCE: Duration = Duration::from_secs(48 * 60 * 60);
 /// An engine under test. Its runners stop when it is dropped.
 ///
 /// ```
-/// # use clinch::{Clinch, testing};
+/// use clinch::ports::Clock;
+/// use clinch::testing::{self, Test};
+/// use clinch::types::Settled;
+/// use clinch::{Call, Clinch, Fail, Route};
+///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> clinch::Result<()> {
-/// let test = testing::start(Clinch::builder())?;
-/// test.advance(std::time::Duration::from_secs(3_600)).await;
+/// let charge: Route<u64, u64> = Route::new("payments", "charge");
+/// let handler = |call: Call<u64>| async move {
+///     match call.input {
+///         0 => Err(Fail::new("empty", "nothing to charge")),
+///         amount => Ok(amount),
+///     }
+/// };
+/// let test: Test = testing::start(Clinch::builder().handle(&charge, handler))?;
+/// let requests = vec![charge.request("order-1", "a", &7), charge.request("order-2", "a", &0)];
+/// let accepted = test.clinch.submit(requests).await?;
+/// let ops = accepted.into_iter().collect::<clinch::Result<Vec<_>>>()?;
+///
+/// let settled = test.assert_settled(&charge, ops[0]).await;
+/// assert!(matches!(settled, Settled::Completed(done) if done.value == 7));
+/// assert_eq!(test.assert_failed(&charge, ops[1]).await.code, "empty");
+///
+/// // The row as it is stored, and the clock that only the test moves.
+/// let row = test.operation(ops[1]).await;
+/// assert_eq!(row.state.attempts, test.attempts(ops[1]).await);
+/// assert!(row.finished_at <= Some(test.clock().now()));
 /// # Ok(())
 /// # }
 /// ```

@@ -18,13 +18,22 @@
 //! let (store, bus): (StoreUrl, BusUrl) = (address.parse()?, "store".parse()?);
 //!
 //! // Where the schema stands, before anything is created.
-//! let schema: Schema = store.schema(&Options::default()).await?;
+//! let options = Options::default();
+//! let schema: Schema = store.schema(&options).await?;
 //! let first: &Step = &schema.pending[0];
 //! assert!(schema.version.is_none() && first.number == 1);
 //!
-//! let opened = Opened::open(&store, &bus, &Options::default()).await?;
+//! // A release may bring the schema up to date before its servers start. Opening a store does it too.
+//! assert!(!store.is_current(&options).await);
+//! store.migrate(&options).await?;
+//! assert!(store.is_current(&options).await && store.file().is_some_and(|file| file.exists()));
+//! assert_eq!(store.id(&options).await?, None, "nobody has opened it yet");
+//!
+//! let opened = Opened::open(&store, &bus, &options).await?;
 //! let identity: StoreIdentity = opened.identity().await?;
 //! assert_eq!(identity.kind, "sqlite");
+//! // The longest payload that an SQL function of the database takes; a file has no such function.
+//! opened.limit_payloads(64 * 1024).await?;
 //! let files: &Arc<dyn StoreFiles> = opened.files.as_ref().expect("a store in a file");
 //! files.check()?;
 //! // Rate limits that nodes share come with PostgreSQL and Redis.
@@ -90,6 +99,47 @@ pub use schema::{Schema, Step};
 /// // For tests and trials: its data is lost when the process ends.
 /// let backend = Backend::memory();
 /// # let _ = backend;
+/// ```
+///
+/// A store and a bus of your own making, here those of the in-memory adapter:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use clinch::testing::ManualClock;
+/// use clinch::{Backend, Clinch, Route};
+/// use clinch_memory::{Memory, MemoryBus};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> clinch::Result<()> {
+/// let clock = Arc::new(ManualClock::default());
+/// let store = Memory::new(clock.clone());
+/// let reconnects = Arc::new(AtomicU64::new(0));
+/// let backend = Backend::new(store.clone())
+///     // Hints for dispatch go over a bus, instead of every process asking the store.
+///     .with_bus(Arc::new(MemoryBus::new(clock.clone())))
+///     // Processes share what they know of destinations.
+///     .with_records(Arc::new(store))
+///     // One of the adapter's own counters among the metrics.
+///     .counted("shop.store.reconnects.count", move || reconnects.load(Ordering::Relaxed));
+///
+/// let charge: Route<u64, ()> = Route::new("payments", "charge");
+/// let clinch = Clinch::builder()
+///     .backend(backend.clone())
+///     .clock(clock)
+///     .checkpoint_max(1024 * 1024) // what an attempt may keep for the next one
+///     .remote(&charge)
+///     .build()?;
+/// let op_id = clinch.submit(vec![charge.request("order-1", "a", &5)]).await?.remove(0)?;
+///
+/// // The ports of the store, for what the engine does not offer.
+/// assert!(backend.inspect().get(&[op_id]).await?[0].is_some());
+/// assert!(backend.recovery().letters(&[op_id]).await?[0].is_none(), "no dead letter");
+/// assert_eq!(backend.domains().domains().await?[0].counts.pending, 1);
+/// let (_news, seen) = backend.notices().news(0, std::time::Duration::ZERO).await?;
+/// # let _ = seen;
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone)]
 pub struct Backend {
@@ -162,6 +212,21 @@ impl Backend {
 
     /// The same, with options. [`Opened::open`] also returns API keys, locks, records and documents
     /// of the store.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use clinch::Backend;
+    /// use clinch::backend::Options;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> clinch::Result<()> {
+    /// let options = Options { timeout: Duration::from_secs(3), ..Options::default() };
+    /// // "postgres://…" and "redis://…", with the features of their adapters.
+    /// let backend = Backend::open_with("memory:", "store", &options).await?;
+    /// # let _ = backend;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn open_with(store_url: &str, bus_url: &str, options: &Options) -> Result<Self> {
         let (store, bus) = (store_url.parse()?, bus_url.parse()?);
         Ok(Opened::open(&store, &bus, options).await?.backend)

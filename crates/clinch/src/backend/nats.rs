@@ -11,6 +11,18 @@ use super::{BusUrl, Opened, Options, ServerUrl};
 
 impl BusUrl {
     /// Connects to the server if the bus is NATS, for example to check how it is set up.
+    ///
+    /// ```no_run
+    /// use clinch::backend::{BusUrl, Options};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> clinch::Result<()> {
+    /// let bus: BusUrl = "nats://hub:4222".parse()?;
+    /// let is_reached = bus.nats(&Options::default()).await?.is_some();
+    /// # let _ = is_reached;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn nats(&self, options: &Options) -> Result<Option<NatsBus>> {
         match self {
             Self::Nats(url) => {

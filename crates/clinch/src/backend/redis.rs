@@ -19,6 +19,19 @@ const SLEPT: &str = "orchestrator.scheduler.slept.ms.count";
 
 impl BusUrl {
     /// Connects to the server if the bus is Redis, for example to check how it is set up.
+    ///
+    /// ```no_run
+    /// use clinch::backend::{BusUrl, Options};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> clinch::Result<()> {
+    /// let bus: BusUrl = "redis://cache:6379".parse()?;
+    /// if let Some(redis) = bus.redis(&Options::default()).await? {
+    ///     println!("{} hints of lost workers were taken over", redis.recovered());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn redis(&self, options: &Options) -> Result<Option<Redis>> {
         match self {
             Self::Redis(url) => {

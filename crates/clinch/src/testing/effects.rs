@@ -36,9 +36,24 @@ use super::fail;
 /// let handle = test.clinch.start(request, Duration::ZERO).await?;
 /// test.assert_completed(&charge, handle.op_id()).await;
 /// test.assert_one_effect(handle.op_id(), &book).await;
-/// assert_eq!(book.all_calls(), 2, "and it took two calls");
+/// assert_eq!(book.calls(&test.key(handle.op_id()).await), 2, "and it took two calls");
+/// assert_eq!(book.all_calls(), 2, "nothing else was called");
 /// # Ok(())
 /// # }
+/// ```
+///
+/// Every kind of provider writes into the same book:
+///
+/// ```
+/// use clinch::testing::Effects;
+///
+/// let book = Effects::default();
+/// book.apply("order-1"); // remembers no keys: each call is an effect
+/// assert!(book.apply_once("order-2"), "remembers keys: the first call is applied");
+/// assert!(!book.apply_once("order-2"), "and the second one is recognized");
+/// book.call("order-3"); // refuses
+/// assert_eq!((book.calls("order-2"), book.effects("order-2"), book.effects("order-3")), (2, 1, 0));
+/// book.assert_one_effect_each(2);
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Effects(Arc<Mutex<BTreeMap<String, Counts>>>);
