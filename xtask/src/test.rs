@@ -99,9 +99,10 @@ fn parse(arguments: &[String]) -> Result<(usize, &[String]), Failure> {
         _ => None,
     };
     let usage = || {
-        let steps = STEPS.join(", ");
+        let (steps, unknown) = (STEPS.join(", "), own.join(" "));
         Failure::Usage(format!(
-            "`test` takes `--from STEP` ({steps}), and arguments for the test runner after `--`"
+            "`test` does not know `{unknown}`: it takes `--from STEP` ({steps}), and arguments for the \
+             test runner after `--`"
         ))
     };
     Ok((first.ok_or_else(usage)?, extra))

@@ -141,8 +141,7 @@ impl Inner {
                 Ok(done)
             }
             Meaning::Moved(_) if job.is_owed && matches!(answer.status, 301 | 308) => {
-                let reason = "the repository has another name now; the next run reads this";
-                Ok(Done::new(unavailable(asked, reason.to_owned())))
+                Ok(Done::new(renamed(run, asked)))
             }
             Meaning::Moved(location) => self.moved(call, job, asked, &location),
             Meaning::Limited => Err(wait(shortly("the API's rate limit refused the request"))),
@@ -285,6 +284,16 @@ fn unavailable(asked: &GrantedRequest, reason: String) -> PageDone {
         reason: Some(reason),
         ..ended(PageEnd::Unavailable, asked)
     }
+}
+
+/// An item is owed of a repository that has another name now. A run that reads everything reads the item
+/// by the new name as well.
+fn renamed(run: &Run, asked: &GrantedRequest) -> PageDone {
+    if run.is_full && !run.is_partial {
+        return ended(PageEnd::Moved, asked);
+    }
+    let reason = "the repository has another name now; the next run reads this";
+    unavailable(asked, reason.to_owned())
 }
 
 /// A branch that has nothing in common with the default branch: all of its commits are its own.
