@@ -49,7 +49,7 @@ impl Collector {
             self.inner.records.forget(&user, space).await?;
         }
         self.inner.forget_tokens(&user).await?;
-        self.inner.forget_way_back(&user).await?;
+        self.inner.forget_switched(&user).await?;
         tracing::info!(target: "clinch::github", user, documents, "everything collected of a user was deleted");
         Ok(documents)
     }

@@ -58,8 +58,10 @@ impl Inner {
             return Ok(run);
         }
         let now = self.clock.now();
-        let space = self.space_of(start).await?;
-        let is_trial = space != self.live().await?;
+        // Read once: a switch in between must not make a trial of a run of the live documents.
+        let live = self.live().await?;
+        let space = space_in(start, live);
+        let is_trial = space != live;
         let every = self.settings.full_every;
         let asked = self.asked(&user, start).map_err(|wrong| {
             let message = wrong.to_string();
@@ -170,14 +172,12 @@ impl Inner {
 
     /// Where the documents of a run go: to the live ones, or to the shadow if it was asked for.
     pub(crate) async fn space_of(&self, start: &Start) -> Result<Space> {
-        match start.space {
-            Space::Main => self.live().await,
-            Space::Shadow => Ok(Space::Shadow),
-        }
+        Ok(space_in(start, self.live().await?))
     }
 
     /// Deletes what earlier trials have left of the user: a trial begins from the beginning, in
-    /// whatever sink. Once the run has jobs, nothing is deleted.
+    /// whatever sink. Once the run has jobs, nothing is deleted; nor if the shadow has become live
+    /// since the run was recorded, which makes it a run like others.
     async fn clear_trial(&self, run_id: &RunId) -> Result<()> {
         let batch = self.clinch()?.find_batch(run_id.batch("jobs", 0));
         match batch.look().await {
@@ -185,8 +185,13 @@ impl Inner {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
+        if !self.begin_clearing(run_id).await? {
+            let no_trial = |run: &mut Run| std::mem::take(&mut run.is_trial);
+            self.records.change_run(run_id, no_trial).await?;
+            return Ok(());
+        }
         self.forget_collected(&run_id.login, run_id.space).await?;
-        Ok(())
+        self.end_clearing(run_id).await
     }
 
     /// Adds the jobs that did not succeed in earlier runs although the list of their items went on.
@@ -277,6 +282,14 @@ impl Inner {
             }
             Trigger::Manual | Trigger::Event => Ok(done),
         }
+    }
+}
+
+/// Where the documents of a run go while these are live.
+fn space_in(start: &Start, live: Space) -> Space {
+    match start.space {
+        Space::Main => live,
+        Space::Shadow => Space::Shadow,
     }
 }
 

@@ -68,6 +68,10 @@ pub struct Switch {
     pub limits: SwitchLimits,
     /// The last way back that the collector took by itself, since a person switched.
     pub way_back: Option<WayBack>,
+    /// Trials that delete what earlier ones have left in the shadow. Until they have, nobody
+    /// switches to it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    clearing: BTreeSet<RunId>,
 }
 
 /// Since when the sink of the shadow refuses documents, in this process.
@@ -110,17 +114,62 @@ impl Inner {
         Ok(self.switch().await?.live)
     }
 
-    /// Forgets the run of this user that was the reason of a way back.
-    pub(crate) async fn forget_way_back(&self, login: &str) -> Result<()> {
+    /// Forgets the runs of this user: the one that was the reason of a way back, and trials.
+    pub(crate) async fn forget_switched(&self, login: &str) -> Result<()> {
         let forget = |switch: Option<Switch>| {
             let mut switch = switch?;
-            let back = switch.way_back.as_mut()?;
-            let run = back.run.take_if(|run| run.login == login)?;
-            back.reason = back.reason.replace(&format!("{}.", run.login), "run ");
-            Some((switch, ()))
+            let before = switch.clearing.len();
+            switch.clearing.retain(|run| run.login != login);
+            let mut has_changed = switch.clearing.len() < before;
+            if let Some(back) = &mut switch.way_back
+                && let Some(run) = back.run.take_if(|run| run.login == login)
+            {
+                back.reason = back.reason.replace(&format!("{}.", run.login), "run ");
+                has_changed = true;
+            }
+            has_changed.then_some((switch, ()))
         };
         self.records.change(KEY.to_owned(), forget).await?;
         Ok(())
+    }
+
+    /// Notes, in the record that a switch changes, that a trial deletes what earlier ones have left
+    /// in its space. False: these documents are live, and stay. Otherwise they do not become live
+    /// before [`Inner::end_clearing`].
+    pub(crate) async fn begin_clearing(&self, trial: &RunId) -> Result<bool> {
+        let begin = |switch: Option<Switch>| {
+            let mut switch = switch.unwrap_or_default();
+            let is_at_rest = trial.space == Space::Shadow && switch.live != trial.space;
+            switch.clearing.insert(trial.clone());
+            is_at_rest.then_some((switch, ()))
+        };
+        let begun = self.records.change(KEY.to_owned(), begin).await?;
+        Ok(begun.is_some())
+    }
+
+    /// The trial has deleted what it wanted to delete.
+    pub(crate) async fn end_clearing(&self, trial: &RunId) -> Result<()> {
+        let end = |switch: Option<Switch>| {
+            let mut switch = switch?;
+            let was_noted = switch.clearing.remove(trial);
+            was_noted.then_some((switch, ()))
+        };
+        self.records.change(KEY.to_owned(), end).await?;
+        Ok(())
+    }
+
+    /// The trials that are noted as deleting and do not delete any more: their process died, and
+    /// they were canceled before another one continued.
+    async fn abandoned_trials(&self) -> Result<BTreeSet<RunId>> {
+        let mut abandoned = BTreeSet::new();
+        for trial in self.switch().await?.clearing {
+            let run = self.records.run(&trial).await?;
+            let is_over = run.is_none_or(|run| run.status.is_terminal());
+            if is_over && !self.has_live_step(&trial.login).await? {
+                abandoned.insert(trial);
+            }
+        }
+        Ok(abandoned)
     }
 
     /// Why a run that has ended is beyond the limits.
@@ -159,21 +208,39 @@ impl Collector {
         self.inner.switch().await
     }
 
-    /// Makes these documents live. Active runs continue where they began.
+    /// Makes these documents live. Active runs continue where they began. `Conflict`: a trial is
+    /// deleting documents of the shadow.
     pub async fn switch_to(&self, live: Space, limits: SwitchLimits) -> Result<Switch> {
         let since = Some(self.inner.clock.now());
-        let next = |_: Option<Switch>| {
+        let abandoned = self.inner.abandoned_trials().await?;
+        let mut deletes = None;
+        let next = |before: Option<Switch>| {
+            let mut clearing = before.unwrap_or_default().clearing;
+            clearing.retain(|trial| !abandoned.contains(trial));
+            deletes = clearing.first().cloned();
+            if live == Space::Shadow && deletes.is_some() {
+                return None;
+            }
             let switch = Switch {
                 live,
                 since,
                 limits,
                 way_back: None,
+                clearing,
             };
             Some((switch.clone(), switch))
         };
         let switched = self.inner.records.change(KEY.to_owned(), next).await?;
+        let Some(switched) = switched else {
+            let trial = deletes.map_or_else(String::new, |trial| format!(" {trial}"));
+            let message = format!(
+                "the trial{trial} is deleting what an earlier one has left in the shadow; try again \
+                 in a minute"
+            );
+            return Err(Error::new(ErrorKind::Conflict, message));
+        };
         tracing::warn!(target: "clinch::github", live = live.collection(), "the live documents were switched");
-        Ok(switched.unwrap_or_default())
+        Ok(switched)
     }
 
     /// Judges a run that has ended, if its documents are live after a switch.

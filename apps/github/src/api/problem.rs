@@ -73,7 +73,8 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, code, detail)
     }
 
-    fn unavailable(detail: &str) -> Self {
+    /// 503 `unavailable`: the same request may succeed later.
+    pub(crate) fn unavailable(detail: &str) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
     }
 }

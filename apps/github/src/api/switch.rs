@@ -2,6 +2,7 @@
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use clinch::types::ErrorKind;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -132,6 +133,10 @@ pub(crate) async fn post(State(api): State<Api>, request: Request) -> Answer {
         "{\"live\":\"shadow\"} or {\"live\":\"main\"}, with limits such as \"max_time_ratio\":2";
     let asked: SwitchRequest = body(&api, request, shape, false).await?;
     let (live, limits) = asked.parsed()?;
-    let switch = api.collector.switch_to(live, limits).await?;
+    let switched = api.collector.switch_to(live, limits).await;
+    let switch = switched.map_err(|error| match error.kind() {
+        ErrorKind::Conflict => Problem::unavailable(error.message()),
+        _ => error.into(),
+    })?;
     json(StatusCode::OK, &SwitchDocument::from(switch))
 }

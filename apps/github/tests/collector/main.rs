@@ -34,6 +34,7 @@ mod statistics;
 mod streams;
 mod stuck;
 mod switch;
+mod switch_race;
 mod tenants;
 mod trouble;
 mod unavailable;

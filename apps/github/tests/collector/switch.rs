@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clinch::ports::{
     Alert, AlertNote, Clock as _, Document, DocumentFilter, DocumentName, DocumentSink, Expected,
-    RecordWrite, Records as _,
+    Record, RecordList, RecordWrite, Records,
 };
 use clinch::testing::{ManualClock, advance};
 use clinch::types::ErrorKind;
@@ -19,13 +19,24 @@ use clinch_github::{
 };
 use clinch_memory::Memory;
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::lab::{assert_whole, attached, budgets};
 
-/// A sink that can be away.
-struct Sink {
-    memory: Memory,
+/// A sink that can be away, and that can be slow to delete.
+pub(crate) struct Sink {
+    pub(crate) memory: Memory,
     is_away: AtomicBool,
+    /// Nothing is deleted until [`Sink::release`].
+    pub(crate) holds_deletes: AtomicBool,
+    released: Notify,
+}
+
+impl Sink {
+    pub(crate) fn release(&self) {
+        self.holds_deletes.store(false, Ordering::SeqCst);
+        self.released.notify_waiters();
+    }
 }
 
 #[async_trait]
@@ -62,11 +73,61 @@ impl DocumentSink for Sink {
     }
 
     async fn clear(&self, collection: &str, filter: &DocumentFilter) -> Result<()> {
+        let released = self.released.notified();
+        if self.holds_deletes.load(Ordering::SeqCst) {
+            released.await;
+        }
         self.memory.clear(collection, filter).await
     }
 
     async fn relocate(&self, from: &str, to: &str, ids: &[String]) -> Result<u64> {
         self.memory.relocate(from, to, ids).await
+    }
+}
+
+/// Records in which a switch may happen right after somebody has read which documents are live.
+pub(crate) struct Switching {
+    memory: Memory,
+    next: Mutex<Option<&'static str>>,
+}
+
+impl Switching {
+    /// After the next look these documents are live.
+    pub(crate) fn switch_after_the_next_look(&self, live: &'static str) {
+        *self.next.lock().expect("no panic") = Some(live);
+    }
+}
+
+#[async_trait]
+impl Records for Switching {
+    async fn read_records(&self, keys: &[String]) -> Result<Vec<Option<Record>>> {
+        let read = self.memory.read_records(keys).await?;
+        let is_look = keys.iter().any(|key| key == "github-switch");
+        let next = match is_look {
+            true => self.next.lock().expect("no panic").take(),
+            false => None,
+        };
+        if let Some(live) = next {
+            let limits =
+                r#"{"max_failed_percent":5.0,"max_time_ratio":2.0,"max_sink_outage_secs":600}"#;
+            let body =
+                format!(r#"{{"live":"{live}","since":null,"limits":{limits},"way_back":null}}"#);
+            let switched = RecordWrite {
+                key: "github-switch".to_owned(),
+                expected: Expected::Anything,
+                body: Some(body),
+            };
+            assert!(self.memory.write_records(&[switched]).await?);
+        }
+        Ok(read)
+    }
+
+    async fn write_records(&self, writes: &[RecordWrite]) -> Result<bool> {
+        self.memory.write_records(writes).await
+    }
+
+    async fn list_records(&self, list: &RecordList) -> Result<Vec<Record>> {
+        self.memory.list_records(list).await
     }
 }
 
@@ -83,19 +144,20 @@ impl Alert for Alerts {
     }
 }
 
-struct TwoSinks {
-    clock: Arc<ManualClock>,
+pub(crate) struct TwoSinks {
+    pub(crate) clock: Arc<ManualClock>,
     /// Holds the records too.
-    old: Memory,
-    new: Arc<Sink>,
-    fake: Fake,
-    collector: Collector,
+    pub(crate) old: Memory,
+    pub(crate) new: Arc<Sink>,
+    pub(crate) records: Arc<Switching>,
+    pub(crate) fake: Fake,
+    pub(crate) collector: Collector,
     clinch: Clinch,
     alerts: Alerts,
 }
 
 impl TwoSinks {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let size = Size {
             users: 1,
             repositories: 12,
@@ -106,6 +168,12 @@ impl TwoSinks {
         let new = Arc::new(Sink {
             memory: Memory::new(clock.clone()),
             is_away: AtomicBool::new(false),
+            holds_deletes: AtomicBool::new(false),
+            released: Notify::new(),
+        });
+        let records = Arc::new(Switching {
+            memory: old.clone(),
+            next: Mutex::default(),
         });
         let world = World::generate(5, &size);
         let fake = Fake::new(world, Setup::default(), clock.clone());
@@ -115,7 +183,7 @@ impl TwoSinks {
                 tokens: vec![Token::new("fake-robot-1")],
                 ..Settings::default()
             },
-            records: Arc::new(old.clone()),
+            records: records.clone(),
             documents: Arc::new(old.clone()),
             quota: budgets(&clock),
             transport: Arc::new(fake.clone()),
@@ -132,18 +200,19 @@ impl TwoSinks {
             clock,
             old,
             new,
+            records,
             fake,
             collector,
             clinch,
         }
     }
 
-    async fn run(&self, start: Start) -> Run {
+    pub(crate) async fn run(&self, start: Start) -> Run {
         let run = self.collector.start_with("octocat", &start).await;
         self.end(&run.expect("it begins").run_id).await
     }
 
-    async fn end(&self, id: &RunId) -> Run {
+    pub(crate) async fn end(&self, id: &RunId) -> Run {
         for _ in 0..10_000 {
             advance(&self.clock, Duration::from_secs(1)).await;
             let run = self.collector.run(id).await.expect("there");
@@ -155,7 +224,7 @@ impl TwoSinks {
     }
 
     /// Collects, tries the shadow, and switches to it.
-    async fn switched() -> Self {
+    pub(crate) async fn switched() -> Self {
         let lab = Self::start().await;
         assert_whole(&lab.run(Start::default()).await);
         assert_whole(&lab.run(Start::default()).await);
