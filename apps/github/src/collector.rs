@@ -13,8 +13,8 @@ use crate::health::Health;
 use crate::model::{PageJob, Space};
 use crate::records::CollectorRecords;
 use crate::routes::{
-    DESTINATION, Ended, PAGE_TIMEOUT, close_route, collect_route, finish_route, page_route,
-    plan_route, statistics_route,
+    DESTINATION, DOMAIN, Ended, PAGE_TIMEOUT, STEPS, close_route, collect_route, finish_route,
+    page_route, plan_route, statistics_route,
 };
 use crate::streams::{JobKind, with_needed};
 use crate::switch::Outage;
@@ -200,7 +200,18 @@ impl Collector {
             }),
             ..DestinationConfig::default()
         };
-        builder.destination(DESTINATION, guards)
+        // What one user's run does to our own store says nothing of the steps of others, and slow
+        // steps are no failure. A store that is away costs no attempt.
+        let of_step = DestinationConfig {
+            breaker: None,
+            ..DestinationConfig::default()
+        };
+        STEPS
+            .iter()
+            .map(|step| format!("{DOMAIN}/{step}"))
+            .fold(builder.destination(DESTINATION, guards), |builder, step| {
+                builder.destination(step, of_step.clone())
+            })
     }
 
     /// Connects the collector to the engine. Then it resumes runs that an earlier process left

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clinch::types::{Batch, ErrorKind, OpId, Request, Timestamp};
 use clinch::{Call, Done, Error, Refusal, Result, Retry};
+use serde::{Deserialize, Serialize};
 
 use crate::collector::Inner;
 use crate::execute::{of_child, request};
@@ -25,6 +26,13 @@ pub(crate) struct Asked {
     pub(crate) selection: Selection,
     /// Less than usual was asked for.
     pub(crate) is_partial: bool,
+}
+
+/// How far the plan of a run has added what earlier runs owe: the next attempt goes on there.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct OwedSoFar {
+    after: Option<String>,
+    jobs: usize,
 }
 
 /// The operation that begins a run at its scheduled time.
@@ -129,11 +137,11 @@ impl Inner {
 
     /// Creates the first jobs. Every step has the same result when it is repeated.
     pub(crate) async fn plan(&self, call: Call<RunId>) -> Result<(), Refusal> {
-        let run_id = call.input.clone();
-        self.planned(&run_id).await.map_err(retry_own_store)
+        self.planned(&call).await.map_err(retry_own_store)
     }
 
-    async fn planned(&self, run_id: &RunId) -> Result<()> {
+    async fn planned(&self, call: &Call<RunId>) -> Result<()> {
+        let run_id = &call.input;
         let now = self.clock.now();
         let to = |status| move |run: &mut Run| run.become_status(status, now);
         self.records
@@ -162,7 +170,7 @@ impl Inner {
         for accepted in batch.add(jobs).await? {
             accepted?;
         }
-        self.plan_owed(&run, &batch).await?;
+        self.plan_owed(call, &run, &batch).await?;
         batch.seal().await?;
         self.records
             .change_run(run_id, to(RunStatus::Running))
@@ -195,7 +203,7 @@ impl Inner {
     }
 
     /// Adds the jobs that did not succeed in earlier runs although the list of their items went on.
-    async fn plan_owed(&self, run: &Run, batch: &Batch) -> Result<()> {
+    async fn plan_owed(&self, call: &Call<RunId>, run: &Run, batch: &Batch) -> Result<()> {
         // What is owed need not be of the time that a run is bounded to; the next run reads it.
         if !run.bounds.is_all() {
             return Ok(());
@@ -205,45 +213,46 @@ impl Inner {
         let is_whole = known.as_ref().is_some_and(|known| known.is_whole);
         let known = known.into_iter().flat_map(|known| known.all);
         let named: BTreeMap<u64, Repository> = known.map(|one| (one.id, one)).collect();
-        let mut after = None;
-        let mut ranks = 0..;
+        // A repository that is gone is not asked for.
+        let is_there = |one: &Repository| !is_whole || named.contains_key(&one.id);
+        let is_read = |one: &Repository| is_there(one) && run.selection.has(&one.full_name);
+        let is_collected = |job: &&PageJob| {
+            run.streams.contains(&job.kind) && job.repository.as_ref().is_none_or(is_read)
+        };
+        let saved = call.saved();
+        let saved = saved.and_then(|bytes| serde_json::from_slice(bytes).ok());
+        let mut so_far: OwedSoFar = saved.unwrap_or_default();
         loop {
-            let (mut owed, next) = self.records.owed(&run.run_id, after).await?;
-            for job in &mut owed {
-                let before = job.clone();
-                let id = job.repository.as_ref().map(|one| one.id);
-                if let Some(now) = id.and_then(|id| named.get(&id)) {
-                    job.repository = Some(now.clone());
-                }
-                self.records.rename_owed(&before, job).await?;
-            }
-            let mut now = |job: PageJob| {
-                let rank = ranks.next().unwrap_or_default();
-                let job = PageJob {
-                    item: job.item,
+            let (noted, next) = self.records.owed(&run.run_id, so_far.after.clone()).await?;
+            let owed: Vec<PageJob> = noted.iter().map(|job| renamed(job, &named)).collect();
+            let mut jobs = Vec::new();
+            for job in owed.iter().filter(is_collected) {
+                let first = PageJob {
+                    item: job.item.clone(),
                     is_owed: true,
-                    ..run.first_job(job.kind, job.repository)
+                    ..run.first_job(job.kind, job.repository.clone())
                 };
-                request(&job).priority(of_child(0, rank))
-            };
-            // A repository that is gone is not asked for.
-            let is_there = |one: &Repository| !is_whole || named.contains_key(&one.id);
-            let is_read = |one: &Repository| is_there(one) && run.selection.has(&one.full_name);
-            let is_collected = |job: &PageJob| {
-                run.streams.contains(&job.kind) && job.repository.as_ref().is_none_or(is_read)
-            };
-            let jobs = owed
-                .into_iter()
-                .filter(is_collected)
-                .map(&mut now)
-                .collect();
-            for accepted in batch.add(jobs).await? {
-                accepted?;
+                jobs.push(request(&first).priority(of_child(0, so_far.jobs)));
+                so_far.jobs += 1;
             }
-            after = next;
-            if after.is_none() {
+            for accepted in batch.add(jobs).await? {
+                match accepted {
+                    // An attempt before added it, under the name that the repository had then.
+                    Err(error) if error.kind() == ErrorKind::Mismatch => {}
+                    other => {
+                        other?;
+                    }
+                }
+            }
+            // Afterwards: a new name may be listed before the place where the next attempt goes on.
+            for (before, now) in noted.iter().zip(&owed) {
+                self.records.rename_owed(before, now).await?;
+            }
+            so_far.after = next;
+            if so_far.after.is_none() {
                 return Ok(());
             }
+            call.save(crate::records::text(&so_far)?.as_bytes()).await?;
         }
     }
 
@@ -283,6 +292,17 @@ impl Inner {
             Trigger::Manual | Trigger::Event => Ok(done),
         }
     }
+}
+
+/// The job, of a repository as it is named now.
+fn renamed(job: &PageJob, named: &BTreeMap<u64, Repository>) -> PageJob {
+    let mut job = job.clone();
+    if let Some(one) = &mut job.repository
+        && let Some(now) = named.get(&one.id)
+    {
+        one.clone_from(now);
+    }
+    job
 }
 
 /// Where the documents of a run go while these are live.

@@ -25,8 +25,12 @@ pub(crate) const PAGE_TIMEOUT: Duration = Duration::from_secs(25);
 /// The statistics of a first run read every document; an attempt continues where the last one ended.
 const STATISTICS_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// The end of a run reads all its jobs, and the names of documents that may be gone.
-const FINISH_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// The other steps. The end of a run reads all its jobs, and the names of documents that may be gone;
+/// its beginning adds what earlier runs owe, and the beginning of a trial deletes documents.
+const STEP_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// The steps of a run, which read and write our own store only.
+pub(crate) const STEPS: [&str; 5] = ["collect", "plan", "finish", "statistics", "close"];
 
 /// Retries of operations that only write to our own store.
 const OWN_STORE: RetryRules = RetryRules {
@@ -57,6 +61,7 @@ pub fn collect_route() -> Route<Collect, String> {
     Route::new(DOMAIN, "collect")
         .internal()
         .natural()
+        .timeout(STEP_TIMEOUT)
         .retry(OWN_STORE)
         .deadline(DEADLINE)
 }
@@ -66,6 +71,7 @@ pub(crate) fn plan_route() -> Route<RunId, ()> {
     Route::new(DOMAIN, "plan")
         .internal()
         .natural()
+        .timeout(STEP_TIMEOUT)
         .retry(OWN_STORE)
         .deadline(DEADLINE)
 }
@@ -75,7 +81,7 @@ pub(crate) fn finish_route() -> Route<Ended, ()> {
     Route::new(DOMAIN, "finish")
         .internal()
         .natural()
-        .timeout(FINISH_TIMEOUT)
+        .timeout(STEP_TIMEOUT)
         .retry(OWN_STORE)
         .deadline(DEADLINE)
 }
@@ -104,6 +110,7 @@ pub(crate) fn close_route() -> Route<Ended, ()> {
     Route::new(DOMAIN, "close")
         .internal()
         .natural()
+        .timeout(STEP_TIMEOUT)
         .retry(OWN_STORE)
         .deadline(DEADLINE)
 }

@@ -13,7 +13,7 @@ use clinch::{Error, Result};
 use crate::collector::Inner;
 use crate::model::{Jobs, Run, RunId, RunStatus};
 use crate::queries::domain;
-use crate::routes::{Ended, close_route, finish_route, plan_route};
+use crate::routes::{Ended, STEPS, close_route, finish_route, plan_route};
 
 /// How often a step is made again under a new key; each time an operator has canceled it, or its
 /// operation was pruned.
@@ -99,10 +99,11 @@ impl Inner {
     /// Whether a step of one of the user's runs is being executed.
     pub(crate) async fn has_live_step(&self, login: &str) -> Result<bool> {
         let wrong = |error: Invalid| Error::new(ErrorKind::Invalid, error.to_string());
-        let steps = ["plan", "finish", "statistics", "close"].map(EventType::new);
+        let steps = STEPS.iter().filter(|step| **step != "collect");
+        let steps = steps.map(|step| EventType::new(*step));
         let filter = Filter {
             domains: vec![domain()?],
-            event_types: steps.into_iter().collect::<Result<_, _>>().map_err(wrong)?,
+            event_types: steps.collect::<Result<_, _>>().map_err(wrong)?,
             phase: Some(Phase::Live),
             ..Filter::default()
         };

@@ -31,6 +31,7 @@ mod runs;
 mod selection;
 mod shadow;
 mod statistics;
+mod steps;
 mod streams;
 mod stuck;
 mod switch;
