@@ -40,18 +40,18 @@ impl Inner {
         };
         let key = tokens_key(&run.login);
         let keys = &self.settings.token_keys;
-        let opened = stored.iter().filter_map(|one| keys.open(&key, one));
-        let opened: Vec<_> = opened.collect();
-        Ok(match opened.is_empty() {
-            // The server's tokens would show less, and what they do not show would count as gone.
-            true => Err(Throttled {
+        let opened = stored.iter().map(|one| keys.open(&key, one));
+        Ok(match opened.collect::<Option<Vec<_>>>() {
+            Some(opened) => Ok(TokenSet::of_user(opened)),
+            // The server's tokens, and the others of the user, would show less, and what they do not
+            // show would count as gone.
+            None => Err(Throttled {
                 wait: NO_TOKEN_PAUSE,
                 reason:
-                    "the tokens of the user were sealed with a key that github.token_keys does \
-                         not have"
+                    "a token of the user was sealed with a key that github.token_keys does not \
+                         have; add the key, or remove the token"
                         .to_owned(),
             }),
-            false => Ok(TokenSet::of_user(opened)),
         })
     }
 

@@ -37,5 +37,6 @@ mod stuck;
 mod switch;
 mod switch_race;
 mod tenants;
+mod token_keys;
 mod trouble;
 mod unavailable;

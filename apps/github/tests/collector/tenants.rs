@@ -17,9 +17,9 @@ use clinch_github::{
 use crate::lab::{Lab, assert_whole};
 
 const SERVER: &str = "fake-server-1";
-const OWN: &str = "fake-octocat-1";
+pub(crate) const OWN: &str = "fake-octocat-1";
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     let size = Size {
         users: 2,
         repositories: 6,
@@ -37,7 +37,7 @@ pub(crate) fn keys(digits: &str) -> TokenKeys {
     digits.chars().map(key).collect::<Vec<_>>().into()
 }
 
-fn settings(digits: &str) -> Settings {
+pub(crate) fn settings(digits: &str) -> Settings {
     Settings {
         api_url: BASE.parse().expect("an address"),
         tokens: vec![Token::new(SERVER)],
@@ -46,17 +46,17 @@ fn settings(digits: &str) -> Settings {
     }
 }
 
-async fn lab(world: World) -> Lab {
+pub(crate) async fn lab(world: World) -> Lab {
     let set = |given: &mut Settings| *given = settings("1");
     Lab::with(world, Setup::default(), set).await
 }
 
-async fn add(lab: &Lab, login: &str, token: &str) -> String {
+pub(crate) async fn add(lab: &Lab, login: &str, token: &str) -> String {
     let added = lab.collector.add_token(login, &Token::new(token)).await;
     added.expect("stored").token
 }
 
-fn sent(lab: &Lab) -> BTreeMap<String, u64> {
+pub(crate) fn sent(lab: &Lab) -> BTreeMap<String, u64> {
     lab.fake.tally().by_account
 }
 
@@ -108,7 +108,7 @@ fn job(run: &str, kind: JobKind) -> PageJob {
 }
 
 /// The first repository of a user.
-fn repository_of(world: &World, login: &str) -> String {
+pub(crate) fn repository_of(world: &World, login: &str) -> String {
     let names = world.full_names().into_iter();
     let mut own = names.filter(|name| name.starts_with(&format!("{login}/")));
     own.next().expect("a repository")
