@@ -9,12 +9,16 @@ use std::collections::BTreeSet;
 
 use clinch::Result;
 use clinch::ports::{DOCUMENTS_MAX, DocumentFilter, DocumentName};
+use serde::Deserialize;
 
 use crate::collector::Inner;
 use crate::items::id_hash;
 use crate::model::{PageJob, Run};
 use crate::streams::JobKind;
 pub(crate) use lists::Lists;
+
+/// Repositories that are read at once, with their content.
+const READ_AT_ONCE: usize = 100;
 
 /// The documents of a list.
 fn of_list(run: &Run, (kind, place): &(JobKind, String)) -> DocumentFilter {
@@ -57,9 +61,10 @@ impl Inner {
             if *list == owns_all {
                 let gone = self.gone_repositories(run, list, &items).await?;
                 // First: when a repository is put aside, nothing tells that it went.
-                let is_due = !gone.is_empty() || run.is_full || !was_whole;
-                if is_due && !lists.is_incomplete {
-                    removed += self.sweep_repositories(run, lists, &owns_all).await?;
+                if !gone.is_empty() || run.is_full || !was_whole {
+                    let owned = self.owned(run, lists, &owns_all).await?;
+                    removed += self.sweep_gone(run, list, &gone, &owned).await?;
+                    removed += self.sweep_former_names(run, lists, &owned).await?;
                 }
                 // Should one come back, it is read from the beginning.
                 self.records.forget_lists(id, &gone).await?;
@@ -107,13 +112,13 @@ impl Inner {
         }
     }
 
-    /// Puts aside the documents of repositories that the user does not own any more.
-    async fn sweep_repositories(
+    /// Names of the repositories that the list holds.
+    async fn owned(
         &self,
         run: &Run,
         lists: &Lists,
         owns_all: &(JobKind, String),
-    ) -> Result<u64> {
+    ) -> Result<BTreeSet<String>> {
         let pages = lists
             .whole
             .get(owns_all)
@@ -127,6 +132,71 @@ impl Inner {
             let known = self.records.page(&job).await?.unwrap_or_default();
             owned.extend(known.repositories.into_iter().map(|one| one.full_name));
         }
+        Ok(owned)
+    }
+
+    /// Puts aside everything of these repositories, whatever the run collects: no later run would
+    /// notice that they went. What has the name of another one by now is told by its lists.
+    async fn sweep_gone(
+        &self,
+        run: &Run,
+        list: &(JobKind, String),
+        gone: &[String],
+        owned: &BTreeSet<String>,
+    ) -> Result<u64> {
+        let mut removed = 0;
+        for name in self.names_of(run, list, gone).await?.difference(owned) {
+            let kinds = JobKind::all().filter(|kind| kind.is_of_repository());
+            for kind in kinds {
+                let of_repository = of_list(run, &(kind, format!("repo:{name}")));
+                removed += self.put_aside(run, &of_repository, |_, _| true).await?;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Names of repositories by their ids, as they were last seen.
+    async fn names_of(
+        &self,
+        run: &Run,
+        list: &(JobKind, String),
+        ids: &[String],
+    ) -> Result<BTreeSet<String>> {
+        #[derive(Deserialize)]
+        struct Named {
+            full_name: String,
+        }
+        let ids: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
+        let (space, filter) = (run.run_id.space, of_list(run, list));
+        let (mut after, mut names, sink) = (None::<String>, BTreeSet::new(), self.sink(space));
+        while !ids.is_empty() {
+            let page = sink
+                .scan(space.collection(), &filter, after.as_deref(), READ_AT_ONCE)
+                .await?;
+            for one in &page {
+                let id = one.id.strip_prefix("repository:");
+                if id.is_some_and(|id| ids.contains(id)) {
+                    let named = serde_json::from_str::<Named>(&one.body);
+                    names.extend(named.ok().map(|named| named.full_name));
+                }
+            }
+            after = page.last().map(|one| one.id.clone());
+            if page.len() < READ_AT_ONCE {
+                break;
+            }
+        }
+        Ok(names)
+    }
+
+    /// Puts aside what has the name of no repository of the user: it was gone before its repository
+    /// was renamed. Not of streams of which a list was not read, whose documents may have an earlier
+    /// name of a repository that is there.
+    async fn sweep_former_names(
+        &self,
+        run: &Run,
+        lists: &Lists,
+        owned: &BTreeSet<String>,
+    ) -> Result<u64> {
         let is_gone = |_: &str, resource: &str| {
             let name = resource.strip_prefix("repo:");
             name.is_some_and(|name| !owned.contains(name)) && !lists.places.contains(resource)
@@ -134,7 +204,7 @@ impl Inner {
         let mut removed = 0;
         // Kind by kind: that is an order in which every store can list a user's documents.
         let collected = run.streams.iter().filter(|kind| kind.is_of_repository());
-        for kind in collected {
+        for kind in collected.filter(|kind| lists.were_read(**kind)) {
             let filter = DocumentFilter {
                 user: Some(run.run_id.login.clone()),
                 kind: Some(kind.document().to_owned()),

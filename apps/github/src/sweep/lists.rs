@@ -40,8 +40,8 @@ pub(crate) struct Lists {
     pub(super) places: BTreeSet<String>,
     /// Number of jobs.
     pub(crate) jobs: u64,
-    /// Whether some job of a list did not succeed.
-    pub(super) is_incomplete: bool,
+    /// Streams of which a job of some list did not succeed.
+    incomplete: BTreeSet<JobKind>,
 }
 
 /// The place of a resource: `repo:octocat/hello` of `repo:octocat/hello#7`.
@@ -75,7 +75,9 @@ impl Lists {
             item.is_absent |= done.is_some_and(|done| done.end == PageEnd::Nothing);
         }
         if !is_read {
-            self.is_incomplete |= !is_of_item;
+            if !is_of_item {
+                self.incomplete.insert(job.kind);
+            }
             self.broken.insert(list);
             return;
         }
@@ -171,6 +173,13 @@ impl Lists {
         };
         let mut parents = list.0.parents().map(|kind| (kind, list.1.clone()));
         is_read(list) && parents.all(is_read_or_empty)
+    }
+
+    /// Whether every list of the stream was read, in every place, and those of its items: what is
+    /// stored of it has the name that its repository has now.
+    pub(super) fn were_read(&self, kind: JobKind) -> bool {
+        let mut all = kind.parents().chain([kind]);
+        all.all(|kind| !self.incomplete.contains(&kind))
     }
 
     /// The items of a list, as hashes; `None`: not every page of it was read.

@@ -195,3 +195,76 @@ async fn col_9_what_is_owed_is_read_under_the_name_that_its_repository_has_now()
         );
     }
 }
+
+/// A collector of every stream that has read the repositories of one user, and the names of two of
+/// these, of which the first has been deleted since.
+async fn with_a_deleted_repository() -> (Lab, String, String) {
+    let size = Size {
+        users: 1,
+        repositories: 6,
+        documents: 260,
+    };
+    let world = World::generate(2, &size).with_streams();
+    let lab = Lab::with(world, Setup::default(), |settings| {
+        settings.tokens = vec![Token::new("fake-robot-1")];
+        settings.streams = JobKind::all().collect();
+    })
+    .await;
+    assert_whole(&lab.run("octocat").await);
+    let all = lab.world(&["octocat"]);
+    let is_used = |name: &&String| {
+        let place = format!("repo:{name}");
+        let of = all.iter().filter(|one| one.2 == place);
+        let kinds: BTreeSet<&str> = of.map(|one| one.0.as_str()).collect();
+        kinds.contains("issue") && kinds.contains("commit")
+    };
+    let names = lab.fake.with_world(|world| world.full_names());
+    let mut used = names.iter().filter(is_used);
+    let (deleted, other) = (used.next().expect("one"), used.next().expect("another"));
+    assert!(
+        lab.fake
+            .with_world(|world| world.delete_repository(deleted))
+    );
+    (lab, deleted.clone(), other.clone())
+}
+
+async fn assert_nothing_of(lab: &Lab, name: &str) {
+    let place = format!("repo:{name}");
+    let left = lab.documents(Space::Main).await;
+    let left = left.iter().filter(|one| one.2 == place);
+    let kinds: BTreeSet<&str> = left.map(|one| one.0.as_str()).collect();
+    assert!(kinds.is_empty(), "{kinds:?}");
+}
+
+#[tokio::test]
+async fn col_9_a_repository_goes_with_everything_although_other_lists_are_not_read() {
+    // As the teams of an organization, which only its members see; and a list of another repository.
+    for (part, status) in [("/users/octocat/orgs", 404), ("/issues?", 502)] {
+        let (lab, deleted, other) = with_a_deleted_repository().await;
+        let part = match status {
+            404 => part.to_owned(),
+            _ => format!("/{other}{part}"),
+        };
+        let faults = Faults::none().always(&[part.as_str()], Fault::Status(status));
+        lab.fake.set_faults(faults);
+        let run = lab.run("octocat").await;
+        let not_read = run.jobs.failed + run.jobs.unavailable;
+        assert!(not_read > 0 && run.pages.removed > 0, "{run:?}");
+        assert_nothing_of(&lab, &deleted).await;
+        lab.assert_has_all(&["octocat"]).await;
+    }
+}
+
+#[tokio::test]
+async fn col_9_a_repository_goes_with_everything_whatever_the_run_collects() {
+    let (lab, deleted, _) = with_a_deleted_repository().await;
+    let start = Start {
+        streams: selected(&["issue".to_owned()]).expect("a stream"),
+        ..Start::default()
+    };
+    let run = lab.collector.start_with("octocat", &start).await;
+    let run = lab.end(&run.expect("it begins").run_id).await;
+    assert_whole(&run);
+    assert_nothing_of(&lab, &deleted).await;
+    lab.assert_equal(&["octocat"]).await;
+}
