@@ -1,5 +1,6 @@
 //! The collector's handle.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -77,6 +78,8 @@ pub(crate) struct Inner {
     pub(crate) tally: Tally,
     /// Since when the sink of the shadow refuses documents.
     pub(crate) outage: Outage,
+    /// The tokens of users are to be sealed again: at the start, and when the keys have changed.
+    pub(crate) reseal_is_due: AtomicBool,
 }
 
 impl Inner {
@@ -134,6 +137,7 @@ impl Collector {
                 runs_read_at: Mutex::default(),
                 tally: Tally::default(),
                 outage: Outage::default(),
+                reseal_is_due: AtomicBool::new(true),
             }),
         }
     }
@@ -228,7 +232,7 @@ impl Collector {
     }
 
     async fn catch_up(&self) -> Result<()> {
-        let resealed = self.reseal_tokens().await;
+        let resealed = self.inner.reseal_if_due().await;
         let noted = self.recover().await.and(self.note_schedule().await);
         let noted = noted.and(resealed);
         if let Err(error) = &noted {
@@ -237,8 +241,9 @@ impl Collector {
         noted
     }
 
-    /// Reads the server's tokens again, for example because a file with a token was replaced. True:
-    /// they have changed, and jobs that wait for a token go on.
+    /// Reads the server's tokens and keys again, for example because a file with a token was
+    /// replaced. True: they have changed, and jobs that wait for a token go on. An error says what
+    /// could not be read, or that tokens of users are still sealed with an earlier key.
     pub async fn reload_tokens(&self) -> Result<bool> {
         self.inner.reload_tokens().await
     }
@@ -291,8 +296,12 @@ async fn look_after(inner: &Weak<Inner>, mut is_caught_up: bool) {
         if !is_caught_up {
             is_caught_up = collector.catch_up().await.is_ok();
             pause = (pause * 2).min(CATCH_UP_PAUSE_MAX);
-        } else if let Err(error) = collector.recover().await {
-            tracing::warn!(target: "clinch::github", %error, "cannot look after active runs; will try again");
+        } else {
+            // A failure is logged there.
+            let _ = collector.inner.reseal_if_due().await;
+            if let Err(error) = collector.recover().await {
+                tracing::warn!(target: "clinch::github", %error, "cannot look after active runs; will try again");
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Which tokens a job uses, and which list of repositories they show.
 
+use std::sync::atomic::Ordering;
+
 use clinch::types::ErrorKind;
 use clinch::{Error, Fail, Refusal, Result};
 
@@ -157,7 +159,8 @@ impl Inner {
     }
 
     /// Reads the server's secrets again, from where the configuration says. True: they have changed,
-    /// and waiting jobs go on.
+    /// and waiting jobs go on. An error says what could not be read or stored; everything else was
+    /// done, and tokens that could not be sealed again are sealed later.
     pub(crate) async fn reload_tokens(&self) -> Result<bool> {
         let reader = self.settings.token_reader.clone();
         let failed = |_| Error::new(ErrorKind::Internal, "the tokens were not read");
@@ -166,14 +169,16 @@ impl Inner {
             None => return Ok(false),
             Some(Ok(secrets)) => secrets,
             Some(Err(why)) => {
-                tracing::warn!(target: "clinch::github", why, "cannot read the tokens and keys again; the known ones stay in use");
-                return Ok(false);
+                let message = format!(
+                    "the tokens and keys could not be read, and the known ones stay in use: {why}"
+                );
+                return Err(Error::new(ErrorKind::Unavailable, message));
             }
         };
         let has_keys = self.settings.token_keys.replace(&secrets.token_keys);
         if has_keys {
             tracing::info!(target: "clinch::github", "the keys of tokens were read again and have changed");
-            self.reseal_tokens().await?;
+            self.reseal_is_due.store(true, Ordering::SeqCst);
         }
         let has_app = match (&self.settings.app, &secrets.app) {
             (Some(app), Some(other)) => app.replace(other),
@@ -183,16 +188,40 @@ impl Inner {
             tracing::info!(target: "clinch::github", "the app's private key was read again and has changed");
         }
         let has_tokens = self.tokens.replace_server(secrets.tokens);
+        let resealed = self.reseal_if_due().await;
+        let mut noted = Ok(());
         if has_tokens {
             let hashes = self.tokens.hashes();
             tracing::info!(target: "clinch::github", tokens = hashes.len(), "the tokens were read again and have changed");
-            self.records.note_tokens(&hashes).await?;
+            noted = self.records.note_tokens(&hashes).await.map(|_| ());
         }
-        if has_keys || has_app || has_tokens {
+        let has_changed = has_keys || has_app || has_tokens;
+        if has_changed {
             self.tokens.wake_waiters();
             self.wake_waiting(None).await?;
         }
-        Ok(has_keys || has_app || has_tokens)
+        resealed.and(noted)?;
+        Ok(has_changed)
+    }
+
+    /// Seals the tokens of users again if another key is the first one now. Until that has succeeded
+    /// once, it stays due.
+    pub(crate) async fn reseal_if_due(&self) -> Result<()> {
+        if !self.reseal_is_due.swap(false, Ordering::SeqCst) {
+            return Ok(());
+        }
+        match self.reseal_tokens().await {
+            Ok(0) => Ok(()),
+            Ok(tokens) => {
+                tracing::info!(target: "clinch::github", tokens, "tokens of users were sealed again with the first of github.token_keys");
+                Ok(())
+            }
+            Err(error) => {
+                self.reseal_is_due.store(true, Ordering::SeqCst);
+                tracing::error!(target: "clinch::github", %error, "not every token of users was sealed again with the first of github.token_keys: keep the earlier keys; will try again");
+                Err(error)
+            }
+        }
     }
 
     /// After a refused token: a new one may be there already.
@@ -200,7 +229,7 @@ impl Inner {
         match self.reload_tokens().await {
             Ok(has_changed) => has_changed,
             Err(error) => {
-                tracing::warn!(target: "clinch::github", %error, "waiting jobs were not woken for the new tokens");
+                tracing::warn!(target: "clinch::github", %error, "looked for new tokens in vain");
                 false
             }
         }

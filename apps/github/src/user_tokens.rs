@@ -143,10 +143,6 @@ impl Collector {
         self.inner.drop_account(token).await?;
         self.inner.wake_user(&login).await
     }
-
-    pub(crate) async fn reseal_tokens(&self) -> Result<()> {
-        self.inner.reseal_tokens().await
-    }
 }
 
 fn state(view: &TokenView) -> UserTokenState {
@@ -158,10 +154,11 @@ fn state(view: &TokenView) -> UserTokenState {
 }
 
 impl Inner {
-    /// Seals every token of users again whose key is not the first one. A token whose key is missing
-    /// stays as it is.
-    pub(crate) async fn reseal_tokens(&self) -> Result<()> {
+    /// Seals every token of users again whose key is not the first one; returns how many. A token
+    /// whose key is missing stays as it is.
+    pub(crate) async fn reseal_tokens(&self) -> Result<u64> {
         let keys = &self.settings.token_keys;
+        let mut resealed = 0;
         let mut list = RecordList {
             prefix: PREFIX.to_owned(),
             descending: false,
@@ -171,25 +168,27 @@ impl Inner {
         while keys.can_seal() {
             let found = self.records.records.list_records(&list).await?;
             for record in &found {
+                let mut count = 0;
                 let again = |tokens: &mut Vec<SealedToken>| {
-                    let mut has_changed = false;
+                    count = 0;
                     for sealed in tokens.iter_mut().filter(|one| !keys.is_newest(one)) {
                         if let Some(token) = keys.open(&record.key, sealed) {
                             *sealed = keys.seal(&record.key, &token, sealed.added_at)?;
-                            has_changed = true;
+                            count += 1;
                         }
                     }
-                    Ok(has_changed)
+                    Ok(count > 0)
                 };
                 let login = record.key.strip_prefix(PREFIX).unwrap_or_default();
                 self.records.change_tokens(login, again).await?;
+                resealed += count;
             }
             list.after = found.last().map(|one| one.key.clone());
             if found.len() < STEP {
                 break;
             }
         }
-        Ok(())
+        Ok(resealed)
     }
 
     /// Deletes the tokens of a user; returns whether there were any.

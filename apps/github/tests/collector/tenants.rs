@@ -425,7 +425,8 @@ async fn col_17_a_refused_token_is_read_again_from_where_it_came() {
     assert_eq!(sent(&lab), BTreeMap::new());
     // A file that is being replaced may be empty: the known tokens stay.
     file.lock().expect("no panic").clear();
-    assert!(!lab.collector.reload_tokens().await.expect("read"));
+    let failed = lab.collector.reload_tokens().await.expect_err("empty");
+    assert!(failed.message().contains("which is empty"), "{failed}");
     assert_eq!(lab.collector.tokens().await.expect("read").len(), 1);
 
     *file.lock().expect("no panic") = "fake-new-1".to_owned();

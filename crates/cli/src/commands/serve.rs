@@ -225,7 +225,7 @@ fn reload_on_hangup(collector: &Collector) -> Result<(), CliError> {
             match collector.reload_tokens().await {
                 Ok(true) => note("the tokens and keys were read again and have changed"),
                 Ok(false) => note("the tokens and keys were read again and are the same"),
-                Err(error) => note(&format!("the tokens and keys were read again; {error}")),
+                Err(error) => note(&format!("reading the tokens and keys again: {error}")),
             }
         }
     });
