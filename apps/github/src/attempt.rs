@@ -25,12 +25,12 @@ impl Inner {
         call: Call<PageJob>,
     ) -> Result<Done<PageDone>, Refusal> {
         let counted = Counted::begin(&self, kind, &call);
-        let run_id = call.input.run_id.clone();
+        let (run_id, began) = (call.input.run_id.clone(), self.clock.monotonic());
         let ended = self.in_turn(kind, call).await;
         let documents = ended.as_ref().map_or(0, |done| done.value.documents);
         let outcome = counted.end(&ended);
         if ended.is_err() && run_id.space == Space::Shadow {
-            self.judge_sink(&run_id).await;
+            self.judge_sink(&run_id, began).await;
         }
         tally::count(&self, &run_id, kind, outcome, documents).await;
         ended
@@ -99,11 +99,11 @@ impl Inner {
         ended
     }
 
-    async fn judge_sink(self: &Arc<Self>, run_id: &RunId) {
+    async fn judge_sink(self: &Arc<Self>, run_id: &RunId, began: Duration) {
         let collector = Collector {
             inner: self.clone(),
         };
-        if let Err(error) = collector.judge_sink(run_id).await {
+        if let Err(error) = collector.judge_sink(run_id, began).await {
             tracing::warn!(target: "clinch::github", run = %run_id, %error, "the sink cannot be judged");
         }
     }

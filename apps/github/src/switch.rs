@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::collector::{Collector, Inner};
 use crate::compare::{NOISE, took};
 use crate::model::{Run, RunId, RunStatus, Space, Trigger};
+use crate::plan::is_permanent;
 
 /// The key of the record.
 const KEY: &str = "github-switch";
@@ -74,31 +75,50 @@ pub struct Switch {
     clearing: BTreeSet<RunId>,
 }
 
-/// Since when the sink of the shadow refuses documents, in this process.
+/// How long the sink of the shadow has refused documents, in this process.
 #[derive(Default)]
 pub(crate) struct Outage {
-    since: Mutex<Option<Duration>>,
+    refused: Mutex<Option<Refused>>,
 }
 
+/// Refusals of the sink in a row.
+#[derive(Clone, Copy)]
+struct Refused {
+    since: Duration,
+    last: Duration,
+}
+
+/// A job whose documents are refused offers them again within seconds. After a longer pause, in which
+/// nobody has offered any, another outage begins.
+const REFUSED_AGAIN_WITHIN: Duration = Duration::from_secs(2 * 60);
+
 impl Outage {
-    fn since(&self) -> std::sync::MutexGuard<'_, Option<Duration>> {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    fn refused(&self) -> std::sync::MutexGuard<'_, Option<Refused>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sink took or refused documents of a run.
-    pub(crate) fn note(&self, space: Space, is_stored: bool, now: Duration) {
-        if space == Space::Shadow {
-            let mut since = self.since();
-            *since = match is_stored {
-                true => None,
-                false => since.or(Some(now)),
-            };
+    /// The sink took or refused documents of a run. That it refuses some for good says nothing of
+    /// others.
+    pub(crate) fn note(&self, space: Space, stored: Result<(), &Error>, now: Duration) {
+        if space != Space::Shadow {
+            return;
+        }
+        let mut refused = self.refused();
+        match stored {
+            Ok(()) => *refused = None,
+            Err(error) if is_permanent(error) => {}
+            Err(_) => {
+                let is_same = |one: &Refused| now.saturating_sub(one.last) <= REFUSED_AGAIN_WITHIN;
+                let since = refused.filter(is_same).map_or(now, |one| one.since);
+                *refused = Some(Refused { since, last: now });
+            }
         }
     }
 
-    fn lasts(&self, now: Duration) -> Option<Duration> {
-        let since = *self.since();
-        since.map(|since| now.saturating_sub(since))
+    /// How long it has refused them, if it has done so since then.
+    fn lasts(&self, since: Duration) -> Option<Duration> {
+        let refused = self.refused().filter(|one| one.last >= since)?;
+        Some(refused.last.saturating_sub(refused.since))
     }
 }
 
@@ -264,9 +284,10 @@ impl Collector {
         }
     }
 
-    /// Goes back if the sink of the live shadow has refused documents for too long.
-    pub(crate) async fn judge_sink(&self, id: &RunId) -> Result<()> {
-        let Some(lasts) = self.inner.outage.lasts(self.inner.clock.monotonic()) else {
+    /// Goes back if the sink of the live shadow has refused documents for too long, and did so in the
+    /// attempt that began then.
+    pub(crate) async fn judge_sink(&self, id: &RunId, began: Duration) -> Result<()> {
+        let Some(lasts) = self.inner.outage.lasts(began) else {
             return Ok(());
         };
         let switch = self.inner.switch().await?;
@@ -369,5 +390,55 @@ fn note_failed(failed: &mut Option<Error>, user: &str, result: Result<Run>) {
             failed.get_or_insert(error);
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Duration = Duration::from_secs(1_000);
+
+    fn away(kind: ErrorKind) -> Error {
+        Error::new(kind, "the sink is away")
+    }
+
+    /// Notes refusals of this kind from then on, and returns when the last one was.
+    fn refuse(outage: &Outage, kind: ErrorKind, from: Duration, times: u32) -> Duration {
+        let pause = Duration::from_secs(5);
+        for n in 0..times {
+            let at = from + pause * n;
+            outage.note(Space::Shadow, Err(&away(kind)), at);
+        }
+        from + pause * times.saturating_sub(1)
+    }
+
+    #[test]
+    fn col_18_an_outage_lasts_from_the_first_refusal_to_the_last() {
+        let outage = Outage::default();
+        let last = refuse(&outage, ErrorKind::Unavailable, START, 200);
+        assert_eq!(outage.lasts(last), Some(last - START));
+        let later = last + Duration::from_secs(1);
+        assert_eq!(outage.lasts(later), None, "none since then");
+        outage.note(Space::Main, Ok(()), later);
+        assert_eq!(outage.lasts(last), Some(last - START), "the other sink");
+        outage.note(Space::Shadow, Ok(()), later);
+        assert_eq!(outage.lasts(START), None);
+    }
+
+    #[test]
+    fn col_18_documents_that_are_refused_for_good_are_no_outage() {
+        let outage = Outage::default();
+        refuse(&outage, ErrorKind::Invalid, START, 200);
+        assert_eq!(outage.lasts(START), None);
+    }
+
+    #[test]
+    fn col_18_refusals_of_two_nights_are_two_outages() {
+        let outage = Outage::default();
+        refuse(&outage, ErrorKind::Unavailable, START, 2);
+        let next = START + Duration::from_secs(24 * 60 * 60);
+        let last = refuse(&outage, ErrorKind::Unavailable, next, 2);
+        assert_eq!(outage.lasts(START), Some(last - next));
     }
 }

@@ -153,7 +153,7 @@ impl Inner {
         for documents in documents.chunks(DOCUMENTS_MAX) {
             let stored = self.sink(space).upsert(space.collection(), documents).await;
             let now = self.clock.monotonic();
-            self.outage.note(space, stored.is_ok(), now);
+            self.outage.note(space, stored.as_ref().copied(), now);
             stored?;
         }
         Ok(())

@@ -23,10 +23,11 @@ use tokio::sync::Notify;
 
 use crate::lab::{assert_whole, attached, budgets};
 
-/// A sink that can be away, and that can be slow to delete.
+/// A sink that can be away, or refuse documents for good, and that can be slow to delete.
 pub(crate) struct Sink {
     pub(crate) memory: Memory,
     is_away: AtomicBool,
+    refuses_for_good: AtomicBool,
     /// Nothing is deleted until [`Sink::release`].
     pub(crate) holds_deletes: AtomicBool,
     released: Notify,
@@ -42,6 +43,9 @@ impl Sink {
 #[async_trait]
 impl DocumentSink for Sink {
     async fn upsert(&self, collection: &str, documents: &[Document]) -> Result<()> {
+        if self.refuses_for_good.load(Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Invalid, "the documents are too long"));
+        }
         match self.is_away.load(Ordering::SeqCst) {
             true => Err(Error::new(ErrorKind::Unavailable, "the sink is away")),
             false => self.memory.upsert(collection, documents).await,
@@ -168,6 +172,7 @@ impl TwoSinks {
         let new = Arc::new(Sink {
             memory: Memory::new(clock.clone()),
             is_away: AtomicBool::new(false),
+            refuses_for_good: AtomicBool::new(false),
             holds_deletes: AtomicBool::new(false),
             released: Notify::new(),
         });
@@ -345,6 +350,30 @@ async fn col_18_a_sink_that_is_away_leads_back_and_nothing_is_lost() {
     let again: RunId = "octocat.3".parse().expect("a name");
     assert_whole(&lab.end(&again).await);
     assert_eq!(lab.is(Space::Main).await, lab.world());
+}
+
+/// The next night begins with a request that fails: the sink has not been away since.
+#[tokio::test]
+async fn col_18_documents_that_the_sink_refused_for_good_lead_nowhere() {
+    let lab = TwoSinks::switched().await;
+    let limits = SwitchLimits {
+        max_failed_percent: 100.0,
+        ..SwitchLimits::default()
+    };
+    let switched = lab.collector.switch_to(Space::Shadow, limits).await;
+    switched.expect("switched");
+    lab.fake.with_world(|world| world.change(4, 20));
+    lab.new.refuses_for_good.store(true, Ordering::SeqCst);
+    let run = lab.run(Start::default()).await;
+    assert!(run.errors.contains_key("sink_refused"), "{run:?}");
+    lab.new.refuses_for_good.store(false, Ordering::SeqCst);
+    advance(&lab.clock, Duration::from_secs(24 * 60 * 60)).await;
+    let broken = Faults::none().first("/users/octocat", 1, Fault::Status(502));
+    lab.fake.set_faults(broken);
+    assert_whole(&lab.run(Start::default()).await);
+    let switch = lab.collector.switch().await.expect("read");
+    assert_eq!((switch.live, switch.way_back), (Space::Shadow, None));
+    assert_eq!(lab.is(Space::Shadow).await, lab.world());
 }
 
 #[tokio::test]
