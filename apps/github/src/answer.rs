@@ -34,7 +34,7 @@ pub(crate) enum Meaning {
     Moved(String),
     /// A rate limit refused the request; the budget headers say for how long.
     Limited,
-    /// The API does not know the token.
+    /// The API does not know the token, or the installation that it belongs to is suspended.
     BadToken,
     /// The answer will be ready later.
     Pending(Duration),
@@ -61,6 +61,7 @@ pub(crate) fn meaning(kind: JobKind, answer: &ApiAnswer) -> Meaning {
             None => Meaning::Broken("a redirect without a location".to_owned()),
         },
         401 => Meaning::BadToken,
+        403 if is_suspended(answer) => Meaning::BadToken,
         403 | 429 if is_limit(answer) => Meaning::Limited,
         429 => Meaning::Limited,
         410 if is_part && !is_disabled(answer) => unavailable(),
@@ -112,8 +113,14 @@ fn is_blocked(answer: &ApiAnswer) -> bool {
     message.contains("repository access blocked")
 }
 
+/// The owner, or GitHub, has suspended the installation that the token belongs to.
+fn is_suspended(answer: &ApiAnswer) -> bool {
+    let message = message(answer).to_ascii_lowercase();
+    answer.status == 403 && message.contains("installation has been suspended")
+}
+
 /// Checks headers first, then the message: a refusal for missing permissions looks much the same.
-fn is_limit(answer: &ApiAnswer) -> bool {
+pub(crate) fn is_limit(answer: &ApiAnswer) -> bool {
     let exhausted = number(answer, "x-ratelimit-remaining") == Some(0);
     exhausted || retry_after(answer).is_some() || is_secondary(answer) || {
         let message = message(answer).to_ascii_lowercase();
@@ -313,6 +320,12 @@ mod tests {
         );
         let message = "Issues has been disabled in this repository.";
         assert_eq!(of(JobKind::REPO_ISSUES, 410, message), Meaning::Nothing);
+        let suspended = of(
+            JobKind::REPO_PRS,
+            403,
+            "This installation has been suspended",
+        );
+        assert_eq!(suspended, Meaning::BadToken);
         let forbidden = of(JobKind::REPO_PRS, 403, "Resource not accessible");
         assert!(matches!(forbidden, Meaning::Refused(_)));
     }

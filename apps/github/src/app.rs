@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::collector::Inner;
 use crate::model::{InvalidText, RunId};
 use crate::tokens::{NO_TOKEN_PAUSE, Throttled};
-use crate::{ApiAnswer, ApiRequest, ApiUrl, Token, Transport, base64};
+use crate::{ApiAnswer, ApiRequest, ApiUrl, Token, Transport, answer, base64};
 
 /// The API's clock may be behind this one.
 const CLOCK_MARGIN_SECS: i64 = 60;
@@ -144,10 +144,19 @@ fn request(url: String, token: Option<Token>) -> ApiRequest {
 /// What is known of the app at a user.
 #[derive(Clone)]
 struct Installation {
-    /// `None`: the user has not installed the app, as of this run.
-    number: Option<u64>,
+    state: InstallationState,
     run: RunId,
     token: Option<(Token, Timestamp)>,
+}
+
+#[derive(Clone, Copy)]
+enum InstallationState {
+    /// The user has not installed the app, as of this run.
+    Absent,
+    /// The number of the installation, as of this run.
+    Installed(u64),
+    /// The API is not asked again before then.
+    Suspended(Timestamp),
 }
 
 /// The installations that this process has used.
@@ -163,13 +172,19 @@ impl Installations {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The token, if it is not about to end. The inner `None`: the user has not installed the app.
-    fn token(&self, run: &RunId, now: Timestamp) -> Option<Option<Token>> {
+    /// The token, if it is not about to end, or for how long there is none. The inner `None`: the
+    /// user has not installed the app.
+    fn token(&self, run: &RunId, now: Timestamp) -> Option<Result<Option<Token>, Throttled>> {
         let known = self.known();
         let known = known.get(&run.login)?;
-        match (&known.token, known.number) {
-            (Some((token, end)), _) if *end > now + REPLACED_BEFORE => Some(Some(token.clone())),
-            (_, None) if known.run == *run => Some(None),
+        match (&known.token, known.state) {
+            (Some((token, end)), _) if *end > now + REPLACED_BEFORE => {
+                Some(Ok(Some(token.clone())))
+            }
+            (_, InstallationState::Absent) if known.run == *run => Some(Ok(None)),
+            (_, InstallationState::Suspended(until)) if until > now => {
+                Some(Err(suspended(until.since(now))))
+            }
             _ => None,
         }
     }
@@ -178,18 +193,21 @@ impl Installations {
     fn number(&self, run: &RunId) -> Option<u64> {
         let known = self.known();
         let known = known.get(&run.login).filter(|known| known.run == *run);
-        known.and_then(|known| known.number)
+        match known?.state {
+            InstallationState::Installed(number) => Some(number),
+            InstallationState::Absent | InstallationState::Suspended(_) => None,
+        }
     }
 
     fn note(
         &self,
         run: &RunId,
-        number: Option<u64>,
+        state: InstallationState,
         token: Option<(Token, Timestamp)>,
         now: Timestamp,
     ) {
         let installation = Installation {
-            number,
+            state,
             run: run.clone(),
             token,
         };
@@ -229,7 +247,19 @@ enum Told<T> {
     Yes(T),
     /// There is no such installation.
     No,
+    /// The installation is suspended.
+    Suspended,
     Wait(Throttled),
+}
+
+/// The server's tokens would show less, and what they do not show would count as gone.
+fn suspended(wait: Duration) -> Throttled {
+    Throttled {
+        wait,
+        reason: "the user's installation of the app is suspended: unsuspend it, or remove it, at \
+                 GitHub"
+            .to_owned(),
+    }
 }
 
 impl Inner {
@@ -238,33 +268,42 @@ impl Inner {
         let Some(app) = &self.settings.app else {
             return Ok(None);
         };
-        if let Some(token) = self.installations.token(run, self.clock.now()) {
-            return Ok(token);
+        if let Some(known) = self.installations.token(run, self.clock.now()) {
+            return known;
         }
         let asking = self.installations.asking(&run.login);
         let _asking = asking.lock().await;
-        if let Some(token) = self.installations.token(run, self.clock.now()) {
-            return Ok(token);
+        if let Some(known) = self.installations.token(run, self.clock.now()) {
+            return known;
         }
+        let note = |state, token| {
+            let now = self.clock.now();
+            self.installations.note(run, state, token, now);
+        };
+        let wait_suspended = || {
+            let until = self.clock.now() + NO_TOKEN_PAUSE;
+            note(InstallationState::Suspended(until), None);
+            Err(suspended(NO_TOKEN_PAUSE))
+        };
         let number = match self.installations.number(run) {
-            Some(number) => Some(number),
+            Some(number) => number,
             None => match self.installation(app, &run.login).await {
-                Told::Yes(number) => Some(number),
-                Told::No => None,
+                Told::Yes(number) => number,
+                Told::No => {
+                    note(InstallationState::Absent, None);
+                    return Ok(None);
+                }
+                Told::Suspended => return wait_suspended(),
                 Told::Wait(throttled) => return Err(throttled),
             },
         };
         // Noted at once: an attempt on a slow API may end before it has a token.
-        self.installations.note(run, number, None, self.clock.now());
-        let Some(number) = number else {
-            return Ok(None);
-        };
+        note(InstallationState::Installed(number), None);
         match self.new_token(app, number).await {
             Told::Yes((token, end)) => {
                 self.tokens.know_account(&token, &name(number));
                 let known = Some((token.clone(), end));
-                self.installations
-                    .note(run, Some(number), known, self.clock.now());
+                note(InstallationState::Installed(number), known);
                 Ok(Some(token))
             }
             // It was removed, and may have been made again.
@@ -275,6 +314,7 @@ impl Inner {
                     reason: "the installation of the app is gone".to_owned(),
                 })
             }
+            Told::Suspended => wait_suspended(),
             Told::Wait(throttled) => Err(throttled),
         }
     }
@@ -294,9 +334,10 @@ impl Inner {
         let answer = self.transport.get(&request).await;
         let found = |answer: &ApiAnswer| serde_json::from_slice::<Found>(&answer.body).ok();
         match told(answer, found) {
-            Told::Yes(found) if found.suspended_at.is_some() => Told::No,
+            Told::Yes(found) if found.suspended_at.is_some() => Told::Suspended,
             Told::Yes(found) => Told::Yes(found.id),
             Told::No => Told::No,
+            Told::Suspended => Told::Suspended,
             Told::Wait(throttled) => Told::Wait(throttled),
         }
     }
@@ -341,6 +382,7 @@ fn told<T>(
             None => wait(NO_ANSWER_PAUSE, "the API's answer to the app is not valid"),
         },
         404 => Told::No,
+        403 if !answer::is_limit(&answer) => Told::Suspended,
         401 => {
             let reason = "the API refuses the app: check github.app_id, github.app_private_key and \
                           this machine's clock";
@@ -363,15 +405,16 @@ mod tests {
         let installations = Installations::default();
         let (past, now) = (Timestamp::from_millis(1), Timestamp::from_millis(2));
         let later = Timestamp::from_millis(3);
+        let installed = InstallationState::Installed(1);
         let run = |n: usize| format!("u{n}.1").parse::<RunId>().expect("a run");
         let token = |end| Some((Token::new("t"), end));
         for n in 0..KNOWN_MAX {
             let end = if n == 7 { later } else { past };
-            installations.note(&run(n), Some(1), token(end), now);
+            installations.note(&run(n), installed, token(end), now);
         }
-        installations.note(&run(7), Some(1), token(later), now);
+        installations.note(&run(7), installed, token(later), now);
         assert_eq!(installations.known().len(), KNOWN_MAX);
-        installations.note(&run(KNOWN_MAX), Some(1), None, now);
+        installations.note(&run(KNOWN_MAX), installed, None, now);
         let known = installations.known();
         assert_eq!(known.len(), 2);
         assert!(known.contains_key("u7"), "its token is valid");

@@ -2,7 +2,7 @@
 //!
 //! A token of an installation is `ghs-NUMBER-SECOND` and is refused from that second on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use clinch::types::Timestamp;
@@ -28,6 +28,8 @@ pub struct App {
     pub public_key: Vec<u8>,
     /// Where it is installed: the number of the installation by login, in lower case.
     pub installations: BTreeMap<String, u64>,
+    /// Whose installation is suspended: the logins, in lower case.
+    pub suspended: BTreeSet<String>,
     /// How long a token of an installation is valid.
     pub lifetime: Duration,
 }
@@ -70,7 +72,15 @@ impl App {
         all.find(|(_, known)| **known == number)
             .map(|(login, _)| login.as_str())
     }
+
+    fn is_suspended(&self, number: u64) -> bool {
+        let login = self.login(number);
+        login.is_some_and(|login| self.suspended.contains(login))
+    }
 }
+
+/// What GitHub says to a suspended installation.
+const SUSPENDED: &str = "This installation has been suspended";
 
 /// Number and last second of an installation's token.
 fn parts(secret: &str) -> Option<(u64, i64)> {
@@ -100,6 +110,13 @@ impl State {
         !is_there || now.as_millis() >= end.saturating_mul(1_000)
     }
 
+    /// The answer to a token of an installation that is suspended.
+    pub(super) fn for_suspended(&self, token: Option<&Token>) -> Option<ApiAnswer> {
+        let (number, _) = parts(token?.secret())?;
+        let is_suspended = self.setup.app.as_ref()?.is_suspended(number);
+        is_suspended.then(|| refusal(403, SUSPENDED))
+    }
+
     /// The answer to a request that the app itself sends; `None`: it is none of those.
     pub(super) fn for_app(&self, get: &Get<'_>, now: Timestamp) -> Option<ApiAnswer> {
         let path = get.target.split('?').next().unwrap_or_default();
@@ -117,16 +134,20 @@ impl State {
             return Some(refusal(401, "A JSON web token could not be decoded"));
         };
         let installation = |login: &str| {
-            let number = app.installations.get(&login.to_lowercase())?;
+            let number = *app.installations.get(&login.to_lowercase())?;
+            let suspended_at = app.is_suspended(number).then(|| date(0));
             Some(ok(&json!({
                 "id": number,
                 "account": { "login": login },
-                "suspended_at": null,
+                "suspended_at": suspended_at,
             })))
         };
         let token = |number: &str| {
             let number: u64 = number.parse().ok()?;
             app.login(number)?;
+            if app.is_suspended(number) {
+                return Some(refusal(403, SUSPENDED));
+            }
             let end = (now + app.lifetime).as_millis().div_euclid(1_000);
             let token = format!("ghs-{number}-{end}");
             Some(created(&json!({ "token": token, "expires_at": date(end) })))

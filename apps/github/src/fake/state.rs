@@ -86,6 +86,9 @@ impl State {
         if let Some(answer) = self.for_app(get, now) {
             return self.reply(answer);
         }
+        if let Some(answer) = self.for_suspended(get.token) {
+            return self.reply(answer);
+        }
         let revoked = revoked || get.is_post || self.has_ended(get.token, now);
         let account = match caller {
             Caller::Account(name) if !revoked => Some(name),

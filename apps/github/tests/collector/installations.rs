@@ -1,6 +1,6 @@
 //! A GitHub App: its installations give tokens (COL-17).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use clinch::ports::{Clock as _, Records as _};
 use clinch::testing::advance;
 use clinch_github::fake::{self, BASE, Setup, Size, World};
 use clinch_github::{
-    App, RunId, Secrets, Settings, Space, Start, Token, TokenKey, TokenKeys, TokenReader, Trigger,
-    UserTokenState,
+    App, JobFilter, JobState, RunId, Secrets, Settings, Space, Start, Token, TokenKey, TokenKeys,
+    TokenReader, Trigger, UserTokenState,
 };
 
 use crate::lab::{Lab, assert_whole};
@@ -41,7 +41,16 @@ fn installed(numbers: &[(&str, u64)], lifetime: Duration) -> fake::App {
         id: "1234".to_owned(),
         public_key: app(KEY).public_key(),
         installations: numbers.iter().map(at).collect(),
+        suspended: BTreeSet::new(),
         lifetime,
+    }
+}
+
+/// The same; the installation of octocat is suspended.
+fn suspended(numbers: &[(&str, u64)]) -> fake::App {
+    fake::App {
+        suspended: BTreeSet::from(["octocat".to_owned()]),
+        ..installed(numbers, HOUR)
     }
 }
 
@@ -133,6 +142,68 @@ async fn col_17_a_token_that_ends_early_is_replaced_without_a_failed_job() {
     let run = lab.end(&run).await;
     assert_whole(&run);
     assert!(sent(&lab)["ghs-43"] > 0);
+    assert!(!sent(&lab).contains_key("server"));
+    lab.assert_equal(&["octocat"]).await;
+}
+
+/// What the jobs wait for that are not done.
+async fn waits(lab: &Lab, run: &RunId) -> BTreeSet<String> {
+    let filter = JobFilter {
+        state: Some(JobState::Ready),
+        ..JobFilter::default()
+    };
+    let jobs = lab.collector.jobs(run, &filter, None, 500).await;
+    let (jobs, _) = jobs.expect("jobs");
+    jobs.into_iter().filter_map(|job| job.error).collect()
+}
+
+#[tokio::test]
+async fn col_17_a_suspended_installation_is_waited_for_and_nothing_is_put_aside() {
+    let lab = lab(KEY, installed(&[("octocat", 42)], HOUR), Duration::ZERO).await;
+    assert_whole(&lab.run("octocat").await);
+    lab.assert_equal(&["octocat"]).await;
+    advance(&lab.clock, 2 * HOUR).await;
+    lab.fake.set_app(Some(suspended(&[("octocat", 42)])));
+    let before = asked(&lab, "/users/octocat/installation");
+    let run = begun(&lab, "octocat").await;
+    advance(&lab.clock, Duration::from_secs(600)).await;
+    let reasons = waits(&lab, &run).await;
+    let is_clear = |reason: &String| reason.contains("is suspended");
+    assert!(
+        !reasons.is_empty() && reasons.iter().all(is_clear),
+        "{reasons:?}"
+    );
+    let lookups = asked(&lab, "/users/octocat/installation") - before;
+    assert!(lookups <= 11, "{lookups}");
+    assert!(!sent(&lab).contains_key("server"));
+    lab.assert_equal(&["octocat"]).await;
+
+    let back = installed(&[("octocat", 42)], HOUR);
+    lab.fake.set_app(Some(back));
+    let run = lab.end(&run).await;
+    assert_whole(&run);
+    assert_eq!(run.pages.removed, 0, "{run:?}");
+    lab.assert_equal(&["octocat"]).await;
+}
+
+#[tokio::test]
+async fn col_17_an_installation_that_is_suspended_during_a_run_is_waited_for() {
+    let app = installed(&[("octocat", 42)], HOUR);
+    let lab = lab(KEY, app, Duration::from_secs(5)).await;
+    let run = begun(&lab, "octocat").await;
+    advance(&lab.clock, Duration::from_secs(30)).await;
+    assert!(sent(&lab)["ghs-42"] > 0);
+    lab.fake.set_app(Some(suspended(&[("octocat", 42)])));
+    advance(&lab.clock, Duration::from_secs(600)).await;
+    let reasons = waits(&lab, &run).await;
+    assert!(
+        reasons.iter().any(|reason| reason.contains("is suspended")),
+        "{reasons:?}"
+    );
+    let new_tokens = asked(&lab, "/app/installations/42/access_tokens");
+    assert!(new_tokens <= 3, "it is looked up again: {new_tokens}");
+    lab.fake.set_app(Some(installed(&[("octocat", 42)], HOUR)));
+    assert_whole(&lab.end(&run).await);
     assert!(!sent(&lab).contains_key("server"));
     lab.assert_equal(&["octocat"]).await;
 }

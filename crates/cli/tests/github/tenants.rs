@@ -1,6 +1,6 @@
 //! Tokens of users, tokens that are read again, and the GitHub App, as processes (COL-17).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::process::Stdio;
 use std::time::Duration;
@@ -204,6 +204,7 @@ fn col_17_the_doctor_names_a_wrong_private_key_and_shows_no_part_of_it() {
             .public_key()
             .to_vec(),
         installations: BTreeMap::from([("octocat".to_owned(), 42)]),
+        suspended: BTreeSet::new(),
         lifetime: Duration::from_secs(3_600),
     };
     let setup = Setup {
