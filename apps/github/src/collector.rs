@@ -1,6 +1,5 @@
 //! The collector's handle.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use clinch::types::{Builder, ErrorKind};
 use clinch::{Call, Clinch, Error, Refusal, Result};
 
 use crate::app::Installations;
+use crate::credentials::Due;
 use crate::health::Health;
 use crate::model::{PageJob, Space};
 use crate::records::CollectorRecords;
@@ -78,8 +78,8 @@ pub(crate) struct Inner {
     pub(crate) tally: Tally,
     /// Since when the sink of the shadow refuses documents.
     pub(crate) outage: Outage,
-    /// The tokens of users are to be sealed again: at the start, and when the keys have changed.
-    pub(crate) reseal_is_due: AtomicBool,
+    /// What the start, or other tokens and keys, have made due.
+    pub(crate) due: Due,
 }
 
 impl Inner {
@@ -137,7 +137,7 @@ impl Collector {
                 runs_read_at: Mutex::default(),
                 tally: Tally::default(),
                 outage: Outage::default(),
-                reseal_is_due: AtomicBool::new(true),
+                due: Due::default(),
             }),
         }
     }
@@ -232,9 +232,9 @@ impl Collector {
     }
 
     async fn catch_up(&self) -> Result<()> {
-        let resealed = self.inner.reseal_if_due().await;
+        let done = self.inner.do_due().await;
         let noted = self.recover().await.and(self.note_schedule().await);
-        let noted = noted.and(resealed);
+        let noted = noted.and(done);
         if let Err(error) = &noted {
             tracing::warn!(target: "clinch::github", %error, "cannot resume unplanned runs or submit scheduled runs; will retry");
         }
@@ -296,12 +296,12 @@ async fn look_after(inner: &Weak<Inner>, mut is_caught_up: bool) {
         if !is_caught_up {
             is_caught_up = collector.catch_up().await.is_ok();
             pause = (pause * 2).min(CATCH_UP_PAUSE_MAX);
-        } else {
-            // A failure is logged there.
-            let _ = collector.inner.reseal_if_due().await;
-            if let Err(error) = collector.recover().await {
-                tracing::warn!(target: "clinch::github", %error, "cannot look after active runs; will try again");
-            }
+        } else if let Err(error) = collector
+            .recover()
+            .await
+            .and(collector.inner.do_due().await)
+        {
+            tracing::warn!(target: "clinch::github", %error, "cannot look after active runs or waiting jobs; will try again");
         }
     }
 }

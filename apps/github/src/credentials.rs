@@ -1,6 +1,6 @@
 //! Which tokens a job uses, and which list of repositories they show.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clinch::types::ErrorKind;
 use clinch::{Error, Fail, Refusal, Result};
@@ -24,6 +24,26 @@ enum Listing {
     Organization,
     /// What the owner has opened to the app.
     Installation,
+}
+
+/// What is to be done once, at the start and when tokens or keys have changed, until it succeeds.
+pub(crate) struct Due {
+    /// Seal the tokens of users with the first key.
+    reseal: AtomicBool,
+    /// Record which tokens of the server this process uses.
+    note_tokens: AtomicBool,
+    /// Make jobs due that wait for a token.
+    wake: AtomicBool,
+}
+
+impl Default for Due {
+    fn default() -> Self {
+        Self {
+            reseal: AtomicBool::new(true),
+            note_tokens: AtomicBool::new(true),
+            wake: AtomicBool::new(false),
+        }
+    }
 }
 
 /// The address of a page, and the tokens that may ask for it.
@@ -178,7 +198,7 @@ impl Inner {
         let has_keys = self.settings.token_keys.replace(&secrets.token_keys);
         if has_keys {
             tracing::info!(target: "clinch::github", "the keys of tokens were read again and have changed");
-            self.reseal_is_due.store(true, Ordering::SeqCst);
+            self.due.reseal.store(true, Ordering::SeqCst);
         }
         let has_app = match (&self.settings.app, &secrets.app) {
             (Some(app), Some(other)) => app.replace(other),
@@ -188,26 +208,55 @@ impl Inner {
             tracing::info!(target: "clinch::github", "the app's private key was read again and has changed");
         }
         let has_tokens = self.tokens.replace_server(secrets.tokens);
-        let resealed = self.reseal_if_due().await;
-        let mut noted = Ok(());
         if has_tokens {
-            let hashes = self.tokens.hashes();
-            tracing::info!(target: "clinch::github", tokens = hashes.len(), "the tokens were read again and have changed");
-            noted = self.records.note_tokens(&hashes).await.map(|_| ());
+            let tokens = self.tokens.size();
+            tracing::info!(target: "clinch::github", tokens, "the tokens were read again and have changed");
+            self.due.note_tokens.store(true, Ordering::SeqCst);
         }
         let has_changed = has_keys || has_app || has_tokens;
         if has_changed {
             self.tokens.wake_waiters();
-            self.wake_waiting(None).await?;
+            self.due.wake.store(true, Ordering::SeqCst);
         }
-        resealed.and(noted)?;
+        self.do_due().await?;
         Ok(has_changed)
+    }
+
+    /// Does what the start of the process, or other tokens and keys, have made due. What fails stays
+    /// due.
+    pub(crate) async fn do_due(&self) -> Result<()> {
+        let resealed = self.reseal_if_due().await;
+        self.wake_if_due().await?;
+        resealed
+    }
+
+    /// Notes which tokens this process uses. If they are others than before, or keys have changed,
+    /// jobs that wait for a token are due.
+    async fn wake_if_due(&self) -> Result<()> {
+        let due = &self.due;
+        if due.note_tokens.swap(false, Ordering::SeqCst) {
+            match self.records.note_tokens(&self.tokens.hashes()).await {
+                Ok(false) => {}
+                Ok(true) => due.wake.store(true, Ordering::SeqCst),
+                Err(error) => {
+                    due.note_tokens.store(true, Ordering::SeqCst);
+                    return Err(error);
+                }
+            }
+        }
+        if due.wake.swap(false, Ordering::SeqCst)
+            && let Err(error) = self.wake_waiting(None).await
+        {
+            due.wake.store(true, Ordering::SeqCst);
+            return Err(error);
+        }
+        Ok(())
     }
 
     /// Seals the tokens of users again if another key is the first one now. Until that has succeeded
     /// once, it stays due.
-    pub(crate) async fn reseal_if_due(&self) -> Result<()> {
-        if !self.reseal_is_due.swap(false, Ordering::SeqCst) {
+    async fn reseal_if_due(&self) -> Result<()> {
+        if !self.due.reseal.swap(false, Ordering::SeqCst) {
             return Ok(());
         }
         match self.reseal_tokens().await {
@@ -217,7 +266,7 @@ impl Inner {
                 Ok(())
             }
             Err(error) => {
-                self.reseal_is_due.store(true, Ordering::SeqCst);
+                self.due.reseal.store(true, Ordering::SeqCst);
                 tracing::error!(target: "clinch::github", %error, "not every token of users was sealed again with the first of github.token_keys: keep the earlier keys; will try again");
                 Err(error)
             }

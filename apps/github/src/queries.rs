@@ -154,16 +154,8 @@ impl Collector {
     }
 
     /// Resumes active runs, all of them, whose next step was not submitted or was given up
-    /// (COL-12), and jobs that waited for tokens which have been replaced.
+    /// (COL-12).
     pub(crate) async fn recover(&self) -> Result<()> {
-        if self
-            .inner
-            .records
-            .note_tokens(&self.inner.tokens.hashes())
-            .await?
-        {
-            self.inner.wake_waiting(None).await?;
-        }
         let mut after = None;
         loop {
             let (runs, next) = self.inner.records.active_runs(after, PAGE).await?;

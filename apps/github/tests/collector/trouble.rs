@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::lab::{Lab, assert_whole};
+use crate::lab::{Lab, assert_whole, running};
 use async_trait::async_trait;
 use clinch::ports::{
     Clock as _, Document, DocumentFilter, DocumentName, DocumentSink, Expected, Filter, Inspect,
@@ -14,9 +14,9 @@ use clinch::ports::{
 use clinch::testing::advance;
 use clinch::types::{ErrorKind, Status};
 use clinch::{Error, Result};
-use clinch_github::fake::{Fault, Faults, Setup, Size, World};
+use clinch_github::fake::{BASE, Fault, Faults, Setup, Size, World};
 use clinch_github::{
-    Collect, RunStatus, Schedule, Space, Statistics, Token, Trigger, collect_route,
+    Collect, Parts, RunStatus, Schedule, Settings, Space, Statistics, Token, Trigger, collect_route,
 };
 use clinch_memory::Memory;
 
@@ -312,6 +312,35 @@ async fn col_16_a_new_token_wakes_what_waits_for_a_refused_one() {
     advance(&lab.clock, Duration::from_secs(10)).await;
     let run = again.collector.run(&run.run_id).await.expect("read");
     assert_eq!(run.status, RunStatus::Completed, "{run:?}");
+}
+
+/// Each notes its tokens when it starts. Were they noted again and again, all jobs that wait would be
+/// woken each time.
+#[tokio::test]
+async fn col_16_two_servers_with_tokens_of_their_own_do_not_wake_jobs_in_turns() {
+    let lab = Lab::new(small(6), Setup::default(), &["fake-ann-1"]).await;
+    let parts = Parts {
+        settings: Settings {
+            api_url: BASE.parse().expect("an address"),
+            tokens: vec![Token::new("fake-bob-1")],
+            ..Settings::default()
+        },
+        records: lab.records.clone(),
+        documents: Arc::new(lab.memory.clone()),
+        quota: lab.quota.clone(),
+        transport: Arc::new(lab.fake.clone()),
+        inspect: Arc::new(lab.memory.clone()),
+        clock: lab.clock.clone(),
+    };
+    let (_other, clinch) = running(parts, &lab.memory, &lab.clock, |builder| builder).await;
+    let noted = async || {
+        let read = lab.memory.read_records(&["github-tokens".to_owned()]).await;
+        read.expect("read").remove(0).expect("a record").version
+    };
+    let before = noted().await;
+    advance(&lab.clock, Duration::from_secs(3_600)).await;
+    assert_eq!(noted().await, before);
+    clinch.stop();
 }
 
 #[tokio::test]
