@@ -137,7 +137,8 @@ pub(crate) struct TokenPool {
     in_flight: Arc<Mutex<BTreeMap<String, u32>>>,
     turn: AtomicUsize,
     answered: Notify,
-    asking: tokio::sync::Mutex<()>,
+    /// One lookup of a token's account at a time; the others then find what it got.
+    asking: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl TokenPool {
@@ -161,7 +162,7 @@ impl TokenPool {
             in_flight: Arc::default(),
             turn: AtomicUsize::new(0),
             answered: Notify::new(),
-            asking: tokio::sync::Mutex::default(),
+            asking: Mutex::default(),
         }
     }
 

@@ -1,11 +1,13 @@
 //! Whose a token is: budgets belong to accounts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clinch::Result;
 use clinch::types::Timestamp;
 use serde::Deserialize;
 
+use super::in_flight::lock;
 use super::{REFUSED, Throttled, TokenPool};
 use crate::answer::{self, Meaning};
 use crate::streams::{Bucket, JobKind};
@@ -29,8 +31,8 @@ impl TokenPool {
         if let Some(account) = self.seen().accounts.get(&hash) {
             return Ok(Ok(account.clone()));
         }
-        // One lookup at a time: the others then find the recorded account.
-        let _asking = self.asking.lock().await;
+        let asking = self.asking(&hash);
+        let _asking = asking.lock().await;
         if let Some(account) = self.seen().accounts.get(&hash) {
             return Ok(Ok(account.clone()));
         }
@@ -46,6 +48,13 @@ impl TokenPool {
         };
         self.seen().accounts.insert(hash, account.clone());
         Ok(Ok(account))
+    }
+
+    /// The lock for the lookup of a token. Those that nobody holds are forgotten.
+    fn asking(&self, hash: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut asking = lock(&self.asking);
+        asking.retain(|_, lock| Arc::strong_count(lock) > 1);
+        asking.entry(hash.to_owned()).or_default().clone()
     }
 
     /// Notes whose a token is.

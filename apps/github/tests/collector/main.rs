@@ -19,6 +19,7 @@ mod installations;
 mod lab;
 mod later;
 mod lists;
+mod lookups;
 mod neighbors;
 mod octokit;
 mod oracle;
