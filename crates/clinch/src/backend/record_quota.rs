@@ -158,6 +158,7 @@ impl RecordQuota {
         change: impl Fn(&mut QuotaState, Timestamp, u64) -> (T, u64),
     ) -> Result<T> {
         let record_key = format!("clinch/quota/{key}");
+        let mut is_contended = false;
         for _ in 0..TRIES_MAX {
             let found = self
                 .records
@@ -176,6 +177,8 @@ impl RecordQuota {
             let mut facts = QuotaFacts::from(stored);
             // Permits of a window that has ended, or was replaced, are worth nothing.
             let held = match facts.reset_at == known.facts.reset_at {
+                // The change that came first may have told that less is left than was known.
+                true if is_contended => known.held.min(facts.remaining.unwrap_or_default()),
                 true => known.held,
                 false => 0,
             };
@@ -192,9 +195,12 @@ impl RecordQuota {
                     expected: version.map_or(Expected::Absent, Expected::Version),
                     body: Some(text(&after)?),
                 };
-                // If the answer is lost, so are the permits: none is spent twice.
-                known.held = 0;
-                self.records.write_records(&[write]).await?
+                // If the answer is lost, so are the permits: none is spent twice. Another change that
+                // came first has left them to this process.
+                let held = std::mem::take(&mut known.held);
+                let is_written = self.records.write_records(&[write]).await?;
+                known.held = held;
+                is_written
             };
             if is_written {
                 known.held = taken;
@@ -202,6 +208,7 @@ impl RecordQuota {
                 known.looked_at = Some(now);
                 return Ok(result);
             }
+            is_contended = true;
         }
         let message = "too many concurrent changes of a budget; try again";
         Err(Error::new(ErrorKind::Unavailable, message))

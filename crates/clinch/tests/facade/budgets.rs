@@ -1,13 +1,13 @@
 //! Budgets in records of a store: the cases of the port, and what they cost (COL-8).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use clinch::backend::RecordQuota;
 use clinch::policy::{QuotaReading, QuotaRules, Reservation};
-use clinch::ports::{Clock as _, Quota as _, Record, RecordList, RecordWrite, Records};
+use clinch::ports::{Clock as _, Expected, Quota as _, Record, RecordList, RecordWrite, Records};
 use clinch::testing::ManualClock;
 use clinch::types::Timestamp;
 use clinch_contract::{QuotaControl, QuotaSubject, check_quota, port_factory, quota_cases};
@@ -30,6 +30,8 @@ impl QuotaControl for Hands {
 struct Counted {
     memory: Memory,
     commits: AtomicU64,
+    /// What another process writes right before the next commit.
+    overtaken_by: Mutex<Option<RecordWrite>>,
 }
 
 #[async_trait]
@@ -40,6 +42,10 @@ impl Records for Counted {
 
     async fn write_records(&self, writes: &[RecordWrite]) -> clinch::Result<bool> {
         self.commits.fetch_add(1, Ordering::SeqCst);
+        let first = self.overtaken_by.lock().expect("no panic").take();
+        if let Some(first) = first {
+            assert!(self.memory.write_records(&[first]).await?);
+        }
         self.memory.write_records(writes).await
     }
 
@@ -60,6 +66,7 @@ impl Scene {
         let records = Arc::new(Counted {
             memory,
             commits: AtomicU64::new(0),
+            overtaken_by: Mutex::default(),
         });
         Self { clock, records }
     }
@@ -181,4 +188,38 @@ async fn col_8_permits_of_a_process_that_died_are_not_spent_by_another() {
         (850..900).contains(&spent),
         "{spent} of 900 less those held"
     );
+}
+
+/// A process that loses a race keeps the permits that it has taken before.
+#[tokio::test]
+async fn col_8_a_change_that_comes_second_loses_no_permits() {
+    let scene = Scene::new();
+    let quota = scene.process();
+    assert!(is_granted(&quota).await, "the one that asks");
+    let reading = scene.shows(1_000, 1_000);
+    quota.update("k", &reading).await.expect("told");
+    assert!(is_granted(&quota).await, "it takes 32 more");
+    // Another process takes one permit while this one is told to pause.
+    let key = "clinch/quota/k".to_owned();
+    let stored = scene.records.read_records(std::slice::from_ref(&key)).await;
+    let stored = stored.expect("read").remove(0).expect("a budget").body;
+    assert!(stored.contains(r#""remaining":967"#), "{stored}");
+    let taken = RecordWrite {
+        key,
+        expected: Expected::Anything,
+        body: Some(stored.replace("967", "966")),
+    };
+    *scene.records.overtaken_by.lock().expect("no panic") = Some(taken);
+    let pause = QuotaReading {
+        retry_after: Some(Duration::from_secs(1)),
+        ..scene.shows(1_000, 999)
+    };
+    quota.update("k", &pause).await.expect("told");
+    assert!(!is_granted(&quota).await, "it pauses");
+    scene.clock.advance(Duration::from_secs(2));
+    let mut spent = 0;
+    while is_granted(&quota).await {
+        spent += 1;
+    }
+    assert_eq!(spent, 898, "all but the reserve, and what others have");
 }
