@@ -65,6 +65,11 @@ impl Grant {
     pub(crate) fn token_hash(&self) -> Option<String> {
         self.token.as_ref().map(Token::hash)
     }
+
+    /// By which the API's refusals are remembered.
+    fn refused_hash(&self) -> String {
+        self.token_hash().unwrap_or_else(|| ANONYMOUS.to_owned())
+    }
 }
 
 /// No request may be sent now.
@@ -76,13 +81,18 @@ pub(crate) struct Throttled {
 
 /// The API refuses a token.
 const REFUSED: &str = "the API refuses the token";
+/// The API refuses requests without a token.
+const REFUSED_ANONYMOUS: &str = "the API refuses requests without a token: set github.tokens";
 
 impl Throttled {
-    /// Whether there is no request because the API refuses a token.
+    /// Whether there is no request because the API refuses a token, or requests without one.
     pub(crate) fn is_refused(&self) -> bool {
-        self.reason == REFUSED
+        self.reason == REFUSED || self.reason == REFUSED_ANONYMOUS
     }
 }
+
+/// The account, and the hash of the token, of requests without a token.
+const ANONYMOUS: &str = "anonymous";
 
 #[derive(Default)]
 struct TokenStates {
@@ -227,7 +237,10 @@ impl TokenPool {
         preferred: &BTreeSet<String>,
     ) -> Result<Result<Grant, Throttled>> {
         if tokens.is_anonymous() {
-            return self.reserve(bucket, None, "anonymous".to_owned()).await;
+            return match self.refused(ANONYMOUS, REFUSED_ANONYMOUS) {
+                Some(throttled) => Ok(Err(throttled)),
+                None => self.reserve(bucket, None, ANONYMOUS.to_owned()).await,
+            };
         }
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut order = tokens.from(first);
@@ -341,8 +354,8 @@ impl TokenPool {
     /// Records the budget that an answer shows.
     pub(crate) async fn record_budget(&self, grant: &Grant, told: &ApiAnswer) -> Result<()> {
         let now = self.clock.now();
-        if let Some(hash) = grant.token_hash().filter(|_| told.status != 401) {
-            self.seen().bad.remove(&hash);
+        if told.status != 401 {
+            self.seen().bad.remove(&grant.refused_hash());
         }
         if answer::is_about(grant.bucket, told) {
             let mut reading = answer::reading(told, now);
@@ -379,13 +392,21 @@ impl TokenPool {
         self.answered.notify_waiters();
     }
 
-    /// Records that the API refuses the token; returns for how long it is not used. Requests that
-    /// were in flight together count as one refusal.
+    /// For how long a token is not used because the API refused it.
+    fn refused(&self, hash: &str, reason: &str) -> Option<Throttled> {
+        let now = self.clock.now();
+        let bad = self.seen().bad.get(hash).copied();
+        let bad = bad.filter(|bad| bad.until > now)?;
+        Some(Throttled {
+            wait: bad.until.since(now),
+            reason: reason.to_owned(),
+        })
+    }
+
+    /// Records that the API refuses the token, or requests without one; returns for how long none is
+    /// sent. Requests that were in flight together count as one refusal.
     pub(crate) fn refuse(&self, grant: &Grant) -> Duration {
-        let Some(token) = &grant.token else {
-            return BAD_TOKEN_PAUSES[0];
-        };
-        let (hash, now) = (token.hash(), self.clock.now());
+        let (hash, now) = (grant.refused_hash(), self.clock.now());
         let mut seen = self.seen();
         let before = seen.bad.get(&hash).copied();
         if let Some(bad) = before.filter(|bad| bad.until > now) {
@@ -400,6 +421,9 @@ impl TokenPool {
         match times < REFUSED_AFTER {
             true => {
                 tracing::warn!(target: "clinch::github", token = hash, "the API refused a token; trying again soon");
+            }
+            false if grant.token.is_none() => {
+                tracing::error!(target: "clinch::github", "{REFUSED_ANONYMOUS}");
             }
             false => {
                 tracing::error!(target: "clinch::github", token = hash, "the API refuses a token; replace it");

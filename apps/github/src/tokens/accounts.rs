@@ -20,13 +20,8 @@ impl TokenPool {
     /// The token's account: recorded, or requested from the API.
     pub(crate) async fn account(&self, token: &Token) -> Result<Result<String, Throttled>> {
         let hash = token.hash();
-        let now = self.clock.now();
-        let bad = self.seen().bad.get(&hash).copied();
-        if let Some(bad) = bad.filter(|bad| bad.until > now) {
-            return Ok(Err(Throttled {
-                wait: bad.until.since(now),
-                reason: REFUSED.to_owned(),
-            }));
+        if let Some(throttled) = self.refused(&hash, REFUSED) {
+            return Ok(Err(throttled));
         }
         if let Some(account) = self.seen().accounts.get(&hash) {
             return Ok(Ok(account.clone()));

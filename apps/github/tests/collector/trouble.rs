@@ -16,7 +16,8 @@ use clinch::types::{ErrorKind, Status};
 use clinch::{Error, Result};
 use clinch_github::fake::{BASE, Fault, Faults, Setup, Size, World};
 use clinch_github::{
-    Collect, Parts, RunStatus, Schedule, Settings, Space, Statistics, Token, Trigger, collect_route,
+    Collect, Parts, RunStatus, Schedule, Secrets, Settings, Space, Statistics, Token, TokenReader,
+    Trigger, collect_route,
 };
 use clinch_memory::Memory;
 
@@ -312,6 +313,42 @@ async fn col_16_a_new_token_wakes_what_waits_for_a_refused_one() {
     advance(&lab.clock, Duration::from_secs(10)).await;
     let run = again.collector.run(&run.run_id).await.expect("read");
     assert_eq!(run.status, RunStatus::Completed, "{run:?}");
+}
+
+/// As a server of one's own that wants everybody to sign in.
+#[tokio::test]
+async fn col_16_an_api_that_refuses_requests_without_a_token_is_asked_less_and_less() {
+    let refused = Faults::none().always(&["/"], Fault::Status(401));
+    let setup = Setup {
+        faults: refused,
+        ..Setup::default()
+    };
+    let reads = Arc::new(AtomicU64::new(0));
+    let counted = reads.clone();
+    let lab = Lab::with(small(6), setup, |settings| {
+        settings.token_reader = TokenReader::new(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Ok(Secrets::default())
+        });
+    })
+    .await;
+    let run = lab.collector.start("octocat", Trigger::Manual, Space::Main);
+    let id = run.await.expect("begun").run_id;
+    advance(&lab.clock, Duration::from_secs(3_600)).await;
+    let (asked, read) = (lab.fake.tally().requests, reads.load(Ordering::SeqCst));
+    assert!(asked <= 15, "{asked} requests");
+    assert!(read <= 60, "the files were read {read} times");
+    // Files are read in another thread, which may be late on the clock of the test.
+    let mut reason = lab.waits_for(&id).await;
+    for _ in 0..10 {
+        if !reason.contains("set github.tokens") {
+            advance(&lab.clock, Duration::from_secs(60)).await;
+            reason = lab.waits_for(&id).await;
+        }
+    }
+    assert!(reason.contains("set github.tokens"), "{reason}");
+    lab.fake.set_faults(Faults::none());
+    assert_whole(&lab.end(&id).await);
 }
 
 /// Each notes its tokens when it starts. Were they noted again and again, all jobs that wait would be
