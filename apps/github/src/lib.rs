@@ -28,6 +28,7 @@ pub mod fake;
 mod finish;
 mod forget;
 mod health;
+mod hold;
 mod items;
 mod metrics;
 mod model;

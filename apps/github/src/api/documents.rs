@@ -193,11 +193,13 @@ pub(crate) struct ProgressDocument {
     counts_ended_only: bool,
     /// Requests that the API answered so far.
     requests: u64,
-    /// Jobs that wait for their next attempt, among the newest 2,000.
+    /// Jobs that wait for their next attempt, among the newest 2,000. While the domain is paused or
+    /// the API is not called, due jobs wait too.
     waiting: u64,
-    /// Time of the first of these attempts.
+    /// Time of the first of these attempts; null: nothing waits, or nothing says for how long.
     next_at: Option<String>,
-    /// What the job with that attempt waits for.
+    /// What the job with that attempt waits for; without such a job, what the next step of the run
+    /// waits for.
     waits_for: Option<String>,
     /// Every open job waits, among the newest 2,000.
     all_wait: bool,

@@ -41,3 +41,4 @@ mod tenants;
 mod token_keys;
 mod trouble;
 mod unavailable;
+mod waits;

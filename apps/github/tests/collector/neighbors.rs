@@ -291,10 +291,17 @@ async fn col_16_an_api_that_fails_for_every_resource_is_left_alone() {
     assert_eq!(state(), CircuitState::Closed);
     lab.fake
         .set_faults(Faults::seeded(1).chance(1.0, Fault::Status(502)));
+    let mut runs = Vec::new();
     for (login, _) in &users {
         let run = lab.collector.start(login, Trigger::Manual, Space::Main);
-        run.await.expect("it begins");
+        runs.push(run.await.expect("it begins").run_id);
     }
     advance(&lab.clock, Duration::from_secs(25)).await;
     assert_eq!(state(), CircuitState::Open);
+    for run in runs {
+        let progress = lab.collector.progress(&run).await.expect("read");
+        let reason = progress.waits_for.unwrap_or_default();
+        assert!(progress.waiting > 0, "{run} does not wait");
+        assert!(reason.contains("breaker"), "{run}: {reason}");
+    }
 }

@@ -7,7 +7,8 @@ use clinch::types::Timestamp;
 use clinch::{Error, Result};
 use clinch_core::ErrorKind;
 use clinch_github::{
-    Collector, DOMAIN, Job, JobFilter, JobState, Overview, Run, RunId, RunStatus, Space, TokenView,
+    Collector, DOMAIN, Job, JobFilter, JobState, Overview, Progress, Run, RunId, RunStatus, Space,
+    TokenView,
 };
 use clinch_server::{Panel, PanelAction, PanelCell, PanelMark, PanelPage, PanelSection};
 
@@ -101,6 +102,22 @@ fn jobs_section(title: &str, jobs: &[Job], empty: &'static str) -> PanelSection 
         ],
         rows: jobs.iter().map(job_row).collect(),
         empty,
+    }
+}
+
+/// How many jobs of a run wait, until when and for what, as a sentence.
+fn waits(progress: &Progress) -> String {
+    let next = progress.next_at.map(time);
+    let until = next.map(|at| format!(", the first until {at}"));
+    let reason = progress.waits_for.as_deref().unwrap_or_default();
+    let reason = match reason {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    };
+    match progress.waiting {
+        0 if reason.is_empty() => String::new(),
+        0 => format!(" It waits{reason}."),
+        many => format!(" {many} jobs wait{}{reason}.", until.unwrap_or_default()),
     }
 }
 
@@ -270,13 +287,7 @@ impl Pages {
         let failed = self.of_state(id, JobState::Failed).await?;
         let ready = self.of_state(id, JobState::Ready).await?;
         let running = self.of_state(id, JobState::Running).await?;
-        let next = progress
-            .next_at
-            .map(|at| format!(", the first until {}", time(at)));
-        let waiting = match progress.waiting {
-            0 => String::new(),
-            many => format!(" {many} jobs wait{}.", next.unwrap_or_default()),
-        };
+        let waiting = waits(&progress);
         let error = run.error.as_ref().map(|error| format!(" {error}."));
         Ok(PanelPage {
             title: format!("Run {}", run.run_id),

@@ -146,6 +146,11 @@ fn col_1_a_second_run_of_a_user_is_refused_while_one_is_active() {
 
     let other = ["github", "run", "hubot", "--wait=1s", "--url", &url];
     ends(&folder.run(&other), 5);
+    let shown = ends(
+        &folder.run(&["github", "status", "hubot", "--url", &url]),
+        0,
+    );
+    assert!(shown.contains("the domain github is paused"), "{shown}");
     let cancel = [
         "github",
         "cancel",

@@ -12,6 +12,7 @@ use crate::clock::{self, Budget};
 use crate::duration;
 use crate::error::{CliError, note};
 use crate::exit::Exit;
+use crate::output::text::plain;
 use crate::progress;
 
 /// Minimum pause between two reads; slow reads make it longer.
@@ -145,7 +146,8 @@ pub(crate) struct Printed {
     since: Budget,
     /// When the last plain line was printed.
     plain_at: Duration,
-    waits_until: Option<String>,
+    /// What was said last of a wait of all jobs.
+    said_of_wait: Option<String>,
 }
 
 impl Default for Printed {
@@ -154,7 +156,7 @@ impl Default for Printed {
             pace: Pace::default(),
             since: Budget::start(None),
             plain_at: Duration::ZERO,
-            waits_until: None,
+            said_of_wait: None,
         }
     }
 }
@@ -197,12 +199,20 @@ impl Printed {
         let is_far = next
             .parse::<jiff::Timestamp>()
             .is_ok_and(|at| at > clock::after(REPORT_AFTER));
-        if is_far && self.waits_until.as_deref() != Some(next) {
+        let mut reasons = documents.iter().map(|one| text(one, "/waits_for"));
+        let reason = reasons
+            .find(|reason| !reason.is_empty())
+            .unwrap_or_default();
+        let said = match next {
+            // Nothing says until when.
+            "" if !reason.is_empty() => Some(format!("open jobs wait: {}", plain(reason))),
+            next if is_far => Some(format!("open jobs wait until {next} or later")),
+            _ => None,
+        };
+        if let Some(said) = said.filter(|said| self.said_of_wait.as_ref() != Some(said)) {
             progress::line("");
-            note(&format!(
-                "all {waiting} open jobs wait until {next} or later"
-            ));
-            self.waits_until = Some(next.to_owned());
+            note(&format!("all {waiting} {said}"));
+            self.said_of_wait = Some(said);
         }
         Ok(())
     }

@@ -96,7 +96,12 @@ fn waiting(runs: &[Value], now: Timestamp) -> Option<String> {
         return None;
     }
     let next = |run: &&Value| text(run, "/next_at").parse::<Timestamp>().ok();
-    let first = open.clone().filter_map(|run| next(&run)).min()?;
+    let Some(first) = open.clone().filter_map(|run| next(&run)).min() else {
+        // Nothing says until when: the domain is paused, perhaps before the first job.
+        let mut reasons = runs.iter().map(|run| text(run, "/waits_for"));
+        let reason = reasons.find(|reason| !reason.is_empty())?;
+        return Some(format!("waiting: {}", plain(reason)));
+    };
     let reason = open.find(|run| next(run) == Some(first));
     let reason = reason
         .map(|run| text(run, "/waits_for"))
@@ -184,6 +189,22 @@ mod tests {
         waits["waits_for"] = json!("the API refuses the token");
         let line = Pace::default().line(&[waits.clone()], Duration::ZERO, noon());
         assert!(line.contains("until 2026-11-19 01:00 UTC: "), "{line}");
+        // Nobody knows when a paused domain is resumed.
+        let mut paused = waits.clone();
+        paused["next_at"] = Value::Null;
+        paused["waits_for"] = json!("the domain github is paused");
+        let line = Pace::default().line(&[paused.clone()], Duration::ZERO, noon());
+        assert!(
+            line.ends_with("waiting: the domain github is paused"),
+            "{line}"
+        );
+        paused["jobs"] = json!({"total": 0, "open": 0, "failed": 0});
+        paused["all_wait"] = json!(false);
+        let line = Pace::default().line(&[paused], Duration::ZERO, noon());
+        assert!(
+            line.ends_with("waiting: the domain github is paused"),
+            "{line}"
+        );
         // Another run that works is no wait.
         let both = [waits, run(1, 2, 3)];
         let line = Pace::default().line(&both, Duration::ZERO, noon());

@@ -158,14 +158,8 @@ fn show(
     for line in summary::unavailable_lines(run, usize::MAX) {
         out.line(&line)?;
     }
-    match number(run, "/waiting") {
-        0 => {}
-        waiting => {
-            let (next, reason) = (text(run, "/next_at"), plain(text(run, "/waits_for")));
-            out.line(&format!(
-                "  waiting: {waiting}, the first until {next}: {reason}"
-            ))?;
-        }
+    if let Some(line) = waiting_line(run) {
+        out.line(&line)?;
     }
     let kinds = run.pointer("/kinds").and_then(Value::as_object);
     let kinds: Vec<Value> = kinds.into_iter().flatten().map(with_kind).collect();
@@ -180,8 +174,57 @@ fn show(
     Ok(())
 }
 
+/// What jobs of the run wait for; or the next step of the run, if no job waits.
+fn waiting_line(run: &Value) -> Option<String> {
+    let (next, reason) = (text(run, "/next_at"), plain(text(run, "/waits_for")));
+    match (number(run, "/waiting"), next) {
+        (0, _) if reason.is_empty() => None,
+        (0, _) => Some(format!("  waiting: {reason}")),
+        (waiting, "") => Some(format!("  waiting: {waiting}: {reason}")),
+        (waiting, next) => Some(format!(
+            "  waiting: {waiting}, the first until {next}: {reason}"
+        )),
+    }
+}
+
 fn with_kind((kind, jobs): (&String, &Value)) -> Value {
     let mut jobs = jobs.clone();
     jobs["kind"] = json!(kind);
     jobs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn col_15_a_wait_without_an_end_has_a_reason() {
+        let paused = "the domain github is paused";
+        let at = "2026-11-15T15:10:00.000Z";
+        let cases = [
+            (0, Value::Null, "", None),
+            (
+                0,
+                Value::Null,
+                paused,
+                Some("  waiting: the domain github is paused"),
+            ),
+            (
+                7,
+                Value::Null,
+                paused,
+                Some("  waiting: 7: the domain github is paused"),
+            ),
+            (
+                7,
+                json!(at),
+                "budget",
+                Some("  waiting: 7, the first until 2026-11-15T15:10:00.000Z: budget"),
+            ),
+        ];
+        for (waiting, next_at, reason, expected) in cases {
+            let run = json!({"waiting": waiting, "next_at": next_at, "waits_for": reason});
+            assert_eq!(waiting_line(&run).as_deref(), expected, "{run}");
+        }
+    }
 }
