@@ -68,7 +68,7 @@ pub use model::{
     PageEnd, PageJob, Pages, Pass, Reading, Repair, Repository, Run, RunId, RunStatus, Selection,
     Space, Start, Statistics, Trigger, Unavailable,
 };
-pub use overview::{EndedJobs, OpenJobs, Overview};
+pub use overview::{EndedJobs, OpenJobs, Overview, WaitingJobs};
 pub use progress::Progress;
 pub use queries::JobFilter;
 pub use records::Cursor;

@@ -1,17 +1,21 @@
 //! All runs at a glance: how long the jobs of the last hour took, how many failed, how often they
 //! were repeated, which ones wait for what, and which ones run for too long.
 
+mod waiting;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clinch::Result;
-use clinch::ports::Filter;
-use clinch::types::{Phase, Timestamp};
+use clinch::ports::{DomainView, Filter};
+use clinch::types::Timestamp;
 
 use crate::collector::Collector;
 use crate::model::{Job, JobState, Run};
 use crate::queries::domain;
 use crate::streams::JobKind;
+
+pub use waiting::WaitingJobs;
 
 /// The time that jobs are counted for.
 const JOBS_LATELY: Duration = Duration::from_secs(60 * 60);
@@ -23,7 +27,7 @@ const JOBS_MAX: usize = 2_000;
 const RUNS_MAX: usize = 10_000;
 /// Rows that are read at once.
 const PAGE: usize = 500;
-/// Jobs that wait or run for long, in one list.
+/// Jobs that run for long, in one list.
 const LISTED: usize = 50;
 /// A job that runs for longer should have been recovered.
 const LONG: Duration = Duration::from_secs(10 * 60);
@@ -62,6 +66,16 @@ pub struct OpenJobs {
     pub waiting: u64,
 }
 
+impl From<&DomainView> for OpenJobs {
+    fn from(view: &DomainView) -> Self {
+        Self {
+            pending: view.counts.pending,
+            running: view.counts.live + view.counts.recorded,
+            waiting: view.counts.waiting + view.counts.held,
+        }
+    }
+}
+
 /// All runs at a glance.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
@@ -77,8 +91,12 @@ pub struct Overview {
     pub is_cut_of_runs: bool,
     /// Open operations, of all runs.
     pub open: OpenJobs,
-    /// Jobs that wait for their next attempt, the next first: the newest 50.
-    pub waiting: Vec<Job>,
+    /// Jobs that wait, by run and reason, the next first. While the domain is paused or the API is
+    /// not called, jobs that are due wait too.
+    pub waiting: Vec<WaitingJobs>,
+    /// More jobs wait than were looked at, or in more ways than are listed. Every active run is
+    /// there, unless there are very many.
+    pub is_cut_of_waiting: bool,
     /// Jobs whose attempt has been running for more than ten minutes.
     pub stuck: Vec<Job>,
 }
@@ -93,15 +111,12 @@ impl Collector {
         let count = |run: Run| *runs.entry(run.status.as_str()).or_default() += 1;
         let counted = self.each_run_since(now - RUNS_LATELY, RUNS_MAX, count);
         overview.is_cut_of_runs = counted.await?;
-        let waiting = Filter {
-            domains: vec![domain()?],
-            phase: Some(Phase::Waiting),
-            ..Filter::default()
-        };
-        let page = self.inner.inspect.list(&waiting, None, LISTED).await?;
-        overview.waiting = self.inner.jobs_of(page.items)?;
-        overview.waiting.sort_by_key(|job| job.not_before);
-        overview.open = self.inner.open_jobs().await?;
+        let view = self.inner.domain_view().await?;
+        let view = view.as_ref();
+        let hold = self.inner.hold(view).await?;
+        let waiting = self.inner.waiting(view, hold.as_ref()).await?;
+        (overview.waiting, overview.is_cut_of_waiting) = (waiting.rows, waiting.is_cut);
+        overview.open = view.map(OpenJobs::from).unwrap_or_default();
         let inspect = &self.inner.inspect;
         let long = inspect.long_in_progress(now - LONG, PAGE).await?;
         let (ours, long) = (domain()?, inspect.get(&long).await?);

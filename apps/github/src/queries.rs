@@ -238,15 +238,9 @@ impl Collector {
 
 impl Inner {
     /// The collector's open operations: counters that the store maintains.
-    pub(crate) async fn open_jobs(&self) -> Result<OpenJobs> {
-        let domains = self.clinch()?.runtime().ports().domains.clone();
-        let views = domains.domains().await?;
-        let ours = views.iter().find(|view| view.domain.as_str() == DOMAIN);
-        Ok(ours.map_or_else(OpenJobs::default, |view| OpenJobs {
-            pending: view.counts.pending,
-            running: view.counts.live + view.counts.recorded,
-            waiting: view.counts.waiting + view.counts.held,
-        }))
+    async fn open_jobs(&self) -> Result<OpenJobs> {
+        let view = self.domain_view().await?;
+        Ok(view.as_ref().map(OpenJobs::from).unwrap_or_default())
     }
 
     /// Whether the runs have to be read again for the gauges.

@@ -8,9 +8,9 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::documents::JobDocument;
+use super::documents::{JobDocument, time};
 use super::read::{Answer, json};
-use crate::{Collector, EndedJobs, Overview};
+use crate::{Collector, EndedJobs, Overview, WaitingJobs};
 
 /// The jobs of one kind that ended in the last hour.
 #[derive(Debug, Serialize, ToSchema)]
@@ -55,6 +55,33 @@ pub(crate) struct OpenJobsDocument {
     waiting: u64,
 }
 
+/// Jobs of one run that wait for the same thing.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WaitingJobsDocument {
+    /// The run that they belong to.
+    run_id: Option<String>,
+    /// What they wait for: a budget, the next attempt after an error, a breaker, a paused domain.
+    waits_for: Option<String>,
+    /// How many they are, among the jobs that were looked at.
+    jobs: u64,
+    /// When the first of them may begin; null: nothing says when.
+    next_at: Option<String>,
+    /// The first of them.
+    first: JobDocument,
+}
+
+impl From<WaitingJobs> for WaitingJobsDocument {
+    fn from(jobs: WaitingJobs) -> Self {
+        Self {
+            run_id: jobs.run,
+            waits_for: jobs.waits_for,
+            jobs: jobs.jobs,
+            next_at: jobs.next_at.map(time),
+            first: jobs.first.into(),
+        }
+    }
+}
+
 /// All runs at a glance.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RunsOverviewDocument {
@@ -70,8 +97,12 @@ pub(crate) struct RunsOverviewDocument {
     attempts: BTreeMap<String, u64>,
     /// True: there were more jobs; only the newest were looked at.
     cut: bool,
-    /// Jobs that wait for their next attempt, the next first: the newest 50.
-    waiting: Vec<JobDocument>,
+    /// Jobs that wait, by run and reason, the next first, at most 200 rows. While the domain is
+    /// paused or the API is not called, jobs that are due wait too.
+    waiting: Vec<WaitingJobsDocument>,
+    /// True: more jobs wait than the newest 2,000, which were counted, or in more than 200 rows.
+    /// Other active runs are looked at by themselves, at most 50.
+    waiting_cut: bool,
     /// Jobs whose attempt has been running for more than ten minutes, at most 50.
     stuck: Vec<JobDocument>,
 }
@@ -81,7 +112,8 @@ impl From<Overview> for RunsOverviewDocument {
         let runs = overview.runs.into_iter();
         let kinds = overview.kinds.into_iter();
         let attempts = overview.attempts.into_iter();
-        let jobs = |jobs: Vec<crate::Job>| jobs.into_iter().map(JobDocument::from).collect();
+        let waiting = overview.waiting.into_iter();
+        let stuck = overview.stuck.into_iter();
         Self {
             runs: runs.map(|(name, count)| (name.to_owned(), count)).collect(),
             runs_cut: overview.is_cut_of_runs,
@@ -97,8 +129,9 @@ impl From<Overview> for RunsOverviewDocument {
                 .map(|(attempts, count)| (attempts.to_string(), count))
                 .collect(),
             cut: overview.is_cut,
-            waiting: jobs(overview.waiting),
-            stuck: jobs(overview.stuck),
+            waiting: waiting.map(WaitingJobsDocument::from).collect(),
+            waiting_cut: overview.is_cut_of_waiting,
+            stuck: stuck.map(JobDocument::from).collect(),
         }
     }
 }

@@ -20,10 +20,25 @@ use crate::lab::{Lab, budgets, running};
 const TOKEN: &str = "fake-robot-1";
 
 /// Counts the operations that are read.
-struct Counting {
+pub(crate) struct Counting {
     memory: Memory,
     rows: AtomicUsize,
     reads: AtomicUsize,
+}
+
+impl Counting {
+    pub(crate) fn new(memory: &Memory) -> Self {
+        Self {
+            memory: memory.clone(),
+            rows: AtomicUsize::new(0),
+            reads: AtomicUsize::new(0),
+        }
+    }
+
+    /// The operations that were read so far.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.load(Ordering::Relaxed)
+    }
 }
 
 #[async_trait]
@@ -106,11 +121,7 @@ async fn long() -> Long {
     let clock = Arc::new(ManualClock::default());
     let memory = Memory::new(clock.clone());
     let fake = Fake::new(World::generate(3, &size), setup, clock.clone());
-    let counting = Arc::new(Counting {
-        memory: memory.clone(),
-        rows: AtomicUsize::new(0),
-        reads: AtomicUsize::new(0),
-    });
+    let counting = Arc::new(Counting::new(&memory));
     let parts = Parts {
         settings: Settings {
             api_url: BASE.parse().expect("an address"),
@@ -148,12 +159,9 @@ async fn col_15_the_progress_of_a_long_run_reads_a_bounded_number_of_jobs() {
     // The budgets of two hours end before the jobs do: the rest waits for the third.
     advance(&clock, Duration::from_secs(120)).await;
     advance(&clock, Duration::from_secs(3_600)).await;
-    let before = (
-        counting.rows.load(Ordering::Relaxed),
-        counting.reads.load(Ordering::Relaxed),
-    );
+    let before = (counting.rows(), counting.reads.load(Ordering::Relaxed));
     let progress = collector.progress(&run.run_id).await.expect("read");
-    let rows = counting.rows.load(Ordering::Relaxed) - before.0;
+    let rows = counting.rows() - before.0;
     let reads = counting.reads.load(Ordering::Relaxed) - before.1;
     assert_eq!(progress.run.status, RunStatus::Running);
     assert!(progress.run.jobs.total > 2_500, "{:?}", progress.run.jobs);

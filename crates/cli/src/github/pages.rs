@@ -8,7 +8,7 @@ use clinch::{Error, Result};
 use clinch_core::ErrorKind;
 use clinch_github::{
     Collector, DOMAIN, Job, JobFilter, JobState, Overview, Progress, Run, RunId, RunStatus, Space,
-    TokenView,
+    TokenView, WaitingJobs,
 };
 use clinch_server::{Panel, PanelAction, PanelCell, PanelMark, PanelPage, PanelSection};
 
@@ -105,6 +105,43 @@ fn jobs_section(title: &str, jobs: &[Job], empty: &'static str) -> PanelSection 
     }
 }
 
+fn waiting_row(waiting: &WaitingJobs) -> Vec<PanelCell> {
+    let run = waiting.run.clone().unwrap_or_default();
+    let first = &waiting.first;
+    vec![
+        PanelCell::link(run.clone(), format!("/apps/{DOMAIN}/runs/{run}")),
+        PanelCell::text(waiting.jobs.to_string()),
+        maybe(waiting.next_at),
+        PanelCell::text(waiting.waits_for.clone().unwrap_or_default()),
+        PanelCell::text(first.resource.clone()),
+        PanelCell::link(
+            first.op_id.to_string(),
+            format!("/operations/{}", first.op_id),
+        ),
+    ]
+}
+
+fn waiting_section(overview: &Overview) -> PanelSection {
+    let newest = if overview.is_cut_of_waiting {
+        ", the newest jobs"
+    } else {
+        ""
+    };
+    PanelSection {
+        title: format!("Jobs that wait, and until when the first waits{newest}"),
+        columns: vec![
+            "Run",
+            "Jobs",
+            "Until",
+            "What they wait for",
+            "The first",
+            "Operation",
+        ],
+        rows: overview.waiting.iter().map(waiting_row).collect(),
+        empty: "No job waits.",
+    }
+}
+
 /// How many jobs of a run wait, until when and for what, as a sentence.
 fn waits(progress: &Progress) -> String {
     let next = progress.next_at.map(time);
@@ -182,11 +219,7 @@ fn overview_sections(overview: &Overview) -> Vec<PanelSection> {
             rows: attempts.collect(),
             empty: "No job has ended.",
         },
-        jobs_section(
-            "Jobs that wait, and until when",
-            &overview.waiting,
-            "No job waits.",
-        ),
+        waiting_section(overview),
         jobs_section(
             "Attempts that run for more than ten minutes",
             &overview.stuck,

@@ -108,11 +108,14 @@ fn col_15_the_overview_says_who_waits_for_what_until_when() {
     let run = server.until("/v1/github/runs/octocat.1", waits);
     assert!(run["requests"].as_u64() > Some(0), "{run:#}");
     let overview = server.ask("GET", "/v1/github/overview", "", 200);
-    let job = &overview["waiting"][0];
-    assert_eq!(job["run_id"], json!("octocat.1"), "{overview:#}");
-    assert!(job["not_before"].is_string(), "{overview:#}");
-    let reason = job["error"].as_str().unwrap_or_default();
-    assert!(reason.contains("budget"), "{overview:#}");
+    let row = &overview["waiting"][0];
+    assert_eq!(row["run_id"], json!("octocat.1"), "{overview:#}");
+    assert!(row["next_at"].is_string(), "{overview:#}");
+    assert_eq!(row["first"]["state"], json!("READY"), "{overview:#}");
+    assert!(row["jobs"].as_u64() > Some(0), "{overview:#}");
+    let rows = overview["waiting"].as_array().expect("rows").iter();
+    let mut reasons = rows.filter_map(|row| row["waits_for"].as_str());
+    assert!(reasons.any(|one| one.contains("budget")), "{overview:#}");
     let shown = ends(
         &folder.run(&["github", "status", "octocat", "--url", &url]),
         0,

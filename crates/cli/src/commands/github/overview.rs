@@ -17,8 +17,8 @@ Examples:
   clinch github overview -o json
 
 The runs of the last day by status; the open jobs; of the jobs of the last hour failures, times and
-numbers of attempts; the jobs that wait, for what and until when; attempts that run for more than
-ten minutes. `clinch github status RUN` shows one run.";
+numbers of attempts; the jobs that wait, by run and reason, and until when the first of them waits;
+attempts that run for more than ten minutes. `clinch github status RUN` shows one run.";
 
 const KIND_COLUMNS: &[Column] = &[
     Column::new("KIND", |kind| at(kind, &["/name"])).whole(),
@@ -38,7 +38,16 @@ const ATTEMPT_COLUMNS: &[Column] = &[
     Column::new("JOBS", |one| at(one, &["/jobs"])),
 ];
 
-const JOB_COLUMNS: &[Column] = &[
+const WAITING_COLUMNS: &[Column] = &[
+    Column::new("RUN", |row| at(row, &["/run_id"])).whole(),
+    Column::new("JOBS", |row| at(row, &["/jobs"])),
+    Column::time("UNTIL", |row| at(row, &["/next_at"])),
+    Column::new("WAITS_FOR", |row| at(row, &["/waits_for"])).kept(),
+    Column::new("FIRST", |row| at(row, &["/first/resource"])),
+    Column::id("OPERATION", |row| at(row, &["/first/op_id"])),
+];
+
+const STUCK_COLUMNS: &[Column] = &[
     Column::new("RUN", |job| at(job, &["/run_id"])).whole(),
     Column::new("KIND", |job| at(job, &["/kind"])),
     Column::new("RESOURCE", |job| at(job, &["/resource"])),
@@ -91,25 +100,30 @@ pub(crate) async fn run(_: &Args, client: &mut CollectorClient) -> Result<Exit, 
         .map(|(attempts, jobs)| json!({ "attempts": attempts, "jobs": jobs }))
         .collect();
     let list = |name: &str| overview[name].as_array().cloned().unwrap_or_default();
-    let newest = match overview["cut"] == true {
+    let newest = |is_cut: &str| match overview[is_cut] == true {
         true => ", the newest",
         false => "",
     };
+    let (of_hour, of_waiting) = (newest("cut"), newest("waiting_cut"));
     let tables = [
         (
-            format!("jobs of the last hour{newest}"),
+            format!("jobs of the last hour{of_hour}"),
             KIND_COLUMNS,
             kinds,
         ),
         (
-            format!("attempts of these jobs{newest}"),
+            format!("attempts of these jobs{of_hour}"),
             ATTEMPT_COLUMNS,
             attempts,
         ),
-        ("jobs that wait".to_owned(), JOB_COLUMNS, list("waiting")),
+        (
+            format!("jobs that wait{of_waiting}"),
+            WAITING_COLUMNS,
+            list("waiting"),
+        ),
         (
             "attempts that run for more than ten minutes".to_owned(),
-            JOB_COLUMNS,
+            STUCK_COLUMNS,
             list("stuck"),
         ),
     ];
