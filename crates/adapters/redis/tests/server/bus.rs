@@ -228,6 +228,26 @@ pub(crate) async fn col_6_ended_loans_are_looked_for_at_the_start() {
     assert_eq!(wait(&started).await.redeliveries, 1);
 }
 
+/// Operators see how often hints are taken over: an alert rule uses this number.
+pub(crate) async fn col_14_a_hint_whose_loan_ended_is_counted_as_recovered() {
+    let bus = bus(&fresh()).await;
+    publish(&bus, &[hint("a"), hint("a")], Duration::ZERO).await;
+    assert_eq!(take(&bus, 9).await.len(), 2);
+    assert_eq!(bus.redis().recovered(), 0, "the first loan is none");
+    advance(&bus, VISIBILITY + secs(1)).await;
+    let again = take(&bus, 9).await;
+    assert_eq!(again.len(), 2);
+    assert_eq!(bus.redis().recovered(), 2);
+    // What is given back was not lost.
+    let back: Vec<_> = again
+        .into_iter()
+        .map(|one| (one.receipt, Duration::ZERO))
+        .collect();
+    bus.nack(&back).await.expect("given back");
+    assert_eq!(take(&bus, 9).await.len(), 2);
+    assert_eq!(bus.redis().recovered(), 2);
+}
+
 pub(crate) async fn col_6_consumers_that_are_gone_are_forgotten() {
     let settings = fresh();
     let (stream, mut raw) = (key(&settings, "s:a"), raw(&url()).await);

@@ -128,6 +128,31 @@ pub(crate) async fn col_7_a_sleeping_scheduler_is_woken() {
     }
 }
 
+/// The average sleep of the scheduler is the quotient of these two.
+pub(crate) async fn col_14_the_sleeps_of_the_scheduler_are_counted() {
+    let bus = bus(&fresh()).await;
+    // It leads, and sleeps until the renewal of its lock.
+    advance(&bus, Duration::ZERO).await;
+    let before = bus.redis().scheduler_sleeps();
+    for _ in 0..20 {
+        let soon = hint("a");
+        publish(&bus, std::slice::from_ref(&soon), Duration::from_millis(20)).await;
+        let got = wait(&bus).await;
+        assert_eq!(got.hint, soon);
+        bus.ack(&[got.receipt]).await.expect("acked");
+        // On a busy machine it may be due before the scheduler sees it.
+        if bus.redis().scheduler_slept_ms() > 0 {
+            break;
+        }
+    }
+    let (sleeps, slept) = (
+        bus.redis().scheduler_sleeps(),
+        bus.redis().scheduler_slept_ms(),
+    );
+    assert!(sleeps > before, "{sleeps} sleeps, {before} before");
+    assert!(slept > 0, "{sleeps} sleeps took {slept} ms");
+}
+
 pub(crate) async fn col_7_a_lead_that_was_lost_with_its_data_has_a_higher_fence() {
     let settings = unscheduled();
     let redis = connect(&settings).await;

@@ -56,6 +56,7 @@ fn all() -> Vec<(&'static str, Body)> {
             col_6_a_waiting_reader_is_told_of_an_ended_loan,
             col_6_ended_loans_are_looked_for_at_the_start,
             col_6_consumers_that_are_gone_are_forgotten,
+            col_14_a_hint_whose_loan_ended_is_counted_as_recovered,
             col_16_a_waiting_call_that_is_dropped_loses_nothing,
             run_7_a_shorter_extension_ends_sooner,
             run_7_a_former_holder_extends_nothing,
@@ -68,6 +69,7 @@ fn all() -> Vec<(&'static str, Body)> {
             col_7_only_the_owner_releases_the_lead,
             col_7_another_takes_over_when_the_leader_leaves,
             col_7_a_sleeping_scheduler_is_woken,
+            col_14_the_sleeps_of_the_scheduler_are_counted,
             col_7_a_lead_that_was_lost_with_its_data_has_a_higher_fence,
             col_7_a_leader_that_stops_renewing_is_replaced_and_nothing_comes_twice,
         }
