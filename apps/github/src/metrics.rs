@@ -48,10 +48,15 @@ pub(crate) fn runs(active: usize, statistics: usize) {
     metrics::gauge!("github.statistics.retry.size").set(statistics as f64);
 }
 
-/// Tokens that cannot be used now, and all tokens.
+/// Tokens of the server that cannot be used now, and all of them.
 pub(crate) fn tokens(blocked: usize, size: usize) {
     metrics::gauge!("github.tokens.blocked").set(blocked as f64);
     metrics::gauge!("github.tokens.size").set(size as f64);
+}
+
+/// Tokens of users that the API refuses.
+pub(crate) fn user_tokens(refused: usize) {
+    metrics::gauge!("github.user_tokens.refused").set(refused as f64);
 }
 
 /// Registers the counters that alert rules use: the rate of a counter that appears with its first

@@ -226,6 +226,7 @@ impl Collector {
     pub async fn measure(&self) -> Result<()> {
         let tokens = &self.inner.tokens;
         crate::metrics::tokens(tokens.blocked(), tokens.size());
+        crate::metrics::user_tokens(tokens.refused_of_users());
         let open = self.inner.open_jobs().await?;
         crate::metrics::jobs_pending(open.pending + open.running + open.waiting);
         if self.inner.runs_are_due() {

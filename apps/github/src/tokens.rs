@@ -49,6 +49,9 @@ const BAD_TOKEN_PAUSES: [Duration; 4] = [
 ];
 /// Refusals in a row after which a token counts as refused.
 const REFUSED_AFTER: usize = 3;
+/// A refused token of a user that was not tried again for so long counts no more: it may have been
+/// removed by another process. While a run waits for it, it is tried every ten minutes.
+const NOT_TRIED_AGAIN: Duration = Duration::from_secs(10 * 60);
 /// Pause while no token can be used, if nothing says for how long.
 pub(crate) const NO_TOKEN_PAUSE: Duration = Duration::from_secs(60);
 
@@ -131,6 +134,8 @@ struct BadToken {
     /// Refusals in a row.
     times: usize,
     until: Timestamp,
+    /// It was one of the server's tokens when it was refused first.
+    is_of_server: bool,
 }
 
 /// The server's tokens, and access to the budgets of all tokens.
@@ -407,6 +412,8 @@ impl TokenPool {
     /// sent. Requests that were in flight together count as one refusal.
     pub(crate) fn refuse(&self, grant: &Grant) -> Duration {
         let (hash, now) = (grant.refused_hash(), self.clock.now());
+        // Requests without a token are the server's.
+        let is_known = grant.token.is_none() || self.server().iter().any(|one| one.hash() == hash);
         let mut seen = self.seen();
         let before = seen.bad.get(&hash).copied();
         if let Some(bad) = before.filter(|bad| bad.until > now) {
@@ -414,8 +421,12 @@ impl TokenPool {
         }
         let times = before.map_or(1, |bad| bad.times + 1);
         let pause = BAD_TOKEN_PAUSES[times.min(BAD_TOKEN_PAUSES.len()) - 1];
-        let until = now + pause;
-        seen.bad.insert(hash.clone(), BadToken { times, until });
+        let bad = BadToken {
+            times,
+            until: now + pause,
+            is_of_server: before.map_or(is_known, |bad| bad.is_of_server),
+        };
+        seen.bad.insert(hash.clone(), bad);
         seen.tidy(now, REMEMBERED_MAX);
         drop(seen);
         match times < REFUSED_AFTER {
@@ -468,9 +479,12 @@ mod tests {
             };
             states.budgets.insert(name.clone(), budget);
             states.blocked_until.insert(name.clone(), until);
-            states
-                .bad
-                .insert(name.clone(), BadToken { times: 1, until });
+            let bad = BadToken {
+                times: 1,
+                until,
+                is_of_server: true,
+            };
+            states.bad.insert(name.clone(), bad);
             states.accounts.insert(name.clone(), name);
         }
         states.tidy(at(500), 100);

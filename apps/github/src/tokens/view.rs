@@ -4,7 +4,7 @@ use clinch::Result;
 use clinch::types::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{REFUSED_AFTER, TokenPool};
+use super::{BadToken, NOT_TRIED_AGAIN, REFUSED_AFTER, TokenPool};
 use crate::Token;
 
 /// A token and its state. Shows no secret.
@@ -83,5 +83,15 @@ impl TokenPool {
                 || seen.bad.get(&hash).is_some_and(|bad| bad.until > now)
         };
         self.server().iter().filter(is_blocked).count()
+    }
+
+    /// Number of tokens of users, and of installations of the app, that the API refuses.
+    pub(crate) fn refused_of_users(&self) -> usize {
+        let now = self.clock.now();
+        let is_refused = |bad: &&BadToken| {
+            let is_tried = bad.until + NOT_TRIED_AGAIN > now;
+            !bad.is_of_server && bad.times >= REFUSED_AFTER && is_tried
+        };
+        self.seen().bad.values().filter(is_refused).count()
     }
 }

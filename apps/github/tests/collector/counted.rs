@@ -10,19 +10,24 @@ use clinch::Result;
 use clinch::ports::{CircuitState, Document, DocumentFilter, DocumentName, DocumentSink};
 use clinch::testing::advance;
 use clinch_github::fake::{Faults, Setup, Size, World};
-use clinch_github::{RunStatus, Space, Trigger};
+use clinch_github::{RunStatus, Space, Token, Trigger};
 use clinch_memory::Memory;
 use metrics::{
-    Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString,
+    Unit,
 };
 
 use crate::lab::Lab;
+use crate::tenants::keys;
 
 const TOKEN: &str = "fake-robot-1";
 
-/// Counters by name and labels.
+/// Counters by name and labels, and gauges by name.
 #[derive(Default)]
-struct Counters(Mutex<BTreeMap<String, Arc<AtomicCounter>>>);
+struct Counters {
+    counters: Mutex<BTreeMap<String, Arc<AtomicCounter>>>,
+    gauges: Mutex<BTreeMap<String, Arc<LastValue>>>,
+}
 
 #[derive(Default)]
 struct AtomicCounter(AtomicU64);
@@ -37,10 +42,35 @@ impl CounterFn for AtomicCounter {
     }
 }
 
+/// What a gauge was set to last.
+#[derive(Default)]
+struct LastValue(Mutex<f64>);
+
+impl GaugeFn for LastValue {
+    fn increment(&self, value: f64) {
+        *self.0.lock().expect("no panic") += value;
+    }
+
+    fn decrement(&self, value: f64) {
+        *self.0.lock().expect("no panic") -= value;
+    }
+
+    fn set(&self, value: f64) {
+        *self.0.lock().expect("no panic") = value;
+    }
+}
+
 impl Counters {
+    /// The value of a gauge; `None`: there is no such gauge.
+    fn gauge(&self, name: &str) -> Option<f64> {
+        let gauges = self.gauges.lock().expect("no panic");
+        let value = gauges.get(name)?.0.lock().expect("no panic");
+        Some(*value)
+    }
+
     /// The jobs that ended so, of all kinds.
     fn jobs(&self, outcome: &str) -> u64 {
-        let counters = self.0.lock().expect("no panic");
+        let counters = self.counters.lock().expect("no panic");
         let wanted = format!("outcome={outcome}");
         let of_outcome = counters
             .iter()
@@ -61,12 +91,13 @@ impl Recorder for Counters {
             .labels()
             .map(|one| format!(" {}={}", one.key(), one.value()));
         let name = format!("{}{}", key.name(), labels.collect::<String>());
-        let mut counters = self.0.lock().expect("no panic");
+        let mut counters = self.counters.lock().expect("no panic");
         Counter::from_arc(counters.entry(name).or_default().clone())
     }
 
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        let mut gauges = self.gauges.lock().expect("no panic");
+        Gauge::from_arc(gauges.entry(key.name().to_owned()).or_default().clone())
     }
 
     fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
@@ -164,4 +195,47 @@ async fn col_14_jobs_whose_deadline_passed_are_counted_as_failed() {
         "{run:?}"
     );
     assert_eq!(counters.jobs("failed"), run.jobs.failed);
+}
+
+/// The server's own tokens have a gauge of their own.
+#[tokio::test]
+async fn col_14_refused_tokens_of_users_are_counted() {
+    let counters = Counters::default();
+    let _here = metrics::set_default_local_recorder(&counters);
+    let own = Token::new("fake-octocat-1");
+    for refused in [TOKEN, own.secret()] {
+        let setup = Setup {
+            faults: Faults::none().token(refused),
+            ..Setup::default()
+        };
+        let lab = Lab::with(world(), setup, |settings| {
+            settings.tokens = vec![Token::new(TOKEN)];
+            settings.token_keys = keys("1");
+        })
+        .await;
+        let is_of_user = refused != TOKEN;
+        if is_of_user {
+            let added = lab.collector.add_token("octocat", &own).await;
+            added.expect("stored");
+        }
+        let measured = async || {
+            lab.collector.measure().await.expect("measured");
+            let all = ["github.user_tokens.refused", "github.tokens.blocked"];
+            all.map(|name| counters.gauge(name).unwrap_or(-1.0))
+        };
+        assert_eq!(measured().await, [0.0, 0.0]);
+        let run = lab.collector.start("octocat", Trigger::Manual, Space::Main);
+        let id = run.await.expect("begun").run_id;
+        advance(&lab.clock, Duration::from_secs(200)).await;
+        let expected = match is_of_user {
+            true => [1.0, 0.0],
+            false => [0.0, 1.0],
+        };
+        assert_eq!(measured().await, expected, "{refused}");
+        // Nobody tries it any more: it may be gone.
+        let canceled = lab.collector.cancel(&id, "enough").await;
+        canceled.expect("canceled");
+        advance(&lab.clock, Duration::from_secs(30 * 60)).await;
+        assert_eq!(measured().await, [0.0, 0.0], "{refused}");
+    }
 }
