@@ -7,6 +7,7 @@ mod documents;
 mod export;
 mod follow;
 mod overview;
+mod owners;
 mod pace;
 mod run;
 mod stats;
@@ -127,6 +128,7 @@ async fn dispatch(command: Command, global: Global) -> Result<Exit, CliError> {
     match command {
         Command::Run(args) if args.is_fake() => run::fake(&args, global).await,
         Command::Run(args) => {
+            args.check()?;
             let access = args.access();
             with(global, access, async |c| run::run(&args, c).await).await
         }

@@ -52,6 +52,117 @@ fn col_3_repositories_are_selected_by_name_or_by_a_search() {
     run(&[], 0);
 }
 
+/// The last repository of each user of the small world, `OWNER/NAME`; the first of hubot is empty.
+fn one_of_each(hub: &Hub) -> [String; 2] {
+    let all = hub.fake.with_world(|world| world.full_names());
+    ["octocat/", "hubot/"].map(|owner| {
+        let mut own = all.iter().filter(|name| name.starts_with(owner));
+        own.next_back().expect("a repository").clone()
+    })
+}
+
+fn logins(report: &Value, at: &str) -> Vec<String> {
+    let runs = report["runs"].as_array().expect("a list").iter();
+    let login = runs.filter_map(|run| run.pointer(at).and_then(Value::as_str));
+    login.map(str::to_owned).collect()
+}
+
+#[test]
+fn col_3_repositories_of_several_owners_are_a_run_of_each() {
+    let hub = Hub::calm();
+    let folder = Folder::with(&hub.section(&["fake-ann-1"]));
+    let names = one_of_each(&hub);
+    let (both, second) = (names.join(","), names[1].as_str());
+    let both = both.as_str();
+    let run = |more: &[&str]| {
+        let arguments = [&["github", "run", "-o", "json", "--repositories"], more].concat();
+        folder.run(&arguments)
+    };
+    let costs = document(&run(&[both, "--dry-run"]), 0);
+    assert_eq!(
+        costs["costs"].as_array().map(Vec::len),
+        Some(2),
+        "{costs:#}"
+    );
+    let report = document(&run(&[both]), 0);
+    assert_eq!(logins(&report, "/run/login"), ["octocat", "hubot"]);
+    let lines = ends(&folder.run(&["github", "export"]), 0);
+    let resources: BTreeSet<String> = lines
+        .lines()
+        .filter_map(|line| {
+            let line: Value = serde_json::from_str(line).expect("a JSON line");
+            let name = line["resource"].as_str()?.strip_prefix("repo:")?;
+            Some(name.to_owned())
+        })
+        .collect();
+    assert_eq!(resources, names.iter().cloned().collect());
+    // A list, also of one.
+    let report = document(&run(&[second]), 0);
+    assert_eq!(logins(&report, "/run/login"), ["hubot"]);
+    let missing = format!("{},hubot/no-such", names[0]);
+    let report = document(&run(&[missing.as_str()]), 1);
+    let of_hubot = report.pointer("/runs/1/run/missing");
+    assert_eq!(of_hubot, Some(&json!(["hubot/no-such"])));
+    let shown = folder.run(&["github", "run", "--repositories", both]);
+    let text = ends(&shown, 0);
+    assert!(
+        text.contains("octocat.3") && text.contains("hubot.4"),
+        "{text}"
+    );
+}
+
+#[test]
+fn col_3_a_run_of_one_owner_that_is_active_keeps_no_other_from_beginning() {
+    let hub = Hub::calm();
+    let folder = Folder::with(&hub.section(&["fake-ann-1"]));
+    let server = Server::start(&folder, "api,worker,recovery");
+    let (url, both) = (server.url(), one_of_each(&hub).join(","));
+    // Nothing begins before the domain is resumed.
+    server.ask("POST", "/v1/domains/github/pause", "{}", 200);
+    server.ask("POST", "/v1/github/runs", "{\"login\":\"octocat\"}", 202);
+    let run = [
+        "github",
+        "run",
+        "-o",
+        "json",
+        "--url",
+        &url,
+        "--repositories",
+        &both,
+    ];
+    let output = folder.run(&run);
+    let begun = document(&output, 4);
+    assert_eq!(logins(&begun, "/login"), ["hubot"]);
+    assert!(said(&output).contains("octocat.1"), "{}", said(&output));
+    let waits = [&run[..], &["--wait=1s"]].concat();
+    let output = folder.run(&waits);
+    ends(&output, 4);
+    assert!(said(&output).contains("hubot.1"), "both are active now");
+    server.ask("POST", "/v1/domains/github/resume", "{}", 200);
+    for run in ["octocat.1", "hubot.1"] {
+        let path = format!("/v1/github/runs/{run}");
+        server.until(&path, |run| run["status"] == "COMPLETED");
+    }
+    let report = document(&folder.run(&[&run[..], &["--wait"]].concat()), 0);
+    assert_eq!(logins(&report, "/run/run_id"), ["octocat.2", "hubot.2"]);
+}
+
+#[test]
+fn col_1_repositories_without_an_owner_need_a_user() {
+    let folder = Folder::with("");
+    for (arguments, word) in [
+        (&["--repositories", "octocat/hello,api"][..], "OWNER/NAME"),
+        (&["--repositories", "acme/a b"], "OWNER/NAME"),
+        (&["--search", "rust"], "LOGIN"),
+        (&[], "LOGIN"),
+    ] {
+        let output = folder.run(&[&["github", "run"], arguments].concat());
+        ends(&output, 2);
+        assert!(said(&output).contains(word), "{}", said(&output));
+    }
+    assert!(!folder.0.join("clinch.db").exists(), "nothing was begun");
+}
+
 #[test]
 fn col_1_a_selection_of_others_is_refused_in_one_line() {
     let folder = Folder::with("");

@@ -129,14 +129,13 @@ async fn watch(
 
 fn goes_on(runs: &[String], client: &CollectorClient) -> String {
     let names = runs.join(", ");
-    match (
-        client.is_local(),
-        runs.first().and_then(|run| run.split('.').next()),
-    ) {
-        (true, Some(login)) => {
+    match (client.is_local(), runs) {
+        (true, [run]) => {
+            let login = run.split('.').next().unwrap_or_default();
             format!("{names} goes on with the next `clinch github run {login}`")
         }
-        _ => format!("{names} goes on; see `clinch github status`"),
+        (true, _) => format!("{names} go on with the next `clinch github run` of their users"),
+        (false, _) => format!("{names} goes on; see `clinch github status`"),
     }
 }
 

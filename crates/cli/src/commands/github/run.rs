@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::collector_client::{self, Access, CollectorClient};
 use super::cost;
 use super::follow::{self, Ended, Wait};
+use super::owners::{self, Target};
 use super::summary::{self, Pages, Report, grouped};
 use crate::args::Global;
 use crate::client::query;
@@ -25,6 +26,7 @@ Examples:
   clinch github run octocat --full
   clinch github run octocat --streams issue,issue_comment,review
   clinch github run octocat --repositories hello-world,octocat/api
+  clinch github run --repositories octocat/api,acme/web
   clinch github run acme --search 'language:rust archived:false'
   clinch github run octocat --since 2026-01-01 --until 2026-03-31
   clinch github run octocat --streams all --dry-run
@@ -36,14 +38,18 @@ it collects in this process, into the configured store (clinch.db in the working
 default); after an interrupt the next call continues the run. --fake collects all users of a fake
 GitHub on this machine and checks every document; use a separate folder for it.
 
+Without LOGIN, every repository is OWNER/NAME: a run for each owner begins, and the command follows
+all of them. With -o json it prints one document with a list: {\"runs\":[…]}.
+
 Exit 0 completed, 1 failed or with failed jobs, 4 a run of the user is active, 5 not settled in
 time.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The user
-    login: String,
+    /// The user; may be left out if every repository is OWNER/NAME
+    #[arg(required_unless_present = "repositories")]
+    login: Option<String>,
     #[command(flatten)]
     wait: Wait,
     /// Collect from the beginning into a shadow, and compare it with the real documents
@@ -55,7 +61,8 @@ pub(crate) struct Args {
     /// Kinds of documents to collect, or all; default: github.streams of the configuration
     #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
     streams: Vec<String>,
-    /// Read these repositories only, NAME or OWNER/NAME; the user must own them
+    /// Read these repositories only, NAME or OWNER/NAME; the user must own them. Without LOGIN
+    /// they may have several owners
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     repositories: Vec<String>,
     /// Read the public repositories of the user that this search of GitHub finds
@@ -97,53 +104,135 @@ impl Args {
         is_bounded || !self.repositories.is_empty() || self.search.is_some()
     }
 
-    /// The body of the request that begins a run of the user.
-    fn body(&self, login: &str) -> Value {
+    /// The runs to begin: that of the named user, or one of each owner.
+    fn targets(&self) -> Result<Vec<Target>, CliError> {
+        match &self.login {
+            Some(login) => Ok(vec![Target {
+                login: login.clone(),
+                repositories: self.repositories.clone(),
+            }]),
+            None => owners::by_owner(&self.repositories),
+        }
+    }
+
+    /// Refuses a list of repositories that says nothing of their owners.
+    pub(crate) fn check(&self) -> Result<(), CliError> {
+        self.targets().map(|_| ())
+    }
+
+    /// The body of the request that begins a run.
+    fn body(&self, target: &Target) -> Value {
         json!({
-            "login": login,
+            "login": target.login,
             "shadow": self.shadow,
             "full": self.full,
             "streams": self.streams,
-            "repositories": self.repositories,
+            "repositories": target.repositories,
             "search": self.search,
             "since": self.since,
             "until": self.until,
             "dry_run": self.dry_run,
         })
     }
+
+    /// What programs read: the document of the named user, or a list of documents.
+    fn document(&self, name: &str, mut documents: Vec<Value>) -> Value {
+        match self.login {
+            Some(_) => documents.pop().unwrap_or_default(),
+            None => json!({ name: documents }),
+        }
+    }
 }
 
-/// Begins a run. Waits for its end if requested, or if no server would work on it.
+/// Begins a run for each user. Waits for their ends if requested, or if no server would work on them.
 pub(crate) async fn run(args: &Args, client: &mut CollectorClient) -> Result<Exit, CliError> {
+    let targets = args.targets()?;
     if args.dry_run {
-        let path = "/v1/github/runs".to_owned();
-        let cost = client.post(path, &args.body(&args.login)).await?;
-        client.context.out.answer(&cost, &cost::lines(&cost))?;
-        return Ok(match cost["problem"].is_null() {
-            true => Exit::Ok,
-            false => Exit::Failed,
-        });
+        return costs(args, &targets, client).await;
     }
-    let run = begin(&args.login, args, client).await?;
-    let id = follow::text(&run, "/run_id").to_owned();
+    let (begun, mut exit) = begin_all(args, &targets, client).await?;
+    let id = |run: &Value| follow::text(run, "/run_id").to_owned();
+    let ids: Vec<String> = begun.iter().map(id).collect();
     if !args.wait.is_wanted() && !client.is_local() {
-        summary::print_run(&run, client)?;
-        client.note(&format!("see `clinch github status {id}`"));
-        return Ok(Exit::Ok);
+        let lines: Vec<String> = begun.iter().flat_map(summary::run_lines).collect();
+        let document = args.document("runs", begun);
+        client.context.out.answer(&document, &lines)?;
+        for id in &ids {
+            client.note(&format!("see `clinch github status {id}`"));
+        }
+        return Ok(exit);
     }
-    client.note(&format!("{id} began"));
-    let Ended::Runs(runs) = follow::runs(&[id], &args.wait, client).await? else {
-        return Ok(Exit::Unsettled);
+    for id in &ids {
+        client.note(&format!("{id} began"));
+    }
+    let Ended::Runs(runs) = follow::runs(&ids, &args.wait, client).await? else {
+        return Ok(exit.and(Exit::Unsettled));
     };
-    let run = runs.into_iter().next().unwrap_or_default();
-    let report = summary::report(run, client).await?;
-    client.context.out.answer(&report.document, &report.lines)?;
-    Ok(report.exit)
+    let (mut documents, mut lines) = (Vec::with_capacity(runs.len()), Vec::new());
+    for run in runs {
+        let report = summary::report(run, client).await?;
+        exit = exit.and(report.exit);
+        lines.extend(report.lines);
+        documents.push(report.document);
+    }
+    let document = args.document("runs", documents);
+    client.context.out.answer(&document, &lines)?;
+    Ok(exit)
+}
+
+/// Prints what the runs would cost.
+async fn costs(
+    args: &Args,
+    targets: &[Target],
+    client: &mut CollectorClient,
+) -> Result<Exit, CliError> {
+    let (mut documents, mut lines, mut exit) = (Vec::new(), Vec::new(), Exit::Ok);
+    for target in targets {
+        let path = "/v1/github/runs".to_owned();
+        let cost = client.post(path, &args.body(target)).await?;
+        if !cost["problem"].is_null() {
+            exit = Exit::Failed;
+        }
+        lines.extend(cost::lines(&cost));
+        documents.push(cost);
+    }
+    let document = args.document("costs", documents);
+    client.context.out.answer(&document, &lines)?;
+    Ok(exit)
+}
+
+/// Begins every run. A run of one owner that is active already keeps no other from beginning.
+async fn begin_all(
+    args: &Args,
+    targets: &[Target],
+    client: &mut CollectorClient,
+) -> Result<(Vec<Value>, Exit), CliError> {
+    let (mut begun, mut exit) = (Vec::with_capacity(targets.len()), Exit::Ok);
+    for target in targets {
+        match begin(target, args, client).await {
+            Ok(run) => begun.push(run),
+            Err(error) if targets.len() > 1 && error.exit() == Exit::Conflict => {
+                exit = exit.and(error.report());
+            }
+            Err(error) => {
+                // These go on, although the command ends here.
+                for run in &begun {
+                    client.note(&format!("{} began", follow::text(run, "/run_id")));
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok((begun, exit))
 }
 
 /// Begins a run of the user; without a server, continues an unfinished one.
-async fn begin(login: &str, args: &Args, client: &mut CollectorClient) -> Result<Value, CliError> {
-    let body = args.body(login);
+async fn begin(
+    target: &Target,
+    args: &Args,
+    client: &mut CollectorClient,
+) -> Result<Value, CliError> {
+    let body = args.body(target);
     let begun = client.post("/v1/github/runs".to_owned(), &body).await;
     let problem = match begun {
         Err(CliError::Problem(problem)) if client.is_local() && problem.code == "active_run" => {
@@ -151,7 +240,7 @@ async fn begin(login: &str, args: &Args, client: &mut CollectorClient) -> Result
         }
         other => return other,
     };
-    let pairs = [("login", login.to_owned())];
+    let pairs = [("login", target.login.clone())];
     let runs = client
         .get(format!("/v1/github/runs{}", query(&pairs)))
         .await?;
@@ -177,6 +266,7 @@ pub(crate) async fn fake(args: &Args, global: Global) -> Result<Exit, CliError> 
         let message = "--fake works in this process; leave out --url and CLINCH_URL";
         return Err(CliError::usage(message));
     }
+    let named = args.targets()?;
     let config = config::load(&global, &[])?;
     let github = github::config(&config)?.unwrap_or_default();
     let settings = github::settings(&github)?;
@@ -185,15 +275,8 @@ pub(crate) async fn fake(args: &Args, global: Global) -> Result<Exit, CliError> 
         false => selected(&args.streams).map_err(|wrong| CliError::usage(wrong.to_string()))?,
     };
     let hub = FakeHub::start(args.seed, &streams).await?;
-    let mut logins = hub.logins();
-    let named = |login: &String| login.eq_ignore_ascii_case(&args.login);
-    if !logins.iter().any(named) {
-        let message = format!("the users of the fake GitHub are {}", logins.join(", "));
-        return Err(CliError::usage(message));
-    }
-    // The repositories of a part belong to one user.
-    logins.retain(|login| !args.is_partial() || named(login));
-    logins.sort_by_key(|login| !named(login));
+    let targets = fake_targets(args.is_partial(), named, hub.logins())?;
+    let logins: Vec<&str> = targets.iter().map(|one| one.login.as_str()).collect();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let settings = hub.settings(settings)?;
     let transport = hub.transport(clock)?;
@@ -207,21 +290,47 @@ pub(crate) async fn fake(args: &Args, global: Global) -> Result<Exit, CliError> 
         hub.base(),
         logins.join(", ")
     ));
-    let collected = collect(args, &logins, &hub, &mut client).await;
+    let collected = collect(args, &targets, &hub, &mut client).await;
     client.close().await?;
     hub.stop().await;
     collected
 }
 
+/// Every user of the fake GitHub, the named one first. The repositories of a part belong to those
+/// that are named.
+fn fake_targets(
+    is_partial: bool,
+    named: Vec<Target>,
+    mut logins: Vec<String>,
+) -> Result<Vec<Target>, CliError> {
+    let is_named = |login: &&String| {
+        let mut logins = named.iter().map(|one| &one.login);
+        logins.any(|one| one.eq_ignore_ascii_case(login))
+    };
+    if logins.iter().filter(is_named).count() < named.len() {
+        let message = format!("the users of the fake GitHub are {}", logins.join(", "));
+        return Err(CliError::usage(message));
+    }
+    logins.sort_by_key(|login| !is_named(&login));
+    let whole = |login: String| Target {
+        login,
+        repositories: Vec::new(),
+    };
+    Ok(match is_partial {
+        true => named,
+        false => logins.into_iter().map(whole).collect(),
+    })
+}
+
 async fn collect(
     args: &Args,
-    logins: &[String],
+    targets: &[Target],
     hub: &FakeHub,
     client: &mut CollectorClient,
 ) -> Result<Exit, CliError> {
-    let mut ids = Vec::with_capacity(logins.len());
-    for login in logins {
-        let run = begin(login, args, client).await?;
+    let mut ids = Vec::with_capacity(targets.len());
+    for target in targets {
+        let run = begin(target, args, client).await?;
         ids.push(follow::text(&run, "/run_id").to_owned());
     }
     let Ended::Runs(runs) = follow::runs(&ids, &args.wait, client).await? else {
