@@ -21,7 +21,7 @@ use crate::records::{Before, Cursor, KnownPage};
 use crate::routes::page_route;
 use crate::streams::{JobKind, Walk};
 use crate::tokens::{Grant, Throttled};
-use crate::walk::earlier;
+use crate::walk::{earlier, known_until};
 use crate::{ApiAnswer, ApiRequest, Broken};
 
 /// The API's answer to a page past the last one that it gives.
@@ -198,6 +198,13 @@ impl Inner {
             let is_own = known.is_of(job);
             known.ids.is_some() && !is_own && (is_of_run || (is_changed_enough && has_items))
         };
+        // Of a page that holds older items too, a 304 does not tell which ones. It matters only in a
+        // pass that must be compared with another one.
+        let until = known_until(job, before.start(job)).filter(|_| job.pass.has_changed);
+        let is_edge = |known: &&KnownPage| {
+            let ends = known.oldest.as_deref().zip(until.as_deref());
+            ends.is_some_and(|(oldest, until)| oldest < until)
+        };
         let known = before
             .known
             .as_ref()
@@ -210,6 +217,7 @@ impl Inner {
             _ => known
                 .filter(tells)
                 .filter(may_skip)
+                .filter(|known| !is_edge(known))
                 .map(|known| &known.etags),
         };
         let preferred: BTreeSet<String> = etags

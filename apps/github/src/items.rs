@@ -51,6 +51,8 @@ pub(crate) struct Row {
     /// A pull request in a list of issues.
     pub(crate) is_pull: bool,
     pub(crate) changed_at: Option<String>,
+    /// The time that decides its place in the list.
+    pub(crate) listed_at: Option<String>,
     /// It is not of the time that the list is bounded to.
     pub(crate) is_outside: bool,
     /// The hashes of a commit's parents.
@@ -184,6 +186,7 @@ impl Item {
             number: self.number,
             is_pull: self.is_pull(),
             changed_at: self.changed_at().map(str::to_owned),
+            listed_at: None,
             is_outside: false,
             parents: parents.map(|parent| parent.sha.clone()).collect(),
             head: self.commit.as_ref().and_then(|commit| commit.sha.clone()),
@@ -271,6 +274,7 @@ fn add(items: &mut Items, job: &PageJob, item: &Item, raw: &RawValue) -> Result<
     let is_organization = item.account_type.as_deref() == Some("Organization");
     items.is_organization |= job.kind == JobKind::USER_BASIC && is_organization;
     items.rows.push(Row {
+        listed_at: place.map(str::to_owned),
         is_outside,
         ..item.row(id.clone())
     });

@@ -64,9 +64,9 @@ pub use config::Config;
 pub use cost::{Cost, StreamCost};
 pub use execute::ANSWER_BYTES_MAX;
 pub use model::{
-    Bounds, Descent, FirstPage, History, InvalidText, Job, JobState, Jobs, Listed, PageDone,
-    PageEnd, PageJob, Pages, Pass, Reading, Repair, Repository, Run, RunId, RunStatus, Selection,
-    Space, Start, Statistics, Trigger, Unavailable,
+    Bounds, Changes, Descent, FirstPage, History, InvalidText, Job, JobState, Jobs, Listed,
+    PageDone, PageEnd, PageJob, Pages, Pass, Reading, Repair, Repository, Run, RunId, RunStatus,
+    Selection, Space, Start, Statistics, Trigger, Unavailable,
 };
 pub use overview::{EndedJobs, OpenJobs, Overview, WaitingJobs};
 pub use progress::Progress;

@@ -4,6 +4,7 @@
 //! list cannot be read further, which fails the job. Nothing is read half and called whole.
 
 mod commits;
+mod passes;
 mod times;
 
 use std::collections::BTreeSet;
@@ -13,18 +14,15 @@ use clinch::types::Timestamp;
 
 use crate::ApiUrl;
 use crate::items::{Items, Row};
-use crate::model::{FirstPage, History, PageJob, Pass, Reading};
+use crate::model::{FirstPage, History, PageJob};
 use crate::records::{Cursor, KnownPage};
 use crate::streams::{JobKind, Walk};
 use commits::new_commits;
-pub(crate) use times::earlier;
+pub(crate) use times::{earlier, known_until};
 use times::{latest_past, past};
 
 /// Maximum pages of one resource: bounds a chain of next links that never ends.
 pub(crate) const PAGES_MAX: u32 = 100_000;
-
-/// How often a list is read that moves while it is read.
-const PASSES_MAX: u32 = 8;
 
 /// ETags that a cursor keeps, one for each token. Tokens are replaced, and a record must not grow with
 /// each new one: beyond this number those of the tokens in use are earned again.
@@ -181,73 +179,6 @@ impl Traversal<'_> {
         Next::Job(Box::new(whole))
     }
 
-    fn page_by_page(&self, page: &Page<'_>, is_known_from_here: bool) -> Result<Next, Fail> {
-        let pass = self.job.pass;
-        let reading = self.reading(page);
-        let has_changed = pass.has_changed || page.has_moved;
-        // The last page of the pass before cannot have slid past this one.
-        let is_near = self.job.page + 1 >= pass.pages && self.job.kind.stream().cap.is_none();
-        let is_settled = pass.number > 0 && !has_changed && is_near;
-        match page.link {
-            Some(link) if !is_known_from_here && !is_settled => {
-                let mut next = self.following(link)?;
-                next.pass.has_changed = has_changed;
-                next.reading = reading;
-                Ok(Next::Job(Box::new(next)))
-            }
-            _ => self.pass_ends(has_changed, page.link.is_none(), &reading),
-        }
-    }
-
-    /// How far the list has been read after this page.
-    fn reading(&self, page: &Page<'_>) -> Reading {
-        let before = &self.job.reading;
-        let stream = self.job.kind.stream();
-        let has_passes = stream.is_newest_first && self.cursor.is_none();
-        Reading {
-            items: before.items + page.count as u64,
-            by_creation: before.by_creation,
-            descent: has_passes.then(|| {
-                let descent = before.descent.clone().unwrap_or_default();
-                Box::new(descent.after(page.ids))
-            }),
-        }
-    }
-
-    /// The pages have been read to the end. If some were new, an item may have slid in between from
-    /// a page that was not read yet to one that was.
-    fn pass_ends(&self, has_changed: bool, is_last: bool, reading: &Reading) -> Result<Next, Fail> {
-        let job = self.job;
-        let is_shorter = is_last && job.page < job.pass.pages;
-        // The pages of what belongs to an item are not remembered, and are one as a rule.
-        // Of a bounded list nothing is remembered either: the next run without bounds reads it whole.
-        let is_forgotten = job.item.is_some() || !job.bounds.is_all();
-        let descent = reading.descent.as_ref();
-        let is_same = job.pass.number > 0 && descent.is_some_and(|one| one.is_settled());
-        if job.page == 1 || is_forgotten || is_same || !(has_changed || is_shorter) {
-            return Ok(Next::End);
-        }
-        if job.pass.number + 1 >= PASSES_MAX {
-            let message = "the list changed each time it was read; the next run reads it again";
-            return Err(Fail::new("list_moves", message));
-        }
-        let again = PageJob {
-            seen: self.seen.clone(),
-            pass: Pass {
-                number: job.pass.number + 1,
-                pages: job.page,
-                has_changed: false,
-            },
-            reading: Reading {
-                items: 0,
-                by_creation: reading.by_creation,
-                descent: descent.map(|one| Box::new(one.again())),
-            },
-            ..self.restarted()
-        };
-        Ok(Next::Job(Box::new(again)))
-    }
-
     /// What the API does not give, if the list ends here and only because the API ends it.
     pub(crate) fn cut(&self, next: &Next, page: &Page<'_>) -> Option<String> {
         let stream = self.job.kind.stream();
@@ -261,27 +192,6 @@ impl Traversal<'_> {
                 grouped(cap)
             )
         })
-    }
-
-    /// Whether the page holds an item that was stored before; all following items are older.
-    fn reaches(&self, page: &Page<'_>) -> bool {
-        if let (Some(since), Some(oldest)) = (self.job.bounds.since(), page.oldest) {
-            return oldest < since;
-        }
-        let Some(cursor) = self.cursor else {
-            return false;
-        };
-        match (self.job.kind.stream().walk, &cursor.last_timestamp) {
-            (Walk::Newest(later), Some(last)) => {
-                let last = earlier(last, later).unwrap_or_default();
-                page.oldest.is_some_and(|oldest| oldest < last.as_str())
-            }
-            (Walk::Events, _) => {
-                let known = cursor.last_cursor.as_ref();
-                known.is_some_and(|known| page.rows.iter().any(|row| row.id == *known))
-            }
-            _ => false,
-        }
     }
 
     /// Oldest change first: each request begins where the last one ended, by time. An item that
@@ -370,8 +280,12 @@ impl Traversal<'_> {
     /// Pages of the last run that need not be requested.
     pub(crate) fn skipped(&self, next: &Next) -> u64 {
         let known = self.cursor.as_ref().map_or(0, |cursor| cursor.pages);
+        let read = match self.is_head() {
+            true => self.job.pass.pages,
+            false => self.job.page,
+        };
         match next {
-            Next::End => u64::from(known.saturating_sub(self.job.page)),
+            Next::End => u64::from(known.saturating_sub(read)),
             Next::Job(_) => 0,
         }
     }

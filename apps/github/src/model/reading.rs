@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Changes;
+
 /// How far a list has been read, before this page.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Reading {
@@ -14,6 +16,9 @@ pub struct Reading {
     /// Of a list that is newest first: which items its passes have seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descent: Option<Box<Descent>>,
+    /// Of a list that begins with the newest change, and is read back to the last run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Box<Changes>>,
 }
 
 #[expect(
@@ -27,6 +32,18 @@ fn is_zero(count: &u64) -> bool {
 impl Reading {
     pub(crate) fn is_nothing(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// The beginning of the next pass. `is_one_page`: this one has read a single page.
+    pub(crate) fn again(&self, is_one_page: bool) -> Self {
+        let descent = self.descent.as_ref();
+        let changes = self.changes.as_ref();
+        Self {
+            items: 0,
+            by_creation: self.by_creation,
+            descent: descent.map(|one| Box::new(one.again())),
+            changes: changes.map(|one| Box::new(one.again(is_one_page))),
+        }
     }
 }
 
@@ -60,7 +77,8 @@ pub struct Descent {
 /// Digits of the hash of an id.
 const DIGITS: usize = 16;
 
-fn items(ids: &str) -> impl Iterator<Item = &str> {
+/// The hashes of a page's items.
+pub(crate) fn hashes(ids: &str) -> impl Iterator<Item = &str> {
     (0..ids.len())
         .step_by(DIGITS)
         .filter_map(|at| ids.get(at..at + DIGITS))
@@ -75,7 +93,7 @@ impl Descent {
     /// After a page with these items.
     pub(crate) fn after(&self, ids: &str) -> Self {
         let mut after = self.clone();
-        for item in items(ids).filter(|item| !items(&self.last).any(|one| one == *item)) {
+        for item in hashes(ids).filter(|item| !hashes(&self.last).any(|one| one == *item)) {
             if after.first.is_empty() {
                 after.first = item.to_owned();
             }

@@ -3,6 +3,9 @@
 use clinch::types::Timestamp;
 
 use crate::items::Row;
+use crate::model::PageJob;
+use crate::records::Cursor;
+use crate::streams::Walk;
 
 /// A time that much earlier, in GitHub's form.
 pub(crate) fn earlier(at: &str, by: std::time::Duration) -> Option<String> {
@@ -11,6 +14,15 @@ pub(crate) fn earlier(at: &str, by: std::time::Duration) -> Option<String> {
         .checked_sub(jiff::SignedDuration::try_from(by).ok()?)
         .ok()?;
     Some(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// The time that a list that is newest first is read back to: the last run knows what is older. `None`:
+/// all of it is read.
+pub(crate) fn known_until(job: &PageJob, cursor: Option<&Cursor>) -> Option<String> {
+    let Walk::Newest(later) = job.kind.stream().walk else {
+        return None;
+    };
+    earlier(cursor?.last_timestamp.as_ref()?, later)
 }
 
 /// The time of the latest change of these items. One in the future would hide everything until then.
