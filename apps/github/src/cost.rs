@@ -250,7 +250,9 @@ impl Inner {
         let size = self.settings.page_size;
         let is_searched = asked.selection.search().is_some();
         let (at_least, at_most) = match kind.stream().owner {
-            Owner::Run if kind == JobKind::USER_EVENTS => (1, Some(pages(EVENTS_SHOWN, size))),
+            Owner::Run if kind == JobKind::USER_EVENTS => {
+                (1, Some(most(Walk::Events, pages(EVENTS_SHOWN, size))))
+            }
             Owner::Run => (1, Some(1)),
             Owner::User if kind == JobKind::USER_REPOS => {
                 let count = lists.by_list.iter().find(|((of, _), _)| *of == kind);

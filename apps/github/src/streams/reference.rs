@@ -40,7 +40,7 @@ fn later(kind: JobKind) -> &'static str {
     }
 }
 
-/// Requests of a list that has changed.
+/// Requests of a list that has changed. The text below the table says that several pages are read twice.
 fn cost(kind: JobKind) -> String {
     let stream = kind.stream();
     let parents: Vec<String> = kind
@@ -60,7 +60,7 @@ fn cost(kind: JobKind) -> String {
         (_, Walk::Whole, None) => "pages".to_owned(),
         (_, Walk::Whole, Some(cap)) => format!("pages; GitHub shows {cap} entries"),
         (_, Walk::Updated | Walk::Newest(_), _) => "pages of changes".to_owned(),
-        (_, Walk::Events, _) => "at most 3 pages".to_owned(),
+        (_, Walk::Events, _) => "pages of changes, at most 3".to_owned(),
         (_, Walk::Commits, _) => "1, and 1 to compare".to_owned(),
     }
 }

@@ -70,6 +70,32 @@ async fn col_8_a_first_run_costs_what_was_said_before() {
 }
 
 #[tokio::test]
+async fn col_8_events_of_several_pages_are_read_twice() {
+    let size = Size {
+        users: 1,
+        repositories: 0,
+        documents: 250,
+    };
+    let lab = Lab::with(World::generate(4, &size), Setup::default(), |settings| {
+        *settings = Settings {
+            api_url: BASE.parse().expect("an address"),
+            tokens: vec![Token::new("fake-robot-1")],
+            streams: streams(&["event"]),
+            page_size: 100,
+            ..Settings::default()
+        };
+    })
+    .await;
+    let cost = cost(&lab, &Start::default()).await;
+    // The user, and three pages of events twice.
+    assert_eq!((cost.at_least, cost.at_most), (2, Some(7)), "{cost:#?}");
+    let run = lab.run("octocat").await;
+    assert_between(&cost, &run);
+    // The last page need not be read again.
+    assert_eq!(run.jobs.total, 6, "{run:?}");
+}
+
+#[tokio::test]
 async fn col_8_a_later_run_costs_what_the_store_knows() {
     let all = JobKind::all().filter(|kind| kind.is_selectable());
     let lab = lab(3, all.collect()).await;
