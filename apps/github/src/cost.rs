@@ -1,8 +1,10 @@
 //! What a run would cost, before it begins.
 //!
 //! The numbers come from what the store knows of the lists. Of lists that no run has read yet, a
-//! few cheap requests tell how long they are; beyond those, the most that a list costs is unknown.
+//! few cheap requests tell how long they are. Beyond those, the most that a stream costs is known in
+//! part: of the lists that were looked at.
 
+mod estimate;
 mod look;
 
 use std::collections::BTreeMap;
@@ -16,6 +18,7 @@ use crate::model::{PageJob, Repository, RunId, Start, login};
 use crate::plan::Asked;
 use crate::streams::{JobKind, Owner, Walk};
 use crate::tokens::TokenView;
+use estimate::{Estimate, Length, Lists, most, pages};
 use look::Look;
 
 /// Events that GitHub shows of a user.
@@ -36,6 +39,8 @@ pub struct Cost {
     pub at_least: u64,
     /// Requests if everything has changed; `None`: unknown.
     pub at_most: Option<u64>,
+    /// The part of `at_most` that is known.
+    pub at_most_known: u64,
     /// The same by stream.
     pub streams: Vec<StreamCost>,
     /// The budgets of the tokens.
@@ -51,16 +56,12 @@ pub struct StreamCost {
     pub at_least: u64,
     /// Requests if everything has changed; `None`: unknown.
     pub at_most: Option<u64>,
-}
-
-/// How long a list is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Length {
-    pages: u64,
-    /// Number of items, if it was looked up.
-    items: Option<u64>,
-    /// A run has read it.
-    is_known: bool,
+    /// The part of `at_most` that is known: of lists whose length is known.
+    pub at_most_known: u64,
+    /// Lists that tell the cost; `None`: it is not known which repositories there are.
+    pub lists: Option<u64>,
+    /// Those of them whose length is known.
+    pub lists_known: u64,
 }
 
 /// A user's repositories.
@@ -69,16 +70,6 @@ pub(crate) struct KnownRepositories {
     pub(crate) all: Vec<Repository>,
     /// No page is missing.
     pub(crate) is_whole: bool,
-}
-
-/// What is known of a user's lists.
-struct Lists {
-    /// `None`: no run has read them, and the API does not say.
-    repositories: Option<Vec<Repository>>,
-    is_organization: Option<bool>,
-    by_list: BTreeMap<(JobKind, String), Length>,
-    /// Documents by kind, if a run has collected some.
-    documents: BTreeMap<String, u64>,
 }
 
 impl Collector {
@@ -99,7 +90,7 @@ impl Inner {
             space: self.space_of(start).await?,
             number: 1,
         };
-        let mut look = Look::new(self);
+        let mut look = Look::new(self, &asked.streams);
         let lists = self.lists(&run, asked, &mut look).await?;
         let mut streams: Vec<StreamCost> = asked
             .streams
@@ -109,11 +100,11 @@ impl Inner {
         if asked.selection.search().is_some() {
             let all = lists.repositories.as_ref().map(|all| all.len() as u64);
             let pages = all.map(|all| pages(all, self.settings.page_size));
-            streams.push(StreamCost {
-                kind: JobKind::SEARCH,
-                at_least: 1,
-                at_most: pages.map(|pages| most(Walk::Whole, pages)),
-            });
+            let search = match pages {
+                Some(pages) => Estimate::known(1, most(Walk::Whole, pages)),
+                None => Estimate::unknown(1, Some(1)),
+            };
+            streams.push(search.of(JobKind::SEARCH));
         }
         let at_most: Option<u64> = streams.iter().map(|one| one.at_most).sum();
         Ok(Cost {
@@ -121,6 +112,7 @@ impl Inner {
             repositories: lists.repositories.map_or(0, |all| all.len() as u64),
             at_least: streams.iter().map(|one| one.at_least).sum(),
             at_most,
+            at_most_known: streams.iter().map(|one| one.at_most_known).sum(),
             streams,
             tokens: look.budgets(&run).await?,
             looked: look.requests,
@@ -152,17 +144,38 @@ impl Inner {
         let known = records.page(&user).await?;
         lists.is_organization = known.map(|known| known.is_organization);
         let is_read = |kind: &JobKind| kind.is_of_repository() || *kind == JobKind::USER_REPOS;
-        if !asked.streams.iter().any(is_read) {
-            return Ok(lists);
+        let repositories = match asked.streams.iter().any(is_read) {
+            true => self.owned(run, &mut lists, look).await?,
+            false => None,
+        };
+        self.look_up_user(run, asked, &mut lists, look).await?;
+        if let Some(mut repositories) = repositories {
+            if asked.selection.search().is_none() {
+                let is_selected = |one: &Repository| asked.selection.has(&one.full_name);
+                repositories.retain(is_selected);
+            }
+            self.look_up(run, asked, &repositories, &mut lists, look)
+                .await?;
+            lists.repositories = Some(repositories);
         }
-        let mut repositories = match self.known_repositories(run).await? {
+        Ok(lists)
+    }
+
+    /// The user's repositories; `None`: no run has read them, and the API does not say.
+    async fn owned(
+        &self,
+        run: &RunId,
+        lists: &mut Lists,
+        look: &mut Look<'_>,
+    ) -> Result<Option<Vec<Repository>>> {
+        let repositories = match self.known_repositories(run).await? {
             Some(known) => known.all,
-            None => match look.repositories(login).await? {
+            None => match look.repositories(&run.login).await? {
                 Some((repositories, is_organization)) => {
                     lists.is_organization = Some(is_organization);
                     repositories
                 }
-                None => return Ok(lists),
+                None => return Ok(None),
             },
         };
         let of_all = PageJob::first(run, JobKind::USER_REPOS, None).id();
@@ -175,14 +188,7 @@ impl Inner {
                 is_known: true,
             },
         );
-        if asked.selection.search().is_none() {
-            let is_selected = |one: &Repository| asked.selection.has(&one.full_name);
-            repositories.retain(is_selected);
-        }
-        self.look_up(run, asked, &repositories, &mut lists.by_list, look)
-            .await?;
-        lists.repositories = Some(repositories);
-        Ok(lists)
+        Ok(Some(repositories))
     }
 
     /// The user's repositories as the last run saw them; `None`: no run has read the list.
@@ -209,33 +215,76 @@ impl Inner {
         Ok(all)
     }
 
-    /// Asks how long the lists are that no run has read, as long as the look may go on.
+    /// Asks how long the lists are that no run has read, as long as the look may go on. First those whose
+    /// items cost a request each: they decide what the run costs. Then one repository after the other, so
+    /// that no stream is left out.
     async fn look_up(
         &self,
         run: &RunId,
         asked: &Asked,
         repositories: &[Repository],
-        by_list: &mut BTreeMap<(JobKind, String), Length>,
+        lists: &mut Lists,
         look: &mut Look<'_>,
     ) -> Result<()> {
-        let is_list = |kind: &&JobKind| kind.stream().owner == Owner::Repository;
-        for kind in asked.streams.iter().filter(is_list) {
+        let kinds = asked.streams.iter().copied();
+        let kinds = kinds.filter(|kind| kind.stream().owner == Owner::Repository);
+        let is_parent = |kind: &JobKind| {
+            let mut parents = asked.streams.iter().flat_map(|one| one.parents());
+            parents.any(|parent| parent == *kind)
+        };
+        let (parents, others): (Vec<JobKind>, Vec<JobKind>) = kinds.partition(is_parent);
+        for kinds in [parents, others] {
             for repository in repositories {
-                let job = PageJob::first(run, *kind, Some(repository.clone()));
-                let key = (*kind, job.id());
-                if by_list.contains_key(&key) {
-                    continue;
+                for kind in &kinds {
+                    let job = PageJob::first(run, *kind, Some(repository.clone()));
+                    self.look_at(&job, lists, look).await?;
                 }
-                let Some(items) = look.length(&job).await? else {
-                    continue;
-                };
-                let length = Length {
-                    pages: pages(items, self.settings.page_size),
-                    items: Some(items),
-                    is_known: false,
-                };
-                by_list.insert(key, length);
             }
+        }
+        Ok(())
+    }
+
+    /// The same of the lists of the user or the organization.
+    async fn look_up_user(
+        &self,
+        run: &RunId,
+        asked: &Asked,
+        lists: &mut Lists,
+        look: &mut Look<'_>,
+    ) -> Result<()> {
+        let of_organization = |kind: &JobKind| kind.stream().owner == Owner::Organization;
+        let is_asked = lists.is_organization.is_none() && look.problem.is_none();
+        if is_asked && asked.streams.iter().any(of_organization) {
+            lists.is_organization = look.is_organization(&run.login).await?;
+        }
+        let is_organization = lists.is_organization == Some(true);
+        for kind in &asked.streams {
+            let is_there = match kind.stream().owner {
+                Owner::User => *kind != JobKind::USER_REPOS,
+                Owner::Organization => is_organization,
+                _ => false,
+            };
+            if is_there {
+                let job = PageJob::first(run, *kind, None);
+                self.look_at(&job, lists, look).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks how long a list is, unless that is known.
+    async fn look_at(&self, job: &PageJob, lists: &mut Lists, look: &mut Look<'_>) -> Result<()> {
+        let key = (job.kind, job.id());
+        if lists.by_list.contains_key(&key) {
+            return Ok(());
+        }
+        if let Some(items) = look.length(job).await? {
+            let length = Length {
+                pages: pages(items, self.settings.page_size),
+                items: Some(items),
+                is_known: false,
+            };
+            lists.by_list.insert(key, length);
         }
         Ok(())
     }
@@ -249,122 +298,30 @@ impl Inner {
     ) -> StreamCost {
         let size = self.settings.page_size;
         let is_searched = asked.selection.search().is_some();
-        let (at_least, at_most) = match kind.stream().owner {
+        let mut estimate = match kind.stream().owner {
             Owner::Run if kind == JobKind::USER_EVENTS => {
-                (1, Some(most(Walk::Events, pages(EVENTS_SHOWN, size))))
+                Estimate::known(1, most(Walk::Events, pages(EVENTS_SHOWN, size)))
             }
-            Owner::Run => (1, Some(1)),
+            Owner::Run => Estimate::known(1, 1),
             Owner::User if kind == JobKind::USER_REPOS => {
-                let count = lists.by_list.iter().find(|((of, _), _)| *of == kind);
-                let pages = count.map_or(1, |(_, length)| length.pages);
-                (pages, Some(most(Walk::Whole, pages)))
+                let mut estimate = lists.cost_of_user(kind);
+                estimate.at_least = lists.of_user(kind).map_or(1, |length| length.pages);
+                estimate
             }
             Owner::User => lists.cost_of_user(kind),
             Owner::Organization => match lists.is_organization {
                 Some(true) => lists.cost_of_user(kind),
-                Some(false) => (0, Some(0)),
-                None => (0, None),
+                Some(false) => Estimate::known(0, 0),
+                None => Estimate::unknown(0, Some(1)),
             },
-            Owner::Search => (1, None),
+            Owner::Search => Estimate::unknown(1, Some(1)),
             Owner::Repository => lists.cost_of_lists(kind, start.is_full),
             Owner::Item(_) => lists.cost_of_items(kind, start.is_full),
         };
-        let is_below = kind.is_of_repository() && is_searched;
-        StreamCost {
-            kind,
-            // A search may find nothing.
-            at_least: if is_below { 0 } else { at_least },
-            at_most,
+        // A search may find nothing.
+        if kind.is_of_repository() && is_searched {
+            estimate.at_least = 0;
         }
-    }
-}
-
-impl Lists {
-    /// One list of the user.
-    fn cost_of_user(&self, kind: JobKind) -> (u64, Option<u64>) {
-        let known = self.by_list.iter().find(|((of, _), _)| *of == kind);
-        (1, known.map(|(_, length)| most(Walk::Whole, length.pages)))
-    }
-
-    /// One list of each repository.
-    fn cost_of_lists(&self, kind: JobKind, is_full: bool) -> (u64, Option<u64>) {
-        let walk = kind.stream().walk;
-        let Some(repositories) = &self.repositories else {
-            return (0, None);
-        };
-        let (mut at_least, mut at_most) = (0, Some(0));
-        for repository in repositories {
-            let length = self.length(kind, repository);
-            at_least += match length {
-                // One request tells that nothing has changed.
-                Some(length) if length.is_known && !is_full => 1,
-                Some(length) => length.pages,
-                None => 1,
-            };
-            at_most = at_most
-                .zip(length)
-                .map(|(sum, one)| sum + most(walk, one.pages));
-        }
-        (at_least, at_most)
-    }
-
-    /// One request for each item of other lists.
-    fn cost_of_items(&self, kind: JobKind, is_full: bool) -> (u64, Option<u64>) {
-        let mut items = Some(0);
-        for parent in kind.parents() {
-            items = items.zip(self.items(parent)).map(|(sum, one)| sum + one);
-        }
-        // A stream that is added reads something of every item.
-        let is_first = !self.documents.contains_key(kind.document());
-        match items {
-            // The default branch has no commits of its own.
-            Some(items) if kind.document() == "branch_commit" => (0, Some(items)),
-            Some(items) if is_full || is_first => (items, Some(items)),
-            items => (0, items),
-        }
-    }
-
-    /// Number of items of the selected repositories, or of all if only that is known.
-    fn items(&self, kind: JobKind) -> Option<u64> {
-        if let Some(stored) = self.documents.get(kind.document()) {
-            return Some(*stored);
-        }
-        let mut sum = 0;
-        for repository in self.repositories.as_ref()? {
-            let items = self.length(kind, repository)?.items?;
-            // GitHub lists pull requests as issues too.
-            let pulls = match kind {
-                JobKind::REPO_ISSUES => self.length(JobKind::REPO_PRS, repository),
-                _ => None,
-            };
-            let pulls = pulls.and_then(|length| length.items).unwrap_or(0);
-            sum += items.saturating_sub(pulls);
-        }
-        Some(sum)
-    }
-
-    fn length(&self, kind: JobKind, repository: &Repository) -> Option<Length> {
-        let key = (kind, format!("repo:{}", repository.id));
-        self.by_list.get(&key).copied()
-    }
-}
-
-/// Pages of a list; a list without items is one page.
-fn pages(items: u64, size: u32) -> u64 {
-    items.div_ceil(u64::from(size.max(1))).max(1)
-}
-
-/// Requests of a list if all of its pages have changed.
-fn most(walk: Walk, pages: u64) -> u64 {
-    match walk {
-        // A list of several pages that has changed is read again.
-        Walk::Whole | Walk::Events if pages > 1 => 2 * pages,
-        // The first page tells where the next run begins.
-        Walk::Newest(_) if pages > 1 => 2 * pages + 1,
-        Walk::Whole | Walk::Newest(_) | Walk::Events => 1,
-        // The last request may show that nothing follows.
-        Walk::Updated => pages + 1,
-        // The newest page, and the comparison of two heads.
-        Walk::Commits => pages + 2,
+        estimate.of(kind)
     }
 }

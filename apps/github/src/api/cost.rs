@@ -22,6 +22,8 @@ pub(crate) struct CostDocument {
     at_least: u64,
     /// Requests if everything has changed since the last run; null: unknown.
     at_most: Option<u64>,
+    /// The part of `at_most` that is known.
+    at_most_known: u64,
     /// The same by stream.
     streams: Vec<StreamCostDocument>,
     /// Tokens by hash, with their budgets.
@@ -37,6 +39,13 @@ pub(crate) struct StreamCostDocument {
     at_least: u64,
     /// Requests if everything has changed; null: unknown.
     at_most: Option<u64>,
+    /// The part of `at_most` that is known: of the lists whose length is known.
+    at_most_known: u64,
+    /// Lists that tell what the stream costs: its own, or those of its items; null: it is not known
+    /// which repositories there are.
+    lists: Option<u64>,
+    /// Those of these lists whose length is known.
+    lists_known: u64,
 }
 
 impl From<StreamCost> for StreamCostDocument {
@@ -49,6 +58,9 @@ impl From<StreamCost> for StreamCostDocument {
             kind: name.to_owned(),
             at_least: cost.at_least,
             at_most: cost.at_most,
+            at_most_known: cost.at_most_known,
+            lists: cost.lists,
+            lists_known: cost.lists_known,
         }
     }
 }
@@ -62,6 +74,7 @@ impl From<Cost> for CostDocument {
             problem: cost.problem,
             at_least: cost.at_least,
             at_most: cost.at_most,
+            at_most_known: cost.at_most_known,
             streams: cost.streams.into_iter().map(Into::into).collect(),
             tokens: cost.tokens.into_iter().map(Into::into).collect(),
         }

@@ -10,13 +10,16 @@ use crate::answer::{self, Meaning};
 use crate::collector::Inner;
 use crate::items;
 use crate::model::{PageJob, Repository, RunId, Space};
-use crate::streams::{Bucket, JobKind, Shape};
+use crate::streams::{Bucket, JobKind, Owner, Shape};
 use crate::tokens::{Budget, Throttled, TokenSet, TokenView};
 use crate::{ApiAnswer, ApiRequest};
 
 /// Lists whose length is asked for. A first run of small lists costs a request for each, so that
-/// more would double its cost.
+/// more would double its cost. Without a token, they would use up the budget.
 const LENGTHS_MAX: u64 = 30;
+
+/// The same if the run makes a request for each item of some lists, which costs much more than the look.
+const LENGTHS_OF_ITEMS_MAX: u64 = 200;
 
 /// Pages of repositories that are read: a thousand repositories.
 const PAGES_MAX: u32 = 10;
@@ -25,20 +28,34 @@ const PAGES_MAX: u32 = 10;
 pub(super) struct Look<'a> {
     inner: &'a Inner,
     pub(super) requests: u64,
-    /// Why the API could not be asked.
+    /// Why the API could not be asked, or not for everything.
     pub(super) problem: Option<String>,
+    /// The API cannot be asked.
+    is_broken: bool,
     lengths: u64,
+    lengths_max: u64,
+    /// The last request had no token.
+    is_anonymous: bool,
     /// The user is an organization.
     is_organization: bool,
 }
 
 impl<'a> Look<'a> {
-    pub(super) fn new(inner: &'a Inner) -> Self {
+    /// For a run of these streams.
+    pub(super) fn new(inner: &'a Inner, streams: &[JobKind]) -> Self {
+        let is_of_items = |kind: &JobKind| matches!(kind.stream().owner, Owner::Item(_));
+        let lengths_max = match streams.iter().any(is_of_items) {
+            true => LENGTHS_OF_ITEMS_MAX,
+            false => LENGTHS_MAX,
+        };
         Self {
             inner,
             requests: 0,
             problem: None,
+            is_broken: false,
             lengths: 0,
+            lengths_max,
+            is_anonymous: false,
             is_organization: false,
         }
     }
@@ -58,21 +75,28 @@ impl<'a> Look<'a> {
             Ok(told) => Ok(Some(told)),
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 self.problem = Some(error.message().to_owned());
+                self.is_broken = true;
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
+    /// Whether the user is an organization; `None`: the API does not say.
+    pub(super) async fn is_organization(&mut self, login: &str) -> Result<Option<bool>> {
+        let read = self.read_user(&first_run(login)).await;
+        self.or_problem(read)
+    }
+
+    async fn read_user(&mut self, run: &RunId) -> Result<bool> {
+        let user = PageJob::first(run, JobKind::USER_BASIC, None);
+        self.is_organization = self.page(&user).await?.0.is_organization;
+        Ok(self.is_organization)
+    }
+
     async fn read_repositories(&mut self, login: &str) -> Result<(Vec<Repository>, bool)> {
-        let run = RunId {
-            login: login.to_owned(),
-            space: Space::Main,
-            number: 1,
-        };
-        let user = PageJob::first(&run, JobKind::USER_BASIC, None);
-        let is_organization = self.page(&user).await?.0.is_organization;
-        self.is_organization = is_organization;
+        let run = first_run(login);
+        let is_organization = self.read_user(&run).await?;
         let (mut all, mut job) = (Vec::new(), PageJob::first(&run, JobKind::USER_REPOS, None));
         loop {
             let (page, next) = self.page(&job).await?;
@@ -108,7 +132,14 @@ impl<'a> Look<'a> {
 
     /// Number of items of a list; `None`: it is not told, or enough was asked for.
     pub(super) async fn length(&mut self, job: &PageJob) -> Result<Option<u64>> {
-        if self.lengths >= LENGTHS_MAX || self.problem.is_some() {
+        if job.kind.stream().shape == Shape::One {
+            return Ok(Some(1));
+        }
+        let most = match self.is_anonymous {
+            true => self.lengths_max.min(LENGTHS_MAX),
+            false => self.lengths_max,
+        };
+        if self.lengths >= most || self.is_broken {
             return Ok(None);
         }
         self.lengths += 1;
@@ -121,9 +152,6 @@ impl<'a> Look<'a> {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Some(0)),
             Err(error) => return self.or_problem(Err(error)),
         };
-        if job.kind.stream().shape == Shape::One {
-            return Ok(Some(1));
-        }
         let count = items::read(job, &answer.body).map(|page| page.rows.len() as u64);
         let Ok(count) = count else {
             return Ok(None);
@@ -154,6 +182,7 @@ impl<'a> Look<'a> {
             if_none_match: None,
         };
         self.requests += 1;
+        self.is_anonymous = request.token.is_none();
         let answer = self.inner.transport.get(&request).await;
         let answer = answer.map_err(|broken| unusable(&broken.to_string()))?;
         tokens.record_budget(&grant, &answer).await?;
@@ -229,6 +258,14 @@ impl<'a> Look<'a> {
             views.push(view);
         }
         Ok(views)
+    }
+}
+
+fn first_run(login: &str) -> RunId {
+    RunId {
+        login: login.to_owned(),
+        space: Space::Main,
+        number: 1,
     }
 }
 

@@ -2,7 +2,9 @@
 
 use clinch::types::ErrorKind;
 use clinch_github::fake::{BASE, Fault, Faults, Setup, Size, World};
-use clinch_github::{Cost, JobKind, Run, Selection, Settings, Space, Start, Token, selected};
+use clinch_github::{
+    Cost, JobKind, Run, Selection, Settings, Space, Start, StreamCost, Token, selected,
+};
 
 use crate::lab::{Lab, assert_whole};
 
@@ -122,14 +124,63 @@ async fn col_8_a_later_run_costs_what_the_store_knows() {
 }
 
 #[tokio::test]
-async fn col_8_what_is_too_much_to_look_at_is_unknown() {
+async fn col_8_a_first_run_of_everything_costs_what_was_said_before() {
+    let all = JobKind::all().filter(|kind| kind.is_selectable());
+    let lab = lab(4, all.collect()).await;
+    let cost = cost(&lab, &Start::default()).await;
+    let known = |one: &StreamCost| one.lists == Some(one.lists_known);
+    assert!(cost.streams.iter().all(known), "{cost:#?}");
+    assert_eq!(cost.at_most, Some(cost.at_most_known));
+    assert_between(&cost, &lab.run("octocat").await);
+}
+
+fn of(cost: &Cost, document: &str) -> StreamCost {
+    let mut streams = cost.streams.iter();
+    let of_kind = streams.find(|one| one.kind.document() == document);
+    *of_kind.expect("a stream")
+}
+
+#[tokio::test]
+async fn col_8_what_is_too_much_to_look_at_is_known_in_part() {
     let lab = lab(40, streams(&["issue", "pull_request", "commit"])).await;
     let cost = cost(&lab, &Start::default()).await;
     assert_eq!((cost.repositories, cost.at_most), (40, None));
     assert!(cost.looked <= 40, "{cost:?}");
     assert!(cost.at_least >= 120, "{cost:?}");
+    // No stream is left out.
+    for document in ["issue", "pull_request", "commit"] {
+        let stream = of(&cost, document);
+        assert_eq!((stream.lists, stream.lists_known), (Some(40), 10));
+        assert_eq!(stream.at_most, None);
+        assert!(stream.at_most_known >= 10, "{stream:?}");
+    }
+    assert!(cost.at_most_known > 30, "{cost:?}");
     let unknown = lab.collector.cost("nobody", &Start::default()).await;
     assert_eq!(unknown.expect_err("no user").kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn col_8_lists_whose_items_cost_a_request_each_are_looked_at_first() {
+    let all = JobKind::all().filter(|kind| kind.is_selectable());
+    let lab = lab(30, all.collect()).await;
+    let before = lab.fake.tally().requests;
+    let cost = cost(&lab, &Start::default()).await;
+    let asked = lab.fake.tally().requests - before;
+    assert!(asked <= cost.looked + 2 && cost.looked <= 210, "{cost:?}");
+    for document in ["review", "timeline", "workflow_job", "commit_detail"] {
+        let stream = of(&cost, document);
+        assert!(stream.at_most > Some(0), "{stream:?}");
+        assert_eq!(stream.at_most, Some(stream.at_least), "{stream:?}");
+    }
+    let label = of(&cost, "label");
+    assert_eq!((label.lists, label.at_most), (Some(30), None));
+    assert!((1..30).contains(&label.lists_known), "{label:?}");
+    // The user's own lists are few.
+    assert!(of(&cost, "organization").at_most.is_some(), "{cost:?}");
+    assert_eq!(of(&cost, "member").at_most, Some(0));
+    assert_eq!(cost.at_most, None);
+    let items = of(&cost, "commit_detail").at_least;
+    assert!(cost.at_most_known > items, "{cost:?}");
 }
 
 #[tokio::test]
