@@ -132,9 +132,10 @@ impl Config {
                            neither";
             problems.push(message.to_owned());
         }
+        let api_url = self.api_url.to_ascii_lowercase();
         let is_http = ["http://", "https://"]
             .iter()
-            .any(|scheme| self.api_url.starts_with(scheme));
+            .any(|scheme| api_url.starts_with(scheme));
         if !is_http {
             problems.push("github.api_url must begin with https:// or http://".to_owned());
         }
@@ -228,10 +229,12 @@ mod tests {
                 "{problems:?}"
             );
         }
-        assert_eq!(
-            read("repositories = [\"a/b\", \"c/d\"]").problems(),
-            [""; 0]
-        );
+        for text in [
+            "repositories = [\"a/b\", \"c/d\"]",
+            "api_url = \"HTTPS://API.GitHub.com:443/\"",
+        ] {
+            assert_eq!(read(text).problems(), [""; 0], "{text}");
+        }
         let more = "schedule = [{ login = \"a\", cron = \"0 3 * * *\", shadow = true }]";
         assert_eq!(read(more).problems().len(), 1);
     }

@@ -107,3 +107,40 @@ impl fmt::Debug for TokenReader {
         f.write_str("TokenReader")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(url: &str, requests_per_minute: Option<u32>) -> Option<u32> {
+        let settings = Settings {
+            api_url: url.parse().expect("an address"),
+            requests_per_minute,
+            ..Settings::default()
+        };
+        settings.pace()
+    }
+
+    #[test]
+    fn col_8_github_is_paced_however_its_address_is_written() {
+        assert_eq!(Settings::default().pace(), Some(900));
+        for same in [
+            "https://api.github.com",
+            "https://api.github.com/",
+            "https://API.GitHub.com",
+            "HTTPS://api.github.com:443/",
+        ] {
+            assert_eq!(pace(same, None), Some(900), "{same}");
+            assert_eq!(pace(same, Some(60)), Some(60), "{same}");
+            assert_eq!(pace(same, Some(0)), None, "{same}");
+        }
+        for other in [
+            "https://ghe.example/api/v3",
+            "https://api.github.com.example",
+            "https://api.github.com:8443",
+        ] {
+            assert_eq!(pace(other, None), None, "{other}");
+            assert_eq!(pace(other, Some(60)), Some(60), "{other}");
+        }
+    }
+}
