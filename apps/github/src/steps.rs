@@ -48,6 +48,7 @@ impl Inner {
         self.clinch()?
             .alert("github_run_failed", &message, None)
             .await;
+        self.prune_runs(id).await;
         Ok(())
     }
 

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clinch::Result;
-use clinch::ports::{Expected, RecordList};
+use clinch::ports::{Expected, RecordList, RecordWrite};
 use serde::{Deserialize, Serialize};
 
 use crate::collector::Inner;
-use crate::model::{JobState, Jobs, Run, RunId};
+use crate::model::{JobState, Jobs, Run, RunId, RunStatus};
 use crate::records::{CollectorRecords, parse, write};
 use crate::streams::JobKind;
 
@@ -176,10 +176,10 @@ impl Inner {
     }
 
     async fn note_tally(&self, run: &RunId, name: &str, so_far: &RunTally) -> Result<()> {
-        let is_active = |run: &Run| run.kinds.is_empty();
+        let is_active = |run: &Run| run.kinds.is_empty() && run.status != RunStatus::Failed;
         match self.records.run(run).await?.as_ref().is_some_and(is_active) {
             true => self.records.note_tally(run, name, so_far).await,
-            // Its jobs have ended and were counted one by one.
+            // Its jobs have ended and were counted one by one, or it has failed.
             false => {
                 self.tally.forget(run);
                 Ok(())
@@ -188,13 +188,13 @@ impl Inner {
     }
 }
 
+/// The records of all runs of a user.
+fn prefix_of_user(run: &RunId) -> String {
+    format!("{}/tally/{}/", run.space.collection(), run.login)
+}
+
 fn prefix(run: &RunId) -> String {
-    let RunId {
-        login,
-        space,
-        number,
-    } = run;
-    format!("{}/tally/{login}/{number:010}/", space.collection())
+    format!("{}{:010}/", prefix_of_user(run), run.number)
 }
 
 impl CollectorRecords {
@@ -223,6 +223,30 @@ impl CollectorRecords {
     /// Deletes these records: the run has the exact numbers.
     pub(crate) async fn delete_tally(&self, run: &RunId) -> Result<()> {
         self.delete_all(prefix(run)).await
+    }
+
+    /// Deletes the records of a user's earlier runs, some at a time: a run that failed leaves them, and so
+    /// does a process that counts while the run is being finished.
+    pub(crate) async fn delete_tallies_before(&self, run: &RunId) -> Result<()> {
+        let list = RecordList {
+            prefix: prefix_of_user(run),
+            descending: false,
+            after: None,
+            limit: PROCESSES_MAX,
+        };
+        let found = self.records.list_records(&list).await?;
+        let end = prefix(run);
+        let earlier = found.into_iter().filter(|record| record.key < end);
+        let deleted = earlier.map(|record| RecordWrite {
+            key: record.key,
+            expected: Expected::Anything,
+            body: None,
+        });
+        let deleted: Vec<RecordWrite> = deleted.collect();
+        if !deleted.is_empty() {
+            self.records.write_records(&deleted).await?;
+        }
+        Ok(())
     }
 }
 

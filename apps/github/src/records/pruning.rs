@@ -10,7 +10,7 @@ use clinch::ports::{Expected, RecordList, RecordWrite};
 use clinch::types::Timestamp;
 
 use super::{CollectorRecords, begun_key, expected, parse, recent_key, run_key};
-use crate::model::{Run, Space};
+use crate::model::{Run, RunId, Space};
 
 /// The newest runs of a user, which are always kept.
 const KEPT_MIN: u64 = 10;
@@ -18,8 +18,8 @@ const KEPT_MIN: u64 = 10;
 const STEP: usize = 50;
 
 impl CollectorRecords {
-    /// Deletes the oldest runs of a user that ended more than `keep` ago, at most [`STEP`] of them;
-    /// returns how many.
+    /// Deletes the oldest runs of a user that ended more than `keep` ago, at most [`STEP`] of them, and
+    /// what is left of their progress; returns how many.
     pub(crate) async fn prune_runs(
         &self,
         login: &str,
@@ -37,9 +37,10 @@ impl CollectorRecords {
             after: None,
             limit: STEP,
         };
-        let mut pruned = 0;
+        let (mut pruned, mut first_kept) = (0, 0);
         for record in self.records.list_records(&oldest).await? {
             let run: Run = parse(&record)?;
+            first_kept = run.run_id.number;
             let is_old = |ended: Timestamp| now.since(ended) > keep;
             let is_due = run.status.is_terminal() && run.completed_at.is_some_and(is_old);
             if !is_due || run.run_id.number > newest_pruned {
@@ -60,7 +61,14 @@ impl CollectorRecords {
             );
             // Another process may have deleted it meanwhile.
             pruned += u64::from(self.records.write_records(&writes).await?);
+            first_kept += 1;
         }
+        let first_kept = RunId {
+            login: login.to_owned(),
+            space,
+            number: first_kept,
+        };
+        self.delete_tallies_before(&first_kept).await?;
         Ok(pruned)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::lab::{Lab, assert_whole};
-use clinch::ports::{RecordList, Records as _};
+use clinch::ports::{Expected, RecordList, RecordWrite, Records as _};
 use clinch::testing::advance;
 use clinch::types::ErrorKind;
 use clinch_github::fake::{Setup, Size, World};
@@ -69,4 +69,29 @@ async fn col_1_the_newest_ten_runs_are_kept_however_old_they_are() {
     let (runs, _) = lab.collector.runs(None, 500).await.expect("listed");
     assert_eq!(runs.len(), 10);
     assert_eq!(runs[0].run_id.number, 15);
+}
+
+#[tokio::test]
+async fn col_1_the_progress_of_a_run_goes_with_its_record() {
+    let lab = Lab::with(world(), Setup::default(), |settings| {
+        settings.tokens = vec![Token::new(TOKEN)];
+        settings.keep_runs = Duration::from_secs(1);
+    })
+    .await;
+    for number in 1..=15 {
+        assert_whole(&lab.run("octocat").await);
+        // As a run leaves it that failed, or a process that counts while the run is finished.
+        let left = RecordWrite {
+            key: format!("github/tally/octocat/{number:010}/00000000000000a1"),
+            expected: Expected::Absent,
+            body: Some("{}".to_owned()),
+        };
+        let written = lab.memory.write_records(&[left]).await;
+        assert!(written.expect("written"));
+        advance(&lab.clock, HOUR).await;
+    }
+    assert_eq!(keys(&lab, "github/run/").await, 10);
+    assert_eq!(keys(&lab, "github/tally/").await, 10);
+    assert_eq!(keys(&lab, "github/tally/octocat/0000000005/").await, 0);
+    assert_eq!(keys(&lab, "github/tally/octocat/0000000006/").await, 1);
 }
