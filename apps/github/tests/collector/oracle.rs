@@ -237,11 +237,10 @@ fn world_of(lab: &Lab, run: &Run) -> Vec<Bare> {
     all
 }
 
-/// Whether documents of this kind may be kept that the world has no more: contributors are never put
-/// aside, because GitHub cuts their list short; what belongs to items needs an item of its sort to be
-/// looked for.
-fn may_be_left(kind: &str) -> bool {
-    kind == "contributor" || !parents(kind).is_empty()
+/// Whether a document may be kept that the world has no more: a former contributor of one of these
+/// repositories. GitHub shows a part of that list, so that it does not tell who is gone.
+fn may_be_left(document: &Bare, repositories: &BTreeMap<String, String>) -> bool {
+    document.0 == "contributor" && repositories.contains_key(&document.2)
 }
 
 /// Asserts that the documents are those of the world and no others, but for what may be left.
@@ -251,8 +250,10 @@ pub(crate) async fn assert_equal(lab: &Lab, run: &Run) {
     for (name, document) in &now {
         assert_eq!(collected.get(name), Some(document), "{name:?}");
     }
-    for name in collected.keys().filter(|name| !now.contains_key(*name)) {
-        assert!(may_be_left(&name.0), "{name:?} is gone");
+    let repositories = repositories(&now);
+    for (name, document) in &collected {
+        let is_left = now.contains_key(name) || may_be_left(document, &repositories);
+        assert!(is_left, "{name:?} of {} is gone", document.2);
     }
 }
 

@@ -3,7 +3,7 @@
 //! links in any spelling and to other servers, jobs that are executed twice, streams beyond the usual
 //! ones. Whatever a run has not read, or not as it is, is named by a failed or unavailable job of its
 //! kind and place; a run without faults that reads everything ends with exactly the documents of the
-//! world, and so does the next one, by what changed.
+//! world, and former contributors; the next one, by what changed, has all of the world's too.
 
 use std::time::Duration;
 
