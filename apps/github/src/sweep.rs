@@ -62,7 +62,7 @@ impl Inner {
                 let gone = self.gone_repositories(run, list, &items).await?;
                 // First: when a repository is put aside, nothing tells that it went.
                 if !gone.is_empty() || run.is_full || !was_whole {
-                    let owned = self.owned(run, lists, &owns_all).await?;
+                    let owned = self.listed_names(run, lists, &owns_all).await?;
                     removed += self.sweep_gone(run, list, &gone, &owned).await?;
                     removed += self.sweep_former_names(run, lists, &owned).await?;
                 }
@@ -113,7 +113,7 @@ impl Inner {
     }
 
     /// Names of the repositories that the list holds.
-    async fn owned(
+    async fn listed_names(
         &self,
         run: &Run,
         lists: &Lists,

@@ -4,7 +4,8 @@ use clinch::Result;
 use clinch::types::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{BadToken, NOT_TRIED_AGAIN, REFUSED_AFTER, TokenPool};
+use super::TokenPool;
+use super::refusals::{BadToken, NOT_TRIED_AGAIN, REFUSED_AFTER};
 use crate::Token;
 
 /// A token and its state. Shows no secret.

@@ -7,9 +7,9 @@ use super::follow::number;
 use super::summary::grouped;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::output::Format;
 use crate::output::table::{Column, Table, at};
 use crate::output::text::{Cell, Style};
+use crate::output::{Format, Output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -128,16 +128,24 @@ pub(crate) async fn run(_: &Args, client: &mut CollectorClient) -> Result<Exit, 
         ),
     ];
     for (title, columns, rows) in tables {
-        out.line("")?;
-        match rows.is_empty() {
-            true => out.line(&format!("{title}: none"))?,
-            false => {
-                out.line(&format!("{title}:"))?;
-                Table::new(columns).print(&rows, out)?;
-            }
-        }
+        print(out, &title, columns, &rows)?;
     }
     Ok(Exit::Ok)
+}
+
+/// Prints a table below its title.
+fn print(
+    out: &mut Output,
+    title: &str,
+    columns: &'static [Column],
+    rows: &[Value],
+) -> Result<(), CliError> {
+    out.line("")?;
+    if rows.is_empty() {
+        return out.line(&format!("{title}: none"));
+    }
+    out.line(&format!("{title}:"))?;
+    Table::new(columns).print(rows, out)
 }
 
 fn named((name, jobs): (&String, &Value)) -> Value {
