@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Dict, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
+from ._steps import encode
 from .model import Command, Json, command_document
 
 
@@ -85,21 +86,53 @@ def document(outcome: Any, op_id: str) -> Dict[str, Json]:
         if outcome.cause is not None:
             fail["cause"] = outcome.cause
         return fail
-    if not isinstance(outcome, Done):
-        outcome = Done(outcome)
-    ok: Dict[str, Json] = {"type": "ok", "payload": outcome.payload}
-    if outcome.txn_id is not None:
-        ok["provider_txn_id"] = outcome.txn_id
-    if outcome.spawn:
-        ok["spawn"] = [
-            command_document(
-                replace(command, idem_key=f"{op_id}:{number}")
-                if command.idem_key is None
-                else command
-            )
-            for number, command in enumerate(outcome.spawn)
-        ]
-    return ok
+    return written(outcome if isinstance(outcome, Done) else Done(outcome), op_id)[0]
+
+
+def written(done: Done, op_id: str) -> Tuple[Dict[str, Json], List[str]]:
+    """An ok for the API, and the names of its parts that are not JSON.
+
+    Only these parts are left out: a result that cannot be written must not lose the operations
+    that follow. An operation that cannot be written is sent as null, which the server leaves out
+    like any other that it cannot read. So the server knows that one is missing, and alerts.
+    """
+    ok: Dict[str, Json] = {"type": "ok", "payload": done.payload}
+    left_out: List[str] = []
+    if not _is_json(done.payload):
+        ok["payload"] = None
+        left_out.append("payload")
+    if not _is_json(done.txn_id):
+        left_out.append("provider_txn_id")
+    elif done.txn_id is not None:
+        ok["provider_txn_id"] = done.txn_id
+    try:
+        commands = list(done.spawn or ())
+    except Exception:  # not a sequence
+        return {**ok, "spawn": [None]}, [*left_out, "spawn"]
+    spawn = [_spawned(command, f"{op_id}:{number}") for number, command in enumerate(commands)]
+    if spawn:
+        ok["spawn"] = spawn
+    left_out += [f"spawn[{number}]" for number, one in enumerate(spawn) if one is None]
+    return ok, left_out
+
+
+def _spawned(command: Command, idem_key: str) -> Optional[Dict[str, Json]]:
+    """A command for the API. None: it cannot be written."""
+    try:
+        if command.idem_key is None:
+            command = replace(command, idem_key=idem_key)
+        document = command_document(command)
+        return document if _is_json(document) else None
+    except Exception:  # whatever a handler made of it
+        return None
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        encode(value)
+    except Exception:  # of any kind: also too deep, or an object that raises
+        return False
+    return True
 
 
 def _seconds(after: Any) -> Optional[float]:

@@ -307,17 +307,21 @@ class Worker:
         if undone is not None:
             _log.error("%r: the handler returned %s", call, undone)
             value = outcomes.Unknown(f"the handler returned {undone}")
+        if not isinstance(value, (outcomes.Retry, outcomes.Fail)):
+            # The call was made: its ok counts, whatever cannot be written.
+            done = value if isinstance(value, outcomes.Done) else outcomes.Done(value)
+            document, left_out = outcomes.written(done, call.op_id)
+            if left_out:
+                what = ", ".join(left_out)
+                _log.error("%r: the ok is reported without what is not JSON: %s", call, what)
+            return document
         try:
             document = outcomes.document(value, call.op_id)
             encode(document)
             return document
         except Exception as error:  # whatever a handler returned
             _log.error("%r: the outcome is not JSON (%s)", call, type(error).__name__)
-        if isinstance(value, (outcomes.Retry, outcomes.Fail)):
-            return {"type": "retry", "applied": "unknown", "reason": "the outcome is not JSON"}
-        # The call was made: its ok counts, even without the answer.
-        txn_id = value.txn_id if isinstance(value, outcomes.Done) else None
-        return {"type": "ok", "provider_txn_id": txn_id if isinstance(txn_id, str) else None}
+        return {"type": "retry", "applied": "unknown", "reason": "the outcome is not JSON"}
 
     def _said(self, error: BaseException, call: Call) -> str:
         """What may be said about an unexpected exception."""

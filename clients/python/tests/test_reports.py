@@ -7,6 +7,7 @@ import threading
 import time
 import unittest
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from email.utils import format_datetime
 from typing import Any, Dict, List
 from unittest import mock
@@ -90,8 +91,38 @@ class Reports(unittest.TestCase):
         for result in (object(), float("nan"), clinch.Done({1: object()}, txn_id="tx_9")):
             ((what, body),) = self.report(lambda call, result=result: result)
             self.assertEqual((what, body["type"]), ("outcome", "ok"))
+            self.assertIsNone(body["payload"])
             txn_id = "tx_9" if isinstance(result, clinch.Done) else None
-            self.assertEqual(body["provider_txn_id"], txn_id)
+            self.assertEqual(body.get("provider_txn_id"), txn_id)
+
+    def test_only_what_cannot_be_written_is_left_out_of_an_ok(self) -> None:
+        cycle: List[Any] = []
+        cycle.append(cycle)
+        mail = clinch.Command("payments", "mail", "r-1", 7)
+        strange: Any = "no command"
+        broken = clinch.Command("payments", "mail", "r-1", object())
+        alone: Any = mail
+        number: Any = object()
+        # What the handler returned; its payload, txn_id and spawned payloads as they are sent.
+        cases: List[Any] = [
+            (clinch.Done({"amount": Decimal("1.0")}, "t", [mail]), (None, "t", [7]), "payload"),
+            (clinch.Done(cycle, "t", [mail, mail]), (None, "t", [7, 7]), "payload"),
+            (clinch.Done(1, number, [mail]), (1, None, [7]), "provider_txn_id"),
+            (clinch.Done(1, "t", [broken, mail]), (1, "t", [None, 7]), "spawn[0]"),
+            (clinch.Done(1, "t", [mail, strange]), (1, "t", [7, None]), "spawn[1]"),
+            (clinch.Done(1, "t", alone), (1, "t", [None]), "spawn"),
+        ]
+        for done, told, left_out in cases:
+            with self.assertLogs("clinch_client", "ERROR") as log:
+                ((what, body),) = self.report(lambda call, done=done: done)
+            self.assertEqual((what, body["type"]), ("outcome", "ok"))
+            spawn = [one and one["payload"] for one in body["spawn"]]
+            self.assertEqual((body["payload"], body.get("provider_txn_id"), spawn), told)
+            self.assertTrue(log.output[0].endswith(f"not JSON: {left_out}"), log.output)
+            # The keys do not depend on what else can be written.
+            for number, one in enumerate(body["spawn"]):
+                if one is not None:
+                    self.assertEqual(one["idem_key"], f"{DELIVERY['op_id']}:{number}")
 
     def test_answers_that_are_not_of_the_server_lose_no_outcome(self) -> None:
         refused = problem(401, "unauthenticated")

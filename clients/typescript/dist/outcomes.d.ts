@@ -49,5 +49,16 @@ export type Outcome = {
 } & Record<string, Json>;
 /** What a handler returned instead of a result, because it did not do its work. */
 export declare function undone(value: unknown): string | undefined;
-/** The outcome for the API. A value that is none of the above is the payload of an ok. */
-export declare function outcomeOf(value: unknown, opId: string): Outcome;
+/** What is not an ok, for the API. */
+export declare function outcomeOf(value: Retry | Fail): Outcome;
+/**
+ * An ok for the API, and the names of its parts that are not JSON.
+ *
+ * Only these parts are left out: a result that cannot be written must not lose the operations that
+ * follow. An operation that cannot be written is sent as null, which the server leaves out like any
+ * other that it cannot read. So the server knows that one is missing, and alerts.
+ */
+export declare function written(done: Done, opId: string): {
+    outcome: Outcome;
+    leftOut: string[];
+};

@@ -70,22 +70,67 @@ export function undone(value) {
     }
     return undefined;
 }
-/** The outcome for the API. A value that is none of the above is the payload of an ok. */
-export function outcomeOf(value, opId) {
+/** What is not an ok, for the API. */
+export function outcomeOf(value) {
     if (value instanceof Retry) {
         const afterMs = value.afterMs === undefined ? {} : { after_ms: value.afterMs };
         return { type: "retry", reason: value.message, applied: value.applied, ...afterMs };
     }
-    if (value instanceof Fail) {
-        const cause = typeof value.cause === "string" ? { cause: value.cause } : {};
-        return { type: "fail", code: value.code, message: value.message, ...cause };
-    }
-    const done = value instanceof Done ? value : new Done(value);
+    const cause = typeof value.cause === "string" ? { cause: value.cause } : {};
+    return { type: "fail", code: value.code, message: value.message, ...cause };
+}
+/**
+ * An ok for the API, and the names of its parts that are not JSON.
+ *
+ * Only these parts are left out: a result that cannot be written must not lose the operations that
+ * follow. An operation that cannot be written is sent as null, which the server leaves out like any
+ * other that it cannot read. So the server knows that one is missing, and alerts.
+ */
+export function written(done, opId) {
     const outcome = { type: "ok", payload: done.payload ?? null };
-    if (done.txnId !== undefined)
-        outcome["provider_txn_id"] = done.txnId;
-    if (done.spawn.length > 0) {
-        outcome["spawn"] = done.spawn.map((command, number) => document(command, `${opId}:${number}`));
+    const leftOut = [];
+    if (!isJson(done.payload)) {
+        outcome["payload"] = null;
+        leftOut.push("payload");
     }
-    return outcome;
+    if (!isJson(done.txnId))
+        leftOut.push("provider_txn_id");
+    else if (done.txnId !== undefined)
+        outcome["provider_txn_id"] = done.txnId;
+    let commands;
+    try {
+        commands = [...done.spawn];
+    }
+    catch {
+        // Not a list.
+        return { outcome: { ...outcome, spawn: [null] }, leftOut: [...leftOut, "spawn"] };
+    }
+    const spawn = commands.map((command, number) => spawned(command, `${opId}:${number}`));
+    if (spawn.length > 0)
+        outcome["spawn"] = spawn;
+    for (const [number, one] of spawn.entries()) {
+        if (one === null)
+            leftOut.push(`spawn[${number}]`);
+    }
+    return { outcome, leftOut };
+}
+/** A command for the API. Null: it cannot be written. */
+function spawned(command, idemKey) {
+    try {
+        const whole = document(command, idemKey);
+        return isJson(whole) ? whole : null;
+    }
+    catch {
+        // Whatever a handler made of it.
+        return null;
+    }
+}
+function isJson(value) {
+    try {
+        JSON.stringify(value);
+        return true;
+    }
+    catch {
+        return false;
+    }
 }

@@ -2,7 +2,7 @@
 import { Call } from "./call.js";
 import { Ending } from "./ending.js";
 import { ClinchError, Conflict, InvalidRequest, NotFound, ServerError, StaleFence, Unavailable, isOfClinch, } from "./errors.js";
-import { Done, Fail, Retry, Unknown, outcomeOf, undone } from "./outcomes.js";
+import { Done, Fail, Retry, Unknown, outcomeOf, undone, written } from "./outcomes.js";
 import { Connection, PAUSE_FIRST_MS, PAUSE_MAX_MS, onAbort, pause, } from "./request.js";
 /**
  * How long a lease waits for work. Also how long an idle worker takes to stop: a lease that is
@@ -237,20 +237,25 @@ export class Worker {
             this.#log(`clinch worker: ${call.opId}: the handler returned ${left}`);
             value = new Unknown(`the handler returned ${left}`);
         }
+        if (!(value instanceof Retry || value instanceof Fail)) {
+            // The call was made: its ok counts, whatever cannot be written.
+            const done = value instanceof Done ? value : new Done(value);
+            const { outcome, leftOut } = written(done, call.opId);
+            if (leftOut.length > 0) {
+                const what = `the ok is reported without what is not JSON: ${leftOut.join(", ")}`;
+                this.#log(`clinch worker: ${call.opId}: ${what}`);
+            }
+            return outcome;
+        }
         try {
-            const outcome = outcomeOf(value, call.opId);
+            const outcome = outcomeOf(value);
             JSON.stringify(outcome);
             return outcome;
         }
         catch {
             this.#log(`clinch worker: ${call.opId}: the outcome is not JSON`);
         }
-        if (value instanceof Retry || value instanceof Fail) {
-            return { type: "retry", applied: "unknown", reason: "the outcome is not JSON" };
-        }
-        // The call was made: its ok counts, even without the answer.
-        const txnId = value instanceof Done ? value.txnId : undefined;
-        return { type: "ok", provider_txn_id: typeof txnId === "string" ? txnId : null };
+        return { type: "retry", applied: "unknown", reason: "the outcome is not JSON" };
     }
     /** What may be said about an unexpected exception. */
     #said(error, call) {

@@ -13,7 +13,7 @@ import {
   Unavailable,
   isOfClinch,
 } from "./errors.js";
-import { Done, Fail, type Outcome, Retry, Unknown, outcomeOf, undone } from "./outcomes.js";
+import { Done, Fail, type Outcome, Retry, Unknown, outcomeOf, undone, written } from "./outcomes.js";
 import {
   Connection,
   type ConnectionOptions,
@@ -275,19 +275,24 @@ export class Worker {
       this.#log(`clinch worker: ${call.opId}: the handler returned ${left}`);
       value = new Unknown(`the handler returned ${left}`);
     }
+    if (!(value instanceof Retry || value instanceof Fail)) {
+      // The call was made: its ok counts, whatever cannot be written.
+      const done = value instanceof Done ? value : new Done(value);
+      const { outcome, leftOut } = written(done, call.opId);
+      if (leftOut.length > 0) {
+        const what = `the ok is reported without what is not JSON: ${leftOut.join(", ")}`;
+        this.#log(`clinch worker: ${call.opId}: ${what}`);
+      }
+      return outcome;
+    }
     try {
-      const outcome = outcomeOf(value, call.opId);
+      const outcome = outcomeOf(value);
       JSON.stringify(outcome);
       return outcome;
     } catch {
       this.#log(`clinch worker: ${call.opId}: the outcome is not JSON`);
     }
-    if (value instanceof Retry || value instanceof Fail) {
-      return { type: "retry", applied: "unknown", reason: "the outcome is not JSON" };
-    }
-    // The call was made: its ok counts, even without the answer.
-    const txnId = value instanceof Done ? value.txnId : undefined;
-    return { type: "ok", provider_txn_id: typeof txnId === "string" ? txnId : null };
+    return { type: "retry", applied: "unknown", reason: "the outcome is not JSON" };
   }
 
   /** What may be said about an unexpected exception. */

@@ -31,7 +31,10 @@ const DELIVERY = {
 const ok = (body) => ({ status: 200, headers: {}, body });
 
 /** Runs one attempt; the reports that the server got. The answers are those to reports. */
-async function reports(t, handler, ...answers) {
+const reports = (t, handler, ...answers) => reportsOf(t, {}, handler, ...answers);
+
+/** The same, with options of the worker. */
+async function reportsOf(t, options, handler, ...answers) {
   let leased = false;
   const server = await fake(t, (path) => {
     if (path === "/v1/leases") {
@@ -43,7 +46,7 @@ async function reports(t, handler, ...answers) {
     worker.stop();
     return ok({ op_id: DELIVERY.op_id, state: "COMPLETED", fence: 1, cancel_requested: false });
   });
-  const worker = new clinch.Worker(server.url, { log: () => {} });
+  const worker = new clinch.Worker(server.url, { log: () => {}, ...options });
   await worker.handle("payments", "charge", handler).run();
   const made = server.requests.filter((request) => request.url !== "/v1/leases");
   return made.map(({ url, body }) => [url.split("/").at(-1), body]);
@@ -63,13 +66,42 @@ test("an ok that cannot be written is an ok", async (t) => {
   const circular = {};
   circular.self = circular;
   for (const [result, txnId] of [
-    [1n, null],
+    [1n, undefined],
     [new clinch.Done(circular, { txnId: "tx_9" }), "tx_9"],
-    [new clinch.Done(1, { spawn: [undefined] }), null],
   ]) {
     const [[what, body], ...rest] = await reports(t, () => result);
     assert.deepEqual([what, body.type, rest.length], ["outcome", "ok", 0]);
-    if (body.payload === undefined) assert.equal(body.provider_txn_id, txnId);
+    assert.deepEqual([body.payload, body.provider_txn_id], [null, txnId]);
+  }
+});
+
+test("only what cannot be written is left out of an ok", async (t) => {
+  const circular = {};
+  circular.self = circular;
+  const mail = { domain: "payments", event_type: "mail", biz_key: "r-1", payload: 7 };
+  const broken = { ...mail, payload: 1n };
+  const txnId = "t";
+  // What the handler returned; its payload, txnId and spawned payloads as they are sent.
+  const cases = [
+    [new clinch.Done({ amount: 1n }, { txnId, spawn: [mail] }), [null, "t", [7]], "payload"],
+    [new clinch.Done(circular, { txnId, spawn: [mail, mail] }), [null, "t", [7, 7]], "payload"],
+    [new clinch.Done(1, { txnId: 1n, spawn: [mail] }), [1, undefined, [7]], "provider_txn_id"],
+    [new clinch.Done(1, { txnId, spawn: [broken, mail] }), [1, "t", [undefined, 7]], "spawn[0]"],
+    [new clinch.Done(1, { txnId, spawn: [mail, undefined] }), [1, "t", [7, undefined]], "spawn[1]"],
+    [new clinch.Done(1, { txnId, spawn: mail }), [1, "t", [undefined]], "spawn"],
+  ];
+  for (const [done, told, leftOut] of cases) {
+    const lines = [];
+    const options = { log: (line) => lines.push(line) };
+    const [[what, body], ...rest] = await reportsOf(t, options, () => done);
+    assert.deepEqual([what, body.type, rest.length], ["outcome", "ok", 0]);
+    const spawn = body.spawn.map((one) => one?.payload);
+    assert.deepEqual([body.payload, body.provider_txn_id, spawn], told);
+    assert.ok(lines[0].endsWith(`not JSON: ${leftOut}`), lines[0]);
+    // The keys do not depend on what else can be written.
+    for (const [number, one] of body.spawn.entries()) {
+      if (one !== null) assert.equal(one.idem_key, `${DELIVERY.op_id}:${number}`);
+    }
   }
 });
 
