@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from . import errors
 from ._steps import Reply, Steps, milliseconds, request
 from .model import Delivery, Json, LeaseState, decode
+
+#: What is changed in a refused report, one after the other; None: the part is left out. The
+#: operations that follow an ok go last: they are work, the rest is words. The server leaves out a
+#: null among them, names it and alerts.
+_LESS: Dict[str, Sequence[Mapping[str, Json]]] = {
+    "ok": (
+        {"payload": None},
+        {"spawn": [None]},
+        {"payload": None, "spawn": [None]},
+        {"payload": None, "spawn": None},
+    ),
+    "retry": ({"reason": None}, {"reason": None, "after_ms": None}),
+    "fail": ({"message": None, "cause": None},),
+}
+
+_log = logging.getLogger("clinch_client")
 
 
 def lease(
@@ -61,20 +78,36 @@ def release(delivery: Delivery, *, worker: str, budget: float) -> Steps[None]:
 def outcome(
     delivery: Delivery, document: Mapping[str, Json], *, worker: str, budget: float
 ) -> Steps[LeaseState]:
-    def report(body: Mapping[str, Json]) -> Steps[Reply]:
-        return request("outcome", budget=budget, body=body, patient=True, op_id=delivery.op_id)
+    """Reports an outcome. Where the server refuses it: with as little less as it takes.
 
-    body = {**_attempt(delivery), "worker": worker, **document}
-    try:
-        reply = yield from report(body)
-    except errors.InvalidRequest:
-        # What happened at the provider counts, even without what was said about it.
-        least = ("type", "provider_txn_id", "applied", "code")
-        told = {name: document[name] for name in least if name in document}
-        if told == document:
-            raise
-        reply = yield from report({**_attempt(delivery), "worker": worker, **told})
-    return decode(LeaseState, reply.json())
+    What happened at the provider counts, even without what was said about it.
+    """
+    told, less = document, _less(document)
+    while True:
+        body = {**_attempt(delivery), "worker": worker, **told}
+        try:
+            reply = yield from request(
+                "outcome", budget=budget, body=body, patient=True, op_id=delivery.op_id
+            )
+            return decode(LeaseState, reply.json())
+        except errors.InvalidRequest as error:
+            changes = next(less, None)
+            if changes is None:
+                raise
+            kept = {name: part for name, part in document.items() if name not in changes}
+            told = {**kept, **{name: part for name, part in changes.items() if part is not None}}
+            refused = f"{delivery.op_id}: the {document['type']} was refused: {error}"
+            _log.error("%s; it is reported without %s", refused, ", ".join(changes))
+
+
+def _less(document: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
+    """The changes that make a difference to this document."""
+    made: List[Mapping[str, Json]] = []
+    for one in _LESS[str(document["type"])]:
+        changes = {name: part for name, part in one.items() if document.get(name) is not None}
+        if changes and changes not in made:
+            made.append(changes)
+            yield changes
 
 
 def _attempt(delivery: Delivery) -> Dict[str, Any]:

@@ -9,7 +9,7 @@ import unittest
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from email.utils import format_datetime
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 from unittest import mock
 
 import clinch_client as clinch
@@ -136,15 +136,50 @@ class Reports(unittest.TestCase):
         self.assertEqual([body["payload"] for _, body in reports], [7] * 6)
 
     def test_a_refused_report_is_sent_again_with_what_counts(self) -> None:
-        cases = (
-            (clinch.Retry("why", applied="no", after=5), {"type": "retry", "applied": "no"}),
-            (clinch.Fail("declined", "why"), {"type": "fail", "code": "declined"}),
-            (clinch.Done(1, txn_id="tx_9"), {"type": "ok", "provider_txn_id": "tx_9"}),
-        )
-        for outcome, least in cases:
-            (_, (_, body)) = self.report(lambda call, o=outcome: o, problem(400, "invalid_request"))
-            attempt = {"fence", "token", "worker"}
-            self.assertEqual({name: body[name] for name in set(body) - attempt}, least)
+        mail = clinch.Command("payments", "mail", "r-1", 7, "mail-1")
+        # What the handler returned; the members of each report beside the type, until one is
+        # taken or none is left.
+        cases: List[Any] = [
+            (
+                clinch.Done(1, txn_id="tx_9", spawn=[mail]),
+                [
+                    ["payload", "provider_txn_id", "spawn"],
+                    ["provider_txn_id", "spawn"],
+                    ["payload", "provider_txn_id", "spawn: null"],
+                    ["provider_txn_id", "spawn: null"],
+                    ["provider_txn_id"],
+                ],
+            ),
+            (
+                clinch.Done(1, txn_id="tx_9"),
+                [["payload", "provider_txn_id"], ["provider_txn_id"]],
+            ),
+            (
+                clinch.Done(spawn=[mail]),
+                [["payload", "spawn"], ["payload", "spawn: null"], ["payload"]],
+            ),
+            (
+                clinch.Retry("why", applied="no", after=5),
+                [["after_ms", "applied", "reason"], ["after_ms", "applied"], ["applied"]],
+            ),
+            (clinch.Fail("declined", "why", cause="x"), [["cause", "code", "message"], ["code"]]),
+        ]
+        refused = [problem(400, "invalid_request"), problem(413, "payload_too_large")] * 2
+        for outcome, reports in cases:
+            for taken in range(1, len(reports) + 1):
+                made = self.report(lambda call, o=outcome: o, *refused[: taken - 1])
+                known = {"fence", "token", "worker", "type"}
+                told = [sorted(self.named(body) - known) for _, body in made]
+                self.assertEqual(told, reports[:taken])
+        with self.assertLogs("clinch_client", "ERROR") as log:
+            self.report(lambda call: clinch.Done(1, spawn=[mail]), *refused)
+        lost = [line.rsplit("without ", 1)[-1] for line in log.output]
+        self.assertEqual(lost, ["payload", "spawn", "payload, spawn", "payload, spawn"])
+
+    @staticmethod
+    def named(body: Dict[str, Any]) -> Set[str]:
+        """The members of a report; a null in place of the operations that follow is told."""
+        return {f"{one}: null" if body[one] == [None] else one for one in body}
 
     def test_a_mistake_in_a_time_or_a_code_changes_no_outcome(self) -> None:
         times: Dict[Any, Any] = {

@@ -14,6 +14,21 @@ const REPORT_BUDGET_MS = 600_000;
 /** How long a worker that stops tries to give back what it did not begin, and to report. */
 const LAST_WORDS_MS = 5_000;
 /**
+ * What is changed in a refused report, one after the other; undefined: the part is left out. The
+ * operations that follow an ok go last: they are work, the rest is words. The server leaves out a
+ * null among them, names it and alerts.
+ */
+const LESS = {
+    ok: [
+        { payload: undefined },
+        { spawn: [null] },
+        { payload: undefined, spawn: [null] },
+        { payload: undefined, spawn: undefined },
+    ],
+    retry: [{ reason: undefined }, { reason: undefined, after_ms: undefined }],
+    fail: [{ message: undefined, cause: undefined }],
+};
+/**
  * Leases operations, gives them to handlers and reports how they ended.
  *
  * What a handler leaves undone is not taken for done: a generator, a function, an error or a
@@ -211,7 +226,7 @@ export class Worker {
             const call = new Call(delivery, save, giveUp.signal);
             heart = this.#beat(delivery, call, leaseMs, beating.signal);
             const outcome = await this.#outcome(handler, call);
-            await this.#reported(delivery, outcome.type, () => this.#tell(outcome, report));
+            await this.#reported(delivery, outcome.type, () => this.#tell(call.opId, outcome, report));
         }
         finally {
             beating.abort();
@@ -328,20 +343,24 @@ export class Worker {
             forget();
         }
     }
-    async #tell(outcome, report) {
-        const worker = this.#name;
-        try {
-            return await report("outcome", { worker, ...outcome }, REPORT_BUDGET_MS);
-        }
-        catch (error) {
-            if (!(error instanceof InvalidRequest))
-                throw error;
-            // What happened at the provider counts, even without what was said about it.
-            const least = ["type", "provider_txn_id", "applied", "code"];
-            const told = Object.entries(outcome).filter(([name]) => least.includes(name));
-            if (told.length === Object.keys(outcome).length)
-                throw error;
-            return report("outcome", { worker, ...Object.fromEntries(told) }, REPORT_BUDGET_MS);
+    /** Reports an outcome. Where the server refuses it: with as little less as it takes. */
+    async #tell(opId, outcome, report) {
+        // What happened at the provider counts, even without what was said about it.
+        const less = lessOf(outcome);
+        let told = outcome;
+        for (;;) {
+            try {
+                return await report("outcome", { worker: this.#name, ...told }, REPORT_BUDGET_MS);
+            }
+            catch (error) {
+                const changes = error instanceof InvalidRequest ? less.shift() : undefined;
+                if (changes === undefined)
+                    throw error;
+                told = { ...outcome, ...changes };
+                const refused = `${opId}: the ${outcome.type} was refused: ${text(error)}`;
+                const leftOut = Object.keys(changes).join(", ");
+                this.#log(`clinch worker: ${refused}; it is reported without ${leftOut}`);
+            }
         }
     }
     async #report(name, delivery, more, budgetMs, signal) {
@@ -388,6 +407,14 @@ function ownName() {
 }
 function attemptOf(delivery) {
     return { fence: delivery.fence, token: delivery.token };
+}
+/** The changes of a refused report that make a difference to it. */
+function lessOf(outcome) {
+    const isGiven = ([name]) => (outcome[name] ?? null) !== null;
+    const less = LESS[outcome.type].map((one) => Object.entries(one).filter(isGiven));
+    const isNew = (changes, at) => less.findIndex((one) => JSON.stringify(one) === JSON.stringify(changes)) === at;
+    const differing = less.filter((changes, at) => changes.length > 0 && isNew(changes, at));
+    return differing.map((changes) => Object.fromEntries(changes));
 }
 function text(error) {
     return error instanceof ClinchError ? error.message : "the worker stopped";

@@ -143,17 +143,46 @@ test("answers that are not of the server lose no outcome", async (t) => {
   );
 });
 
+/** The members of a report; a null in place of the operations that follow is told. */
+const named = (body) =>
+  Object.entries(body).map(([name, part]) => (part?.[0] === null ? `${name}: null` : name));
+
 test("a refused report is sent again with what counts", async (t) => {
+  const mail = { domain: "a", event_type: "mail", biz_key: "b", idem_key: "mail-1", payload: 7 };
+  const txnId = "tx_9";
+  // What the handler returned; the members of each report beside the type, until one is taken or
+  // none is left.
   const cases = [
-    [new clinch.Retry("why", { applied: "no", afterMs: 5 }), { type: "retry", applied: "no" }],
-    [new clinch.Fail("declined", "why"), { type: "fail", code: "declined" }],
-    [new clinch.Done(1, { txnId: "tx_9" }), { type: "ok", provider_txn_id: "tx_9" }],
+    [
+      new clinch.Done(1, { txnId, spawn: [mail] }),
+      ["payload provider_txn_id spawn", "provider_txn_id spawn"],
+      ["payload provider_txn_id spawn: null", "provider_txn_id spawn: null", "provider_txn_id"],
+    ],
+    [new clinch.Done(1, { txnId }), ["payload provider_txn_id", "provider_txn_id"]],
+    [new clinch.Done(null, { spawn: [mail] }), ["payload spawn", "payload spawn: null", "payload"]],
+    [
+      new clinch.Retry("why", { applied: "no", afterMs: 5 }),
+      ["after_ms applied reason", "after_ms applied", "applied"],
+    ],
+    [new clinch.Fail("declined", "why", { cause: "x" }), ["cause code message", "code"]],
   ];
-  for (const [outcome, least] of cases) {
-    const [, [, body]] = await reports(t, () => outcome, problem(400, "invalid_request"));
-    const { fence: _fence, token: _token, worker: _worker, ...told } = body;
-    assert.deepEqual(told, least);
+  const one = [problem(400, "invalid_request"), problem(413, "payload_too_large")];
+  const refused = [...one, ...one];
+  for (const [outcome, ...lists] of cases) {
+    const expected = lists.flat();
+    for (let taken = 1; taken <= expected.length; taken += 1) {
+      const made = await reports(t, () => outcome, ...refused.slice(0, taken - 1));
+      const told = made.map(([, { fence: _f, token: _t, worker: _w, type: _, ...rest }]) =>
+        named(rest).sort().join(" "),
+      );
+      assert.deepEqual(told, expected.slice(0, taken));
+    }
   }
+  const lines = [];
+  const log = (line) => lines.push(line);
+  await reportsOf(t, { log }, () => new clinch.Done(1, { spawn: [mail] }), ...refused);
+  const lost = lines.map((line) => line.split("without ").at(-1));
+  assert.deepEqual(lost, ["payload", "spawn", "payload, spawn", "payload, spawn"]);
 });
 
 test("a mistake in a time or a code changes no outcome", async (t) => {
