@@ -36,8 +36,8 @@ from .model import Delivery, Json
 
 T = TypeVar("T")
 
-#: How long a lease waits for work. Also how long an idle worker takes to stop: a lease that is
-#: under way is heard out, and what it brings is given back.
+#: How long a lease waits for work. Also how long an idle worker takes to stop, at a server that
+#: answers: a lease that is under way is heard out, and what it brings is given back.
 POLL = 2.0
 #: How long an outcome is offered to a server that does not answer. An ok is taken however late.
 REPORT_BUDGET = 600.0
@@ -70,7 +70,9 @@ class Worker:
     - ``concurrency``: handlers at once, for each domain.
     - ``lease``: seconds after which the server gives up a worker that was killed. While a handler
       runs, the worker extends the lease three times as often.
-    - ``stop_within``: seconds that running handlers have to end after SIGTERM or :meth:`stop`.
+    - ``stop_within``: seconds that running handlers have to end after SIGTERM or :meth:`stop`,
+      also if the server does not answer. A lease that is under way then has 7 seconds to bring
+      what is to be given back, and reports have 5 more.
     - ``expose_errors``: the text of an unexpected exception goes into the log and to the server.
       By default only its type does, because the text may hold secrets.
 
@@ -170,33 +172,51 @@ class Worker:
         self._calls: Set[asyncio.Future[None]] = set()
         self._handling: Set[asyncio.Future[Any]] = set()
         leasing = [asyncio.ensure_future(self._work(domain)) for domain in self._handlers]
+        for task in leasing:
+            # One error ends them all: a wrong key or an unknown route.
+            task.add_done_callback(lambda _: self._stopping.set())
         _log.info("worker %s: %s", self._name, ", ".join(sorted(self._handlers)))
         try:
-            try:
-                await asyncio.gather(*leasing)
-            except errors.ClinchError:
-                # One error ends them all: a wrong key or an unknown route.
-                self._stopping.set()
-                await self._finish(leasing)
-                raise
+            await self._stopping.wait()
             await self._finish(leasing)
+            failed = [task.exception() for task in leasing if task.done()]
+            for failure in filter(None, failed):
+                raise failure
         finally:
             self._stopping.set()
-            for task in [*leasing, *self._calls, *self._handling]:
-                task.cancel()
+            for unfinished in [*leasing, *self._calls, *self._handling]:
+                unfinished.cancel()
             self._connections.close()
 
     async def _finish(self, leasing: Sequence[asyncio.Future[None]]) -> None:
-        """Lets running attempts end, within the time that there is."""
-        until = time.monotonic() + self._stop_within
-        await asyncio.wait(leasing, timeout=POLL + LAST_WORDS)
-        if self._calls:
-            left = max(0.0, until - time.monotonic())
-            await asyncio.wait(set(self._calls), timeout=left)
-        for handling in self._handling:
-            handling.cancel()
-        if self._calls:
-            await asyncio.wait(set(self._calls), timeout=LAST_WORDS)
+        """Lets running attempts end, within the time that there is.
+
+        A lease that is under way has its time beside theirs: a server that hangs must not delay
+        the end of handlers. What it brings is given back.
+        """
+
+        def give_up() -> None:
+            for handling in self._handling:
+                handling.cancel()
+
+        timer = asyncio.get_running_loop().call_later(self._stop_within, give_up)
+        hearing = POLL + LAST_WORDS
+        try:
+            await self._ended(leasing, hearing)
+            await self._ended((), self._stop_within - hearing)
+        finally:
+            timer.cancel()
+        give_up()
+        await self._ended((), LAST_WORDS)
+
+    async def _ended(self, leasing: Sequence[asyncio.Future[None]], seconds: float) -> None:
+        """Waits until these leases and all attempts have ended, for some seconds at most."""
+        until = time.monotonic() + seconds
+        while open_ones := {one for one in [*leasing, *self._calls] if not one.done()}:
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            await asyncio.wait(open_ones, timeout=left)
 
     async def _work(self, domain: str) -> None:
         """Leases operations of a domain while there is room for them."""
@@ -242,9 +262,11 @@ class Worker:
 
     async def _unless_stopping(self, waiting: Coroutine[Any, Any, Any]) -> None:
         both = {asyncio.ensure_future(waiting), asyncio.ensure_future(self._stopping.wait())}
-        _, unfinished = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        for one in unfinished:
-            one.cancel()
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in both:
+                one.cancel()
 
     async def _attempt(self, delivery: Delivery, length: float, over: float) -> None:
         """One attempt from its lease to its report. Raises nothing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import Any, Dict, List, Set
 from unittest import mock
 
 import clinch_client as clinch
-from clinch_client import _leases, worker
+from clinch_client import _leases, _steps, worker
 from clinch_client._steps import Reply
 
 from .fake import Answer, Fake, problem
@@ -290,6 +291,63 @@ class Reports(unittest.TestCase):
             thread.join(60)
             self.assertFalse(thread.is_alive())
         self.assertGreaterEqual(len(beats), 2)
+
+    def test_handlers_end_in_time_beside_a_lease_that_hangs(self) -> None:
+        late = {**DELIVERY, "fence": 2}
+        hangs, reported = threading.Event(), threading.Event()
+
+        def answer(path: str) -> Answer:
+            if path != "/v1/leases":
+                # The lease answers when the handler has ended.
+                reported.set()
+                return ok(STATE)
+            leases.append(path)
+            if len(leases) > 1:
+                hangs.set()
+                reported.wait(60)
+            return ok({"deliveries": [late if len(leases) > 1 else DELIVERY]})
+
+        async def charge(_: clinch.AsyncCall) -> None:
+            await asyncio.get_running_loop().run_in_executor(None, hangs.wait, 60)
+            running.stop()
+            await asyncio.sleep(3600)
+
+        leases: List[str] = []
+        with Fake(answer) as fake, mock.patch.object(_steps, "ANSWER_GRACE", 3600.0):
+            running = clinch.Worker(fake.url, stop_within=0.01)
+            running.handle("payments", "charge")(charge)
+            thread = threading.Thread(target=running.run)
+            thread.start()
+            thread.join(30)
+            reported.set()
+            thread.join(60)
+            made = [one for one in fake.requests if one[1] != "/v1/leases"]
+        told = [(path.rsplit("/", 1)[1], body["fence"], body.get("type")) for _, path, body in made]
+        # What the lease brought after all was not begun, and is given back.
+        self.assertEqual(told, [("outcome", 1, "retry"), ("release", 2, None)])
+
+    def test_a_lease_that_hangs_does_not_keep_a_worker(self) -> None:
+        asked, may_answer = threading.Event(), threading.Event()
+
+        def answer(path: str) -> Answer:
+            asked.set()
+            may_answer.wait(60)
+            return ok({"deliveries": []})
+
+        patient = mock.patch.object(_steps, "ANSWER_GRACE", 3600.0)
+        short = mock.patch.multiple(worker, POLL=0.05, LAST_WORDS=0.05)
+        with Fake(answer) as fake, patient, short:
+            running = clinch.Worker(fake.url)
+            running.handle("payments", "charge")(lambda call: None)
+            thread = threading.Thread(target=running.run)
+            thread.start()
+            asked.wait(60)
+            running.stop()
+            thread.join(15)
+            has_ended = not thread.is_alive()
+            may_answer.set()
+            thread.join(60)
+        self.assertTrue(has_ended)
 
     def test_the_text_of_an_exception_is_not_reported(self) -> None:
         def handler(_: clinch.Call) -> None:

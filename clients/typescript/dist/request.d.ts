@@ -3,6 +3,8 @@
 export declare const PAUSE_FIRST_MS = 100;
 /** The longest pause that this client chooses itself: a restarted server is noticed soon. */
 export declare const PAUSE_MAX_MS = 5000;
+/** The longest time of a timer. One for longer would be over at once. */
+export declare const TIMER_MAX_MS: number;
 /** A route of the API. */
 export interface Endpoint {
     method: "GET" | "POST";

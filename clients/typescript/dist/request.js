@@ -12,6 +12,8 @@ const WAIT_MAX_MS = 60_000;
 const ANSWER_GRACE_MS = 15_000;
 /** The longest answer that is read: a lease holds up to 64 MiB of payloads. */
 const ANSWER_BYTES_MAX = 80 * 1024 * 1024;
+/** The longest time of a timer. One for longer would be over at once. */
+export const TIMER_MAX_MS = 2 ** 31 - 1;
 const route = (method, path, repeatable = true) => ({
     method,
     path,
@@ -49,7 +51,7 @@ export function pause(ms, signal) {
         const timer = setTimeout(() => {
             forget();
             resolve();
-        }, ms);
+        }, Math.min(ms, TIMER_MAX_MS));
         const forget = onAbort(signal, () => {
             clearTimeout(timer);
             reject(signal?.reason);

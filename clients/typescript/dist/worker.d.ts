@@ -12,7 +12,11 @@ export interface WorkerOptions extends ConnectionOptions {
     leaseMs?: number;
     /** The worker's name in the history of operations. */
     name?: string;
-    /** How long running handlers have to end after SIGTERM or `stop()`; 20 s by default. */
+    /**
+     * How long running handlers have to end after SIGTERM or `stop()`, also if the server does not
+     * answer; 20 s by default. A lease that is under way then has 7 s to bring what is to be given
+     * back, and reports have 5 s more.
+     */
     stopWithinMs?: number;
     /**
      * The text of an unexpected exception goes into the log and to the server. By default only its

@@ -3,10 +3,10 @@ import { Call } from "./call.js";
 import { Ending } from "./ending.js";
 import { ClinchError, Conflict, InvalidRequest, NotFound, ServerError, StaleFence, Unavailable, isOfClinch, } from "./errors.js";
 import { Done, Fail, Retry, Unknown, outcomeOf, undone, written } from "./outcomes.js";
-import { Connection, PAUSE_FIRST_MS, PAUSE_MAX_MS, onAbort, pause, } from "./request.js";
+import { Connection, PAUSE_FIRST_MS, PAUSE_MAX_MS, TIMER_MAX_MS, onAbort, pause, } from "./request.js";
 /**
- * How long a lease waits for work. Also how long an idle worker takes to stop: a lease that is
- * under way is heard out, and what it brings is given back.
+ * How long a lease waits for work. Also how long an idle worker takes to stop, at a server that
+ * answers: a lease that is under way is heard out, and what it brings is given back.
  */
 const POLL_MS = 2_000;
 /** How long an outcome is offered to a server that does not answer. An ok is taken however late. */
@@ -43,6 +43,7 @@ export class Worker {
     #exposeErrors;
     #log;
     #handlers = new Map();
+    #leases = new Set();
     #attempts = new Set();
     /** Aborted when the worker begins to stop. */
     #stopping = new AbortController();
@@ -103,27 +104,46 @@ export class Worker {
         }
     }
     async #work() {
-        const domains = [...this.#handlers.keys()];
-        const leasing = domains.map((domain) => this.#lease(domain));
+        const failed = [];
+        for (const domain of this.#handlers.keys()) {
+            const fail = (error) => void failed.push(error);
+            const leasing = this.#lease(domain).catch(fail).finally(() => {
+                this.#leases.delete(leasing);
+                // One error ends them all: a wrong key or an unknown route.
+                this.#stopping.abort();
+            });
+            this.#leases.add(leasing);
+        }
         const end = this.#ended.begin();
-        const atOnce = new Promise((resolve) => onAbort(end.signal, resolve));
-        try {
-            // The first error ends them all: a wrong key or an unknown route.
-            await Promise.race([Promise.all(leasing), atOnce]);
+        await new Promise((resolve) => {
+            onAbort(this.#stopping.signal, resolve);
+            onAbort(end.signal, resolve);
+        });
+        this.#stopping.abort();
+        await this.#finish();
+        if (failed.length > 0)
+            throw failed[0];
+    }
+    /**
+     * Lets running attempts end, within the time that there is.
+     *
+     * A lease that is under way has its time beside theirs: a server that hangs must not delay the
+     * end of handlers. What it brings is given back.
+     */
+    async #finish() {
+        const giveUp = () => this.#givenUp.abort(new Error("the worker stops"));
+        const timer = setTimeout(giveUp, Math.min(this.#stopWithinMs, TIMER_MAX_MS));
+        const hearing = POLL_MS + LAST_WORDS_MS;
+        await this.#within(hearing, empty(this.#leases, this.#attempts));
+        await this.#within(this.#stopWithinMs - hearing, empty(this.#attempts));
+        clearTimeout(timer);
+        giveUp();
+        await this.#within(LAST_WORDS_MS, empty(this.#attempts));
+        if (this.#attempts.size > 0) {
+            this.#log(`clinch worker: ${this.#attempts.size} attempts were abandoned`);
         }
-        finally {
-            this.#stopping.abort();
-            const until = performance.now() + this.#stopWithinMs;
-            await this.#within(POLL_MS + LAST_WORDS_MS, Promise.allSettled(leasing));
-            await this.#within(Math.max(0, until - performance.now()), Promise.all(this.#attempts));
-            this.#givenUp.abort(new Error("the worker stops"));
-            await this.#within(LAST_WORDS_MS, Promise.all(this.#attempts));
-            if (this.#attempts.size > 0) {
-                this.#log(`clinch worker: ${this.#attempts.size} attempts were abandoned`);
-            }
-            // Ends heartbeats and repeats of reports.
-            this.#ended.abort(new Error("the worker has stopped"));
-        }
+        // Ends leases, heartbeats and repeats of reports.
+        this.#ended.abort(new Error("the worker has stopped"));
     }
     async #within(ms, work) {
         const timer = this.#ended.begin();
@@ -153,6 +173,9 @@ export class Worker {
                 leased = await this.#ask(domain, eventTypes, free, signal);
             }
             catch (error) {
+                // Nothing more is waited for.
+                if (signal.aborted)
+                    return;
                 if (!(error instanceof ClinchError))
                     throw error;
                 const mayPass = error instanceof Unavailable || error instanceof ServerError;
@@ -398,6 +421,15 @@ export class Worker {
         const date = Date.parse(headers.get("date") ?? "");
         const length = until ? Date.parse(until) - date : Number.NaN;
         return Number.isNaN(length) ? this.#leaseMs : Math.max(100, Math.min(this.#leaseMs, length));
+    }
+}
+/** Resolves when no promise is left in the sets, also none that came meanwhile. */
+async function empty(...sets) {
+    for (;;) {
+        const open = sets.flatMap((set) => [...set]);
+        if (open.length === 0)
+            return;
+        await Promise.all(open);
     }
 }
 function ownName() {

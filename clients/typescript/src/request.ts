@@ -25,6 +25,9 @@ const ANSWER_GRACE_MS = 15_000;
 /** The longest answer that is read: a lease holds up to 64 MiB of payloads. */
 const ANSWER_BYTES_MAX = 80 * 1024 * 1024;
 
+/** The longest time of a timer. One for longer would be over at once. */
+export const TIMER_MAX_MS = 2 ** 31 - 1;
+
 /** A route of the API. */
 export interface Endpoint {
   method: "GET" | "POST";
@@ -105,7 +108,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
     const timer = setTimeout(() => {
       forget();
       resolve();
-    }, ms);
+    }, Math.min(ms, TIMER_MAX_MS));
     const forget = onAbort(signal, () => {
       clearTimeout(timer);
       reject(signal?.reason);

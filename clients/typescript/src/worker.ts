@@ -19,13 +19,14 @@ import {
   type ConnectionOptions,
   PAUSE_FIRST_MS,
   PAUSE_MAX_MS,
+  TIMER_MAX_MS,
   onAbort,
   pause,
 } from "./request.js";
 
 /**
- * How long a lease waits for work. Also how long an idle worker takes to stop: a lease that is
- * under way is heard out, and what it brings is given back.
+ * How long a lease waits for work. Also how long an idle worker takes to stop, at a server that
+ * answers: a lease that is under way is heard out, and what it brings is given back.
  */
 const POLL_MS = 2_000;
 /** How long an outcome is offered to a server that does not answer. An ok is taken however late. */
@@ -59,7 +60,11 @@ export interface WorkerOptions extends ConnectionOptions {
   leaseMs?: number;
   /** The worker's name in the history of operations. */
   name?: string;
-  /** How long running handlers have to end after SIGTERM or `stop()`; 20 s by default. */
+  /**
+   * How long running handlers have to end after SIGTERM or `stop()`, also if the server does not
+   * answer; 20 s by default. A lease that is under way then has 7 s to bring what is to be given
+   * back, and reports have 5 s more.
+   */
   stopWithinMs?: number;
   /**
    * The text of an unexpected exception goes into the log and to the server. By default only its
@@ -87,6 +92,7 @@ export class Worker {
   readonly #exposeErrors: boolean;
   readonly #log: (line: string) => void;
   readonly #handlers = new Map<string, Map<string, Handler>>();
+  readonly #leases = new Set<Promise<void>>();
   readonly #attempts = new Set<Promise<void>>();
   /** Aborted when the worker begins to stop. */
   #stopping = new AbortController();
@@ -143,26 +149,46 @@ export class Worker {
   }
 
   async #work(): Promise<void> {
-    const domains = [...this.#handlers.keys()];
-    const leasing = domains.map((domain) => this.#lease(domain));
-    const end = this.#ended.begin();
-    const atOnce = new Promise<void>((resolve) => onAbort(end.signal, resolve));
-    try {
-      // The first error ends them all: a wrong key or an unknown route.
-      await Promise.race([Promise.all(leasing), atOnce]);
-    } finally {
-      this.#stopping.abort();
-      const until = performance.now() + this.#stopWithinMs;
-      await this.#within(POLL_MS + LAST_WORDS_MS, Promise.allSettled(leasing));
-      await this.#within(Math.max(0, until - performance.now()), Promise.all(this.#attempts));
-      this.#givenUp.abort(new Error("the worker stops"));
-      await this.#within(LAST_WORDS_MS, Promise.all(this.#attempts));
-      if (this.#attempts.size > 0) {
-        this.#log(`clinch worker: ${this.#attempts.size} attempts were abandoned`);
-      }
-      // Ends heartbeats and repeats of reports.
-      this.#ended.abort(new Error("the worker has stopped"));
+    const failed: unknown[] = [];
+    for (const domain of this.#handlers.keys()) {
+      const fail = (error: unknown) => void failed.push(error);
+      const leasing: Promise<void> = this.#lease(domain).catch(fail).finally(() => {
+        this.#leases.delete(leasing);
+        // One error ends them all: a wrong key or an unknown route.
+        this.#stopping.abort();
+      });
+      this.#leases.add(leasing);
     }
+    const end = this.#ended.begin();
+    await new Promise<void>((resolve) => {
+      onAbort(this.#stopping.signal, resolve);
+      onAbort(end.signal, resolve);
+    });
+    this.#stopping.abort();
+    await this.#finish();
+    if (failed.length > 0) throw failed[0];
+  }
+
+  /**
+   * Lets running attempts end, within the time that there is.
+   *
+   * A lease that is under way has its time beside theirs: a server that hangs must not delay the
+   * end of handlers. What it brings is given back.
+   */
+  async #finish(): Promise<void> {
+    const giveUp = () => this.#givenUp.abort(new Error("the worker stops"));
+    const timer = setTimeout(giveUp, Math.min(this.#stopWithinMs, TIMER_MAX_MS));
+    const hearing = POLL_MS + LAST_WORDS_MS;
+    await this.#within(hearing, empty(this.#leases, this.#attempts));
+    await this.#within(this.#stopWithinMs - hearing, empty(this.#attempts));
+    clearTimeout(timer);
+    giveUp();
+    await this.#within(LAST_WORDS_MS, empty(this.#attempts));
+    if (this.#attempts.size > 0) {
+      this.#log(`clinch worker: ${this.#attempts.size} attempts were abandoned`);
+    }
+    // Ends leases, heartbeats and repeats of reports.
+    this.#ended.abort(new Error("the worker has stopped"));
   }
 
   async #within(ms: number, work: Promise<unknown>): Promise<void> {
@@ -193,6 +219,8 @@ export class Worker {
         const eventTypes = handlers.has("*") ? null : [...handlers.keys()];
         leased = await this.#ask(domain, eventTypes, free, signal);
       } catch (error) {
+        // Nothing more is waited for.
+        if (signal.aborted) return;
         if (!(error instanceof ClinchError)) throw error;
         const mayPass = error instanceof Unavailable || error instanceof ServerError;
         // Where Clinch has answered before, something else does for a moment.
@@ -442,6 +470,15 @@ export class Worker {
     const date = Date.parse(headers.get("date") ?? "");
     const length = until ? Date.parse(until) - date : Number.NaN;
     return Number.isNaN(length) ? this.#leaseMs : Math.max(100, Math.min(this.#leaseMs, length));
+  }
+}
+
+/** Resolves when no promise is left in the sets, also none that came meanwhile. */
+async function empty(...sets: Set<Promise<void>>[]): Promise<void> {
+  for (;;) {
+    const open = sets.flatMap((set) => [...set]);
+    if (open.length === 0) return;
+    await Promise.all(open);
   }
 }
 

@@ -255,6 +255,82 @@ test("a heartbeat that hangs is not waited for", async (t) => {
   assert.ok(beats >= 2);
 });
 
+/** A `fetch` that cannot be aborted; requests are answered by a function of path and body. */
+const stubborn = (answer) => async (url, { body }) => {
+  const { pathname } = new URL(url);
+  const document = await answer(pathname, JSON.parse(body));
+  return new Response(JSON.stringify(document), { headers: { "content-type": "application/json" } });
+};
+const STATE = { op_id: DELIVERY.op_id, state: "IN_PROGRESS", fence: 1, cancel_requested: false };
+
+test("handlers end in time beside a lease that hangs", { timeout: 60_000 }, async () => {
+  let leases = 0;
+  let isReported = () => {};
+  const reported = new Promise((resolve) => (isReported = resolve));
+  const made = [];
+  const fetch = stubborn(async (path, { fence, type }) => {
+    if (path !== "/v1/leases") {
+      made.push([path.split("/").at(-1), fence, type]);
+      // The lease answers when the handler has ended.
+      isReported();
+      return STATE;
+    }
+    leases += 1;
+    if (leases === 1) return { deliveries: [DELIVERY] };
+    await reported;
+    return { deliveries: [{ ...DELIVERY, fence: 2 }] };
+  });
+  const options = { fetch, stopWithinMs: 10, log: () => {} };
+  const worker = new clinch.Worker("http://clinch.example", options);
+  worker.handle("payments", "charge", async (call) => {
+    while (leases < 2) await new Promise((resolve) => setTimeout(resolve, 1));
+    worker.stop();
+    await new Promise((_, reject) => {
+      call.signal.addEventListener("abort", () => reject(new clinch.Unknown("given up")));
+    });
+  });
+  await worker.run();
+  // What the lease brought after all was not begun, and is given back.
+  assert.deepEqual(made, [
+    ["outcome", 1, "retry"],
+    ["release", 2, undefined],
+  ]);
+});
+
+test("a lease that hangs does not keep a worker", { timeout: 60_000 }, async () => {
+  let isAsked = () => {};
+  const asked = new Promise((resolve) => (isAsked = resolve));
+  const fetch = stubborn(() => {
+    isAsked();
+    return new Promise(() => {});
+  });
+  const options = { fetch, log: () => {} };
+  const worker = new clinch.Worker("http://clinch.example", options);
+  const running = worker.handle("payments", "charge", () => null).run();
+  await asked;
+  worker.stop();
+  await running;
+});
+
+test("handlers may have all the time there is", async () => {
+  let leases = 0;
+  let reported;
+  const fetch = stubborn((path, body) => {
+    if (path !== "/v1/leases") reported = body;
+    leases += path === "/v1/leases" ? 1 : 0;
+    return path === "/v1/leases" ? { deliveries: leases === 1 ? [DELIVERY] : [] } : STATE;
+  });
+  const options = { fetch, stopWithinMs: Number.POSITIVE_INFINITY, log: () => {} };
+  const worker = new clinch.Worker("http://clinch.example", options);
+  worker.handle("payments", "charge", async (call) => {
+    worker.stop();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return call.signal.aborted;
+  });
+  await worker.run();
+  assert.deepEqual([reported.type, reported.payload], ["ok", false]);
+});
+
 test("a worker outlives what stands before its server for a moment", async (t) => {
   const strangers = [200, 403, 404].map((status) => ({ status, headers: {}, body: "<html>" }));
   let leases = 0;
