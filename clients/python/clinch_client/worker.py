@@ -44,6 +44,9 @@ REPORT_BUDGET = 600.0
 #: How long a worker that stops tries to give back what it did not begin, and to report.
 LAST_WORDS = 5.0
 
+#: How long what runs beside the worker has to end when it is cancelled.
+UNWIND = 1.0
+
 _log = logging.getLogger("clinch_client")
 _now = time.monotonic
 
@@ -123,7 +126,20 @@ class Worker:
 
     def run(self) -> None:
         """Works until SIGTERM, SIGINT or :meth:`stop`. A second signal ends it at once."""
-        asyncio.run(self._run())
+        if _is_in_loop():
+            raise RuntimeError("an event loop runs in this thread: use `await worker.serve()`")
+        # Not `asyncio.run`: it waits without an end for a handler that ignores its cancellation,
+        # and for a thread of `asyncio.to_thread` that does not return.
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(self._run())
+        finally:
+            try:
+                loop.run_until_complete(_unwind())
+            finally:
+                asyncio.set_event_loop(None)
+                loop.close()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -459,12 +475,31 @@ def _is_any(handler: Any, *kinds: Callable[[Any], bool]) -> bool:
     return any(kind(handler) or kind(called) for kind in kinds)
 
 
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _unwind() -> None:
+    """Ends what still runs in the event loop, or leaves it to its fate."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=UNWIND)
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(asyncio.get_running_loop().shutdown_asyncgens(), UNWIND)
+
+
 async def _in_loop(handler: Any, call: AsyncCall) -> Any:
     try:
         return await handler(call)
-    except SystemExit as error:
-        # It would end the event loop, and with it every other attempt.
-        raise RuntimeError("SystemExit") from error
+    except (KeyboardInterrupt, SystemExit) as error:
+        # They would end the event loop, and with it every other attempt.
+        raise RuntimeError(type(error).__name__) from error
 
 
 def _undone(value: Any) -> Optional[str]:

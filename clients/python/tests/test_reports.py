@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 import time
@@ -251,7 +252,10 @@ class Reports(unittest.TestCase):
         async def exits(_: clinch.AsyncCall) -> None:
             raise SystemExit(1)
 
-        for handler in (no_argument, exits):
+        async def interrupts(_: clinch.AsyncCall) -> None:
+            raise KeyboardInterrupt
+
+        for handler in (no_argument, exits, interrupts):
             ((_, body),) = self.report(handler)
             self.assertEqual((body["type"], body["applied"]), ("retry", "unknown"))
 
@@ -325,6 +329,49 @@ class Reports(unittest.TestCase):
         told = [(path.rsplit("/", 1)[1], body["fence"], body.get("type")) for _, path, body in made]
         # What the lease brought after all was not begun, and is given back.
         self.assertEqual(told, [("outcome", 1, "retry"), ("release", 2, None)])
+
+    def test_a_handler_that_does_not_end_does_not_keep_a_worker(self) -> None:
+        async def ignores(_: clinch.AsyncCall) -> None:
+            while not may_end.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    running.stop()
+                    await asyncio.sleep(0.01)
+
+        async def waits(_: clinch.AsyncCall) -> None:
+            running.stop()
+            await asyncio.get_running_loop().run_in_executor(None, may_end.wait, 60)
+
+        def blocks(_: clinch.Call) -> None:
+            running.stop()
+            may_end.wait(60)
+
+        for handler in (ignores, waits, blocks):
+            may_end = threading.Event()
+            leases = [DELIVERY]
+
+            def answer(path: str, leases: List[Any] = leases) -> Answer:
+                if path != "/v1/leases":
+                    return ok(STATE)
+                return ok({"deliveries": [leases.pop()] if leases else []})
+
+            short = mock.patch.multiple(worker, POLL=0.05, LAST_WORDS=0.05, UNWIND=0.05)
+            with Fake(answer) as fake, short:
+                running = clinch.Worker(fake.url, stop_within=0.01)
+                running.handle("payments", "charge")(handler)
+                thread = threading.Thread(target=running.run)
+                thread.start()
+                thread.join(15)
+                has_ended = not thread.is_alive()
+                may_end.set()
+                thread.join(60)
+            self.assertTrue(has_ended, handler)
+
+    def test_a_worker_does_not_run_in_an_event_loop_of_somebody_else(self) -> None:
+        async def scene() -> None:
+            with self.assertRaises(RuntimeError):
+                clinch.Worker().run()
+
+        asyncio.run(scene())
 
     def test_a_lease_that_hangs_does_not_keep_a_worker(self) -> None:
         asked, may_answer = threading.Event(), threading.Event()
