@@ -10,6 +10,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 from ._steps import encode
 from .model import Command, Json, command_document
 
+#: The longest time to wait that is reported: the API takes a whole number of milliseconds.
+AFTER_MAX = 1e9
+
 
 @dataclass(frozen=True)
 class Done:
@@ -141,4 +144,4 @@ def _seconds(after: Any) -> Optional[float]:
         seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
     except (TypeError, ValueError):
         return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+    return min(max(0.0, seconds), AFTER_MAX) if math.isfinite(seconds) else None

@@ -290,7 +290,7 @@ class Worker:
         ``over`` is when the lease has certainly ended. A process that was suspended makes no call
         for it: the operation may have been resolved and called again meanwhile.
         """
-        handlers = self._handlers[delivery.command.domain]
+        handlers = self._handlers.get(delivery.command.domain, {})
         handler = handlers.get(delivery.command.event_type) or handlers.get("*")
         if self._stopping.is_set() or handler is None or _now() > over:
             release = _leases.release(delivery, worker=self._name, budget=LAST_WORDS)
@@ -322,7 +322,13 @@ class Worker:
         if isinstance(call, AsyncCall):
             handling = asyncio.ensure_future(_in_loop(handler, call))
         else:
-            handling = self._in_thread(handler, call)
+            try:
+                handling = self._in_thread(handler, call)
+            except RuntimeError:
+                # The process may have no more threads. Nothing was called.
+                _log.error("%r: its thread cannot be started", call)
+                no_thread = outcomes.Retry("the worker cannot start a thread", applied="no")
+                return outcomes.document(no_thread, call.op_id)
         self._handling.add(handling)
         try:
             await asyncio.wait({handling})
@@ -368,7 +374,10 @@ class Worker:
         said = f"the handler raised {type(error).__name__}"
         if self._expose_errors:
             _log.error("%r: %s", call, said, exc_info=error)
-            return f"{said}: {error}"
+            # An exception may refuse to become text.
+            with contextlib.suppress(Exception):
+                return f"{said}: {error}"
+            return said
         _log.error("%r: %s%s", call, said, place)
         return said
 

@@ -57,7 +57,7 @@ def ok(document: Any) -> Answer:
 
 
 class Reports(unittest.TestCase):
-    def report(self, handler: Any, *answers: Answer) -> List[Any]:
+    def report(self, handler: Any, *answers: Answer, **options: Any) -> List[Any]:
         """Runs one attempt; the reports that the server got. The answers are those to reports."""
         left = list(answers)
         leased: List[str] = []
@@ -72,7 +72,7 @@ class Reports(unittest.TestCase):
             return ok(STATE)
 
         with Fake(answer) as fake, mock.patch.object(worker, "POLL", 0.05):
-            running = clinch.Worker(fake.url)
+            running = clinch.Worker(fake.url, **options)
             running.handle("payments", "charge")(handler)
             thread = threading.Thread(target=running.run)
             thread.start()
@@ -191,6 +191,7 @@ class Reports(unittest.TestCase):
             "soon": None,
             float("nan"): None,
             float("inf"): None,
+            1e300: 10**12,
         }
         for after, told in times.items():
             retry = clinch.Retry("x", applied="no", after=after)
@@ -403,6 +404,30 @@ class Reports(unittest.TestCase):
         ((_, body),) = self.report(handler)
         self.assertEqual((body["type"], body["applied"]), ("retry", "unknown"))
         self.assertNotIn("password", json.dumps(body))
+
+    def test_an_exception_may_refuse_to_become_text(self) -> None:
+        class Silent(Exception):
+            def __str__(self) -> str:
+                raise ValueError("no text")
+
+        def handler(_: clinch.Call) -> None:
+            raise Silent
+
+        ((_, body),) = self.report(handler, expose_errors=True)
+        told = (body["type"], body["applied"], body["reason"])
+        self.assertEqual(told, ("retry", "unknown", "the handler raised Silent"))
+
+    def test_a_handler_without_a_thread_made_no_call(self) -> None:
+        start = threading.Thread.start
+
+        def refuses(thread: threading.Thread) -> None:
+            if thread.name.startswith("clinch "):
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        with mock.patch.object(threading.Thread, "start", refuses):
+            ((_, body),) = self.report(lambda call: 7)
+        self.assertEqual((body["type"], body["applied"]), ("retry", "no"))
 
     def test_no_call_is_made_for_a_lease_that_is_over(self) -> None:
         called: List[str] = []

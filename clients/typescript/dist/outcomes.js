@@ -1,5 +1,7 @@
 /** How a handler ends an attempt: return a value or `Done`, or throw one of the others. */
 import { document } from "./client.js";
+/** The longest time to wait that is reported: the API takes a whole number of milliseconds. */
+const AFTER_MAX_MS = 1e12;
 /** The provider applied the call. */
 export class Done {
     payload;
@@ -31,7 +33,7 @@ export class Retry extends Error {
         this.applied = more.applied ?? "unknown";
         // A mistake in the time must not hide that the call was not applied.
         const afterMs = Math.max(0, Math.round(Number(more.afterMs ?? Number.NaN)));
-        this.afterMs = Number.isFinite(afterMs) ? afterMs : undefined;
+        this.afterMs = Number.isFinite(afterMs) ? Math.min(afterMs, AFTER_MAX_MS) : undefined;
     }
 }
 /** It is unknown whether the provider applied the call: a timeout, or a broken connection. */

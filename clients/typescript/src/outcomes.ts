@@ -3,6 +3,9 @@
 import { document } from "./client.js";
 import type { Command, Json } from "./documents.js";
 
+/** The longest time to wait that is reported: the API takes a whole number of milliseconds. */
+const AFTER_MAX_MS = 1e12;
+
 /** The provider applied the call. */
 export class Done {
   readonly payload: Json;
@@ -37,7 +40,7 @@ export class Retry extends Error {
     this.applied = more.applied ?? "unknown";
     // A mistake in the time must not hide that the call was not applied.
     const afterMs = Math.max(0, Math.round(Number(more.afterMs ?? Number.NaN)));
-    this.afterMs = Number.isFinite(afterMs) ? afterMs : undefined;
+    this.afterMs = Number.isFinite(afterMs) ? Math.min(afterMs, AFTER_MAX_MS) : undefined;
   }
 }
 

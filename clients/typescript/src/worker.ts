@@ -110,7 +110,14 @@ export class Worker {
     this.#name = options.name ?? ownName();
     this.#stopWithinMs = options.stopWithinMs ?? 20_000;
     this.#exposeErrors = options.exposeErrors ?? false;
-    this.#log = options.log ?? ((line) => console.error(line));
+    const log = options.log ?? ((line) => console.error(line));
+    this.#log = (line) => {
+      try {
+        log(line);
+      } catch {
+        // An outcome counts more than a line.
+      }
+    };
   }
 
   /** Declares the handler of an event type; `*`: of all others of the domain. */
@@ -236,7 +243,12 @@ export class Worker {
       for (const delivery of leased.deliveries) {
         free -= 1;
         const over = asked + POLL_MS + leased.leaseMs;
-        const attempt: Promise<void> = this.#attempt(delivery, leased.leaseMs, over).finally(() => {
+        const made = this.#attempt(delivery, leased.leaseMs, over).catch((error: unknown) => {
+          // A rejection that nothing handles would end the process, and every other attempt.
+          const kind = error instanceof Error ? error.name : typeof error;
+          this.#log(`clinch worker: ${delivery?.op_id}: the attempt was lost: ${kind}`);
+        });
+        const attempt: Promise<void> = made.finally(() => {
           free += 1;
           freed();
           this.#attempts.delete(attempt);
@@ -341,10 +353,15 @@ export class Worker {
 
   /** What may be said about an unexpected exception. */
   #said(error: unknown, call: Call): string {
-    const name: unknown = error instanceof Error ? error.constructor?.name : undefined;
-    const said = `the handler threw ${String(name ?? typeof error).slice(0, 64)}`;
-    // An object may refuse to become text.
-    const text = error instanceof Error ? error.message : typeof error === "string" ? error : "";
+    let said = "the handler threw";
+    let text = "";
+    try {
+      const name: unknown = error instanceof Error ? error.constructor?.name : undefined;
+      said += ` ${String(name ?? typeof error).slice(0, 64)}`;
+      text = error instanceof Error ? String(error.message) : typeof error === "string" ? error : "";
+    } catch {
+      // An object may refuse to become text.
+    }
     const whole = this.#exposeErrors ? `${said}: ${text}` : said;
     this.#log(`clinch worker: ${call.opId} attempt ${call.attempt}: ${whole}`);
     return whole;

@@ -117,6 +117,38 @@ test("the text of an exception is not reported", async (t) => {
   }
 });
 
+test("what refuses to become text loses no outcome", async (t) => {
+  const silent = new Error();
+  Object.defineProperty(silent, "message", {
+    get() {
+      throw new Error("no text");
+    },
+  });
+  const log = () => {
+    throw new Error("no log");
+  };
+  for (const options of [{ exposeErrors: true }, { log }]) {
+    const [[, body]] = await reportsOf(t, options, () => {
+      throw silent;
+    });
+    assert.deepEqual([body.type, body.reason.split(":")[0]], ["retry", "the handler threw Error"]);
+  }
+});
+
+test("a delivery that cannot be read loses no other", async () => {
+  let leases = 0;
+  let reported;
+  const fetch = stubborn((path, body) => {
+    if (path === "/v1/leases") return { deliveries: leases++ === 0 ? [{}, DELIVERY] : [] };
+    reported = body;
+    worker.stop();
+    return STATE;
+  });
+  const worker = new clinch.Worker("http://clinch.example", { fetch, log: () => {} });
+  await worker.handle("payments", "charge", () => 7).run();
+  assert.equal(reported.payload, 7);
+});
+
 test("no call is made for a lease that is over", async (t) => {
   // Every look at the clock is an hour later: a process that was suspended.
   let hours = 0;
@@ -193,6 +225,7 @@ test("a mistake in a time or a code changes no outcome", async (t) => {
     ["soon", undefined],
     [Number.NaN, undefined],
     [Number.POSITIVE_INFINITY, undefined],
+    [1e300, 1e12],
   ]) {
     const [[, body]] = await reports(t, () => new clinch.Retry("x", { applied: "no", afterMs }));
     assert.deepEqual([body.applied, body.after_ms], ["no", told]);
