@@ -240,6 +240,8 @@ class Worker:
         handlers = self._handlers[domain]
         event_types = None if "*" in handlers else list(handlers)
         pause = PAUSE_FIRST
+        # Attempts of a lease whose answer is lost are held. After a failure little is asked for.
+        most = self._concurrency
         has_leased = False
         while not self._stopping.is_set():
             if slots.free == 0:
@@ -249,7 +251,7 @@ class Worker:
             steps = _leases.lease(
                 domain,
                 event_types,
-                most=slots.free,
+                most=min(most, slots.free),
                 wait=POLL,
                 length=self._lease,
                 worker=self._name,
@@ -265,9 +267,10 @@ class Worker:
                 if pause == PAUSE_FIRST:
                     _log.warning("%s; trying again", error)
                 await self._unless_stopping(asyncio.sleep(max(pause, error.retry_after)))
-                pause = min(pause * 2, PAUSE_MAX)
+                pause, most = min(pause * 2, PAUSE_MAX), 1
                 continue
             pause, has_leased = PAUSE_FIRST, True
+            most = min(most * 2, self._concurrency)
             for delivery in deliveries:
                 slots.free -= 1
                 over = asked + POLL + length

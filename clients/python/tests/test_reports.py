@@ -18,7 +18,7 @@ import clinch_client as clinch
 from clinch_client import _leases, _steps, worker
 from clinch_client._steps import Reply
 
-from .fake import Answer, Fake, problem
+from .fake import CUT, Answer, Fake, problem
 
 DELIVERY: Dict[str, Any] = {
     "op_id": "01a1dfbf-a9df-753e-bce0-d521b957f77b",
@@ -472,3 +472,21 @@ class Reports(unittest.TestCase):
             running.handle("payments")(lambda call: None)
             running.run()
         self.assertEqual(strangers, [])
+
+    def test_a_lease_asks_for_little_after_an_answer_was_lost(self) -> None:
+        answers: List[Answer] = [CUT, CUT, problem(503, "unavailable"), problem(500, "internal")]
+
+        def answer(_: str) -> Answer:
+            if answers:
+                return answers.pop(0)
+            if len(fake.requests) == 8:
+                running.stop()
+            return ok({"deliveries": []})
+
+        with Fake(answer) as fake, mock.patch.object(worker, "PAUSE_MAX", 0.01):
+            running = clinch.Worker(fake.url)
+            running.handle("payments")(lambda call: None)
+            running.run()
+        asked = [body["max"] for _, _, body in fake.requests]
+        # Each success doubles it.
+        self.assertEqual(asked, [8, 1, 1, 1, 1, 2, 4, 8])

@@ -168,6 +168,8 @@ export class Worker {
         onAbort(this.#stopping.signal, () => freed());
         const { signal } = this.#ended.begin();
         let own = PAUSE_FIRST_MS;
+        // Attempts of a lease whose answer is lost are held. After a failure little is asked for.
+        let most = this.#concurrency;
         let hasLeased = false;
         while (!this.#stopping.signal.aborted) {
             if (free === 0) {
@@ -178,7 +180,7 @@ export class Worker {
             const asked = performance.now();
             try {
                 const eventTypes = handlers.has("*") ? null : [...handlers.keys()];
-                leased = await this.#ask(domain, eventTypes, free, signal);
+                leased = await this.#ask(domain, eventTypes, Math.min(most, free), signal);
             }
             catch (error) {
                 // Nothing more is waited for.
@@ -195,9 +197,11 @@ export class Worker {
                 const ms = Math.max(own, error.retryAfterMs);
                 await pause(ms, this.#stopping.signal).catch(() => undefined);
                 own = Math.min(own * 2, PAUSE_MAX_MS);
+                most = 1;
                 continue;
             }
             own = PAUSE_FIRST_MS;
+            most = Math.min(most * 2, this.#concurrency);
             hasLeased = true;
             for (const delivery of leased.deliveries) {
                 free -= 1;

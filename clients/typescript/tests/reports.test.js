@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import * as clinch from "clinch-client";
-import { fake, problem } from "./fake.js";
+import { CUT, fake, problem } from "./fake.js";
 
 const DELIVERY = {
   op_id: "01a1dfbf-a9df-753e-bce0-d521b957f77b",
@@ -376,4 +376,20 @@ test("a worker outlives what stands before its server for a moment", async (t) =
   const worker = new clinch.Worker(server.url, { log: () => {} });
   await worker.handle("payments", "*", () => null).run();
   assert.deepEqual(strangers, []);
+});
+
+test("a lease asks for little after an answer was lost", async (t) => {
+  const answers = [CUT, CUT, problem(503, "unavailable"), problem(500, "internal")];
+  const server = await fake(t, () => {
+    if (answers.length > 0) return answers.shift();
+    if (server.requests.length === 8) worker.stop();
+    return ok({ deliveries: [] });
+  });
+  const worker = new clinch.Worker(server.url, { log: () => {} });
+  await worker.handle("payments", "*", () => null).run();
+  // Each success doubles it.
+  assert.deepEqual(
+    server.requests.map(({ body }) => body.max),
+    [8, 1, 1, 1, 1, 2, 4, 8],
+  );
 });
