@@ -23,6 +23,7 @@ from typing import (
     Optional,
     Sequence,
     Set,
+    Tuple,
     TypeVar,
     Union,
 )
@@ -43,12 +44,22 @@ POLL = 2.0
 REPORT_BUDGET = 600.0
 #: How long a worker that stops tries to give back what it did not begin, and to report.
 LAST_WORDS = 5.0
-
 #: How long what runs beside the worker has to end when it is cancelled.
 UNWIND = 1.0
 
 _log = logging.getLogger("clinch_client")
-_now = time.monotonic
+
+#: A time on two clocks. The first stands still while the machine sleeps, the second may be set.
+_Time = Tuple[float, float]
+
+
+def _now() -> _Time:
+    return time.monotonic(), time.time()
+
+
+def _since(then: _Time) -> float:
+    """The seconds since then, on the clock that counted more."""
+    return max(now - before for now, before in zip(_now(), then))
 
 
 Handler = Union[Callable[[Call], Any], Callable[[AsyncCall], Awaitable[Any]]]
@@ -273,8 +284,7 @@ class Worker:
             most = min(most * 2, self._concurrency)
             for delivery in deliveries:
                 slots.free -= 1
-                over = asked + POLL + length
-                attempt = asyncio.ensure_future(self._attempt(delivery, length, over))
+                attempt = asyncio.ensure_future(self._attempt(delivery, length, asked))
                 self._calls.add(attempt)
                 attempt.add_done_callback(lambda _: slots.give_back())
                 attempt.add_done_callback(self._calls.discard)
@@ -287,15 +297,15 @@ class Worker:
             for one in both:
                 one.cancel()
 
-    async def _attempt(self, delivery: Delivery, length: float, over: float) -> None:
+    async def _attempt(self, delivery: Delivery, length: float, asked: _Time) -> None:
         """One attempt from its lease to its report. Raises nothing.
 
-        ``over`` is when the lease has certainly ended. A process that was suspended makes no call
-        for it: the operation may have been resolved and called again meanwhile.
+        A process that was suspended since it ``asked`` makes no call for a lease that has certainly
+        ended: the operation may have been resolved and called again meanwhile.
         """
         handlers = self._handlers.get(delivery.command.domain, {})
         handler = handlers.get(delivery.command.event_type) or handlers.get("*")
-        if self._stopping.is_set() or handler is None or _now() > over:
+        if self._stopping.is_set() or handler is None or _since(asked) > POLL + length:
             release = _leases.release(delivery, worker=self._name, budget=LAST_WORDS)
             await self._reported(delivery, "release", release)
             return

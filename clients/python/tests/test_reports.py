@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import threading
 import time
@@ -430,12 +431,25 @@ class Reports(unittest.TestCase):
         self.assertEqual((body["type"], body["applied"]), ("retry", "no"))
 
     def test_no_call_is_made_for_a_lease_that_is_over(self) -> None:
+        # Every look at a clock is an hour later: a process that was suspended. The monotonic clock
+        # stands still while the machine sleeps.
         called: List[str] = []
-        # Every look at the clock is an hour later: a process that was suspended.
-        hours = iter(range(0, 1_000_000, 3600))
-        with mock.patch.object(worker, "_now", lambda: float(next(hours))):
-            ((what, _),) = self.report(lambda call: called.append(call.op_id))
-        self.assertEqual((what, called), ("release", []))
+        for stands_still in (0, 1):
+            hours = itertools.count(0, 3600)
+
+            def now(hours: Any = hours, at: int = stands_still) -> Any:
+                hour = float(next(hours))
+                return (hour, 0.0) if at else (0.0, hour)
+
+            with mock.patch.object(worker, "_now", now):
+                ((what, _),) = self.report(lambda call: called.append(call.op_id))
+            self.assertEqual((what, called), ("release", []))
+
+    def test_a_clock_that_is_set_back_loses_no_work(self) -> None:
+        hours = itertools.count(0, -3600)
+        with mock.patch.object(worker, "_now", lambda: (0.0, float(next(hours)))):
+            ((what, body),) = self.report(lambda call: 7)
+        self.assertEqual((what, body["payload"]), ("outcome", 7))
 
     def test_a_lease_is_as_long_as_the_server_says(self) -> None:
         now = datetime(2026, 11, 15, 15, 0, tzinfo=timezone.utc)

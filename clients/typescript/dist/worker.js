@@ -177,7 +177,7 @@ export class Worker {
                 continue;
             }
             let leased;
-            const asked = performance.now();
+            const asked = clocks();
             try {
                 const eventTypes = handlers.has("*") ? null : [...handlers.keys()];
                 leased = await this.#ask(domain, eventTypes, Math.min(most, free), signal);
@@ -205,8 +205,7 @@ export class Worker {
             hasLeased = true;
             for (const delivery of leased.deliveries) {
                 free -= 1;
-                const over = asked + POLL_MS + leased.leaseMs;
-                const made = this.#attempt(delivery, leased.leaseMs, over).catch((error) => {
+                const made = this.#attempt(delivery, leased.leaseMs, asked).catch((error) => {
                     // A rejection that nothing handles would end the process, and every other attempt.
                     const kind = error instanceof Error ? error.name : typeof error;
                     this.#log(`clinch worker: ${delivery?.op_id}: the attempt was lost: ${kind}`);
@@ -244,10 +243,10 @@ export class Worker {
     /**
      * One attempt from its lease to its report. Never rejects.
      *
-     * `over` is when the lease has certainly ended. A process that was suspended makes no call for
-     * it: the operation may have been resolved and called again meanwhile.
+     * A process that was suspended since it `asked` makes no call for a lease that has certainly
+     * ended: the operation may have been resolved and called again meanwhile.
      */
-    async #attempt(delivery, leaseMs, over) {
+    async #attempt(delivery, leaseMs, asked) {
         const handlers = this.#handlers.get(delivery.command.domain);
         const handler = handlers?.get(delivery.command.event_type) ?? handlers?.get("*");
         const giveUp = this.#givenUp.begin();
@@ -256,7 +255,8 @@ export class Worker {
         const report = (name, more, budgetMs) => this.#report(name, delivery, more, budgetMs, reporting.signal);
         let heart = Promise.resolve();
         try {
-            if (this.#stopping.signal.aborted || !handler || performance.now() > over) {
+            const isOver = since(asked) > POLL_MS + leaseMs;
+            if (this.#stopping.signal.aborted || !handler || isOver) {
                 const release = () => report("release", { worker: this.#name }, LAST_WORDS_MS);
                 return await this.#reported(delivery, "release", release);
             }
@@ -445,6 +445,12 @@ export class Worker {
         const length = until ? Date.parse(until) - date : Number.NaN;
         return Number.isNaN(length) ? this.#leaseMs : Math.max(100, Math.min(this.#leaseMs, length));
     }
+}
+const clocks = () => [performance.now(), Date.now()];
+/** The milliseconds since then, on the clock that counted more. */
+function since(then) {
+    const now = clocks();
+    return Math.max(now[0] - then[0], now[1] - then[1]);
 }
 /** Resolves when no promise is left in the sets, also none that came meanwhile. */
 async function empty(...sets) {
