@@ -34,6 +34,8 @@ pub(crate) struct Due {
     note_tokens: AtomicBool,
     /// Make jobs due that wait for a token.
     wake: AtomicBool,
+    /// One at a time does what is due: who is told that nothing is due must be able to rely on it.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl Default for Due {
@@ -42,6 +44,34 @@ impl Default for Due {
             reseal: AtomicBool::new(true),
             note_tokens: AtomicBool::new(true),
             wake: AtomicBool::new(false),
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+}
+
+/// Something due that is being done. Unless it is done to its end, it is due again: also if the future
+/// that does it is dropped, as that of a page job is when its time is over.
+struct Doing<'a> {
+    due: &'a AtomicBool,
+    is_done: bool,
+}
+
+impl<'a> Doing<'a> {
+    fn begin(due: &'a AtomicBool) -> Option<Self> {
+        let is_done = false;
+        due.swap(false, Ordering::SeqCst)
+            .then_some(Self { due, is_done })
+    }
+
+    fn done(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for Doing<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.due.store(true, Ordering::SeqCst);
         }
     }
 }
@@ -222,9 +252,10 @@ impl Inner {
         Ok(has_changed)
     }
 
-    /// Does what the start of the process, or other tokens and keys, have made due. What fails stays
-    /// due.
+    /// Does what the start of the process, or other tokens and keys, have made due. What is not done to
+    /// its end stays due.
     pub(crate) async fn do_due(&self) -> Result<()> {
+        let _turn = self.due.turn.lock().await;
         let resealed = self.reseal_if_due().await;
         self.wake_if_due().await?;
         resealed
@@ -234,21 +265,18 @@ impl Inner {
     /// jobs that wait for a token are due.
     async fn wake_if_due(&self) -> Result<()> {
         let due = &self.due;
-        if due.note_tokens.swap(false, Ordering::SeqCst) {
-            match self.records.note_tokens(&self.tokens.hashes()).await {
-                Ok(false) => {}
-                Ok(true) => due.wake.store(true, Ordering::SeqCst),
-                Err(error) => {
-                    due.note_tokens.store(true, Ordering::SeqCst);
-                    return Err(error);
-                }
+        if let Some(noting) = Doing::begin(&due.note_tokens) {
+            let noted = self.records.note_tokens(&self.tokens.hashes()).await;
+            // After an error they may have been noted all the same.
+            if !matches!(noted, Ok(false)) {
+                due.wake.store(true, Ordering::SeqCst);
             }
+            noted?;
+            noting.done();
         }
-        if due.wake.swap(false, Ordering::SeqCst)
-            && let Err(error) = self.wake_waiting(None).await
-        {
-            due.wake.store(true, Ordering::SeqCst);
-            return Err(error);
+        if let Some(waking) = Doing::begin(&due.wake) {
+            self.wake_waiting(None).await?;
+            waking.done();
         }
         Ok(())
     }
@@ -256,17 +284,18 @@ impl Inner {
     /// Seals the tokens of users again if another key is the first one now. Until that has succeeded
     /// once, it stays due.
     async fn reseal_if_due(&self) -> Result<()> {
-        if !self.due.reseal.swap(false, Ordering::SeqCst) {
+        let Some(sealing) = Doing::begin(&self.due.reseal) else {
             return Ok(());
-        }
+        };
         match self.reseal_tokens().await {
-            Ok(0) => Ok(()),
             Ok(tokens) => {
-                tracing::info!(target: "clinch::github", tokens, "tokens of users were sealed again with the first of github.token_keys");
+                sealing.done();
+                if tokens > 0 {
+                    tracing::info!(target: "clinch::github", tokens, "tokens of users were sealed again with the first of github.token_keys");
+                }
                 Ok(())
             }
             Err(error) => {
-                self.due.reseal.store(true, Ordering::SeqCst);
                 tracing::error!(target: "clinch::github", %error, "not every token of users was sealed again with the first of github.token_keys: keep the earlier keys; will try again");
                 Err(error)
             }
@@ -282,5 +311,21 @@ impl Inner {
                 false
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_done_to_its_end_stays_due() {
+        let due = AtomicBool::new(true);
+        let doing = Doing::begin(&due).expect("it is due");
+        assert!(Doing::begin(&due).is_none(), "it is being done");
+        // The future that does it is dropped.
+        drop(doing);
+        Doing::begin(&due).expect("it is due again").done();
+        assert!(Doing::begin(&due).is_none(), "it is done");
     }
 }

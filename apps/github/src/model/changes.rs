@@ -40,6 +40,8 @@ pub struct Changes {
     has_missed: bool,
     /// This pass reads the head of the list.
     is_head: bool,
+    /// There were more items than are compared.
+    is_too_long: bool,
 }
 
 impl Changes {
@@ -64,6 +66,7 @@ impl Changes {
             // Begins anew, and never settles.
             true => Self {
                 has_missed: true,
+                is_too_long: true,
                 ..Self::default()
             },
             false => after,
@@ -79,6 +82,11 @@ impl Changes {
     pub(crate) fn is_past_head(&self, oldest: Option<&str>) -> bool {
         let ends = oldest.zip(self.head.as_deref());
         self.is_head && ends.is_some_and(|(oldest, head)| oldest < head)
+    }
+
+    /// Whether there are more items than are compared: each pass reads the whole list.
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.is_too_long
     }
 
     /// Whether every item that was seen before has been seen again, and none had been missed.
@@ -100,6 +108,7 @@ impl Changes {
             seen,
             has_missed: false,
             is_head: !is_begun_again,
+            is_too_long: self.is_too_long,
         }
     }
 }
@@ -168,7 +177,7 @@ mod tests {
             changes = changes.after(1, &items);
             assert!(changes.seen.is_empty() && !changes.is_settled());
             changes = changes.again(false);
-            assert!(!changes.is_head());
+            assert!(!changes.is_head() && changes.is_too_long());
         }
     }
 }

@@ -145,6 +145,9 @@ impl Pass {
     }
 }
 
+/// The page keys of what an earlier run owes begin so.
+const OWED: &str = "owed-";
+
 impl PageJob {
     pub(crate) fn first(run_id: &RunId, kind: JobKind, repository: Option<Repository>) -> Self {
         Self {
@@ -208,7 +211,7 @@ impl PageJob {
         } else {
             ""
         };
-        let owed = if self.is_owed { "owed-" } else { "" };
+        let owed = if self.is_owed { OWED } else { "" };
         let mut key = format!("{owed}{since}{history}{order}{}", self.page);
         if self.pass.number > 0 {
             key.push_str(&format!("-again-{}", self.pass.number));
@@ -329,4 +332,11 @@ pub struct Job {
     /// Why it failed: code and message; or why its resource is unavailable; or what an open job
     /// waits for.
     pub error: Option<String>,
+}
+
+impl Job {
+    /// Whether it reads what an earlier run owes: see [`PageJob::page_key`].
+    pub(crate) fn is_owed(&self) -> bool {
+        self.page.starts_with(OWED)
+    }
 }

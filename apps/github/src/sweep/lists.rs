@@ -71,7 +71,9 @@ impl Lists {
                 is_whole: true,
                 is_absent: false,
             });
-            item.is_whole &= is_read || is_cut;
+            // What was owed under an earlier name of the repository is read by another job, if that can.
+            let is_elsewhere = job.is_owed() && done.is_some_and(|done| done.end == PageEnd::Moved);
+            item.is_whole &= (is_read && !is_elsewhere) || is_cut;
             item.is_absent |= done.is_some_and(|done| done.end == PageEnd::Nothing);
         }
         if !is_read {

@@ -3,7 +3,7 @@
 use clinch::Fail;
 
 use super::{Next, Page, Traversal, known_until};
-use crate::model::{PageJob, Pass, Reading, hashes};
+use crate::model::{Changes, PageJob, Pass, Reading, hashes};
 use crate::streams::Walk;
 
 /// How often a list is read that moves while it is read.
@@ -89,7 +89,8 @@ impl Traversal<'_> {
         if self.is_over(has_changed, is_last, reading) {
             return Ok(Next::End);
         }
-        let most = match reading.changes {
+        let reads_head = |changes: &&Box<Changes>| !changes.is_too_long();
+        let most = match reading.changes.as_ref().filter(reads_head) {
             Some(_) => PASSES_BY_CHANGE_MAX,
             None => PASSES_MAX,
         };
