@@ -99,7 +99,7 @@ async fn converse(
         let Some(head) = head? else {
             return Ok(());
         };
-        let Some(request) = Request::parse(&head) else {
+        let Some(mut request) = Request::parse(&head) else {
             let bytes =
                 b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
             return write(stream, bytes).await;
@@ -112,7 +112,11 @@ async fn converse(
             if_none_match: request.if_none_match.as_deref(),
             timeout: None,
         };
-        let links = fake.state().setup.links;
+        let links = {
+            let setup = &fake.state().setup;
+            request.takes_gzip &= !setup.is_uncompressed;
+            setup.links
+        };
         match fake.answer(&get).await {
             Reply::Answer(answer) => {
                 let answer = request.encoded(answer)?;

@@ -70,6 +70,8 @@ pub struct Setup {
     pub links: Links,
     /// A 304 has no `Link` header.
     pub hides_links_on_304: bool,
+    /// Answers over HTTP are not compressed, also for clients that take it.
+    pub is_uncompressed: bool,
     /// Results that a search counts and does not show.
     pub unlisted: usize,
     /// The world changes while it is read.

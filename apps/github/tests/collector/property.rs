@@ -120,6 +120,7 @@ fn setup(rng: &mut SplitMix, world: &World) -> Setup {
         timeout: Some(Duration::from_secs(15)),
         restless: restless(rng),
         links: links[choice(rng, 8)],
+        is_uncompressed: false,
         hides_links_on_304: choice(rng, 2) == 0,
         unlisted: 0,
     }

@@ -18,7 +18,8 @@ use clinch_system::SystemClock;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-const USAGE: &str = "usage: github [--json] [--documents N]";
+const USAGE: &str =
+    "usage: github [--json] [--documents N] [--plain]\n  --plain: answers are not compressed";
 
 /// Default number of documents in the large world.
 const DOCUMENTS: usize = 200_000;
@@ -29,6 +30,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 struct Arguments {
     json: bool,
     documents: usize,
+    plain: bool,
 }
 
 fn main() -> ExitCode {
@@ -59,10 +61,12 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
     let mut arguments = Arguments {
         json: false,
         documents: DOCUMENTS,
+        plain: false,
     };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--json" => arguments.json = true,
+            "--plain" => arguments.plain = true,
             "--documents" => arguments.documents = words.next()?.parse().ok()?,
             _ => return None,
         }
@@ -82,7 +86,7 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
         };
         let fake = Fake::new(
             World::generate(1, &size),
-            unlimited(),
+            setup(arguments.plain),
             Arc::new(SystemClock::new()),
         );
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(failed)?;
@@ -112,8 +116,9 @@ async fn measure(arguments: &Arguments) -> Result<Report> {
 }
 
 /// No limits: only the collector's own speed counts.
-fn unlimited() -> Setup {
+fn setup(is_uncompressed: bool) -> Setup {
     Setup {
+        is_uncompressed,
         limits: Limits {
             primary: 10_000_000,
             per_minute: 10_000_000,
