@@ -3,7 +3,7 @@
 use clinch::Fail;
 
 use super::{Next, Page, Traversal, known_until};
-use crate::model::{Changes, PageJob, Pass, Reading, hashes};
+use crate::model::{PageJob, Pass, Reading, hashes};
 use crate::streams::Walk;
 
 /// How often a list is read that moves while it is read.
@@ -89,10 +89,9 @@ impl Traversal<'_> {
         if self.is_over(has_changed, is_last, reading) {
             return Ok(Next::End);
         }
-        let reads_head = |changes: &&Box<Changes>| !changes.is_too_long();
-        let most = match reading.changes.as_ref().filter(reads_head) {
-            Some(_) => PASSES_BY_CHANGE_MAX,
-            None => PASSES_MAX,
+        let most = match &reading.changes {
+            Some(changes) if !changes.is_too_long() => PASSES_BY_CHANGE_MAX,
+            _ => PASSES_MAX,
         };
         if job.pass.number + 1 >= most {
             let message = "the list changed each time it was read; the next run reads it again";
