@@ -58,9 +58,12 @@ struct Doing<'a> {
 
 impl<'a> Doing<'a> {
     fn begin(due: &'a AtomicBool) -> Option<Self> {
-        let is_done = false;
-        due.swap(false, Ordering::SeqCst)
-            .then_some(Self { due, is_done })
+        let is_due = due.swap(false, Ordering::SeqCst);
+        // Not `then_some`: a value that is made and dropped would make it due.
+        is_due.then(|| Self {
+            due,
+            is_done: false,
+        })
     }
 
     fn done(mut self) {
