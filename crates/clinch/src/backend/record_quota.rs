@@ -2,9 +2,9 @@
 //!
 //! One record holds what is known of a budget. A process takes several permits in one commit and
 //! hands them out itself, so that most requests cost no commit: while much is left, one commit pays
-//! for 33 of them, and near the end one for each, so that processes share a budget to its last
-//! request. Permits that a process holds and does not use are lost when the window ends, and never
-//! spent twice.
+//! for 33 of them, and near the end one for each. Permits that a process holds and does not use are
+//! lost when the window ends, and never spent twice: a process that has no more requests may leave a
+//! few of the budget unused.
 
 use std::collections::BTreeMap;
 use std::fmt;
